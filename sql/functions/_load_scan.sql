@@ -1,0 +1,27 @@
+-- Where a session's scan of each lane begins, in the order of the queue's lanes, for its next second.
+--
+-- A session remembers two things of a queue between two receives, in settings of its own: the cursors, with the
+-- second in which they were loaded, in pgqueue.scan_<queue id>, and a horizon in pgqueue.horizon_<queue id> (see
+-- pgqueue._move_scan). A setting costs no write, is undone with the transaction that set it, and dies with the
+-- session. It is a hint: once a second it is brought up to what others have recorded, the further cursor winning,
+-- and without it the scan begins there. Memory from before a restore, when the sequence stood higher than it does
+-- now, is dropped.
+create or replace function pgqueue._load_scan(queue pgqueue.queue, scan bigint[])
+returns bigint[]
+language plpgsql
+as $$
+begin
+    if cardinality(scan) is distinct from cardinality(queue.lanes) + 1
+       or (select max(cursor) from unnest(scan[2:]) as cursor) > (select last_value from pgqueue.sequence_number) then
+        scan := array_fill(0::bigint, array[cardinality(queue.lanes) + 1]);
+        perform set_config('pgqueue.horizon_' || queue.id, '', false);
+    end if;
+    scan := extract(epoch from pgqueue.clock())::bigint || array(
+        select greatest(known.cursor, progress.cursor)
+          from unnest(queue.lanes, scan[2:]) with ordinality as known (lane, cursor, nth)
+          left join pgqueue.progress on progress.queue_id = queue.id and progress.lane = known.lane
+         order by nth);
+    perform set_config('pgqueue.scan_' || queue.id, scan::text, false);
+    return scan;
+end
+$$;

@@ -1,0 +1,32 @@
+-- Moves this session's cursors past what it has just taken, as far as is certain; see pgqueue._load_scan.
+-- The scan ended in the `last` lane at `reached`; it found nothing more in the lanes before.
+--
+-- A cursor may pass a number only when nothing can appear at or below it any more. Every sender takes its transaction
+-- id before it draws a number; so once all transactions older than the horizon's are over, whatever will ever exist up
+-- to the horizon's number is visible: that number is settled. Then the next horizon is taken. What a transaction brings
+-- that is open for more than a second, pgqueue._advance finds.
+create or replace function pgqueue._move_scan(queue_id integer, scan bigint[], last integer, reached bigint)
+returns text
+language plpgsql
+as $$
+declare
+    last_number bigint      := (select last_value from pgqueue.sequence_number);
+    snapshot    pg_snapshot := pg_current_snapshot();        -- taken after the number was read
+    name        text        := 'pgqueue.horizon_' || queue_id;
+    horizon     bigint[]    := coalesce(nullif(current_setting(name, true), ''), '{0,0,0}');
+    settled     bigint      := horizon[1];
+begin
+    if pg_snapshot_xmin(snapshot)::text::bigint >= horizon[3] then
+        settled := horizon[2];
+        if current_setting('transaction_isolation') = 'read committed' then      -- else the snapshot is the older
+            perform set_config(
+                name, array[settled, last_number, pg_snapshot_xmax(snapshot)::text::bigint]::text, false);
+        end if;
+    end if;
+    for nth in 2 .. last loop
+        scan[nth] := greatest(scan[nth], settled);
+    end loop;
+    scan[last + 1] := greatest(scan[last + 1], least(reached, settled));
+    return set_config('pgqueue.scan_' || queue_id, scan::text, false);
+end
+$$;

@@ -1,0 +1,15 @@
+-- Opens the two lanes of a priority, the first time it is used in a queue.
+create or replace function pgqueue._open_lanes(queue_id integer, priority integer)
+returns void
+language sql
+as $$
+    update pgqueue.queue
+       set lanes = array(
+               select distinct lane from unnest(lanes || array[2 * priority, 2 * priority + 1]::smallint[]) as lane order by lane),
+           fresh_lanes = array(
+               select distinct lane from unnest(fresh_lanes || (2 * priority + 1)::smallint) as lane order by lane)
+     where id = queue_id;
+    insert into pgqueue.progress (queue_id, lane)
+    values (queue_id, 2 * priority), (queue_id, 2 * priority + 1)
+        on conflict do nothing;
+$$;

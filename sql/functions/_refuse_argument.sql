@@ -1,0 +1,11 @@
+-- Raises  PQ007 invalid argument, naming the argument and what it may be.
+create or replace function pgqueue._refuse_argument(argument text, must_be text, was text)
+returns void
+language plpgsql
+as $$
+begin
+    raise exception using
+        errcode = 'PQ007',
+        message = format('%s must be %s, not %s', argument, must_be, coalesce(was, 'null'));
+end
+$$;

@@ -1,0 +1,15 @@
+-- The fence: whoever holds a stale token learns it here, and the transaction it was in cannot commit.
+-- Raises  PQ001 lock lost, PQ002 unknown queue.
+create or replace function pgqueue._refuse_lost_lock(queue text, sequence_number bigint)
+returns void
+language plpgsql
+as $$
+begin
+    perform pgqueue._find_queue(queue);
+    raise exception using
+        errcode = 'PQ001',
+        message = format('the lock on message %s of queue %I is lost', sequence_number, queue),
+        detail  = 'The message was delivered again, settled or dead-lettered since this lock was taken, or the token is wrong.',
+        hint    = 'Let this delivery go: roll back what was done for it.';
+end
+$$;

@@ -1,0 +1,45 @@
+-- Looks at what is due under watch, 1000 messages at the most: what nobody holds any more goes to the redelivery
+-- lane; what was renewed, or is held by an open transaction, is watched on; what is gone is forgotten.
+-- Returns  how many messages came back.
+create or replace function pgqueue._return_watched(queue_id integer)
+returns integer
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    moment timestamptz := pgqueue.clock();
+    due    tid[];
+    free   tid[];
+begin
+    due := array(
+        select ctid
+          from pgqueue.watch
+         where queue_id = _return_watched.queue_id and watch.due <= moment
+         order by watch.due
+         limit 1000
+           for update skip locked);
+    free := array(
+        select message.ctid
+          from pgqueue.watch
+          join pgqueue.message using (queue_id, lane, position)
+         where watch.ctid = any (_return_watched.due) and (locked_until is null or locked_until <= moment)
+           for update of message skip locked);
+    perform pgqueue._bring_back(free, settled => false);
+    delete from pgqueue.watch
+     where ctid = any (_return_watched.due)
+       and not exists (
+           select from pgqueue.message
+            where message.queue_id = watch.queue_id and message.lane = watch.lane and message.position = watch.position);
+    update pgqueue.watch
+       set due = greatest(locked_until, moment + interval '1 second')
+      from pgqueue.message
+     where watch.ctid = any (_return_watched.due)
+       and message.queue_id = watch.queue_id and message.lane = watch.lane and message.position = watch.position;
+    return cardinality(free);
+end
+$$;

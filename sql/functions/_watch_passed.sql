@@ -1,0 +1,20 @@
+-- Puts what is still there between two positions of a lane under watch, 5000 messages at the most.
+-- Returns  the position up to which that was done.
+create or replace function pgqueue._watch_passed(progress pgqueue.progress, above bigint, up_to bigint)
+returns bigint
+language sql
+as $$
+    with passed as materialized (
+        select queue_id, lane, position, coalesce(locked_until, pgqueue.clock()) as due
+          from pgqueue.message
+         where queue_id = progress.queue_id and lane = progress.lane
+           and message.position > above and message.position <= up_to
+         order by message.position
+         limit 5000
+    ), watched as (
+        insert into pgqueue.watch (queue_id, lane, position, due)
+        select queue_id, lane, position, due from passed
+            on conflict (queue_id, lane, position) do update set due = excluded.due
+    )
+    select case when count(*) < 5000 then up_to else max(position) end from passed;
+$$;

@@ -1,0 +1,34 @@
+-- Creates a queue. A null setting means its default.
+-- Returns  the queue's id.
+-- Raises   PQ003 queue already exists, PQ007 invalid argument.
+create or replace function pgqueue.create_queue(
+    queue              text,
+    lock_duration      interval default null,
+    max_delivery_count integer  default null,
+    max_message_size   bigint   default null,
+    status             text     default null,
+    user_metadata      jsonb    default null
+)
+returns integer
+language plpgsql
+as $$
+#variable_conflict use_variable
+declare
+    new_id integer;
+begin
+    insert into pgqueue.queue (name, lock_duration, max_delivery_count, max_message_size, status, user_metadata)
+    values (
+        queue, coalesce(lock_duration, interval '60 seconds'), coalesce(max_delivery_count, 10),
+        max_message_size, coalesce(status, 'ACTIVE'), user_metadata)
+        on conflict on constraint queue_name_is_taken do nothing
+    returning id into new_id;
+    if new_id is null then
+        raise exception using
+            errcode = 'PQ003',
+            message = format('queue %I exists already', queue),
+            hint    = 'Change its settings with pgqueue.alter_queue.';
+    end if;
+    perform pgqueue._open_lanes(new_id, 0);
+    return new_id;
+end
+$$;

@@ -1,0 +1,28 @@
+-- Moves many locked messages to the dead letters of their queue.
+-- Returns  a row a lock, in the order given: sqlstate is null when it was moved, else PQ001.
+-- Raises   PQ001 lock lost, when atomic; PQ002 unknown queue; PQ007 invalid argument.
+-- Locks    the messages, until the transaction ends.
+create or replace function pgqueue.dead_letter_batch(
+    queue            text,
+    sequence_numbers bigint[],
+    lock_tokens      uuid[],
+    reason           text,
+    description      text    default null,
+    atomic           boolean default false
+)
+returns table (sequence_number bigint, sqlstate text)
+language plpgsql
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    held    tid[] := pgqueue._hold(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
+    settled bigint[];
+begin
+    if coalesce(reason, '') = '' then
+        perform pgqueue._refuse_argument('reason', 'a text that is not empty', quote_nullable(reason));
+    end if;
+    settled := pgqueue._bury(held, reason, description);
+    return query select * from pgqueue._settlements(queue, sequence_numbers, settled, atomic);
+end
+$$;

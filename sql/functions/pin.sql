@@ -1,0 +1,10 @@
+-- Touches a locked message first, before any work is done for it: until the transaction ends nobody can take the
+-- message over, even when `locked_until` passes, because claims skip locked rows.
+-- Raises  PQ001 lock lost, PQ002 unknown queue.
+-- Locks   the message, until the transaction ends.
+create or replace function pgqueue.pin(queue text, sequence_number bigint, lock_token uuid)
+returns void
+language sql
+as $$
+    select from pgqueue._pin(queue, sequence_number, lock_token);
+$$;

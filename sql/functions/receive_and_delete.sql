@@ -1,0 +1,23 @@
+-- Receives up to `max_messages` and deletes them in the transaction it is called in. In a transaction of its own that
+-- is at-most-once; inside the caller's it is the traditional transacted receive: commit takes the messages out, abort
+-- puts them back for anyone. It takes no turn, because the transaction may stay open; see pgqueue.take_turn.
+-- Returns  a row a message; none when nothing is waiting.
+-- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument.
+-- Locks    the rows returned, until the transaction ends; skips whatever others hold.
+create or replace function pgqueue.receive_and_delete(queue text, max_messages integer default 1)
+returns setof pgqueue.message
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+declare
+    received pgqueue.message;
+    numbers  bigint[] := '{}';
+begin
+    for received in select * from pgqueue.receive(queue, max_messages, take_turn => false) loop
+        numbers := numbers || received.sequence_number;
+        return next received;
+    end loop;
+    delete from pgqueue.message where queue_id = received.queue_id and sequence_number = any (numbers);
+end
+$$;

@@ -1,0 +1,19 @@
+-- What became of a settlement whose transaction is out of sight: its connection broke during COMMIT, or nobody watched.
+-- A transaction that committed without the settlement, because of a rollback to a savepoint, counts as aborted.
+-- Returns  'committed', 'aborted' or 'in progress'.
+-- Raises   PQ002 unknown queue.
+create or replace function pgqueue.resolve(
+    queue text, sequence_number bigint, lock_token uuid, transaction_id xid8)
+returns text
+language plpgsql
+as $$
+declare
+    outcome text := pg_xact_status(transaction_id);
+begin
+    if outcome in ('aborted', 'in progress') then
+        return outcome;
+    end if;
+    perform from pgqueue._locks(pgqueue._find_queue(queue), array[sequence_number], array[lock_token]);
+    return case when found then 'aborted' else 'committed' end;
+end
+$$;
