@@ -108,3 +108,12 @@ create table pgqueue.dead_letter (
     dead_lettered_at              timestamptz not null,
     constraint dead_letter_pkey primary key (queue_id, sequence_number)
 );
+
+-- Which functions and views are installed, so that a migration with nothing new writes nothing.
+create table pgqueue.installation (
+    only_one           boolean     not null default true,
+    definitions_digest text        not null,
+    installed_at       timestamptz not null default clock_timestamp(),
+    constraint one_installation primary key (only_one),
+    constraint only_one_is_true check (only_one)
+);

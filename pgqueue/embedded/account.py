@@ -1,0 +1,71 @@
+"""The account that PostgreSQL runs as: ourselves, or an unprivileged one, because PostgreSQL refuses to run as root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+UNPRIVILEGED = "nobody"
+
+
+@dataclass(frozen=True)
+class Account:
+    """A user of this machine; ``user_id`` is None when it is the one we are already."""
+
+    user_id: int | None = None
+    group_id: int | None = None
+
+    def run(self, command: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
+        # From a directory of its own: a program complains when it may not read the one it was started in.
+        return subprocess.run(
+            command,
+            cwd=directory,
+            user=self.user_id,
+            group=self.group_id,
+            extra_groups=None if self.user_id is None else [],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+
+    def make_directory(self, path: Path) -> None:
+        """Create a directory that nobody but this account may look into."""
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.stat().st_uid not in (os.geteuid(), self.user_id):
+            raise PermissionError(f"{path} belongs to somebody else")
+        self._own(path)
+
+    def _own(self, path: Path) -> None:
+        if self.user_id is not None and self.group_id is not None:
+            os.chown(path, self.user_id, self.group_id, follow_symlinks=False)
+
+    def can_run(self, program: Path, directory: Path) -> bool:
+        try:
+            return self.run([str(program), "--version"], directory).returncode == 0
+        except PermissionError:
+            return False
+
+    def copy(self, source: Path, target: Path) -> None:
+        """Copy a directory for this account to read; one that was copied before and did not change is kept."""
+        if _newest(source) == _newest(target):
+            return
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("include"))
+        for path in (target, *target.rglob("*")):
+            self._own(path)
+
+
+def _newest(directory: Path) -> int:
+    return max((path.stat().st_mtime_ns for path in directory.glob("bin/*")), default=0)
+
+
+def unprivileged() -> Account:
+    if os.geteuid() != 0:
+        return Account()
+    import pwd
+
+    entry = pwd.getpwnam(UNPRIVILEGED)
+    return Account(entry.pw_uid, entry.pw_gid)

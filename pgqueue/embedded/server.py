@@ -1,0 +1,102 @@
+"""A PostgreSQL server of our own: a directory of data, run from a directory of binaries, reached by a Unix socket."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import quote
+
+from pgqueue.embedded.account import UNPRIVILEGED, unprivileged
+from pgqueue.errors import PGQueueError
+
+SUPERUSER = "postgres"
+SOCKET = ".s.PGSQL.5432"
+LONGEST_SOCKET_PATH = 100  # the kernels allow 104 to 108 bytes
+START_SECONDS = 60
+
+
+class ServerError(PGQueueError):
+    """The server could not be created, started or stopped; the text says what PostgreSQL had to say about it."""
+
+
+class Server:
+    """``create`` it once, then ``start`` and ``stop`` it as often as you like; any process of this account may."""
+
+    def __init__(self, directory: Path, binaries: Path, *, settings: Mapping[str, str] | None = None) -> None:
+        self.directory = directory.expanduser().resolve()
+        self.binaries = binaries
+        self.settings = dict(settings or {})
+        self.account = unprivileged()
+        self.data = self.directory / "data"
+        self.log = self.directory / "log"
+        self.sockets = _short_enough(self.directory / "socket")
+
+    def dsn(self, database: str = "postgres") -> str:
+        return f"postgresql://{SUPERUSER}@/{quote(database)}?host={quote(str(self.sockets), safe='')}"
+
+    def create(self) -> None:
+        """Make the data directory; one that is already there is left as it is."""
+        if (self.data / "PG_VERSION").exists():
+            return
+        self._run("initdb", "-U", SUPERUSER, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+        with (self.data / "postgresql.conf").open("a") as configuration:
+            configuration.writelines(f"{name} = '{value}'\n" for name, value in self.settings.items())
+
+    def is_running(self) -> bool:
+        return self._call("pg_ctl", "status").returncode == 0
+
+    def start(self) -> None:
+        """Start it; one that runs already keeps running."""
+        if self.is_running():
+            return
+        options = f"-c listen_addresses= -p 5432 -k {shlex.quote(str(self.sockets))}"
+        self._run("pg_ctl", "start", "-w", "-t", str(START_SECONDS), "-l", str(self.log), "-o", options)
+
+    def stop(self, mode: str = "fast") -> None:
+        """``fast`` breaks the connections off and checkpoints; ``immediate`` leaves the rest to crash recovery."""
+        if self.is_running():
+            self._run("pg_ctl", "stop", "-w", "-m", mode)
+
+    def process_id(self) -> int:
+        return int((self.data / "postmaster.pid").read_text().splitlines()[0])
+
+    @cached_property
+    def _programs(self) -> Path:
+        """The binaries, or a copy of them where the account cannot reach the originals, as in root's home."""
+        for path in (self.directory, self.sockets):
+            self.account.make_directory(path)
+        if self.account.can_run(self.binaries / "postgres", self.directory):
+            return self.binaries
+        copy = self.directory / "postgresql"
+        self.account.copy(self.binaries.parent, copy)
+        if self.account.can_run(copy / "bin" / "postgres", self.directory):
+            return copy / "bin"
+        raise ServerError(
+            f"{UNPRIVILEGED!r}, the account that PostgreSQL runs as because it refuses to run as root, cannot reach"
+            f" {self.directory}; choose a directory that every user may pass through"
+        )
+
+    def _run(self, program: str, *arguments: str) -> None:
+        outcome = self._call(program, *arguments)
+        if outcome.returncode != 0:
+            raise ServerError(f"{program} failed: {outcome.stderr.strip() or outcome.stdout.strip()}{self._last_words()}")
+
+    def _call(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.account.run([str(self._programs / program), "-D", str(self.data), *arguments], self.directory)
+
+    def _last_words(self) -> str:
+        if not self.log.exists():
+            return ""
+        return "\n" + "\n".join(self.log.read_text(errors="replace").splitlines()[-10:])
+
+
+def _short_enough(path: Path) -> Path:
+    if len(str(path / SOCKET).encode()) <= LONGEST_SOCKET_PATH:
+        return path
+    digest = hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"pgqueue-{digest}"

@@ -1,0 +1,100 @@
+"""Bringing a database to this version of pgqueue: its tables by revision, its functions and views as a whole."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import psycopg
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_attempt, wait_random
+
+from pgqueue.errors import (
+    ConnectionLostError,
+    OperationTimeoutError,
+    PGQueueError,
+    TransactionConflictError,
+    error_class,
+)
+from pgqueue.schema import definitions, revisions
+from pgqueue.schema.revisions import head as head
+
+logger = logging.getLogger("pgqueue.schema")
+
+MIGRATION_LOCK = 0x7067_7175_6575_65  # "pgqueue"
+
+
+def migrate(conninfo: str, *, lock_timeout: timedelta = timedelta(seconds=5), attempts: int = 5) -> str:
+    """Bring the database to head, all in one transaction, and return the revision it is at.
+
+    Any number of processes may do this at once: one works, the others find it done. Where a lock is not to be had
+    within ``lock_timeout`` everything is rolled back, so that applications are not held up, and tried again.
+    """
+    trials = Retrying(
+        retry=retry_if_exception_type(TransactionConflictError),
+        stop=stop_after_attempt(attempts),
+        wait=wait_random(max=0.5),
+    )
+    try:
+        return trials(_migrate_once, conninfo, lock_timeout)
+    except RetryError as error:
+        raise OperationTimeoutError(
+            f"the schema was not migrated: {attempts} times, a lock was not to be had within"
+            f" {lock_timeout.total_seconds():g} s. See who holds it: select * from pg_locks where granted."
+        ) from error.last_attempt.exception()
+
+
+def current(conninfo: str) -> str | None:
+    """The revision that the database is at; None where pgqueue was never installed."""
+    with _transaction(conninfo) as connection:
+        return revisions.current(connection)
+
+
+def _migrate_once(conninfo: str, lock_timeout: timedelta) -> str:
+    with _transaction(conninfo) as connection:
+        if _is_done(connection):
+            return head()
+        milliseconds = round(lock_timeout.total_seconds() * 1000)
+        connection.execute(text("select set_config('lock_timeout', :timeout, true)"), {"timeout": str(milliseconds)})
+        connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+        if _is_done(connection):
+            return head()
+        _create_schema(connection)
+        revisions.upgrade(connection)
+        definitions.replace_all(connection)
+        logger.info("migrated to revision %s", head())
+        return head()
+
+
+def _is_done(connection: Connection) -> bool:
+    revision = revisions.current(connection)
+    revisions.refuse_unknown(revision)
+    return revision == head() and definitions.are_current(connection)
+
+
+def _create_schema(connection: Connection) -> None:
+    # Not "if not exists": that wants the right to create one even where it is there.
+    if connection.scalar(text("select to_regnamespace('pgqueue') is null")):
+        connection.execute(text("create schema pgqueue"))
+
+
+@contextmanager
+def _transaction(conninfo: str) -> Iterator[Connection]:
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(conninfo), poolclass=NullPool)
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except (DBAPIError, psycopg.Error) as error:
+        raise _in_our_words(error) from error
+
+
+def _in_our_words(error: DBAPIError | psycopg.Error) -> PGQueueError:
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    sqlstate = getattr(cause, "sqlstate", None)
+    unreachable = sqlstate is None and isinstance(cause, psycopg.OperationalError)
+    kind = error_class(sqlstate) or (ConnectionLostError if unreachable else PGQueueError)
+    return kind(str(cause), sqlstate=sqlstate)

@@ -1,0 +1,45 @@
+"""Where the SQL and the revisions are: inside the package in a wheel, at the top of the repository in a checkout."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+# Functions first: views may call them, and no function needs a view before it is called itself.
+REPEATABLE = ("functions", "views")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A file that creates or replaces what it is named after."""
+
+    kind: str
+    name: str
+    sql: str
+
+
+def folder(name: str) -> Path:
+    packed = PACKAGE / f"_{name}"
+    return packed if packed.is_dir() else PACKAGE.parent / name
+
+
+@cache
+def definitions() -> tuple[Definition, ...]:
+    return tuple(
+        Definition(kind=kind, name=path.stem, sql=path.read_text(encoding="utf-8"))
+        for kind in REPEATABLE
+        for path in sorted((folder("sql") / kind).glob("*.sql"))
+    )
+
+
+@cache
+def digest() -> str:
+    """Changes when, and only when, a definition does."""
+    sha = hashlib.sha256()
+    for definition in definitions():
+        sha.update(repr(definition).encode())
+    return sha.hexdigest()

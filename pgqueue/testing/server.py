@@ -1,0 +1,74 @@
+"""A PostgreSQL server to be thrown away: small, fast and forgetful, and easily killed."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+from pgqueue.embedded.server import SOCKET, Server
+
+SETTINGS = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "64MB",
+    "max_connections": "200",
+    "max_prepared_transactions": "10",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_wal_size": "2GB",
+    "jit": "off",
+    "log_line_prefix": "%m [%p] %d %a ",
+}
+
+
+class ThrowawayServer(Server):
+    """Its data does not survive a crash of the machine, but it does survive ``stop("immediate")`` and ``kill()``."""
+
+    def __init__(self, binaries: Path, directory: Path | None = None) -> None:
+        super().__init__(directory or short_directory(), binaries, settings=SETTINGS)
+
+    def restart(self, mode: str = "fast") -> None:
+        self.stop(mode)
+        self.start()
+
+    def kill(self) -> None:
+        """SIGKILL for the server and everything it started; ``start`` then recovers as after a power cut."""
+        postmaster = psutil.Process(self.process_id())
+        family = [postmaster, *postmaster.children(recursive=True)]
+        for process in family:
+            _kill(process)
+        while not all(_is_dead(process) for process in family):
+            time.sleep(0.005)
+        # Files of a dead server would be believed while its process number still means something.
+        for claim in (self.data / "postmaster.pid", self.sockets / f"{SOCKET}.lock"):
+            claim.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        self.stop("immediate")
+        shutil.rmtree(self.sockets, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def short_directory() -> Path:
+    """A temporary directory whose name leaves room for that of a Unix socket, and that every user may pass through."""
+    directory = Path(tempfile.mkdtemp(prefix="pgqueue-"))
+    directory.chmod(0o711)
+    return directory
+
+
+def _kill(process: psutil.Process) -> None:
+    try:
+        process.kill()
+    except psutil.NoSuchProcess:
+        return
+
+
+def _is_dead(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
