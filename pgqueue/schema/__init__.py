@@ -11,7 +11,13 @@ import psycopg
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
-from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_attempt, wait_random
+from tenacity import (
+    RetryError,
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_random,
+)
 
 from pgqueue.errors import (
     ConnectionLostError,

@@ -1,0 +1,43 @@
+"""pgqueue: a transactional work queue on PostgreSQL.
+
+Messages live in a table, are received under a lock, and are deleted inside the caller's own transaction. The same
+names, asynchronous, are in :mod:`pgqueue.aio`.
+"""
+from __future__ import annotations
+
+from pgqueue import errors
+from pgqueue.client import QueueClient
+from pgqueue.errors import DeadLetter, LockLostError, PGQueueError
+from pgqueue.model.context import ReceiveContext, ReceiveState
+from pgqueue.model.message import Message, PeekedMessage
+from pgqueue.model.settings import (
+    QueueProperties,
+    QueueRuntimeProperties,
+    QueueStatus,
+    SettlementResult,
+)
+from pgqueue.queue import DeadLetters, Queue, ReceiveMode
+from pgqueue.received import ReceivedMessage, process
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DeadLetter",
+    "DeadLetters",
+    "LockLostError",
+    "Message",
+    "PGQueueError",
+    "PeekedMessage",
+    "Queue",
+    "QueueClient",
+    "QueueProperties",
+    "QueueRuntimeProperties",
+    "QueueStatus",
+    "ReceiveContext",
+    "ReceiveMode",
+    "ReceiveState",
+    "ReceivedMessage",
+    "SettlementResult",
+    "errors",
+    "process",
+]

@@ -1,0 +1,38 @@
+"""The asynchronous face of pgqueue: the same names and signatures, to be awaited."""
+from __future__ import annotations
+
+from pgqueue import errors
+from pgqueue.aio.client import QueueClient
+from pgqueue.aio.queue import DeadLetters, Queue
+from pgqueue.aio.received import ReceivedMessage, process
+from pgqueue.errors import DeadLetter, LockLostError, PGQueueError
+from pgqueue.model.context import ReceiveContext, ReceiveState
+from pgqueue.model.message import Message, PeekedMessage
+from pgqueue.model.settings import (
+    QueueProperties,
+    QueueRuntimeProperties,
+    QueueStatus,
+    SettlementResult,
+)
+from pgqueue.queue import ReceiveMode
+
+__all__ = [
+    "DeadLetter",
+    "DeadLetters",
+    "LockLostError",
+    "Message",
+    "PGQueueError",
+    "PeekedMessage",
+    "Queue",
+    "QueueClient",
+    "QueueProperties",
+    "QueueRuntimeProperties",
+    "QueueStatus",
+    "ReceiveContext",
+    "ReceiveMode",
+    "ReceiveState",
+    "ReceivedMessage",
+    "SettlementResult",
+    "errors",
+    "process",
+]

@@ -1,0 +1,143 @@
+"""The asynchronous client: queues by name, and the schema they live in."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pgqueue import embedded, schema, transports
+from pgqueue.aio.queue import Queue
+from pgqueue.flows import queues as flows
+from pgqueue.model.settings import (
+    UNSET,
+    QueueProperties,
+    QueueRuntimeProperties,
+    QueueStatus,
+    Unset,
+)
+from pgqueue.statements import queues
+from pgqueue.transports import adrive
+
+
+class QueueClient:
+    """The way in. ``source`` is a DSN, a ``psycopg_pool.AsyncConnectionPool`` or an ``AsyncEngine`` over psycopg.
+
+    With a DSN the client has a pool of its own, opened at the first use and closed by :meth:`close` or at the end of a
+    ``async with`` block; a pool or an engine that was given stays open. Safe to use from several tasks.
+    """
+
+    def __init__(self, source: Any) -> None:
+        self._own = transports.own(source, asynchronous=True)
+
+    @classmethod
+    async def embedded(cls, directory: Path | None = None) -> Self:
+        """A client of the PostgreSQL that pip installed, started if need be, its schema migrated.
+
+        Needs the extra ``pgqueue[embedded]``. ``directory`` is where its data are kept.
+        """
+        client = cls(await asyncio.to_thread(embedded.start, directory))
+        await client.migrate()
+        return client
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the client's own connections."""
+        await adrive(self._own.close())
+
+    async def migrate(self) -> None:
+        """Brings the schema to the version of this library. Safe when many processes do it at once.
+
+        Raises:
+            SchemaVersionError: the schema is newer than this library.
+        """
+        await asyncio.to_thread(schema.migrate, self._own.conninfo)
+
+    async def create_queue(
+        self,
+        name: str,
+        *,
+        lock_duration: timedelta | None = None,
+        max_delivery_count: int | None = None,
+        max_message_size: int | None = None,
+        status: QueueStatus | str | None = None,
+        user_metadata: Any = None,
+        exist_ok: bool = False,
+    ) -> QueueProperties:
+        """Creates a queue; None stands for the default: 60 s, 10 deliveries, no bound on the size in bytes, ACTIVE.
+
+        Raises:
+            QueueAlreadyExistsError: a queue of that name exists; with ``exist_ok`` it is returned as it is instead.
+            InvalidArgumentError: the name or a setting is not what it may be.
+        """
+        statement = queues.create_queue(
+            name,
+            lock_duration=lock_duration,
+            max_delivery_count=max_delivery_count,
+            max_message_size=max_message_size,
+            status=status,
+            user_metadata=user_metadata,
+        )
+        return await adrive(flows.create(statement, name, self._own, exist_ok=exist_ok))
+
+    async def get_queue(self, name: str) -> QueueProperties:
+        """The settings of a queue. Raises :class:`~pgqueue.errors.QueueNotFoundError`."""
+        return await adrive(self._own.execute(queues.get_queue(name)))
+
+    async def get_queue_runtime_properties(self, name: str) -> QueueRuntimeProperties:
+        """What is in a queue now. Raises :class:`~pgqueue.errors.QueueNotFoundError`."""
+        return await adrive(self._own.execute(queues.get_queue_runtime_properties(name)))
+
+    async def update_queue(
+        self,
+        name: str,
+        *,
+        lock_duration: timedelta | Unset = UNSET,
+        max_delivery_count: int | Unset = UNSET,
+        max_message_size: int | Unset | None = UNSET,
+        status: QueueStatus | str | Unset = UNSET,
+        user_metadata: Any = UNSET,
+    ) -> QueueProperties:
+        """Changes the settings that are given; None takes a bound or the metadata away. Locks in force stay as they are.
+
+        Raises:
+            QueueNotFoundError: no queue has that name.
+            InvalidArgumentError: a setting is not what it may be.
+        """
+        statement = queues.alter_queue(
+            name,
+            lock_duration=lock_duration,
+            max_delivery_count=max_delivery_count,
+            max_message_size=max_message_size,
+            status=status,
+            user_metadata=user_metadata,
+        )
+        return await adrive(flows.alter(statement, name, self._own))
+
+    async def delete_queue(self, name: str) -> None:
+        """Deletes a queue with all its messages and dead letters. Raises QueueNotFoundError."""
+        await adrive(flows.drop(name, self._own))
+
+    async def purge_queue(self, name: str) -> int:
+        """Deletes the messages of a queue, locked and scheduled ones too, and returns how many; dead letters stay.
+
+        What an open transaction holds is left to it.
+        """
+        return await adrive(flows.purge(name, self._own))
+
+    async def list_queues(self) -> list[QueueProperties]:
+        """The settings of all queues, by name."""
+        return await adrive(self._own.execute(queues.list_queues()))
+
+    def queue(self, name: str) -> Queue:
+        """A queue to send to and receive from; nothing is asked of the database yet."""
+        return Queue(name, self._own)

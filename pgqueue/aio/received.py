@@ -1,0 +1,116 @@
+"""The asynchronous face of a message under lock."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import tenacity
+
+from pgqueue import transports
+from pgqueue.flows import Shared, processing
+from pgqueue.flows.locked import LockedMessage, with_message
+from pgqueue.model.context import ReceiveState
+from pgqueue.model.policy import default_retry
+from pgqueue.transports import adrive
+
+
+class ReceivedMessage(LockedMessage):
+    """A message that was received under lock, and the ways to settle it.
+
+    Every verb proves the lock to the database. A lock that was lost raises :class:`~pgqueue.errors.LockLostError`; a
+    verb that is illegal in the delivery's state raises :class:`~pgqueue.errors.InvalidStateError` or a subclass.
+    """
+
+    @property
+    def state(self) -> ReceiveState:
+        """Where this delivery stands, as far as is known. When it is part of a transaction of yours on a plain psycopg
+        connection, nobody tells us how that ended: ask with :meth:`resolve`."""
+        return self.context.state
+
+    async def complete(self, *, transaction: object = None) -> None:
+        """Deletes the message: the delivery is done.
+
+        With ``transaction`` the deletion is part of your transaction: the commit finishes both, an abort undoes both,
+        and the message is still locked by us. Semantics: WCF ``ReceiveContext.Complete``.
+        """
+        await adrive(self._completion(_shared(transaction)))
+
+    async def abandon(
+        self,
+        *,
+        delay: timedelta | None = None,
+        properties: Mapping[str, Any] | None = None,
+        transaction: object = None,
+    ) -> None:
+        """Gives the message back, to be delivered again at once or after ``delay``; that delivery counts one more.
+
+        ``properties`` are merged into its application properties. Abandoning twice has no further effect.
+        """
+        await adrive(self._abandonment(delay, properties, _shared(transaction)))
+
+    async def dead_letter(self, reason: str, description: str | None = None, *, transaction: object = None) -> None:
+        """Moves the message to the dead letters of its queue, with a reason and a description."""
+        await adrive(self._dead_lettering(reason, description, _shared(transaction)))
+
+    async def renew_lock(self, *, lock_duration: timedelta | None = None) -> datetime:
+        """Renews the lock: it lasts the queue's lock duration, or this one, from now. Returns until when."""
+        return await adrive(self._renewal(lock_duration))
+
+    def fault(self) -> None:
+        """Puts the delivery in doubt, without I/O: its lock runs out by itself. Semantics: WCF ``ReceiveContext.Fault``."""
+        self.context.fault()
+
+    async def resolve(self) -> ReceiveState:
+        """Asks the database what became of a completion in a transaction of yours: committed, aborted, or still open.
+
+        Use it when the connection broke during COMMIT, or nobody could tell how the transaction ended.
+        """
+        return await adrive(self._resolution())
+
+    @asynccontextmanager
+    async def transaction(self, source: object = None) -> AsyncIterator[Any]:
+        """A transaction to work in: begun, the lock pinned before any work starts; at the end the message is completed
+        and all is committed. An exception rolls back and leaves the message received and locked.
+
+        ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
+        block gets its connection or session. Without it the client's own source is used.
+        """
+        begun = await adrive(processing.enter(self.delivery, self._begin(source)))
+        try:
+            yield begun.handle
+        except BaseException as error:
+            await adrive(processing.retreat(self.delivery, begun, error))
+            raise
+        await adrive(processing.leave(self.delivery, begun))
+
+    def _begin(self, source: object) -> processing.Begin:
+        if source is None:
+            return self.own.begin
+        return partial(transports.begin, source, asynchronous=True)
+
+
+async def process(
+    received: ReceivedMessage,
+    work: Callable[..., Any],
+    source: object = None,
+    *,
+    retry: tenacity.Retrying | None = None,
+) -> Any:
+    """Runs ``work(message, tx)``, or ``work(tx)``, in a transaction that completes the message; returns its result.
+
+    On a serialization failure, a deadlock or a lost connection the transaction is begun again on the same lock, which
+    is renewed between the tries, as often as ``retry`` allows. :class:`~pgqueue.errors.DeadLetter` raised by the work
+    dead-letters the message. After any other error the message is abandoned with backoff, and the error raised.
+    """
+    flow = processing.process(
+        received.delivery, with_message(work, received), received._begin(source), retry or default_retry()
+    )
+    return await adrive(flow)
+
+
+def _shared(transaction: object) -> Shared | None:
+    return None if transaction is None else transports.shared(transaction, asynchronous=True)

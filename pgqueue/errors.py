@@ -1,0 +1,191 @@
+"""What can go wrong, as facts with a promise: each class says what is true once it was raised.
+
+Every error carries ``is_transient`` (would the same call help later?), the ``sqlstate`` the database raised, if it
+did, and a ``tracking_id`` that also stands in the log. The private SQLSTATEs are listed in ``sql/README.md``.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import ClassVar
+
+logger = logging.getLogger("pgqueue")
+
+
+class PGQueueError(Exception):
+    """Something was refused or failed; the subclass says what is true now."""
+
+    is_transient: bool = False
+    default_sqlstate: ClassVar[str | None] = None
+
+    def __init__(self, message: str, *, sqlstate: str | None = None, tracking_id: str | None = None) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate or self.default_sqlstate
+        self.tracking_id = tracking_id or uuid.uuid4().hex[:12]
+        logger.debug("%s: %s", type(self).__name__, message, extra={"tracking_id": self.tracking_id})
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} [tracking id {self.tracking_id}]"
+
+
+class LockLostError(PGQueueError):
+    """The message is not locked by this token: it was delivered again, settled or dead-lettered since.
+
+    Raised by the database. A transaction in which it was raised cannot commit, even if the error is swallowed, so
+    none of the work done for this delivery counts. Receive again; nothing needs to be undone.
+    """
+
+    default_sqlstate = "PQ001"
+
+
+class QueueNotFoundError(PGQueueError):
+    """No queue has that name; nothing was stored, received or changed."""
+
+    default_sqlstate = "PQ002"
+
+
+class QueueAlreadyExistsError(PGQueueError):
+    """A queue of that name exists; it was not touched."""
+
+    default_sqlstate = "PQ003"
+
+
+class QueueDisabledError(PGQueueError):
+    """The queue's status forbids sending or receiving; nothing was stored or locked."""
+
+    default_sqlstate = "PQ004"
+
+
+class MessageSizeExceededError(PGQueueError):
+    """A message is larger than its queue allows; nothing of the call was stored."""
+
+    default_sqlstate = "PQ005"
+
+
+class MessageNotFoundError(PGQueueError):
+    """No such message is there to be had; nothing was changed."""
+
+    default_sqlstate = "PQ006"
+
+
+class InvalidArgumentError(PGQueueError, ValueError):
+    """An argument or a setting is not what it may be; the text names both. Nothing was changed."""
+
+    default_sqlstate = "PQ007"
+
+
+class MessageNotSerializableError(PGQueueError, ValueError):
+    """A message cannot be stored as it is; the text names the field. Nothing of the call was stored."""
+
+
+class InvalidStateError(PGQueueError):
+    """The call is illegal in the state this delivery is in (see ``docs/lifecycle.md``); the state did not change."""
+
+
+class MessageAlreadySettledError(InvalidStateError):
+    """This delivery is over: it was completed, dead-lettered or abandoned. That stands."""
+
+
+class FaultedError(InvalidStateError):
+    """This delivery is in doubt: it was faulted. The message is either gone, or delivered again when its lock expires."""
+
+
+class TransactionRequiredError(PGQueueError):
+    """What was given as ``transaction`` has no transaction that could be shared; nothing was sent to the database."""
+
+
+class TransactionConflictError(PGQueueError):
+    """The database aborted the transaction: a serialization failure, a deadlock or a lock it could not get.
+
+    Nothing of that transaction counts, and the message is still locked by the same token: begin it again.
+    """
+
+    is_transient = True
+
+
+class OperationTimeoutError(PGQueueError):
+    """The database or the connection pool did not answer in time; nothing was changed."""
+
+    is_transient = True
+
+
+class ConnectionLostError(PGQueueError):
+    """The connection to the database could not be made, or broke.
+
+    What was running in a transaction of its own is in doubt when the connection broke in mid-statement: a settlement
+    that is called again either succeeds, or raises :class:`LockLostError` because the first one had succeeded. What
+    was running in the caller's transaction is resolved with ``received.resolve()``.
+    """
+
+    is_transient = True
+
+
+class CommitInDoubtError(ConnectionLostError):
+    """The connection broke during COMMIT, and the database could not yet say what became of the transaction.
+
+    The work and the completion are either both done or both undone. ``received.resolve()`` asks again.
+    """
+
+    is_transient = False
+
+
+class AccessDeniedError(PGQueueError):
+    """The database role may not do this; nothing was changed."""
+
+
+class SchemaVersionError(PGQueueError):
+    """The schema in the database does not fit this version of pgqueue; nothing was changed."""
+
+
+class UnsupportedSourceError(PGQueueError, TypeError):
+    """What was given is not a source of connections or transactions that this call can use; nothing was sent."""
+
+
+class DeadLetter(Exception):
+    """Raised by work: dead-letter this message with a reason; trying again would not help.
+
+    >>> raise DeadLetter("UnknownCustomer", "customer 7 is not in the ledger")   # doctest: +SKIP
+    """
+
+    def __init__(self, reason: str, description: str | None = None) -> None:
+        super().__init__(reason if description is None else f"{reason}: {description}")
+        self.reason = reason
+        self.description = description
+
+
+BY_SQLSTATE: dict[str, type[PGQueueError]] = {
+    kind.default_sqlstate: kind
+    for kind in (
+        LockLostError,
+        QueueNotFoundError,
+        QueueAlreadyExistsError,
+        QueueDisabledError,
+        MessageSizeExceededError,
+        MessageNotFoundError,
+        InvalidArgumentError,
+    )
+    if kind.default_sqlstate
+} | {
+    "40001": TransactionConflictError,
+    "40P01": TransactionConflictError,
+    "55P03": TransactionConflictError,
+    "57014": OperationTimeoutError,
+    "42501": AccessDeniedError,
+    "3F000": SchemaVersionError,
+    "42883": SchemaVersionError,
+    "42P01": SchemaVersionError,
+    "57P01": ConnectionLostError,
+    "57P02": ConnectionLostError,
+    "57P03": ConnectionLostError,
+    "53300": ConnectionLostError,
+}
+
+BY_SQLSTATE_CLASS: dict[str, type[PGQueueError]] = {"08": ConnectionLostError, "28": AccessDeniedError}
+
+
+def error_class(sqlstate: str | None) -> type[PGQueueError] | None:
+    """The class that stands for an SQLSTATE, or None when it is none of ours to name."""
+    if sqlstate is None:
+        return None
+    return BY_SQLSTATE.get(sqlstate) or BY_SQLSTATE_CLASS.get(sqlstate[:2])

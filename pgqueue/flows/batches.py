@@ -1,0 +1,127 @@
+"""Settling many deliveries in one round trip, each by its own state machine.
+
+In a transaction of its own, one lost lock neither hides nor undoes the others: the results say what happened to each.
+In the caller's transaction the first that is lost aborts all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pgqueue.errors import InvalidArgumentError, InvalidStateError
+from pgqueue.flows.flow import Executor, Flow, Shared
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.model.context import Event, Outcome
+from pgqueue.model.message import Lock
+from pgqueue.model.settings import SettlementResult
+from pgqueue.statements import Statement, settling
+
+BatchStatement = Callable[[Sequence[Lock]], Statement[list[SettlementResult]]]
+
+
+@dataclass(frozen=True)
+class Settling:
+    """What a batch does to each of its deliveries."""
+
+    event: Event
+    outcome: Outcome
+    statement: BatchStatement
+
+
+def settle(
+    queue: str, received: Iterable[LockedMessage], verb: Settling, own: Executor, transaction: Shared | None
+) -> Flow[list[SettlementResult]]:
+    messages = _checked(queue, received)
+    results, begun = _begin(messages, verb)
+    if transaction is not None:
+        _refuse_first(results, begun)
+    try:
+        answers = yield from _execute(begun, verb, transaction or own)
+    except BaseException:
+        for message in begun:
+            message.context.apply(Event.ABORTED)
+        raise
+    for message, answer in zip(begun, answers, strict=True):
+        results[message.sequence_number] = answer
+        if not answer.is_settled:
+            message.context.fault()
+        elif transaction is None or verb.event is Event.ABANDON:
+            message.context.apply(Event.COMMITTED)
+    if transaction is not None and verb.event is Event.COMPLETE:
+        yield from _follow(begun, transaction)
+    return [results[message.sequence_number] for message in messages]
+
+
+def renew(
+    queue: str, received: Iterable[LockedMessage], lock_duration: timedelta | None, own: Executor
+) -> Flow[list[SettlementResult]]:
+    messages = _checked(queue, received)
+    for message in messages:
+        message.context.require("renew_lock_batch()")
+    locks = [message.lock for message in messages]
+    statement = settling.renew_lock_batch(queue, locks, lock_duration=lock_duration, atomic=False)
+    results = yield from own.execute(statement)
+    for message, result in zip(messages, results, strict=True):
+        if result.is_settled:
+            message.locked_until = result.locked_until
+        else:
+            message.context.fault()
+    return results
+
+
+def _begin(
+    messages: Sequence[LockedMessage], verb: Settling
+) -> tuple[dict[int, SettlementResult], list[LockedMessage]]:
+    """Takes each delivery into its next state; what refuses, and what has nothing left to do, has its result now."""
+    results: dict[int, SettlementResult] = {}
+    begun = []
+    for message in messages:
+        try:
+            if message.context.begin(verb.event, verb.outcome):
+                begun.append(message)
+            else:
+                results[message.sequence_number] = SettlementResult(message.sequence_number)
+        except InvalidStateError as refusal:
+            results[message.sequence_number] = SettlementResult(message.sequence_number, refusal)
+    return results, begun
+
+
+def _refuse_first(results: dict[int, SettlementResult], begun: Sequence[LockedMessage]) -> None:
+    for result in results.values():
+        if result.error is not None:
+            for message in begun:
+                message.context.apply(Event.ABORTED)
+            raise result.error
+
+
+def _execute(begun: Sequence[LockedMessage], verb: Settling, where: Executor) -> Flow[list[SettlementResult]]:
+    if not begun:
+        return []
+    return (yield from where.execute(verb.statement([message.lock for message in begun])))
+
+
+def _follow(begun: Sequence[LockedMessage], transaction: Shared) -> Flow[None]:
+    transaction_id = yield from transaction.execute(settling.current_transaction())
+    for message in begun:
+        message.joined(transaction, transaction_id)
+
+    def tell(event: Event) -> None:
+        for message in begun:
+            message.context.apply(event)
+
+    yield from transaction.follow(tell)
+
+
+def _checked(queue: str, received: Iterable[LockedMessage]) -> list[LockedMessage]:
+    """The messages, all of this queue and each once."""
+    messages = list(received)
+    for message in messages:
+        if message.queue != queue:
+            raise InvalidArgumentError(
+                f"message {message.sequence_number} belongs to queue {message.queue}, not to {queue}"
+            )
+    if len({message.sequence_number for message in messages}) < len(messages):
+        raise InvalidArgumentError("a message stands twice in one batch")
+    return messages

@@ -1,0 +1,68 @@
+"""What the library does, apart from how it waits: a flow is a generator that yields its steps.
+
+A step is a call without arguments, or a :class:`Pause`. The synchronous driver calls it; the asynchronous one calls it
+and awaits what comes back. So every verb is written once, for both faces; see ``pgqueue.transports.driving``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol, TypeVar
+
+from pgqueue.model.context import Event
+from pgqueue.statements import Statement
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Pause:
+    """A step that waits, holding nothing."""
+
+    duration: timedelta
+
+
+Step = Callable[[], Any] | Pause
+Flow = Generator[Step, Any, R]
+
+
+class Executor(Protocol):
+    """Where a statement can run."""
+
+    def execute(self, statement: Statement[T]) -> Flow[T]: ...
+
+
+class Shared(Executor, Protocol):
+    """A caller's transaction: we run statements in it, and never end it."""
+
+    def follow(self, listener: Callable[[Event], object]) -> Flow[None]:
+        """Tells the listener how the transaction ended, where its owner can be overheard."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the transaction may still be open, and can be asked."""
+
+
+class Begun(Executor, Protocol):
+    """A transaction that the library began, and ends; ``handle`` is what the application works with."""
+
+    handle: Any
+
+    def commit(self) -> Flow[None]: ...
+
+    def rollback(self) -> Flow[None]: ...
+
+    def release(self) -> Flow[None]: ...
+
+
+class Source(Executor, Protocol):
+    """Where a client's own statements run, each in a transaction of its own."""
+
+    conninfo: str
+
+    def begin(self) -> Flow[Begun]: ...
+
+    def close(self) -> Flow[None]: ...

@@ -1,0 +1,40 @@
+"""What a queue and its client do in more than one step."""
+
+from __future__ import annotations
+
+from pgqueue.errors import QueueAlreadyExistsError
+from pgqueue.flows.flow import Executor, Flow
+from pgqueue.model.settings import QueueProperties
+from pgqueue.statements import Statement, queues
+
+PURGE_AT_ONCE = 10_000
+
+
+def create(statement: Statement[None], name: str, own: Executor, *, exist_ok: bool) -> Flow[QueueProperties]:
+    try:
+        yield from own.execute(statement)
+    except QueueAlreadyExistsError:
+        if not exist_ok:
+            raise
+    return (yield from own.execute(queues.get_queue(name)))
+
+
+def alter(statement: Statement[None], name: str, own: Executor) -> Flow[QueueProperties]:
+    yield from own.execute(statement)
+    return (yield from own.execute(queues.get_queue(name)))
+
+
+def purge(name: str, own: Executor) -> Flow[int]:
+    """Deletes in bounded transactions, so that nobody waits long for any of them."""
+    purged = 0
+    while True:
+        deleted = yield from own.execute(queues.purge_queue(name, max_messages=PURGE_AT_ONCE))
+        purged += deleted
+        if deleted < PURGE_AT_ONCE:
+            return purged
+
+
+def drop(name: str, own: Executor) -> Flow[None]:
+    """Empties the queue in bounded transactions before the last one drops it."""
+    yield from purge(name, own)
+    yield from own.execute(queues.drop_queue(name))

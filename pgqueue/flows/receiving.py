@@ -1,0 +1,37 @@
+"""Receiving with patience: ask, pause, ask again. No transaction and no connection is held in a pause."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TypeVar
+
+from pgqueue.flows.flow import Executor, Flow, Pause
+from pgqueue.model.policy import pauses
+from pgqueue.statements import Statement, receiving
+
+T = TypeVar("T")
+
+NO_WAIT = timedelta(0)
+
+
+def wait_for(statement: Statement[list[T]], own: Executor, wait: timedelta | None) -> Flow[list[T]]:
+    """Runs a statement until it brings something or ``wait`` is over."""
+    rows = yield from own.execute(statement)
+    for pause in pauses(wait or NO_WAIT):
+        if rows:
+            break
+        yield Pause(pause)
+        rows = yield from own.execute(statement)
+    return rows
+
+
+def receive_and_delete(
+    queue: str, statement: Statement[list[T]], own: Executor, transaction: Executor | None
+) -> Flow[list[T]]:
+    """Receives and deletes at once. Nothing came: takes a turn in keeping the queue going, outside the caller's
+    transaction, which may stay open, and looks once more."""
+    where = transaction or own
+    rows = yield from where.execute(statement)
+    if not rows and (yield from own.execute(receiving.take_turn(queue))):
+        rows = yield from where.execute(statement)
+    return rows

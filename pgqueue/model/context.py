@@ -1,0 +1,141 @@
+"""The state machine of one delivery: WCF 4.0's ReceiveContext.
+
+The table is the rule, and everything is checked against it: this code, ``docs/lifecycle.md`` and the tests. There is
+no state for "unlocked": a context exists only for a delivery.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from pgqueue.errors import FaultedError, InvalidStateError, MessageAlreadySettledError
+
+
+class ReceiveState(Enum):
+    """Where a delivery stands."""
+
+    RECEIVED = "received"
+    COMPLETING = "completing"
+    COMPLETED = "completed"
+    ABANDONING = "abandoning"
+    ABANDONED = "abandoned"
+    FAULTED = "faulted"
+
+
+class Outcome(Enum):
+    """How a delivery that is over was settled."""
+
+    COMPLETED = "completed"
+    DEAD_LETTERED = "dead-lettered"
+    ABANDONED = "abandoned"
+
+
+class Event(Enum):
+    """What can happen to a delivery: three calls, and three things that become known."""
+
+    COMPLETE = "complete()"
+    ABANDON = "abandon()"
+    FAULT = "fault()"
+    COMMITTED = "the settlement is committed"
+    ABORTED = "the settlement is undone"
+
+
+R, CING, CED, AING, AED, F = ReceiveState
+SETTLED, BUSY, IN_DOUBT = MessageAlreadySettledError, InvalidStateError, FaultedError
+
+#: (event) → for each state in order: the next state, or the error that refuses the call.
+#: A state that leads to itself means: no effect.
+TRANSITIONS: dict[Event, dict[ReceiveState, ReceiveState | type[InvalidStateError]]] = {
+    Event.COMPLETE:  {R: CING, CING: BUSY, CED: SETTLED, AING: BUSY, AED: SETTLED, F: IN_DOUBT},
+    Event.ABANDON:   {R: AING, CING: BUSY, CED: SETTLED, AING: AING, AED: AED,     F: IN_DOUBT},
+    Event.FAULT:     {R: F,    CING: F,    CED: CED,     AING: F,    AED: AED,     F: F},
+    Event.COMMITTED: {R: R,    CING: CED,  CED: CED,     AING: AED,  AED: AED,     F: F},
+    Event.ABORTED:   {R: R,    CING: R,    CED: R,       AING: R,    AED: AED,     F: F},
+}  # fmt: skip
+
+Callback = Callable[[], object]
+
+
+@dataclass
+class ReceiveContext:
+    """The state of one delivery; racing calls from several threads end in one legal history.
+
+    The callbacks run while the call that causes them is under way: in COMPLETING, in ABANDONING, on the way to
+    FAULTED. One that raises faults the context. No lock is held while they run, so they may call back.
+
+    ``transaction_id`` is the database's id of the transaction that a settlement is part of; the database answers with
+    it what became of that transaction when nobody else tells.
+    """
+
+    state: ReceiveState = R
+    outcome: Outcome | None = None
+    transaction_id: str | None = None
+    _callbacks: dict[Event, list[Callback]] = field(default_factory=dict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def on_complete(self, callback: Callback) -> Callback:
+        """Registers a callback that runs when the delivery is being completed, before the database is asked."""
+        return self._register(Event.COMPLETE, callback)
+
+    def on_abandon(self, callback: Callback) -> Callback:
+        """Registers a callback that runs when the delivery is being abandoned, before the database is asked."""
+        return self._register(Event.ABANDON, callback)
+
+    def on_fault(self, callback: Callback) -> Callback:
+        """Registers a callback that runs once at the most, when the delivery is faulted."""
+        return self._register(Event.FAULT, callback)
+
+    def apply(self, event: Event) -> bool:
+        """Takes the transition of an event; False when it has no effect.
+
+        Raises:
+            InvalidStateError: the event is a call that is illegal in this state. The state did not change.
+        """
+        with self._lock:
+            following = TRANSITIONS[event][self.state]
+            if isinstance(following, type):
+                raise following(f"{event.value} is illegal once the delivery is {self.state.value}")
+            changed = following is not self.state
+            self.state = following
+            if event is Event.ABORTED and changed:
+                self.outcome = None
+                self.transaction_id = None
+        return changed
+
+    def begin(self, event: Event, outcome: Outcome) -> bool:
+        """Takes the transition of ``complete()`` or ``abandon()`` and runs its callbacks; False: nothing is to be done.
+
+        A dead-lettering is a completion with another outcome, and calls nobody back.
+        """
+        if not self.apply(event):
+            return False
+        self.outcome = outcome
+        if outcome is not Outcome.DEAD_LETTERED:
+            try:
+                self._call_back(event)
+            except BaseException:
+                self.fault()
+                raise
+        return True
+
+    def fault(self) -> None:
+        """Puts the delivery in doubt. Does no I/O: an abandon or a completion under way may still win."""
+        if self.apply(Event.FAULT):
+            self._call_back(Event.FAULT)
+
+    def require(self, call: str) -> None:
+        """Refuses a call that needs a delivery which is not over."""
+        refusal = TRANSITIONS[Event.COMPLETE][self.state]
+        if isinstance(refusal, type) and self.state is not CING:
+            raise refusal(f"{call} is illegal once the delivery is {self.state.value}")
+
+    def _register(self, event: Event, callback: Callback) -> Callback:
+        self._callbacks.setdefault(event, []).append(callback)
+        return callback
+
+    def _call_back(self, event: Event) -> None:
+        for callback in self._callbacks.get(event, ()):
+            callback()

@@ -1,0 +1,112 @@
+"""How a message becomes what the database stores; what cannot be stored is refused with the field's name."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pgqueue.errors import MessageNotSerializableError
+from pgqueue.model.message import Message
+
+TEXT_FIELDS = ("message_id", "correlation_id", "subject", "content_type", "reply_to")
+
+
+@dataclass(frozen=True)
+class EncodedMessage:
+    """A message in the types of the columns; JSON is text."""
+
+    body: str | None
+    binary_body: bytes | None
+    message_id: str | None
+    correlation_id: str | None
+    subject: str | None
+    content_type: str | None
+    reply_to: str | None
+    application_properties: str | None
+    priority: int
+
+
+def encode(message: Message) -> EncodedMessage:
+    """The message as the database stores it.
+
+    Raises:
+        MessageNotSerializableError: a field is not JSON, has a NUL character, NaN or an infinity, or the wrong type.
+    """
+    if not isinstance(message, Message):
+        raise MessageNotSerializableError(f"only a Message can be sent, not {type(message).__name__}: wrap it in one")
+    for field in TEXT_FIELDS:
+        _check_text(field, getattr(message, field))
+    if isinstance(message.priority, bool) or not isinstance(message.priority, int):
+        raise MessageNotSerializableError(f"priority must be a whole number, not {message.priority!r}")
+    properties = message.application_properties
+    if properties is not None and not isinstance(properties, Mapping):
+        raise MessageNotSerializableError(f"application_properties must be a mapping, not {type(properties).__name__}")
+    binary = isinstance(message.body, bytes | bytearray | memoryview)
+    return EncodedMessage(
+        body=None if binary else to_json("body", message.body),
+        binary_body=bytes(message.body) if binary else None,
+        message_id=message.message_id,
+        correlation_id=message.correlation_id,
+        subject=message.subject,
+        content_type=message.content_type,
+        reply_to=message.reply_to,
+        application_properties=None if properties is None else to_json("application_properties", dict(properties)),
+        priority=message.priority,
+    )
+
+
+def to_json(field: str, value: Any) -> str:
+    """JSON text that PostgreSQL's jsonb takes as it is."""
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        flaw = next(_flaws(field, value), None)
+        raise MessageNotSerializableError(flaw or f"{field} is not JSON: {error}") from None
+    if "\\u0000" in text and (flaw := next(_flaws(field, value), None)):
+        raise MessageNotSerializableError(flaw)
+    return text
+
+
+def _check_text(field: str, value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise MessageNotSerializableError(f"{field} must be a str, not {type(value).__name__}")
+    for flaw in _text_flaws(field, value):
+        raise MessageNotSerializableError(flaw)
+
+
+def _text_flaws(path: str, text: str) -> Iterator[str]:
+    if "\0" in text:
+        yield f"{path} has a NUL character, which PostgreSQL cannot store in text: send bytes instead"
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        yield f"{path} has half of a surrogate pair, which is no text: send bytes instead"
+
+
+def _flaws(path: str, value: Any, depth: int = 0) -> Iterator[str]:
+    """What in a value is not JSON, by path; walked only once something was found wrong."""
+    match value:
+        case None | bool() | int():
+            return
+        case str():
+            yield from _text_flaws(path, value)
+        case float():
+            if not math.isfinite(value):
+                yield f"{path} is {value}, which JSON does not have: send null or a string"
+        case list() | tuple() | dict() if depth > 500:
+            yield f"{path} is nested too deeply, or holds itself"
+        case dict():
+            for key, inner in value.items():
+                if not isinstance(key, str | int | float | bool | None):
+                    yield f"{path} has the key {key!r}, and JSON's keys are strings"
+                yield from _flaws(f"{path}.{key}", key, depth + 1)
+                yield from _flaws(f"{path}.{key}", inner, depth + 1)
+        case list() | tuple():
+            for place, inner in enumerate(value):
+                yield from _flaws(f"{path}[{place}]", inner, depth + 1)
+        case _:
+            yield f"{path} is {type(value).__name__}, which is not JSON: convert it, or send bytes"

@@ -1,0 +1,51 @@
+"""When to ask again, when to try again, how long to wait: decisions as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import tenacity
+
+from pgqueue.errors import PGQueueError, error_class
+
+
+def pauses(budget: timedelta) -> Iterator[timedelta]:
+    """The pauses of a receiver that waits, until its budget is spent: short at first, a quarter of a second at most."""
+    pause = timedelta(milliseconds=5)
+    while budget > timedelta(0):
+        yield min(pause, budget)
+        budget -= pause
+        pause = min(pause * 2, timedelta(milliseconds=250))
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether beginning the transaction again may help: a conflict, a deadlock, a lost connection.
+
+    Drivers' errors are judged by their SQLSTATE, SQLAlchemy's by the driver's error they wrap.
+    """
+    if isinstance(error, PGQueueError):
+        return error.is_transient
+    original = getattr(error, "orig", None)
+    if isinstance(original, BaseException):
+        return is_transient(original)
+    kind = error_class(getattr(error, "sqlstate", None))
+    return kind is not None and kind.is_transient
+
+
+def backoff(delivery_count: int) -> timedelta:
+    """How long a message rests after a failed delivery: 1 s, doubled each time, 5 minutes at most."""
+    return timedelta(seconds=min(2.0 ** max(delivery_count - 1, 0), 300.0))
+
+
+def default_retry() -> tenacity.Retrying:
+    """Five tries of a transaction on one lock, from 50 ms apart, doubling, with jitter."""
+    return tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(5),
+        wait=tenacity.wait_exponential_jitter(initial=0.05, max=2, jitter=0.05),
+    )
+
+
+def transient_only(policy: tenacity.Retrying) -> tenacity.Retrying:
+    """The caller's policy says how often and how far apart; what is worth a retry is ours to say."""
+    return policy.copy(retry=tenacity.retry_if_exception(is_transient), reraise=True)

@@ -1,0 +1,220 @@
+"""The synchronous face of a queue: signatures and docstrings, one line each to the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from enum import Enum
+from functools import partial
+from typing import Any
+
+from pgqueue import transports
+from pgqueue.flows import Shared, Source, batches, receiving
+from pgqueue.model.context import Event, Outcome
+from pgqueue.model.encoding import encode
+from pgqueue.model.holder import this_process
+from pgqueue.model.message import Message, PeekedMessage
+from pgqueue.model.settings import SettlementResult
+from pgqueue.received import ReceivedMessage
+from pgqueue.statements import dead_letters as dead_letter_verbs
+from pgqueue.statements import receiving as receiving_verbs
+from pgqueue.statements import sending, settling
+from pgqueue.transports import drive
+
+
+class ReceiveMode(Enum):
+    """Whether a receiver locks what it receives, or deletes it at once (at most once)."""
+
+    PEEK_LOCK = "peek-lock"
+    RECEIVE_AND_DELETE = "receive-and-delete"
+
+
+class Queue:
+    """A queue by name: cheap, and safe to use from several threads. It need not exist before its first use.
+
+    Made by :meth:`pgqueue.QueueClient.queue`. ``transaction`` is a psycopg connection, or a SQLAlchemy session or
+    connection, in whose transaction a call takes part; without it a call has a transaction of its own. Every call
+    raises :class:`~pgqueue.errors.QueueNotFoundError` for an unknown queue and
+    :class:`~pgqueue.errors.ConnectionLostError` when the database cannot be reached.
+    """
+
+    def __init__(self, name: str, own: Source) -> None:
+        self.name = name
+        self._own = own
+
+    def __repr__(self) -> str:
+        return f"Queue({self.name!r})"
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """The messages of this queue that nobody will receive any more, with the reasons."""
+        return DeadLetters(self.name, self._own)
+
+    def send(self, message: Message, *, transaction: object = None) -> int:
+        """Stores a message and returns its sequence number; numbers increase, and may have gaps.
+
+        When it returns the message is stored, or part of your transaction.
+
+        Raises:
+            MessageNotSerializableError: a field cannot be stored; the error names it.
+            MessageSizeExceededError: it is larger than the queue allows.
+            QueueDisabledError: the queue's status forbids it.
+        """
+        return drive(self._where(transaction).execute(sending.send(self.name, encode(message))))
+
+    def send_batch(self, messages: Iterable[Message], *, transaction: object = None) -> list[int]:
+        """Stores many messages in one round trip, all or none; returns their sequence numbers in order.
+
+        Raises what :meth:`send` raises; then none is stored.
+        """
+        encoded = [encode(message) for message in messages]
+        return drive(self._where(transaction).execute(sending.send_batch(self.name, encoded))) if encoded else []
+
+    def receive(
+        self,
+        *,
+        max_messages: int = 1,
+        wait: timedelta | None = None,
+        lock_duration: timedelta | None = None,
+    ) -> list[ReceivedMessage]:
+        """Locks up to ``max_messages`` and returns them; they stay in the queue, hidden from others.
+
+        Waits up to ``wait`` for the first, holding neither a transaction nor a connection; [] when nothing came.
+        ``lock_duration`` is the queue's own unless given.
+        """
+        statement = receiving_verbs.receive(
+            self.name, max_messages=max_messages, lock_duration=lock_duration, locked_by=this_process()
+        )
+        rows = drive(receiving.wait_for(statement, self._own, wait))
+        return [ReceivedMessage.from_row(row, self._own) for row in rows]
+
+    def receive_and_delete(self, *, max_messages: int = 1, transaction: object = None) -> list[PeekedMessage]:
+        """Takes up to ``max_messages`` out of the queue. At most once: what is lost on the way is lost.
+
+        With ``transaction`` it is the traditional transacted receive: your commit takes them out, an abort puts them
+        back for anyone.
+        """
+        statement = receiving_verbs.receive_and_delete(self.name, max_messages=max_messages)
+        rows = drive(receiving.receive_and_delete(self.name, statement, self._own, _shared(transaction)))
+        return [row.peeked() for row in rows]
+
+    def receiver(self, *, receive_mode: ReceiveMode = ReceiveMode.PEEK_LOCK) -> Iterator[Any]:
+        """An endless iterator over what arrives, one message at a time."""
+        take = self._receive_one if receive_mode is ReceiveMode.PEEK_LOCK else self._delete_one
+        while True:
+            yield from take()
+
+    def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage]:
+        """Browses by ascending sequence number, locked and scheduled messages too; changes and counts nothing."""
+        statement = receiving_verbs.peek(
+            self.name, max_messages=max_messages, from_sequence_number=from_sequence_number
+        )
+        return [row.peeked() for row in drive(self._own.execute(statement))]
+
+    def complete_batch(
+        self, received: Iterable[ReceivedMessage], *, transaction: object = None
+    ) -> list[SettlementResult]:
+        """Completes many messages in one round trip; a result each, in order.
+
+        In its own transaction one lost lock neither hides nor undoes the others. In yours it aborts all, with
+        :class:`~pgqueue.errors.LockLostError`.
+        """
+        statement = partial(settling.complete_batch, self.name, atomic=transaction is not None)
+        return self._settle(received, Event.COMPLETE, Outcome.COMPLETED, statement, transaction)
+
+    def abandon_batch(
+        self,
+        received: Iterable[ReceivedMessage],
+        *,
+        delay: timedelta | None = None,
+        properties: Mapping[str, Any] | None = None,
+        transaction: object = None,
+    ) -> list[SettlementResult]:
+        """Gives many messages back in one round trip; see :meth:`complete_batch` and ``ReceivedMessage.abandon``."""
+        statement = partial(
+            settling.abandon_batch, self.name, delay=delay, properties=properties, atomic=transaction is not None
+        )
+        return self._settle(received, Event.ABANDON, Outcome.ABANDONED, statement, transaction)
+
+    def dead_letter_batch(
+        self,
+        received: Iterable[ReceivedMessage],
+        *,
+        reason: str,
+        description: str | None = None,
+        transaction: object = None,
+    ) -> list[SettlementResult]:
+        """Moves many messages to the dead letters in one round trip; see :meth:`complete_batch`."""
+        statement = partial(
+            settling.dead_letter_batch,
+            self.name,
+            reason=reason,
+            description=description,
+            atomic=transaction is not None,
+        )
+        return self._settle(received, Event.COMPLETE, Outcome.DEAD_LETTERED, statement, transaction)
+
+    def renew_lock_batch(
+        self, received: Iterable[ReceivedMessage], *, lock_duration: timedelta | None = None
+    ) -> list[SettlementResult]:
+        """Renews many locks in one round trip; a result each, with ``locked_until``, in order."""
+        return drive(batches.renew(self.name, received, lock_duration, self._own))
+
+    def _settle(
+        self,
+        received: Iterable[ReceivedMessage],
+        event: Event,
+        outcome: Outcome,
+        statement: batches.BatchStatement,
+        transaction: object,
+    ) -> list[SettlementResult]:
+        verb = batches.Settling(event, outcome, statement)
+        return drive(batches.settle(self.name, received, verb, self._own, _shared(transaction)))
+
+    def _where(self, transaction: object) -> Shared | Source:
+        return _shared(transaction) or self._own
+
+    def _receive_one(self) -> Sequence[ReceivedMessage]:
+        return self.receive(wait=timedelta(seconds=1))
+
+    def _delete_one(self) -> Sequence[PeekedMessage]:
+        statement = receiving_verbs.receive_and_delete(self.name, max_messages=1)
+        rows = drive(receiving.wait_for(statement, self._own, timedelta(seconds=1)))
+        return [row.peeked() for row in rows]
+
+
+class DeadLetters:
+    """The dead letters of a queue. They never expire, and are never dead-lettered again."""
+
+    def __init__(self, name: str, own: Source) -> None:
+        self.name = name
+        self._own = own
+
+    def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage]:
+        """Browses by ascending sequence number; changes nothing."""
+        statement = receiving_verbs.peek_dead_letters(
+            self.name, max_messages=max_messages, from_sequence_number=from_sequence_number
+        )
+        return [row.peeked() for row in drive(self._own.execute(statement))]
+
+    def resubmit(
+        self,
+        *,
+        sequence_numbers: Sequence[int] | None = None,
+        reason: str | None = None,
+        older_than: timedelta | None = None,
+        limit: int | None = None,
+    ) -> list[int]:
+        """Moves dead letters back into the queue, to be delivered as if for the first time; returns their numbers.
+
+        All that is given must fit; nothing given means all. One statement, one transaction: give ``limit`` to move
+        many in portions.
+        """
+        statement = dead_letter_verbs.resubmit(
+            self.name, sequence_numbers=sequence_numbers, reason=reason, older_than=older_than, limit=limit
+        )
+        return drive(self._own.execute(statement))
+
+
+def _shared(transaction: object) -> Shared | None:
+    return None if transaction is None else transports.shared(transaction, asynchronous=False)

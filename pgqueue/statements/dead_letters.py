@@ -1,0 +1,31 @@
+"""Dead letters: bring back, throw away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from pgqueue.statements.statement import Statement, column
+
+
+def resubmit(
+    queue: str,
+    *,
+    sequence_numbers: Sequence[int] | None,
+    reason: str | None,
+    older_than: timedelta | None,
+    limit: int | None,
+) -> Statement[list[int]]:
+    return Statement(
+        """select pgqueue.resubmit(
+               %(queue)s::text, %(sequence_numbers)s::bigint[], %(reason)s::text,
+               %(older_than)s::interval, %(limit)s::integer)""",
+        {
+            "queue": queue,
+            "sequence_numbers": None if sequence_numbers is None else list(sequence_numbers),
+            "reason": reason,
+            "older_than": older_than,
+            "limit": limit,
+        },
+        column,
+    )

@@ -1,0 +1,157 @@
+"""Queues: create, alter, look at, drop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from pgqueue.errors import InvalidArgumentError, QueueNotFoundError
+from pgqueue.model.encoding import to_json
+from pgqueue.model.settings import (
+    UNSET,
+    QueueProperties,
+    QueueRuntimeProperties,
+    QueueStatus,
+    Unset,
+)
+from pgqueue.statements.statement import Row, Statement, nothing, scalar
+
+SETTINGS: Final = """name, lock_duration, max_delivery_count, max_message_size, status, user_metadata,
+       created_at, updated_at"""
+
+
+def create_queue(
+    name: str,
+    *,
+    lock_duration: timedelta | None,
+    max_delivery_count: int | None,
+    max_message_size: int | None,
+    status: QueueStatus | str | None,
+    user_metadata: Any,
+) -> Statement[None]:
+    return Statement(
+        """select pgqueue.create_queue(
+               %(name)s::text, %(lock_duration)s::interval, %(max_delivery_count)s::integer,
+               %(max_message_size)s::bigint, %(status)s::text, %(user_metadata)s::jsonb)""",
+        {
+            "name": _text("the name of a queue", name),
+            "lock_duration": _duration(lock_duration),
+            "max_delivery_count": _whole("max_delivery_count", max_delivery_count),
+            "max_message_size": _whole("max_message_size", max_message_size),
+            "status": None if status is None else str(status),
+            "user_metadata": None if user_metadata is None else to_json("user_metadata", user_metadata),
+        },
+        nothing,
+    )
+
+
+def alter_queue(
+    name: str,
+    *,
+    lock_duration: timedelta | Unset,
+    max_delivery_count: int | Unset,
+    max_message_size: int | Unset | None,
+    status: QueueStatus | str | Unset,
+    user_metadata: Any,
+) -> Statement[None]:
+    """A setting that is UNSET stays as it is; None takes a bound or the metadata away."""
+    return Statement(
+        """select pgqueue.alter_queue(
+               %(name)s::text, %(lock_duration)s::interval, %(max_delivery_count)s::integer,
+               %(max_message_size)s::bigint, %(status)s::text, %(user_metadata)s::jsonb)""",
+        {
+            "name": name,
+            "lock_duration": None
+            if isinstance(lock_duration, Unset)
+            else _duration(_given("lock_duration", lock_duration)),
+            "max_delivery_count": None
+            if isinstance(max_delivery_count, Unset)
+            else _whole("max_delivery_count", _given("max_delivery_count", max_delivery_count)),
+            "max_message_size": None if isinstance(max_message_size, Unset) else _bound(max_message_size),
+            "status": None if isinstance(status, Unset) else str(_given("status", status)),
+            "user_metadata": None if user_metadata is UNSET else to_json("user_metadata", user_metadata),
+        },
+        nothing,
+    )
+
+
+def drop_queue(name: str) -> Statement[None]:
+    return Statement("select pgqueue.drop_queue(%(name)s::text)", {"name": name}, nothing)
+
+
+def purge_queue(name: str, *, max_messages: int) -> Statement[int]:
+    return Statement(
+        "select pgqueue.purge_queue(%(name)s::text, %(max_messages)s::integer)",
+        {"name": name, "max_messages": max_messages},
+        scalar,
+    )
+
+
+def get_queue(name: str) -> Statement[QueueProperties]:
+    def read(rows: Sequence[Row]) -> QueueProperties:
+        return _only(name, _read_properties(rows))
+
+    return Statement("select " + SETTINGS + " from pgqueue.queue where name = %(name)s::text", {"name": name}, read)
+
+
+def list_queues() -> Statement[list[QueueProperties]]:
+    return Statement("select " + SETTINGS + " from pgqueue.queue order by name", {}, _read_properties)
+
+
+def get_queue_runtime_properties(name: str) -> Statement[QueueRuntimeProperties]:
+    def read(rows: Sequence[Row]) -> QueueRuntimeProperties:
+        return _only(name, [QueueRuntimeProperties(*row) for row in rows])
+
+    return Statement(
+        """select name, ready, locked, scheduled, dead_letters, oldest_enqueued_time
+             from pgqueue.queues where name = %(name)s::text""",
+        {"name": name},
+        read,
+    )
+
+
+def _read_properties(rows: Sequence[Row]) -> list[QueueProperties]:
+    return [_properties(*row) for row in rows]
+
+
+def _properties(name: str, lock_duration: timedelta, *rest: Any) -> QueueProperties:
+    max_delivery_count, max_message_size, status, *others = rest
+    return QueueProperties(name, lock_duration, max_delivery_count, max_message_size, QueueStatus(status), *others)
+
+
+def _only(name: str, found: Sequence[Any]) -> Any:
+    if not found:
+        raise QueueNotFoundError(f"queue {name!r} does not exist: create it with client.create_queue({name!r})")
+    return found[0]
+
+
+def _text(what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{what} must be a str, not {value!r}")
+    return value
+
+
+def _given(setting: str, value: Any) -> Any:
+    if value is None:
+        raise InvalidArgumentError(f"{setting} cannot be None: leave it out to keep it as it is")
+    return value
+
+
+def _duration(value: timedelta | None) -> timedelta | None:
+    if value is not None and not isinstance(value, timedelta):
+        raise InvalidArgumentError(f"lock_duration must be a timedelta, not {value!r}")
+    return value
+
+
+def _whole(setting: str, value: int | None) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise InvalidArgumentError(f"{setting} must be a whole number, not {value!r}")
+    return value
+
+
+def _bound(value: int | None) -> int:
+    """No bound is written as 0, because null keeps the bound as it is."""
+    if value == 0:
+        raise InvalidArgumentError("max_message_size must be positive, or None for no bound")
+    return _whole("max_message_size", value) or 0

@@ -1,0 +1,113 @@
+"""Receiving and browsing: how the rows of pgqueue.message are asked for and read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final, LiteralString
+from uuid import UUID
+
+from pgqueue.model.message import PeekedMessage
+from pgqueue.statements.statement import Row, Statement, scalar
+
+COLUMNS: Final = """sequence_number, lock_token, locked_until, locked_by, delivery_count, enqueued_time, lane >> 1,
+       body, binary_body, message_id, correlation_id, subject, content_type, reply_to, application_properties"""
+
+DEAD_LETTER_COLUMNS: Final = COLUMNS + ", dead_letter_reason, dead_letter_error_description, dead_lettered_at"
+
+
+@dataclass(frozen=True)
+class MessageRow:
+    """A row of a message, read: the fields of the message, and the token of its lock if it has one."""
+
+    lock_token: UUID | None
+    fields: dict[str, Any]
+
+    def peeked(self) -> PeekedMessage:
+        return PeekedMessage(**self.fields)
+
+
+def receive(
+    queue: str, *, max_messages: int, lock_duration: timedelta | None, locked_by: str
+) -> Statement[list[MessageRow]]:
+    return Statement(
+        "select "
+        + COLUMNS
+        + """
+          from pgqueue.receive(
+               %(queue)s::text, %(max_messages)s::integer, %(lock_duration)s::interval, %(locked_by)s::text)""",
+        {"queue": queue, "max_messages": max_messages, "lock_duration": lock_duration, "locked_by": locked_by},
+        _reader(queue),
+    )
+
+
+def receive_and_delete(queue: str, *, max_messages: int) -> Statement[list[MessageRow]]:
+    return Statement(
+        "select " + COLUMNS + " from pgqueue.receive_and_delete(%(queue)s::text, %(max_messages)s::integer)",
+        {"queue": queue, "max_messages": max_messages},
+        _reader(queue),
+    )
+
+
+def take_turn(queue: str) -> Statement[bool]:
+    return Statement("select pgqueue.take_turn(%(queue)s::text)", {"queue": queue}, scalar)
+
+
+def peek(queue: str, *, max_messages: int, from_sequence_number: int) -> Statement[list[MessageRow]]:
+    return Statement(
+        "select "
+        + COLUMNS
+        + """
+          from pgqueue.peek(%(queue)s::text, %(max_messages)s::integer, %(from_sequence_number)s::bigint)""",
+        {"queue": queue, "max_messages": max_messages, "from_sequence_number": from_sequence_number},
+        _reader(queue),
+    )
+
+
+def peek_dead_letters(queue: str, *, max_messages: int, from_sequence_number: int) -> Statement[list[MessageRow]]:
+    return Statement(
+        "select "
+        + DEAD_LETTER_COLUMNS
+        + """
+          from pgqueue.peek_dead_letters(
+               %(queue)s::text, %(max_messages)s::integer, %(from_sequence_number)s::bigint)""",
+        {"queue": queue, "max_messages": max_messages, "from_sequence_number": from_sequence_number},
+        _reader(queue),
+    )
+
+
+def _reader(queue: str) -> Callable[[Sequence[Row]], list[MessageRow]]:
+    return partial(_read_rows, queue)
+
+
+def _read_rows(queue: str, rows: Sequence[Row]) -> list[MessageRow]:
+    return [_read_row(queue, *row) for row in rows]
+
+
+def _read_row(
+    queue: str,
+    sequence_number: int,
+    lock_token: UUID | None,
+    locked_until: Any,
+    locked_by: str | None,
+    delivery_count: int,
+    enqueued_time: Any,
+    priority: int,
+    body: Any,
+    binary_body: bytes | None,
+    message_id: str | None,
+    correlation_id: str | None,
+    subject: str | None,
+    content_type: str | None,
+    reply_to: str | None,
+    application_properties: dict[str, Any] | None,
+    dead_letter_reason: str | None = None,
+    dead_letter_error_description: str | None = None,
+    dead_lettered_at: Any = None,
+) -> MessageRow:
+    fields = dict(locals())
+    fields["body"] = body if binary_body is None else binary_body
+    del fields["binary_body"], fields["lock_token"]
+    return MessageRow(lock_token, fields)

@@ -1,0 +1,149 @@
+"""Settling and renewing: every statement shows the token of the lock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from pgqueue.errors import LockLostError, error_class
+from pgqueue.model.encoding import to_json
+from pgqueue.model.message import Lock
+from pgqueue.model.settings import SettlementResult
+from pgqueue.statements.statement import Row, Statement, nothing, scalar
+
+
+def _proof(lock: Lock) -> dict[str, Any]:
+    return {"queue": lock.queue, "sequence_number": lock.sequence_number, "lock_token": lock.lock_token}
+
+
+def _proofs(queue: str, locks: Sequence[Lock]) -> dict[str, Any]:
+    return {
+        "queue": queue,
+        "sequence_numbers": [lock.sequence_number for lock in locks],
+        "lock_tokens": [lock.lock_token for lock in locks],
+    }
+
+
+def _properties(properties: Any) -> str | None:
+    return None if properties is None else to_json("properties", properties)
+
+
+def pin(lock: Lock) -> Statement[None]:
+    return Statement(
+        "select pgqueue.pin(%(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid)", _proof(lock), nothing
+    )
+
+
+def complete(lock: Lock) -> Statement[str]:
+    """Answers with the id of the transaction the message is deleted in."""
+    return Statement(
+        "select pgqueue.complete(%(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid)::text",
+        _proof(lock),
+        scalar,
+    )
+
+
+def abandon(lock: Lock, *, delay: timedelta | None, properties: Any) -> Statement[None]:
+    return Statement(
+        """select pgqueue.abandon(
+               %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid,
+               %(delay)s::interval, %(properties)s::jsonb)""",
+        {**_proof(lock), "delay": delay, "properties": _properties(properties)},
+        nothing,
+    )
+
+
+def dead_letter(lock: Lock, *, reason: str, description: str | None) -> Statement[str]:
+    """Answers with the id of the transaction the message is moved in."""
+    return Statement(
+        """select pgqueue.dead_letter(
+               %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid,
+               %(reason)s::text, %(description)s::text)::text""",
+        {**_proof(lock), "reason": reason, "description": description},
+        scalar,
+    )
+
+
+def renew_lock(lock: Lock, *, lock_duration: timedelta | None) -> Statement[datetime]:
+    """Answers with the time until which the message is locked now."""
+    return Statement(
+        """select pgqueue.renew_lock(
+               %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(lock_duration)s::interval)""",
+        {**_proof(lock), "lock_duration": lock_duration},
+        scalar,
+    )
+
+
+def resolve(lock: Lock, transaction_id: str) -> Statement[str]:
+    """Answers ``committed``, ``aborted`` or ``in progress``."""
+    return Statement(
+        """select pgqueue.resolve(
+               %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(transaction_id)s::xid8)""",
+        {**_proof(lock), "transaction_id": transaction_id},
+        scalar,
+    )
+
+
+def current_transaction() -> Statement[str]:
+    return Statement("select pg_current_xact_id()::text", {}, scalar)
+
+
+def complete_batch(queue: str, locks: Sequence[Lock], *, atomic: bool) -> Statement[list[SettlementResult]]:
+    return Statement(
+        """select sequence_number, sqlstate
+             from pgqueue.complete_batch(
+                  %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[], %(atomic)s::boolean)""",
+        {**_proofs(queue, locks), "atomic": atomic},
+        _read_results,
+    )
+
+
+def abandon_batch(
+    queue: str, locks: Sequence[Lock], *, delay: timedelta | None, properties: Any, atomic: bool
+) -> Statement[list[SettlementResult]]:
+    return Statement(
+        """select sequence_number, sqlstate
+             from pgqueue.abandon_batch(
+                  %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[],
+                  %(delay)s::interval, %(properties)s::jsonb, %(atomic)s::boolean)""",
+        {**_proofs(queue, locks), "delay": delay, "properties": _properties(properties), "atomic": atomic},
+        _read_results,
+    )
+
+
+def dead_letter_batch(
+    queue: str, locks: Sequence[Lock], *, reason: str, description: str | None, atomic: bool
+) -> Statement[list[SettlementResult]]:
+    return Statement(
+        """select sequence_number, sqlstate
+             from pgqueue.dead_letter_batch(
+                  %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[],
+                  %(reason)s::text, %(description)s::text, %(atomic)s::boolean)""",
+        {**_proofs(queue, locks), "reason": reason, "description": description, "atomic": atomic},
+        _read_results,
+    )
+
+
+def renew_lock_batch(
+    queue: str, locks: Sequence[Lock], *, lock_duration: timedelta | None, atomic: bool
+) -> Statement[list[SettlementResult]]:
+    return Statement(
+        """select sequence_number, sqlstate, locked_until
+             from pgqueue.renew_lock_batch(
+                  %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[],
+                  %(lock_duration)s::interval, %(atomic)s::boolean)""",
+        {**_proofs(queue, locks), "lock_duration": lock_duration, "atomic": atomic},
+        _read_results,
+    )
+
+
+def _read_results(rows: Sequence[Row]) -> list[SettlementResult]:
+    return [_read_result(*row) for row in rows]
+
+
+def _read_result(sequence_number: int, sqlstate: str | None, locked_until: datetime | None = None) -> SettlementResult:
+    if sqlstate is None:
+        return SettlementResult(sequence_number, locked_until=locked_until)
+    kind = error_class(sqlstate) or LockLostError
+    return SettlementResult(sequence_number, kind(f"the lock on message {sequence_number} is lost", sqlstate=sqlstate))

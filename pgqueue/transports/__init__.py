@@ -1,0 +1,103 @@
+"""The only code that touches a connection: what applications have is made into what flows need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import psycopg_pool
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.ext.asyncio import (
+    AsyncConnection,
+    AsyncEngine,
+    AsyncSession,
+    async_scoped_session,
+    async_sessionmaker,
+)
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
+
+from pgqueue.errors import UnsupportedSourceError
+from pgqueue.flows import Begun, Flow, Shared, Source
+from pgqueue.transports.alchemy import BegunOwner, EngineSource, SharedOwner, begin_new
+from pgqueue.transports.connections import (
+    BegunConnection,
+    PoolSource,
+    SharedConnection,
+    own_pool,
+)
+from pgqueue.transports.driving import adrive, drive
+
+__all__ = ["adrive", "begin", "drive", "own", "shared"]
+
+SYNC = (
+    psycopg.Connection,
+    psycopg_pool.ConnectionPool,
+    Engine,
+    Connection,
+    Session,
+    scoped_session,
+    sessionmaker,
+)
+ASYNC = (
+    psycopg.AsyncConnection,
+    psycopg_pool.AsyncConnectionPool,
+    AsyncEngine,
+    AsyncConnection,
+    AsyncSession,
+    async_scoped_session,
+    async_sessionmaker,
+)
+OWNERS = (Session, scoped_session, Connection, AsyncSession, async_scoped_session, AsyncConnection)
+
+
+def own(source: object, *, asynchronous: bool) -> Source:
+    """Where a client's own statements run: a DSN, a pool or an engine."""
+    match _checked(source, asynchronous):
+        case str():
+            return own_pool(source, psycopg_pool.AsyncConnectionPool if asynchronous else psycopg_pool.ConnectionPool)
+        case psycopg_pool.ConnectionPool() | psycopg_pool.AsyncConnectionPool():
+            return PoolSource(source, owned=False)
+        case Engine() | AsyncEngine():
+            return EngineSource(source)
+    raise UnsupportedSourceError(f"a client needs a DSN, a connection pool or an engine, not {_name(source)}")
+
+
+def shared(transaction: object, *, asynchronous: bool) -> Shared:
+    """A caller's transaction: a connection or a session."""
+    match _checked(transaction, asynchronous):
+        case psycopg.Connection() | psycopg.AsyncConnection():
+            return SharedConnection(transaction)
+        case owner if isinstance(owner, OWNERS):
+            return SharedOwner(owner)
+    raise UnsupportedSourceError(
+        f"transaction must be a psycopg connection, or a SQLAlchemy session or connection, not {_name(transaction)}"
+    )
+
+
+def begin(source: object, *, asynchronous: bool) -> Flow[Begun]:
+    """Begins a transaction for the application to work in."""
+    match _checked(source, asynchronous):
+        case psycopg.Connection() | psycopg.AsyncConnection():
+            return BegunConnection(source).begin()
+        case psycopg_pool.ConnectionPool() | psycopg_pool.AsyncConnectionPool():
+            return PoolSource(source, owned=False).begin()
+        case Engine() | AsyncEngine():
+            return EngineSource(source).begin()
+        case sessionmaker() | async_sessionmaker():
+            return begin_new(source)
+        case owner if isinstance(owner, OWNERS):
+            return BegunOwner(owner, owned=False).begin()
+    raise UnsupportedSourceError(
+        f"a transaction needs a connection, a pool, an engine, a session or a session maker, not {_name(source)}"
+    )
+
+
+def _checked(source: object, asynchronous: bool) -> Any:
+    if isinstance(source, SYNC if asynchronous else ASYNC):
+        face = "pgqueue (the synchronous face)" if asynchronous else "pgqueue.aio (the asynchronous face)"
+        raise UnsupportedSourceError(f"{_name(source)} belongs with {face}")
+    return source
+
+
+def _name(thing: object) -> str:
+    return f"a {type(thing).__name__}"

@@ -1,0 +1,151 @@
+"""psycopg: a caller's connection, and a pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from pgqueue.errors import InvalidStateError, TransactionRequiredError
+from pgqueue.flows import Begun, Flow
+from pgqueue.model.context import Event
+from pgqueue.statements import Statement
+from pgqueue.transports.translation import translated
+
+T = TypeVar("T")
+
+#: A psycopg Connection or AsyncConnection: the methods used here have the same names in both.
+AnyConnection = Any
+AnyPool = Any
+
+
+def execute(connection: AnyConnection, statement: Statement[T]) -> Flow[T]:
+    """One round trip."""
+    with translated():
+        cursor = connection.cursor(row_factory=tuple_row)
+        yield partial(cursor.execute, statement.sql, statement.parameters)
+        rows = yield cursor.fetchall
+    return statement.read(rows)
+
+
+class SharedConnection:
+    """A connection in whose transaction we take part."""
+
+    def __init__(self, connection: AnyConnection) -> None:
+        if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
+            raise TransactionRequiredError(
+                "the connection is in autocommit mode and no transaction is open: use it inside `with conn.transaction():`"
+            )
+        self._connection = connection
+
+    def execute(self, statement: Statement[T]) -> Flow[T]:
+        return execute(self._connection, statement)
+
+    def follow(self, listener: Callable[[Event], object]) -> Flow[None]:
+        """psycopg tells nobody how a transaction ended; the database is asked instead."""
+        yield from ()
+
+    @property
+    def is_open(self) -> bool:
+        return not self._connection.closed and self._connection.info.transaction_status == TransactionStatus.INTRANS
+
+
+class BegunConnection:
+    """A transaction that we began on a connection, given back to where it came from."""
+
+    def __init__(self, connection: AnyConnection, give_back: Callable[[], Any] | None = None) -> None:
+        self.handle = connection
+        self._give_back = give_back
+
+    def begin(self) -> Flow[Begun]:
+        status = self.handle.info.transaction_status
+        if status in (TransactionStatus.INTRANS, TransactionStatus.INERROR, TransactionStatus.ACTIVE):
+            raise InvalidStateError(
+                "the connection is in a transaction already: end it first, or settle with transaction=connection"
+            )
+        if self.handle.autocommit:
+            with translated():
+                yield partial(self.handle.execute, "begin")
+        return self
+
+    def execute(self, statement: Statement[T]) -> Flow[T]:
+        return execute(self.handle, statement)
+
+    def commit(self) -> Flow[None]:
+        with translated():
+            yield self.handle.commit
+
+    def rollback(self) -> Flow[None]:
+        if not self.handle.closed:
+            with translated():
+                yield self.handle.rollback
+
+    def release(self) -> Flow[None]:
+        if self._give_back is not None:
+            yield self._give_back
+
+
+class PoolSource:
+    """A pool of psycopg connections, the client's own or the caller's."""
+
+    def __init__(self, pool: AnyPool, *, owned: bool) -> None:
+        self._pool = pool
+        self._owned = owned
+        self._opened = not owned
+
+    @property
+    def conninfo(self) -> str:
+        return str(self._pool.conninfo)
+
+    def execute(self, statement: Statement[T]) -> Flow[T]:
+        connection = yield from self._take()
+        try:
+            restore = not connection.autocommit
+            if restore:
+                yield partial(connection.set_autocommit, True)
+            try:
+                return (yield from execute(connection, statement))
+            finally:
+                if restore and not connection.closed:
+                    yield partial(connection.set_autocommit, False)
+        finally:
+            yield partial(self._pool.putconn, connection)
+
+    def begin(self) -> Flow[Begun]:
+        connection = yield from self._take()
+        begun = BegunConnection(connection, partial(self._pool.putconn, connection))
+        try:
+            return (yield from begun.begin())
+        except BaseException:
+            yield from begun.release()
+            raise
+
+    def close(self) -> Flow[None]:
+        if self._owned and self._opened:
+            yield self._pool.close
+
+    def _take(self) -> Flow[AnyConnection]:
+        with translated():
+            if not self._opened:
+                yield self._pool.open
+                self._opened = True
+            return (yield self._pool.getconn)
+
+
+def own_pool(conninfo: str, pool_class: type[Any]) -> PoolSource:
+    """The pool of a client that was given a DSN: opened at the first use, checked before it gives a connection."""
+    with translated():
+        psycopg.conninfo.conninfo_to_dict(conninfo)
+    pool = pool_class(
+        conninfo,
+        min_size=0,
+        max_size=10,
+        open=False,
+        kwargs={"autocommit": True, "application_name": "pgqueue"},
+        name="pgqueue",
+    )
+    return PoolSource(pool, owned=True)

@@ -1,0 +1,58 @@
+"""What drivers raise, as the errors of this library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import psycopg_pool
+import sqlalchemy.exc
+
+from pgqueue.errors import (
+    ConnectionLostError,
+    InvalidArgumentError,
+    OperationTimeoutError,
+    PGQueueError,
+    SchemaVersionError,
+    error_class,
+)
+
+REMEDY = "run `pgqueue migrate`, or client.migrate()"
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raises the library's error in place of the driver's, which stays its cause."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise translate(error) from error
+    except sqlalchemy.exc.DBAPIError as error:
+        if not isinstance(error.orig, psycopg.Error):
+            raise
+        raise translate(error.orig) from error
+    except sqlalchemy.exc.TimeoutError as error:
+        raise OperationTimeoutError(f"the connection pool had no connection to give: {error}") from error
+
+
+def translate(error: psycopg.Error) -> PGQueueError:
+    if isinstance(error, psycopg_pool.PoolTimeout):
+        return OperationTimeoutError(f"the connection pool had no connection to give: {error}")
+    kind = error_class(error.sqlstate)
+    if kind is SchemaVersionError:
+        return SchemaVersionError(
+            f"the pgqueue schema is missing or too old here ({error}): {REMEDY}", sqlstate=error.sqlstate
+        )
+    if kind is not None:
+        return kind(_text(error), sqlstate=error.sqlstate)
+    if error.sqlstate is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return ConnectionLostError(str(error))
+    if error.sqlstate is None and isinstance(error, psycopg.DataError):
+        return InvalidArgumentError(str(error))
+    return PGQueueError(_text(error), sqlstate=error.sqlstate)
+
+
+def _text(error: psycopg.Error) -> str:
+    primary = error.diag.message_primary or str(error)
+    return f"{primary}. {error.diag.message_hint}" if error.diag.message_hint else primary
