@@ -6,7 +6,9 @@ from alembic import context
 
 connection = context.config.attributes.get("connection")
 if connection is None:
-    raise SystemExit("Migrate with `pgqueue migrate` or pgqueue.schema.migrate(): functions and views belong to it too.")
+    raise SystemExit(
+        "Migrate with `pgqueue migrate` or pgqueue.schema.migrate(): functions and views belong to it too."
+    )
 
 context.configure(connection=connection, version_table_schema="pgqueue")
 with context.begin_transaction():

@@ -22,6 +22,7 @@ class Account:
         # From a directory of its own: a program complains when it may not read the one it was started in.
         return subprocess.run(
             command,
+            check=False,
             cwd=directory,
             user=self.user_id,
             group=self.group_id,

@@ -84,7 +84,9 @@ class Server:
     def _run(self, program: str, *arguments: str) -> None:
         outcome = self._call(program, *arguments)
         if outcome.returncode != 0:
-            raise ServerError(f"{program} failed: {outcome.stderr.strip() or outcome.stdout.strip()}{self._last_words()}")
+            raise ServerError(
+                f"{program} failed: {outcome.stderr.strip() or outcome.stdout.strip()}{self._last_words()}"
+            )
 
     def _call(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.account.run([str(self._programs / program), "-D", str(self.data), *arguments], self.directory)

@@ -50,7 +50,7 @@ def migrate(conninfo: str, *, lock_timeout: timedelta = timedelta(seconds=5), at
     except RetryError as error:
         raise OperationTimeoutError(
             f"the schema was not migrated: {attempts} times, a lock was not to be had within"
-            f" {lock_timeout.total_seconds():g} s. See who holds it: select * from pg_locks where granted."
+            f" {lock_timeout.total_seconds():g} s. Look for old transactions in pg_stat_activity."
         ) from error.last_attempt.exception()
 
 

@@ -37,6 +37,7 @@ ROUTINES_NAMED = """
      where pronamespace = 'pgqueue'::regnamespace and proname = %s
 """
 
+
 def are_current(connection: SQLAlchemyConnection) -> bool:
     row = _raw(connection).execute("select definitions_digest from pgqueue.installation").fetchone()
     return row is not None and row[0] == digest()

@@ -17,7 +17,9 @@ SCHEMA = "pgqueue"
 def head() -> str:
     revision = _scripts().get_current_head()
     if revision is None:
-        raise SchemaVersionError(f"this installation of pgqueue is broken: no revisions in {files.folder('migrations')}")
+        raise SchemaVersionError(
+            f"this installation of pgqueue is broken: no revisions in {files.folder('migrations')}"
+        )
     return revision
 
 

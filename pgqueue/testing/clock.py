@@ -38,7 +38,8 @@ class Clock:
         with psycopg.connect(self._dsn, autocommit=True) as connection:
             row = connection.execute("select pgqueue.clock()").fetchone()
             assert row is not None
-            return row[0]
+            now: datetime = row[0]
+            return now
 
 
 def install(connection: psycopg.Connection[Any]) -> None:

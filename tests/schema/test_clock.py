@@ -13,13 +13,12 @@ def test_a_moved_clock_is_moved_for_every_connection_even_one_with_an_old_snapsh
         before = connection.execute("select pgqueue.clock()").fetchone()
         clock.move(timedelta(hours=3))
         after = connection.execute("select pgqueue.clock()").fetchone()
-    assert before is not None and after is not None
+    assert before is not None
+    assert after is not None
     assert timedelta(hours=3) <= after[0] - before[0] < timedelta(hours=3, minutes=1)
 
 
-def test_a_clock_moves_backward_too_and_only_in_its_own_database(
-    database: Database, empty_database: Database
-) -> None:
+def test_a_clock_moves_backward_too_and_only_in_its_own_database(database: Database, empty_database: Database) -> None:
     start = database.clock.now()
     database.move_clock(timedelta(days=-1))
     database.move_clock(timedelta(microseconds=-1))

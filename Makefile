@@ -1,0 +1,70 @@
+# Everything is set up by itself: python3 (3.11 or newer) and make are all that is needed.
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+PG     ?= 14 15 16 17 18
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format types layers check test-matrix bench-engine wheel lock clean
+
+help: ## what can be made
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+demo: $(READY) ## real flights through a real queue while its consumers are being killed
+	$(BIN)/pgqueue demo
+
+test: $(READY) ## all tests
+	$(BIN)/pytest
+
+lint: $(READY) ## ruff: format and rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+format: $(READY) ## let ruff put it right
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+types: $(READY) ## mypy --strict
+	$(BIN)/mypy
+
+layers: $(READY) ## import-linter: imports point downwards only
+	$(BIN)/lint-imports
+
+check: lint types layers ## all that needs no database
+
+test-matrix: $(READY) ## the contract on every PostgreSQL, or on some: make test-matrix PG="14 16"
+	@set -e; for version in $(PG); do \
+	    binaries=$$($(BIN)/python .ci/postgres_binaries.py $$version); \
+	    echo "== PostgreSQL $$version, from $$binaries"; \
+	    PGQUEUE_TEST_PG_BIN=$$binaries $(BIN)/pytest tests/contract tests/sql; \
+	done
+
+bench-engine: $(READY) ## the engine beside a front-scanning design and the raw floor
+	$(BIN)/python -m benchmarks.engine
+
+wheel: $(READY) ## dist/*.whl
+	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+lock: $(READY) ## requirements.lock anew from pyproject.toml, at the newest versions
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
+	    --generate-hashes --upgrade --no-header --quiet --custom-compile-command 'make lock' --output-file requirements.lock
+
+clean: ## remove what was made
+	rm -rf $(VENV) .postgres build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml
+	@for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	    if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        echo "setting up $(VENV) with $$($$python --version)"; \
+	        exec $$python -m venv --clear $(VENV); \
+	    fi; \
+	done; \
+	echo 'pgqueue needs Python 3.11 or newer; none of python3, python3.11 ... python3.14 is that.' >&2; exit 1
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
