@@ -3,6 +3,7 @@
 Messages live in a table, are received under a lock, and are deleted inside the caller's own transaction. The same
 names, asynchronous, are in :mod:`pgqueue.aio`.
 """
+
 from __future__ import annotations
 
 from pgqueue import errors
@@ -14,10 +15,12 @@ from pgqueue.model.settings import (
     QueueProperties,
     QueueRuntimeProperties,
     QueueStatus,
+    ReceiveMode,
     SettlementResult,
 )
-from pgqueue.queue import DeadLetters, Queue, ReceiveMode
+from pgqueue.queue import DeadLetters, Queue
 from pgqueue.received import ReceivedMessage, process
+from pgqueue.receiver import Receiver
 
 __version__ = "0.1.0"
 
@@ -37,6 +40,7 @@ __all__ = [
     "ReceiveMode",
     "ReceiveState",
     "ReceivedMessage",
+    "Receiver",
     "SettlementResult",
     "errors",
     "process",

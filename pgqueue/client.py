@@ -106,7 +106,7 @@ class QueueClient:
         status: QueueStatus | str | Unset = UNSET,
         user_metadata: Any = UNSET,
     ) -> QueueProperties:
-        """Changes the settings that are given; None takes a bound or the metadata away. Locks in force stay as they are.
+        """Changes the settings that are given; None takes a bound or the metadata away. Locks in force stay.
 
         Raises:
             QueueNotFoundError: no queue has that name.

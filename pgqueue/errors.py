@@ -88,7 +88,7 @@ class MessageAlreadySettledError(InvalidStateError):
 
 
 class FaultedError(InvalidStateError):
-    """This delivery is in doubt: it was faulted. The message is either gone, or delivered again when its lock expires."""
+    """This delivery was faulted and is in doubt: the message is gone, or delivered again when its lock expires."""
 
 
 class TransactionRequiredError(PGQueueError):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -14,19 +13,13 @@ from pgqueue.model.context import Event, Outcome
 from pgqueue.model.encoding import encode
 from pgqueue.model.holder import this_process
 from pgqueue.model.message import Message, PeekedMessage
-from pgqueue.model.settings import SettlementResult
+from pgqueue.model.settings import ReceiveMode, SettlementResult
 from pgqueue.received import ReceivedMessage
+from pgqueue.receiver import Receiver
 from pgqueue.statements import dead_letters as dead_letter_verbs
 from pgqueue.statements import receiving as receiving_verbs
 from pgqueue.statements import sending, settling
 from pgqueue.transports import drive
-
-
-class ReceiveMode(Enum):
-    """Whether a receiver locks what it receives, or deletes it at once (at most once)."""
-
-    PEEK_LOCK = "peek-lock"
-    RECEIVE_AND_DELETE = "receive-and-delete"
 
 
 class Queue:
@@ -86,23 +79,23 @@ class Queue:
             self.name, max_messages=max_messages, lock_duration=lock_duration, locked_by=this_process()
         )
         rows = drive(receiving.wait_for(statement, self._own, wait))
-        return [ReceivedMessage.from_row(row, self._own) for row in rows]
+        return [ReceivedMessage._from_row(row, self._own) for row in rows]
 
-    def receive_and_delete(self, *, max_messages: int = 1, transaction: object = None) -> list[PeekedMessage]:
+    def receive_and_delete(
+        self, *, max_messages: int = 1, wait: timedelta | None = None, transaction: object = None
+    ) -> list[PeekedMessage]:
         """Takes up to ``max_messages`` out of the queue. At most once: what is lost on the way is lost.
 
         With ``transaction`` it is the traditional transacted receive: your commit takes them out, an abort puts them
-        back for anyone.
+        back for anyone. ``wait`` is for the first to come; then your transaction stays open meanwhile.
         """
         statement = receiving_verbs.receive_and_delete(self.name, max_messages=max_messages)
-        rows = drive(receiving.receive_and_delete(self.name, statement, self._own, _shared(transaction)))
+        rows = drive(receiving.receive_and_delete(self.name, statement, self._own, _shared(transaction), wait))
         return [row.peeked() for row in rows]
 
-    def receiver(self, *, receive_mode: ReceiveMode = ReceiveMode.PEEK_LOCK) -> Iterator[Any]:
-        """An endless iterator over what arrives, one message at a time."""
-        take = self._receive_one if receive_mode is ReceiveMode.PEEK_LOCK else self._delete_one
-        while True:
-            yield from take()
+    def receiver(self, *, receive_mode: ReceiveMode = ReceiveMode.PEEK_LOCK) -> Receiver:
+        """An endless iterator over what arrives, one message at a time, to be used in a ``with`` block."""
+        return Receiver(self, receive_mode)
 
     def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage]:
         """Browses by ascending sequence number, locked and scheduled messages too; changes and counts nothing."""
@@ -173,14 +166,6 @@ class Queue:
 
     def _where(self, transaction: object) -> Shared | Source:
         return _shared(transaction) or self._own
-
-    def _receive_one(self) -> Sequence[ReceivedMessage]:
-        return self.receive(wait=timedelta(seconds=1))
-
-    def _delete_one(self) -> Sequence[PeekedMessage]:
-        statement = receiving_verbs.receive_and_delete(self.name, max_messages=1)
-        rows = drive(receiving.wait_for(statement, self._own, timedelta(seconds=1)))
-        return [row.peeked() for row in rows]
 
 
 class DeadLetters:

@@ -30,7 +30,7 @@ class ReceivedMessage(LockedMessage):
     def state(self) -> ReceiveState:
         """Where this delivery stands. When it is part of a transaction of yours whose end nobody told us, the database
         is asked; while it cannot be reached, the last known state stands."""
-        if self.is_unresolved:
+        if self._is_unresolved:
             try:
                 self.resolve()
             except PGQueueError:
@@ -41,7 +41,7 @@ class ReceivedMessage(LockedMessage):
         """Deletes the message: the delivery is done.
 
         With ``transaction`` the deletion is part of your transaction: the commit finishes both, an abort undoes both,
-        and the message is still locked by us. Semantics: WCF ``ReceiveContext.Complete``.
+        and the message is still locked by us. As WCF's ``ReceiveContext.Complete``.
         """
         drive(self._completion(_shared(transaction)))
 
@@ -67,7 +67,7 @@ class ReceivedMessage(LockedMessage):
         return drive(self._renewal(lock_duration))
 
     def fault(self) -> None:
-        """Puts the delivery in doubt, without I/O: its lock runs out by itself. Semantics: WCF ``ReceiveContext.Fault``."""
+        """Puts the delivery in doubt, without I/O: its lock runs out by itself. As WCF's ``ReceiveContext.Fault``."""
         self.context.fault()
 
     def resolve(self) -> ReceiveState:
@@ -85,17 +85,17 @@ class ReceivedMessage(LockedMessage):
         ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
         block gets its connection or session. Without it the client's own source is used.
         """
-        begun = drive(processing.enter(self.delivery, self._begin(source)))
+        begun = drive(processing.enter(self._delivery, self._begin(source)))
         try:
             yield begun.handle
         except BaseException as error:
-            drive(processing.retreat(self.delivery, begun, error))
+            drive(processing.retreat(self._delivery, begun, error))
             raise
-        drive(processing.leave(self.delivery, begun))
+        drive(processing.leave(self._delivery, begun))
 
     def _begin(self, source: object) -> processing.Begin:
         if source is None:
-            return self.own.begin
+            return self._own.begin
         return partial(transports.begin, source, asynchronous=False)
 
 
@@ -113,7 +113,7 @@ def process(
     dead-letters the message. After any other error the message is abandoned with backoff, and the error raised.
     """
     flow = processing.process(
-        received.delivery, with_message(work, received), received._begin(source), retry or default_retry()
+        received._delivery, with_message(work, received), received._begin(source), retry or default_retry()
     )
     return drive(flow)
 

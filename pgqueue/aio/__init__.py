@@ -1,10 +1,12 @@
 """The asynchronous face of pgqueue: the same names and signatures, to be awaited."""
+
 from __future__ import annotations
 
 from pgqueue import errors
 from pgqueue.aio.client import QueueClient
 from pgqueue.aio.queue import DeadLetters, Queue
 from pgqueue.aio.received import ReceivedMessage, process
+from pgqueue.aio.receiver import Receiver
 from pgqueue.errors import DeadLetter, LockLostError, PGQueueError
 from pgqueue.model.context import ReceiveContext, ReceiveState
 from pgqueue.model.message import Message, PeekedMessage
@@ -12,9 +14,9 @@ from pgqueue.model.settings import (
     QueueProperties,
     QueueRuntimeProperties,
     QueueStatus,
+    ReceiveMode,
     SettlementResult,
 )
-from pgqueue.queue import ReceiveMode
 
 __all__ = [
     "DeadLetter",
@@ -32,6 +34,7 @@ __all__ = [
     "ReceiveMode",
     "ReceiveState",
     "ReceivedMessage",
+    "Receiver",
     "SettlementResult",
     "errors",
     "process",

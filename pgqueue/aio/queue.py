@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from pgqueue import transports
 from pgqueue.aio.received import ReceivedMessage
+from pgqueue.aio.receiver import Receiver
 from pgqueue.flows import Shared, Source, batches, receiving
 from pgqueue.model.context import Event, Outcome
 from pgqueue.model.encoding import encode
 from pgqueue.model.holder import this_process
 from pgqueue.model.message import Message, PeekedMessage
-from pgqueue.model.settings import SettlementResult
-from pgqueue.queue import ReceiveMode
+from pgqueue.model.settings import ReceiveMode, SettlementResult
 from pgqueue.statements import dead_letters as dead_letter_verbs
 from pgqueue.statements import receiving as receiving_verbs
 from pgqueue.statements import sending, settling
@@ -25,9 +25,9 @@ from pgqueue.transports import adrive
 class Queue:
     """A queue by name: cheap, and safe to use from several tasks. It need not exist before its first use.
 
-    Made by :meth:`pgqueue.aio.QueueClient.queue`. ``transaction`` is a psycopg AsyncConnection, or a SQLAlchemy AsyncSession or
-    AsyncConnection, in whose transaction a call takes part; without it a call has a transaction of its own. Every call
-    raises :class:`~pgqueue.errors.QueueNotFoundError` for an unknown queue and
+    Made by :meth:`pgqueue.aio.QueueClient.queue`. ``transaction`` is a psycopg AsyncConnection, or a SQLAlchemy
+    AsyncSession or AsyncConnection, in whose transaction a call takes part; without it a call has a transaction of its
+    own. Every call raises :class:`~pgqueue.errors.QueueNotFoundError` for an unknown queue and
     :class:`~pgqueue.errors.ConnectionLostError` when the database cannot be reached.
     """
 
@@ -79,24 +79,23 @@ class Queue:
             self.name, max_messages=max_messages, lock_duration=lock_duration, locked_by=this_process()
         )
         rows = await adrive(receiving.wait_for(statement, self._own, wait))
-        return [ReceivedMessage.from_row(row, self._own) for row in rows]
+        return [ReceivedMessage._from_row(row, self._own) for row in rows]
 
-    async def receive_and_delete(self, *, max_messages: int = 1, transaction: object = None) -> list[PeekedMessage]:
+    async def receive_and_delete(
+        self, *, max_messages: int = 1, wait: timedelta | None = None, transaction: object = None
+    ) -> list[PeekedMessage]:
         """Takes up to ``max_messages`` out of the queue. At most once: what is lost on the way is lost.
 
         With ``transaction`` it is the traditional transacted receive: your commit takes them out, an abort puts them
-        back for anyone.
+        back for anyone. ``wait`` is for the first to come; then your transaction stays open meanwhile.
         """
         statement = receiving_verbs.receive_and_delete(self.name, max_messages=max_messages)
-        rows = await adrive(receiving.receive_and_delete(self.name, statement, self._own, _shared(transaction)))
+        rows = await adrive(receiving.receive_and_delete(self.name, statement, self._own, _shared(transaction), wait))
         return [row.peeked() for row in rows]
 
-    async def receiver(self, *, receive_mode: ReceiveMode = ReceiveMode.PEEK_LOCK) -> AsyncIterator[Any]:
-        """An endless iterator over what arrives, one message at a time."""
-        take = self._receive_one if receive_mode is ReceiveMode.PEEK_LOCK else self._delete_one
-        while True:
-            for message in await take():
-                yield message
+    def receiver(self, *, receive_mode: ReceiveMode = ReceiveMode.PEEK_LOCK) -> Receiver:
+        """An endless iterator over what arrives, one message at a time, to be used in an ``async with`` block."""
+        return Receiver(self, receive_mode)
 
     async def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage]:
         """Browses by ascending sequence number, locked and scheduled messages too; changes and counts nothing."""
@@ -167,14 +166,6 @@ class Queue:
 
     def _where(self, transaction: object) -> Shared | Source:
         return _shared(transaction) or self._own
-
-    async def _receive_one(self) -> Sequence[ReceivedMessage]:
-        return await self.receive(wait=timedelta(seconds=1))
-
-    async def _delete_one(self) -> Sequence[PeekedMessage]:
-        statement = receiving_verbs.receive_and_delete(self.name, max_messages=1)
-        rows = await adrive(receiving.wait_for(statement, self._own, timedelta(seconds=1)))
-        return [row.peeked() for row in rows]
 
 
 class DeadLetters:

@@ -35,7 +35,7 @@ class ReceivedMessage(LockedMessage):
         """Deletes the message: the delivery is done.
 
         With ``transaction`` the deletion is part of your transaction: the commit finishes both, an abort undoes both,
-        and the message is still locked by us. Semantics: WCF ``ReceiveContext.Complete``.
+        and the message is still locked by us. As WCF's ``ReceiveContext.Complete``.
         """
         await adrive(self._completion(_shared(transaction)))
 
@@ -61,7 +61,7 @@ class ReceivedMessage(LockedMessage):
         return await adrive(self._renewal(lock_duration))
 
     def fault(self) -> None:
-        """Puts the delivery in doubt, without I/O: its lock runs out by itself. Semantics: WCF ``ReceiveContext.Fault``."""
+        """Puts the delivery in doubt, without I/O: its lock runs out by itself. As WCF's ``ReceiveContext.Fault``."""
         self.context.fault()
 
     async def resolve(self) -> ReceiveState:
@@ -79,17 +79,17 @@ class ReceivedMessage(LockedMessage):
         ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
         block gets its connection or session. Without it the client's own source is used.
         """
-        begun = await adrive(processing.enter(self.delivery, self._begin(source)))
+        begun = await adrive(processing.enter(self._delivery, self._begin(source)))
         try:
             yield begun.handle
         except BaseException as error:
-            await adrive(processing.retreat(self.delivery, begun, error))
+            await adrive(processing.retreat(self._delivery, begun, error))
             raise
-        await adrive(processing.leave(self.delivery, begun))
+        await adrive(processing.leave(self._delivery, begun))
 
     def _begin(self, source: object) -> processing.Begin:
         if source is None:
-            return self.own.begin
+            return self._own.begin
         return partial(transports.begin, source, asynchronous=True)
 
 
@@ -107,7 +107,7 @@ async def process(
     dead-letters the message. After any other error the message is abandoned with backoff, and the error raised.
     """
     flow = processing.process(
-        received.delivery, with_message(work, received), received._begin(source), retry or default_retry()
+        received._delivery, with_message(work, received), received._begin(source), retry or default_retry()
     )
     return await adrive(flow)
 

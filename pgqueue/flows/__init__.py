@@ -1,4 +1,5 @@
 """The verbs that take more than one step, written once for the synchronous and the asynchronous face. No I/O."""
+
 from __future__ import annotations
 
 from pgqueue.flows.flow import Begun, Executor, Flow, Pause, Shared, Source, Step

@@ -105,7 +105,7 @@ def _execute(begun: Sequence[LockedMessage], verb: Settling, where: Executor) ->
 def _follow(begun: Sequence[LockedMessage], transaction: Shared) -> Flow[None]:
     transaction_id = yield from transaction.execute(settling.current_transaction())
     for message in begun:
-        message.joined(transaction, transaction_id)
+        message._join(transaction, transaction_id)
 
     def tell(event: Event) -> None:
         for message in begun:

@@ -61,7 +61,8 @@ class Begun(Executor, Protocol):
 class Source(Executor, Protocol):
     """Where a client's own statements run, each in a transaction of its own."""
 
-    conninfo: str
+    @property
+    def conninfo(self) -> str: ...
 
     def begin(self) -> Flow[Begun]: ...
 

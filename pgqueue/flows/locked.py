@@ -20,18 +20,19 @@ from pgqueue.statements.receiving import MessageRow
 SelfT = TypeVar("SelfT", bound="LockedMessage")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class LockedMessage(PeekedMessage):
     """A message that this receiver holds under lock, and the state machine of its delivery."""
 
-    lock_token: UUID = UUID(int=0)
+    lock_token: UUID
     context: ReceiveContext = field(default_factory=ReceiveContext, repr=False)
-    _own: Source | None = field(default=None, repr=False)
+    _own: Source = field(repr=False)
     _transaction: Shared | None = field(default=None, repr=False)
 
     @classmethod
-    def from_row(cls: type[SelfT], row: MessageRow, own: Source) -> SelfT:
-        return cls(**row.fields, lock_token=row.lock_token or UUID(int=0), _own=own)
+    def _from_row(cls: type[SelfT], row: MessageRow, own: Source) -> SelfT:
+        assert row.lock_token is not None, "a message that was received is locked"
+        return cls(**row.fields, lock_token=row.lock_token, _own=own)
 
     @property
     def lock(self) -> Lock:
@@ -39,55 +40,50 @@ class LockedMessage(PeekedMessage):
         return Lock(self.queue, self.sequence_number, self.lock_token)
 
     @property
-    def delivery(self) -> processing.Delivery:
-        return processing.Delivery(self.lock, self.context, self.delivery_count, self.own)
-
-    @property
-    def own(self) -> Source:
-        assert self._own is not None, "a received message knows the client it was received with"
-        return self._own
+    def _delivery(self) -> processing.Delivery:
+        return processing.Delivery(self.lock, self.context, self.delivery_count, self._own)
 
     def _completion(self, transaction: Shared | None) -> Flow[None]:
         yield from self._settled_by_now()
         self._transaction = transaction
-        yield from settling.settle(self.context, verbs.complete(self.lock), Outcome.COMPLETED, self.own, transaction)
+        yield from settling.settle(self.context, verbs.complete(self.lock), Outcome.COMPLETED, self._own, transaction)
 
     def _dead_lettering(self, reason: str, description: str | None, transaction: Shared | None) -> Flow[None]:
         yield from self._settled_by_now()
         self._transaction = transaction
         statement = verbs.dead_letter(self.lock, reason=reason, description=description)
-        yield from settling.settle(self.context, statement, Outcome.DEAD_LETTERED, self.own, transaction)
+        yield from settling.settle(self.context, statement, Outcome.DEAD_LETTERED, self._own, transaction)
 
     def _abandonment(self, delay: timedelta | None, properties: Any, transaction: Shared | None) -> Flow[None]:
         yield from self._settled_by_now()
         statement = verbs.abandon(self.lock, delay=delay, properties=properties)
-        yield from settling.abandon(self.context, statement, self.own, transaction)
+        yield from settling.abandon(self.context, statement, self._own, transaction)
 
     def _renewal(self, lock_duration: timedelta | None) -> Flow[datetime]:
         yield from self._settled_by_now()
         self.context.require("renew_lock()")
         try:
-            self.locked_until = yield from self.own.execute(verbs.renew_lock(self.lock, lock_duration=lock_duration))
+            self.locked_until = yield from self._own.execute(verbs.renew_lock(self.lock, lock_duration=lock_duration))
         except LockLostError:
             self.context.fault()
             raise
         return self.locked_until
 
     def _resolution(self) -> Flow[ReceiveState]:
-        return settling.resolve(self.context, self.lock, self.own, self._transaction)
+        return settling.resolve(self.context, self.lock, self._own, self._transaction)
 
     def _settled_by_now(self) -> Flow[None]:
         """Learns how the caller's transaction ended, if a settlement is part of one and nobody told us."""
-        if self.is_unresolved:
+        if self._is_unresolved:
             yield from self._resolution()
 
-    def joined(self, transaction: Shared, transaction_id: str) -> None:
+    def _join(self, transaction: Shared, transaction_id: str) -> None:
         """Remembers the caller's transaction that a settlement is part of."""
         self._transaction = transaction
         self.context.transaction_id = transaction_id
 
     @property
-    def is_unresolved(self) -> bool:
+    def _is_unresolved(self) -> bool:
         """Whether a settlement is part of a transaction whose end nobody has told us."""
         return self.context.state is ReceiveState.COMPLETING and self.context.transaction_id is not None
 

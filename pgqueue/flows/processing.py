@@ -119,7 +119,7 @@ def _attempt(tries: RetryCallState, delivery: Delivery, work: Work, begin: Begin
         if tries.attempt_number > 1:
             yield from delivery.own.execute(verbs.renew_lock(delivery.lock, lock_duration=None))
         tries.set_result((yield from _try(delivery, work, begin)))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the policy decides what to do about it
         tries.set_exception((type(error), error, error.__traceback__))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import chain
 from typing import TypeVar
 
 from pgqueue.flows.flow import Executor, Flow, Pause
@@ -26,12 +27,16 @@ def wait_for(statement: Statement[list[T]], own: Executor, wait: timedelta | Non
 
 
 def receive_and_delete(
-    queue: str, statement: Statement[list[T]], own: Executor, transaction: Executor | None
+    queue: str, statement: Statement[list[T]], own: Executor, transaction: Executor | None, wait: timedelta | None
 ) -> Flow[list[T]]:
-    """Receives and deletes at once. Nothing came: takes a turn in keeping the queue going, outside the caller's
-    transaction, which may stay open, and looks once more."""
+    """Receives and deletes at once. Where nothing comes, it takes a turn in keeping the queue going, never in the
+    caller's transaction, which may stay open."""
     where = transaction or own
     rows = yield from where.execute(statement)
-    if not rows and (yield from own.execute(receiving.take_turn(queue))):
+    for pause in chain((NO_WAIT,), pauses(wait or NO_WAIT)):
+        if rows:
+            break
+        yield Pause(pause)
+        yield from own.execute(receiving.take_turn(queue))
         rows = yield from where.execute(statement)
     return rows

@@ -11,6 +11,8 @@ from typing import Any
 from pgqueue.errors import MessageNotSerializableError
 from pgqueue.model.message import Message
 
+DEEPEST = 500
+
 TEXT_FIELDS = ("message_id", "correlation_id", "subject", "content_type", "reply_to")
 
 
@@ -97,16 +99,21 @@ def _flaws(path: str, value: Any, depth: int = 0) -> Iterator[str]:
         case float():
             if not math.isfinite(value):
                 yield f"{path} is {value}, which JSON does not have: send null or a string"
-        case list() | tuple() | dict() if depth > 500:
-            yield f"{path} is nested too deeply, or holds itself"
-        case dict():
-            for key, inner in value.items():
-                if not isinstance(key, str | int | float | bool | None):
-                    yield f"{path} has the key {key!r}, and JSON's keys are strings"
-                yield from _flaws(f"{path}.{key}", key, depth + 1)
-                yield from _flaws(f"{path}.{key}", inner, depth + 1)
-        case list() | tuple():
-            for place, inner in enumerate(value):
-                yield from _flaws(f"{path}[{place}]", inner, depth + 1)
+        case list() | tuple() | dict():
+            yield from _nested_flaws(path, value, depth + 1)
         case _:
             yield f"{path} is {type(value).__name__}, which is not JSON: convert it, or send bytes"
+
+
+def _nested_flaws(path: str, value: Any, depth: int) -> Iterator[str]:
+    if depth > DEEPEST:
+        yield f"{path[:80]}… is nested too deeply, or holds itself"
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if not isinstance(key, str | int | float | bool | None):
+                yield f"{path} has the key {key!r}, and JSON's keys are strings"
+            yield from _flaws(f"the key {key!r} of {path}", key, depth)
+            yield from _flaws(f"{path}[{key!r}]", inner, depth)
+    else:
+        for place, inner in enumerate(value):
+            yield from _flaws(f"{path}[{place}]", inner, depth)

@@ -29,7 +29,7 @@ class Message:
     priority: int = 0
 
 
-@dataclass
+@dataclass(kw_only=True)
 class PeekedMessage(Message):
     """A message as it stands in a queue: looked at, not locked.
 
@@ -37,10 +37,10 @@ class PeekedMessage(Message):
     set while somebody holds it; ``locked_by`` names the holder. The ``dead_letter_…`` fields are set on dead letters.
     """
 
-    queue: str = ""
-    sequence_number: int = 0
-    delivery_count: int = 0
-    enqueued_time: datetime | None = None
+    queue: str
+    sequence_number: int
+    delivery_count: int
+    enqueued_time: datetime
     locked_until: datetime | None = None
     locked_by: str | None = None
     dead_letter_reason: str | None = None

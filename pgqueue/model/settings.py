@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Any
 
 
@@ -15,6 +15,13 @@ class QueueStatus(StrEnum):
     DISABLED = "DISABLED"
     SEND_DISABLED = "SEND_DISABLED"
     RECEIVE_DISABLED = "RECEIVE_DISABLED"
+
+
+class ReceiveMode(Enum):
+    """Whether a receiver locks what it receives, or deletes it at once (at most once)."""
+
+    PEEK_LOCK = "peek-lock"
+    RECEIVE_AND_DELETE = "receive-and-delete"
 
 
 class Unset:

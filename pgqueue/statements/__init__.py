@@ -1,4 +1,5 @@
 """One round trip as a value: the text, the parameters, and how its rows are read. No I/O."""
+
 from __future__ import annotations
 
 from pgqueue.statements.statement import Statement

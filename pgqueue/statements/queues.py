@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pgqueue.errors import InvalidArgumentError, QueueNotFoundError
 from pgqueue.model.encoding import to_json
@@ -16,6 +16,8 @@ from pgqueue.model.settings import (
     Unset,
 )
 from pgqueue.statements.statement import Row, Statement, nothing, scalar
+
+T = TypeVar("T")
 
 SETTINGS: Final = """name, lock_duration, max_delivery_count, max_message_size, status, user_metadata,
        created_at, updated_at"""
@@ -120,7 +122,7 @@ def _properties(name: str, lock_duration: timedelta, *rest: Any) -> QueuePropert
     return QueueProperties(name, lock_duration, max_delivery_count, max_message_size, QueueStatus(status), *others)
 
 
-def _only(name: str, found: Sequence[Any]) -> Any:
+def _only(name: str, found: Sequence[T]) -> T:
     if not found:
         raise QueueNotFoundError(f"queue {name!r} does not exist: create it with client.create_queue({name!r})")
     return found[0]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, LiteralString
+from typing import Any, Final
 from uuid import UUID
 
 from pgqueue.model.message import PeekedMessage

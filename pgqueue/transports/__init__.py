@@ -53,8 +53,8 @@ OWNERS = (Session, scoped_session, Connection, AsyncSession, async_scoped_sessio
 def own(source: object, *, asynchronous: bool) -> Source:
     """Where a client's own statements run: a DSN, a pool or an engine."""
     match _checked(source, asynchronous):
-        case str():
-            return own_pool(source, psycopg_pool.AsyncConnectionPool if asynchronous else psycopg_pool.ConnectionPool)
+        case str() as conninfo:
+            return own_pool(conninfo, psycopg_pool.AsyncConnectionPool if asynchronous else psycopg_pool.ConnectionPool)
         case psycopg_pool.ConnectionPool() | psycopg_pool.AsyncConnectionPool():
             return PoolSource(source, owned=False)
         case Engine() | AsyncEngine():
@@ -83,8 +83,8 @@ def begin(source: object, *, asynchronous: bool) -> Flow[Begun]:
             return PoolSource(source, owned=False).begin()
         case Engine() | AsyncEngine():
             return EngineSource(source).begin()
-        case sessionmaker() | async_sessionmaker():
-            return begin_new(source)
+        case sessionmaker() | async_sessionmaker() as maker:
+            return begin_new(maker)
         case owner if isinstance(owner, OWNERS):
             return BegunOwner(owner, owned=False).begin()
     raise UnsupportedSourceError(

@@ -50,14 +50,16 @@ class SharedOwner:
         driver = yield from self._driver()
         if driver.autocommit:
             raise TransactionRequiredError(
-                "the connection has the isolation level AUTOCOMMIT, so there is no transaction to share: use another level"
+                "the connection has the isolation level AUTOCOMMIT, so no transaction to share: use another level"
             )
         return (yield from connections.execute(driver, statement))
 
     def follow(self, listener: Callable[[Event], object]) -> Flow[None]:
         """Listens to the connection until its transaction is over, and to the savepoints that enclose this moment."""
         yield from self._driver()
-        sync = self._connection.sync_connection if isinstance(self._connection, AsyncConnection) else self._connection
+        connection = self._connection
+        sync = connection.sync_connection if isinstance(connection, AsyncConnection) else connection
+        assert isinstance(sync, Connection)
         Listener.of(sync).follow(listener)
 
     @property

@@ -38,7 +38,7 @@ class SharedConnection:
     def __init__(self, connection: AnyConnection) -> None:
         if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
             raise TransactionRequiredError(
-                "the connection is in autocommit mode and no transaction is open: use it inside `with conn.transaction():`"
+                "the connection is in autocommit mode and has no transaction: use it inside `with conn.transaction():`"
             )
         self._connection = connection
 

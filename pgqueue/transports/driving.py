@@ -18,7 +18,7 @@ def drive(flow: Flow[T]) -> T:
         while True:
             try:
                 result = _take(step)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - the flow decides what to do about it
                 step = flow.throw(error)
             else:
                 step = flow.send(result)
@@ -33,7 +33,7 @@ async def adrive(flow: Flow[T]) -> T:
         while True:
             try:
                 result = await _await(step)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 - the flow decides what to do about it
                 step = flow.throw(error)
             else:
                 step = flow.send(result)

@@ -1,0 +1,54 @@
+"""The asynchronous receiver: an endless asynchronous iterator over what arrives."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from pgqueue.model.message import PeekedMessage
+from pgqueue.model.settings import ReceiveMode
+
+if TYPE_CHECKING:
+    from pgqueue.aio.queue import Queue
+
+ONE_SECOND = timedelta(seconds=1)
+
+
+class Receiver:
+    """An endless asynchronous iterator over the messages of a queue, which waits for what has not come yet.
+
+    It yields a :class:`~pgqueue.aio.ReceivedMessage` each, or, in the mode RECEIVE_AND_DELETE, a
+    :class:`~pgqueue.aio.PeekedMessage` that is deleted already. It holds no connection between two messages.
+    """
+
+    def __init__(self, queue: Queue, receive_mode: ReceiveMode) -> None:
+        self._queue = queue
+        self._deletes = receive_mode is ReceiveMode.RECEIVE_AND_DELETE
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> PeekedMessage:
+        while not self._closed:
+            for message in await self._arrived():
+                return message
+        raise StopAsyncIteration
+
+    async def close(self) -> None:
+        """Ends the iteration: at once, or after the second that a receive under way may still wait."""
+        self._closed = True
+
+    async def _arrived(self) -> list[PeekedMessage]:
+        if self._deletes:
+            return await self._queue.receive_and_delete(wait=ONE_SECOND)
+        return [*await self._queue.receive(wait=ONE_SECOND)]
