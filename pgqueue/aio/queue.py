@@ -21,6 +21,8 @@ from pgqueue.statements import receiving as receiving_verbs
 from pgqueue.statements import sending, settling
 from pgqueue.transports import adrive
 
+PATIENCE_OF_A_RECEIVER = timedelta(seconds=1)
+
 
 class Queue:
     """A queue by name: cheap, and safe to use from several tasks. It need not exist before its first use.
@@ -95,7 +97,8 @@ class Queue:
 
     def receiver(self, *, receive_mode: ReceiveMode = ReceiveMode.PEEK_LOCK) -> Receiver:
         """An endless iterator over what arrives, one message at a time, to be used in an ``async with`` block."""
-        return Receiver(self, receive_mode)
+        receive = self.receive if receive_mode is ReceiveMode.PEEK_LOCK else self.receive_and_delete
+        return Receiver(partial(receive, wait=PATIENCE_OF_A_RECEIVER))
 
     async def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage]:
         """Browses by ascending sequence number, locked and scheduled messages too; changes and counts nothing."""

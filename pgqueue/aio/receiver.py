@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from pgqueue.model.message import PeekedMessage
-from pgqueue.model.settings import ReceiveMode
-
-if TYPE_CHECKING:
-    from pgqueue.aio.queue import Queue
-
-ONE_SECOND = timedelta(seconds=1)
 
 
 class Receiver:
@@ -22,9 +16,8 @@ class Receiver:
     :class:`~pgqueue.aio.PeekedMessage` that is deleted already. It holds no connection between two messages.
     """
 
-    def __init__(self, queue: Queue, receive_mode: ReceiveMode) -> None:
-        self._queue = queue
-        self._deletes = receive_mode is ReceiveMode.RECEIVE_AND_DELETE
+    def __init__(self, arrivals: Callable[[], Awaitable[Sequence[PeekedMessage]]]) -> None:
+        self._arrivals = arrivals
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -40,15 +33,10 @@ class Receiver:
 
     async def __anext__(self) -> PeekedMessage:
         while not self._closed:
-            for message in await self._arrived():
+            for message in await self._arrivals():
                 return message
         raise StopAsyncIteration
 
     async def close(self) -> None:
         """Ends the iteration: at once, or after the second that a receive under way may still wait."""
         self._closed = True
-
-    async def _arrived(self) -> list[PeekedMessage]:
-        if self._deletes:
-            return await self._queue.receive_and_delete(wait=ONE_SECOND)
-        return [*await self._queue.receive(wait=ONE_SECOND)]

@@ -1,0 +1,81 @@
+"""Every public name is documented: in its docstring, and on the reference pages."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import pytest
+
+import pgqueue
+import pgqueue.aio
+import pgqueue.errors
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = (ROOT / "docs" / "reference.md").read_text()
+SQL_PAGE = (ROOT / "sql" / "README.md").read_text()
+
+
+def exported() -> Iterator[tuple[str, object]]:
+    for name in pgqueue.__all__:
+        value = getattr(pgqueue, name)
+        if not inspect.ismodule(value):
+            yield name, value
+    for name, error in vars(pgqueue.errors).items():
+        if inspect.isclass(error) and issubclass(error, Exception):
+            yield name, error
+
+
+def members() -> Iterator[tuple[str, object]]:
+    for name, value in exported():
+        if inspect.isclass(value) and not issubclass(value, Exception):
+            for member, attribute in inspect.getmembers(value):
+                if not member.startswith("_") and (callable(attribute) or isinstance(attribute, property)):
+                    yield f"{name}.{member}", attribute
+
+
+@pytest.mark.parametrize(("name", "value"), exported(), ids=lambda part: part if isinstance(part, str) else "")
+def test_a_public_name_has_a_docstring_and_is_in_the_reference(name: str, value: object) -> None:
+    assert inspect.getdoc(value)
+    assert re.search(rf"\b{name}\b", REFERENCE)
+
+
+@pytest.mark.parametrize(("name", "member"), members(), ids=lambda part: part if isinstance(part, str) else "")
+def test_a_public_member_has_a_docstring_and_is_in_the_reference(name: str, member: object) -> None:
+    owner, short = name.split(".")
+    if not issubclass(getattr(pgqueue, owner), str):
+        assert inspect.getdoc(member), f"{name} has no docstring"
+        assert f"`{short}" in REFERENCE, f"{name} is not in docs/reference.md"
+
+
+def test_every_option_is_in_the_reference() -> None:
+    missing = []
+    for name, member in members():
+        if inspect.isfunction(member):
+            options = [option for option in inspect.signature(member).parameters if option != "self"]
+            missing += [f"{name}({option})" for option in options if not re.search(rf"\b{option}\b", REFERENCE)]
+    for name, value in exported():
+        if is_dataclass(value):
+            shown = [field.name for field in fields(value) if not field.name.startswith("_")]
+            missing += [f"{name}.{field}" for field in shown if f"`{field}`" not in REFERENCE]
+    assert not missing
+
+
+def test_every_sql_function_and_view_is_on_the_sql_page() -> None:
+    files = [*(ROOT / "sql" / "functions").glob("[!_]*.sql"), *(ROOT / "sql" / "views").glob("*.sql")]
+    missing = [file.stem for file in files if not re.search(rf"\b{file.stem}\b", SQL_PAGE)]
+    assert not missing
+
+
+def test_every_sql_function_has_a_header() -> None:
+    for file in (ROOT / "sql" / "functions").glob("*.sql"):
+        assert file.read_text().startswith("-- "), f"{file.name} does not say what it is for"
+
+
+def test_every_private_sqlstate_is_on_the_sql_page() -> None:
+    private = [sqlstate for sqlstate in pgqueue.errors.BY_SQLSTATE if sqlstate.startswith("PQ")]
+    assert private
+    assert [sqlstate for sqlstate in private if sqlstate not in SQL_PAGE] == []

@@ -1,0 +1,41 @@
+"""What the pages say is true: their code runs, their links lead somewhere, their tables are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pgqueue.model.context import TRANSITIONS, ReceiveState
+from pgqueue.testing.database import Database
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "sql" / "README.md", ROOT / "benchmarks" / "README.md", *ROOT.glob("docs/**/*.md")]
+EXAMPLE_DSN = "postgresql://localhost/shop"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
+def test_the_python_on_a_page_runs_from_top_to_bottom(page: str, database: Database) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    assert blocks
+    code = "\n".join(blocks).replace(EXAMPLE_DSN, database.dsn)
+    code = code.replace(EXAMPLE_DSN.replace("postgresql", "postgresql+psycopg"), database.url)
+    namespace: dict[str, object] = {}
+    exec(compile(code, page, "exec"), namespace)
+    namespace["client"].close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
+    missing = [link for link in links if not (page.parent / link).exists()]
+    assert not missing
+
+
+def test_the_lifecycle_page_has_the_transition_table_of_the_code() -> None:
+    rows = re.findall(r"^\| (.*?) \|$", (ROOT / "docs" / "lifecycle.md").read_text(), re.MULTILINE)
+    said = {cells[0]: cells[1:] for cells in (row.split(" | ") for row in rows)}
+    for event, following in TRANSITIONS.items():
+        cells = [following[state] for state in ReceiveState]
+        assert said[event.value] == [cell.__name__ if isinstance(cell, type) else cell.name for cell in cells]
