@@ -66,17 +66,20 @@ create table pgqueue.message (
 create unique index returned_message on pgqueue.message (queue_id, sequence_number) where lane % 2 = 0;
 
 -- How far each lane has been consumed, refreshed about once a second by whoever receives.
--- Everything at or below `cursor` is claimed, gone or in pgqueue.watch; nothing will ever appear
--- at or below `proven`. `horizon` was the last number handed out when every transaction that
--- could hold a smaller one was older than `horizon_xid`.
+--
+-- `horizon` is a number that had been handed out a while ago; who held a smaller one then has an older transaction
+-- than `horizon_xid`. The cursor follows the horizon. Everything at or below it is claimed, gone or in pgqueue.watch,
+-- or is still to come from a transaction in `awaited`: one that was open when the cursor went by. What such a
+-- transaction brings lies above its place in `awaited_above`.
 create table pgqueue.progress (
     queue_id         integer     not null,
     lane             smallint    not null,
     cursor           bigint      not null default 0,
-    proven           bigint      not null default 0,
     horizon          bigint      not null default 0,
     horizon_xid      xid8        not null default '0',
     horizon_taken_at timestamptz not null default '-infinity',
+    awaited          xid8[]      not null default '{}',
+    awaited_above    bigint[]    not null default '{}',
     constraint progress_pkey primary key (queue_id, lane),
     constraint progress_of_a_queue foreign key (queue_id) references pgqueue.queue on delete cascade
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);

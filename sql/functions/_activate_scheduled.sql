@@ -10,11 +10,10 @@ as $$
 #variable_conflict use_column
 declare
     moment    timestamptz := pgqueue.clock();
-    due       pgqueue.scheduled_message;
-    activated integer := 0;
+    activated integer;
 begin
     perform pg_current_xact_id();        -- a transaction id before a number, as in pgqueue.send
-    for due in
+    with due as (
         delete from pgqueue.scheduled_message
          where ctid = any (array(
                    select ctid
@@ -24,11 +23,15 @@ begin
                     limit 1000
                       for update skip locked))
         returning *
-    loop
-        due.position := nextval('pgqueue.sequence_number');
-        insert into pgqueue.message select (due::pgqueue.message).*;
-        activated := activated + 1;
-    end loop;
+    ), ordered as materialized (
+        select * from due order by scheduled_enqueue_time, sequence_number)
+    insert into pgqueue.message (
+        sequence_number, position, enqueued_time, queue_id, delivery_count, lane, body, binary_body,
+        message_id, correlation_id, subject, content_type, reply_to, application_properties)
+    select sequence_number, nextval('pgqueue.sequence_number'), enqueued_time, queue_id, delivery_count, lane, body, binary_body,
+           message_id, correlation_id, subject, content_type, reply_to, application_properties
+      from ordered;
+    get diagnostics activated = row_count;
     return activated;
 end
 $$;

@@ -1,10 +1,10 @@
 -- The fence. Finds the messages whose locks are proved by their tokens and locks their rows until the transaction
 -- ends; whoever settles, settles what this returns. A fresh message is found at its number, one that came back
--- through the index of those. Who does not `wait` passes over rows that an open transaction holds.
--- Returns  the places of the rows; a lock that is lost has none.
+-- through the index of those.
+-- Returns  the places of the rows, and which of the locks asked for they prove; a lock that is lost has neither.
+-- Raises   PQ007 invalid argument.
 create or replace function pgqueue._hold(
-    queue pgqueue.queue, sequence_numbers bigint[], lock_tokens uuid[], wait boolean default true)
-returns tid[]
+    queue pgqueue.queue, sequence_numbers bigint[], lock_tokens uuid[], out places tid[], out proven bigint[])
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -13,30 +13,26 @@ set enable_nestloop = off
 as $$
 #variable_conflict use_column
 declare
-    held tid[];
+    more record;
 begin
-    if not wait then
-        return array(
-            select message.ctid
-              from pgqueue._locks(queue, sequence_numbers, lock_tokens) as found
-              join pgqueue.message using (queue_id, lane, position)
-             where message.lock_token = found.lock_token
-               for update of message skip locked);
-    end if;
-    held := array(
-        select message.ctid
-          from pgqueue.message
-          join unnest(sequence_numbers, lock_tokens) as lock (number, token) on position = number and lock_token = token
-         where queue_id = queue.id and lane = any (queue.fresh_lanes) and position = any (sequence_numbers)
-           for update of message);
-    if cardinality(held) < cardinality(sequence_numbers) then
-        held := held || array(
-            select message.ctid
+    perform pgqueue._check_locks(sequence_numbers, lock_tokens);
+    select coalesce(array_agg(place), '{}'), coalesce(array_agg(nth), '{}') into places, proven
+      from (select message.ctid as place, nth
               from pgqueue.message
-              join unnest(sequence_numbers, lock_tokens) as lock (number, token) on sequence_number = number and lock_token = token
-             where queue_id = queue.id and lane % 2 = 0 and sequence_number = any (sequence_numbers)
-               for update of message);
+              join unnest(sequence_numbers, lock_tokens) with ordinality as lock (number, token, nth)
+                on position = number and lock_token = token
+             where queue_id = queue.id and lane = any (queue.fresh_lanes) and position = any (sequence_numbers)
+               for update of message) as fresh;
+    if cardinality(proven) < cardinality(sequence_numbers) then
+        select array_agg(place) as places, array_agg(nth) as proven into more
+          from (select message.ctid as place, nth
+                  from pgqueue.message
+                  join unnest(sequence_numbers, lock_tokens) with ordinality as lock (number, token, nth)
+                    on sequence_number = number and lock_token = token
+                 where queue_id = queue.id and lane % 2 = 0 and sequence_number = any (sequence_numbers)
+                   for update of message) as returned;
+        places := places || more.places;
+        proven := proven || more.proven;
     end if;
-    return held;
 end
 $$;

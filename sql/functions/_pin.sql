@@ -5,8 +5,9 @@ returns tid[]
 language plpgsql
 as $$
 declare
-    held tid[] := pgqueue._hold(pgqueue._find_queue(queue), array[sequence_number], array[lock_token]);
+    held tid[];
 begin
+    held := (pgqueue._hold(pgqueue._find_queue(queue), array[sequence_number], array[lock_token])).places;
     if held = '{}' then
         perform pgqueue._refuse_lost_lock(queue, sequence_number);
     end if;

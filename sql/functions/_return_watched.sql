@@ -12,33 +12,33 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-    moment timestamptz := pgqueue.clock();
-    due    tid[];
-    free   tid[];
+    moment  timestamptz := pgqueue.clock();
+    watched tid[];
+    free    tid[];
 begin
-    due := array(
+    watched := array(
         select ctid
           from pgqueue.watch
-         where queue_id = _return_watched.queue_id and watch.due <= moment
-         order by watch.due
+         where queue_id = _return_watched.queue_id and due <= moment
+         order by due
          limit 1000
            for update skip locked);
     free := array(
         select message.ctid
           from pgqueue.watch
           join pgqueue.message using (queue_id, lane, position)
-         where watch.ctid = any (_return_watched.due) and (locked_until is null or locked_until <= moment)
+         where watch.ctid = any (watched) and (locked_until is null or locked_until <= moment)
            for update of message skip locked);
     perform pgqueue._bring_back(free, settled => false);
     delete from pgqueue.watch
-     where ctid = any (_return_watched.due)
+     where ctid = any (watched)
        and not exists (
            select from pgqueue.message
             where message.queue_id = watch.queue_id and message.lane = watch.lane and message.position = watch.position);
     update pgqueue.watch
        set due = greatest(locked_until, moment + interval '1 second')
       from pgqueue.message
-     where watch.ctid = any (_return_watched.due)
+     where watch.ctid = any (watched)
        and message.queue_id = watch.queue_id and message.lane = watch.lane and message.position = watch.position;
     return cardinality(free);
 end

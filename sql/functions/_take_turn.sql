@@ -17,8 +17,10 @@ begin
     if exists (
         select
           from pgqueue.progress
-         where queue_id = queue.id and horizon_taken_at <= moment - interval '1 second'
-           and (proven < cursor or exists (
+         where queue_id = queue.id and (horizon_taken_at <= moment - interval '1 second' or horizon_taken_at > moment)
+           and (horizon > pgqueue._last_number()
+                or not awaited <@ array(select pg_snapshot_xip(pg_current_snapshot()))
+                or exists (
                    select
                      from pgqueue.message
                     where message.queue_id = progress.queue_id and message.lane = progress.lane

@@ -13,31 +13,26 @@ create or replace function pgqueue.abandon_batch(
 )
 returns table (sequence_number bigint, sqlstate text)
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-    held    tid[] := pgqueue._hold(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
-    settled bigint[];
+    held record;
 begin
-    if delay < interval '0' then
+    if delay < interval '0' or not isfinite(delay) then
         perform pgqueue._refuse_argument('delay', 'zero or positive', delay::text);
     end if;
     if jsonb_typeof(properties) <> 'object' then
         perform pgqueue._refuse_argument('properties', 'a JSON object', properties::text);
     end if;
+    select * into held from pgqueue._hold(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
     if properties is not null then
-        update pgqueue.message
-           set application_properties = coalesce(application_properties, '{}') || properties
-         where ctid = any (held);
-        held := pgqueue._hold(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
+        held.places := pgqueue._annotate(held.places, properties);
     end if;
     if delay > interval '0' then
-        settled := pgqueue._put_off(held, pgqueue.clock() + delay);
+        perform pgqueue._put_off(held.places, pgqueue.clock() + delay);
     else
-        settled := pgqueue._bring_back(held, settled => true);
+        perform pgqueue._bring_back(held.places, settled => true);
     end if;
-    return query select * from pgqueue._settlements(queue, sequence_numbers, settled, atomic);
+    return query select * from pgqueue._settlements(queue, sequence_numbers, held.proven, atomic);
 end
 $$;

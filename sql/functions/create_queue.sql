@@ -1,6 +1,7 @@
--- Creates a queue. A null setting means its default.
+-- Creates a queue. A null setting means its default: 60 seconds, 10 deliveries, messages of any size, ACTIVE.
 -- Returns  the queue's id.
 -- Raises   PQ003 queue already exists, PQ007 invalid argument.
+-- Locks    nothing; waits for a transaction that has created a queue of that name and is still open.
 create or replace function pgqueue.create_queue(
     queue              text,
     lock_duration      interval default null,
@@ -16,6 +17,8 @@ as $$
 declare
     new_id integer;
 begin
+    perform pgqueue._check_name(queue);
+    perform pgqueue._check_settings(lock_duration, max_delivery_count, max_message_size, status);
     insert into pgqueue.queue (name, lock_duration, max_delivery_count, max_message_size, status, user_metadata)
     values (
         queue, coalesce(lock_duration, interval '60 seconds'), coalesce(max_delivery_count, 10),

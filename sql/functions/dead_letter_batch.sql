@@ -12,17 +12,16 @@ create or replace function pgqueue.dead_letter_batch(
 )
 returns table (sequence_number bigint, sqlstate text)
 language plpgsql
-set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
-    held    tid[] := pgqueue._hold(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
-    settled bigint[];
+    held record;
 begin
     if coalesce(reason, '') = '' then
         perform pgqueue._refuse_argument('reason', 'a text that is not empty', quote_nullable(reason));
     end if;
-    settled := pgqueue._bury(held, reason, description);
-    return query select * from pgqueue._settlements(queue, sequence_numbers, settled, atomic);
+    select * into held from pgqueue._hold(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
+    perform pgqueue._bury(held.places, reason, description);
+    return query select * from pgqueue._settlements(queue, sequence_numbers, held.proven, atomic);
 end
 $$;

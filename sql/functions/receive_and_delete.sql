@@ -9,15 +9,17 @@ returns setof pgqueue.message
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 declare
-    received pgqueue.message;
-    numbers  bigint[] := '{}';
+    received pgqueue.message[] := array(
+        select message from pgqueue.receive(queue, max_messages, take_turn => false) as message);
 begin
-    for received in select * from pgqueue.receive(queue, max_messages, take_turn => false) loop
-        numbers := numbers || received.sequence_number;
-        return next received;
-    end loop;
-    delete from pgqueue.message where queue_id = received.queue_id and sequence_number = any (numbers);
+    delete from pgqueue.message
+     using unnest(received) as gone
+     where message.queue_id = gone.queue_id and message.lane = gone.lane and message.position = gone.position;
+    return query select * from unnest(received);
 end
 $$;

@@ -13,25 +13,26 @@ create or replace function pgqueue.renew_lock_batch(
 )
 returns table (sequence_number bigint, sqlstate text, locked_until timestamptz)
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
     source  pgqueue.queue := pgqueue._find_queue(queue);
     renewed timestamptz   := pgqueue.clock() + coalesce(renew_lock_batch.lock_duration, source.lock_duration);
-    held    tid[];
-    settled bigint[];
+    proven  bigint[];
 begin
+    perform pgqueue._check_locks(sequence_numbers, lock_tokens);
     if renew_lock_batch.lock_duration <= interval '0' then
         perform pgqueue._refuse_argument('lock_duration', 'positive', renew_lock_batch.lock_duration::text);
     end if;
-    held := pgqueue._hold(source, sequence_numbers, lock_tokens, wait => false);
-    update pgqueue.message set locked_until = renewed where ctid = any (held);
-    settled := array(select lock.sequence_number from pgqueue._locks(source, sequence_numbers, lock_tokens) as lock);
+    perform pgqueue._prolong(pgqueue._hold_free(source, sequence_numbers, lock_tokens), renewed);
+    proven := array(
+        select nth
+          from unnest(sequence_numbers, lock_tokens) with ordinality as asked (number, token, nth)
+          join pgqueue._locks(source, sequence_numbers, lock_tokens) as lock
+            on lock.sequence_number = number and lock.lock_token = token);
     return query
         select outcome.sequence_number, outcome.sqlstate, lock.locked_until
-          from pgqueue._settlements(queue, sequence_numbers, settled, atomic)
+          from pgqueue._settlements(queue, sequence_numbers, proven, atomic)
                with ordinality as outcome (sequence_number, sqlstate, nth)
           left join pgqueue._locks(source, sequence_numbers, lock_tokens) as lock
             on lock.sequence_number = outcome.sequence_number and outcome.sqlstate is null

@@ -1,0 +1,14 @@
+-- Merges `properties` into the application properties of locked rows.
+-- Returns  the places of the rows, which have moved.
+create or replace function pgqueue._annotate(places tid[], properties jsonb)
+returns tid[]
+language sql
+set enable_seqscan = off
+as $$
+    with annotated as (
+        update pgqueue.message
+           set application_properties = coalesce(application_properties, '{}') || properties
+         where ctid = any (places)
+        returning ctid as place)
+    select array_agg(place) from annotated;
+$$;

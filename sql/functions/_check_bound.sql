@@ -1,0 +1,11 @@
+-- Raises  PQ007 invalid argument, for a number of messages that is not positive; null is no bound.
+create or replace function pgqueue._check_bound(max_messages integer)
+returns void
+language plpgsql
+as $$
+begin
+    if max_messages < 1 then
+        perform pgqueue._refuse_argument('max_messages', 'a positive whole number', max_messages::text);
+    end if;
+end
+$$;

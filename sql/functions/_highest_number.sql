@@ -1,0 +1,16 @@
+-- The highest number in use in a queue, of a message or of its place in a lane. Reads the ends of indexes.
+create or replace function pgqueue._highest_number(queue pgqueue.queue)
+returns bigint
+language sql stable
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+    select greatest(
+        (select max(number)
+           from unnest(queue.lanes) as known (lane)
+          cross join lateral (
+                select max(position) as number from pgqueue.message where queue_id = queue.id and lane = known.lane) as last),
+        (select max(sequence_number) from pgqueue.message where queue_id = queue.id and lane % 2 = 0),
+        (select max(sequence_number) from pgqueue.scheduled_message where queue_id = queue.id),
+        (select max(sequence_number) from pgqueue.dead_letter where queue_id = queue.id));
+$$;

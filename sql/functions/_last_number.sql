@@ -1,0 +1,5 @@
+-- The last number that was handed out.
+create or replace function pgqueue._last_number()
+returns bigint
+language sql stable
+as 'select case when is_called then last_value else last_value - 1 end from pgqueue.sequence_number';

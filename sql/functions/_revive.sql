@@ -1,0 +1,24 @@
+-- Moves dead letters whose rows are locked into the redelivery lanes of their priorities, in the order they were sent.
+-- Returns  their sequence numbers.
+create or replace function pgqueue._revive(places tid[])
+returns setof bigint
+language plpgsql
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+begin
+    perform pg_current_xact_id();        -- a transaction id before a number, as in pgqueue.send
+    return query
+        with gone as (
+            delete from pgqueue.dead_letter where ctid = any (places) returning *
+        ), ordered as materialized (
+            select * from gone order by sequence_number)
+        insert into pgqueue.message (
+            sequence_number, position, enqueued_time, queue_id, lane, body, binary_body,
+            message_id, correlation_id, subject, content_type, reply_to, application_properties)
+        select sequence_number, nextval('pgqueue.sequence_number'), enqueued_time, queue_id, lane, body, binary_body,
+               message_id, correlation_id, subject, content_type, reply_to, application_properties
+          from ordered
+        returning sequence_number;
+end
+$$;

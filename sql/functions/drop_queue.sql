@@ -1,0 +1,22 @@
+-- Drops a queue and all its messages, the dead letters too. What a transaction sent that is still open stays behind
+-- when it commits, out of anybody's reach.
+-- Raises  PQ002 unknown queue.
+-- Locks   the messages; waits for open transactions that hold some.
+create or replace function pgqueue.drop_queue(queue text)
+returns void
+language plpgsql
+set enable_seqscan = off
+as $$
+declare
+    dropped integer;
+begin
+    delete from pgqueue.queue where name = drop_queue.queue returning id into dropped;
+    if not found then
+        perform pgqueue._refuse_unknown_queue(queue);
+    end if;
+    delete from pgqueue.message where queue_id = dropped;
+    delete from pgqueue.scheduled_message where queue_id = dropped;
+    delete from pgqueue.dead_letter where queue_id = dropped;
+    delete from pgqueue.watch where queue_id = dropped;
+end
+$$;

@@ -1,0 +1,24 @@
+-- Shows dead letters without touching them, from `from_sequence_number` on.
+-- Returns  a row a dead letter, by sequence number.
+-- Raises   PQ002 unknown queue, PQ007 invalid argument.
+create or replace function pgqueue.peek_dead_letters(
+    queue text, max_messages integer default 1, from_sequence_number bigint default 0)
+returns setof pgqueue.dead_letter
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    source pgqueue.queue := pgqueue._find_queue(queue);
+begin
+    perform pgqueue._check_bound(coalesce(max_messages, 0));
+    return query
+        select *
+          from pgqueue.dead_letter
+         where queue_id = source.id and sequence_number >= from_sequence_number
+         order by sequence_number
+         limit max_messages;
+end
+$$;

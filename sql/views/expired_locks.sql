@@ -1,0 +1,16 @@
+-- Locks that ran out before the message was settled: it can be received by anyone, and until somebody does, its last
+-- holder may still settle it. `locked_until` is null once it was put back for redelivery.
+create or replace view pgqueue.expired_locks as
+select queue.name as queue,
+       sequence_number,
+       locked_by,
+       locked_until,
+       delivery_count,
+       queue.max_delivery_count,
+       lane >> 1 as priority,
+       enqueued_time,
+       message_id, correlation_id, subject
+  from pgqueue.message
+  join pgqueue.queue on queue.id = queue_id
+ where lock_token is not null and (locked_until is null or locked_until <= pgqueue.clock())
+ order by locked_until;
