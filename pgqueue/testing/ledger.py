@@ -1,0 +1,108 @@
+"""A ledger for tests that break things: whatever happens, every message is somewhere, once.
+
+Who sends a message, or works on one, posts that in the same transaction. However processes, connections and servers
+die, the books must balance afterwards: what was sent is completed, dead-lettered, purged or still there, each message
+in one of these places and once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import psycopg
+
+from pgqueue import transports
+from pgqueue.statements import Statement
+from pgqueue.statements.statement import column
+from pgqueue.transports import drive
+
+INSTALL = """
+create schema if not exists pgqueue_testing;
+create table if not exists pgqueue_testing.posting (what text not null, sequence_number bigint not null);
+create index if not exists posted on pgqueue_testing.posting (sequence_number);
+"""
+
+POST = """
+insert into pgqueue_testing.posting (what, sequence_number)
+select %(what)s::text, number from unnest(%(sequence_numbers)s::bigint[]) as number
+returning sequence_number"""
+
+FATES = """
+select sequence_number,
+       count(*) filter (where what = 'sent'),
+       count(*) filter (where what = 'completed'),
+       count(*) filter (where what = 'dead-lettered'),
+       count(*) filter (where what = 'purged'),
+       count(*) filter (where what = 'remaining')
+  from (select what, sequence_number from pgqueue_testing.posting
+         union all select 'dead-lettered', sequence_number from pgqueue.dead_letter
+         union all select 'remaining', sequence_number from pgqueue.message
+         union all select 'remaining', sequence_number from pgqueue.scheduled_message) as entry
+ group by sequence_number
+ order by sequence_number"""
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What the books say about one message: how often it was sent, and in how many places it is."""
+
+    sequence_number: int
+    sent: int
+    completed: int
+    dead_lettered: int
+    purged: int
+    remaining: int
+
+    @property
+    def is_in_order(self) -> bool:
+        return self.sent == 1 and self.completed + self.dead_lettered + self.purged + self.remaining == 1
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What the books say about all messages; ``wrong`` holds those that are lost, doubled or never were sent."""
+
+    sent: int
+    completed: int
+    dead_lettered: int
+    purged: int
+    remaining: int
+    wrong: tuple[Fate, ...]
+
+
+class Ledger:
+    """The books of one database. ``transaction`` is a psycopg connection, or a SQLAlchemy session or connection."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+
+    def install(self) -> None:
+        with psycopg.connect(self._dsn) as connection:
+            connection.execute(INSTALL)
+
+    def sent(self, transaction: object, sequence_numbers: Iterable[int]) -> None:
+        self._post("sent", transaction, sequence_numbers)
+
+    def completed(self, transaction: object, sequence_number: int) -> None:
+        """The effect of a message: posted by the work, in the transaction that completes the message."""
+        self._post("completed", transaction, [sequence_number])
+
+    def purged(self, transaction: object, sequence_numbers: Iterable[int]) -> None:
+        self._post("purged", transaction, sequence_numbers)
+
+    def balance(self) -> Balance:
+        with psycopg.connect(self._dsn) as connection:
+            fates = [Fate(*row) for row in connection.execute(FATES)]
+        return Balance(
+            sent=sum(fate.sent for fate in fates),
+            completed=sum(fate.completed for fate in fates),
+            dead_lettered=sum(fate.dead_lettered for fate in fates),
+            purged=sum(fate.purged for fate in fates),
+            remaining=sum(fate.remaining for fate in fates),
+            wrong=tuple(fate for fate in fates if not fate.is_in_order),
+        )
+
+    def _post(self, what: str, transaction: object, sequence_numbers: Iterable[int]) -> None:
+        statement = Statement(POST, {"what": what, "sequence_numbers": list(sequence_numbers)}, column)
+        drive(transports.shared(transaction, asynchronous=False).execute(statement))

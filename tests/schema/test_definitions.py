@@ -1,0 +1,91 @@
+"""Functions and views after an upgrade are those of a fresh install, whatever an older version left behind."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine
+
+from pgqueue import schema
+from pgqueue.embedded import wheel_binaries
+from pgqueue.errors import PGQueueError
+from pgqueue.schema import definitions, files, revisions
+from pgqueue.testing import Database
+
+AN_OLDER_VERSION = """
+update pgqueue.installation set definitions_digest = 'of an older version';
+
+drop function pgqueue.clock();
+create function pgqueue.clock() returns text language sql as 'select ''noon''';
+create view pgqueue.forgotten as select pgqueue.clock();
+create view pgqueue.forgotten_too as select * from pgqueue.forgotten;
+create function pgqueue.forgotten_function() returns int language sql as 'select 1';
+create function pgqueue.clock(zone text) returns text language sql as 'select ''noon''';
+create procedure pgqueue.forgotten_procedure() language sql as 'select 1';
+"""
+
+
+def dump(database: Database) -> str:
+    command = [str(wheel_binaries() / "pg_dump"), "--schema-only", "--schema=pgqueue", "--no-owner", database.dsn]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    # Newer releases guard a dump with a random key.
+    return "\n".join(line for line in text.splitlines() if not line.startswith(("\\restrict", "\\unrestrict")))
+
+
+def fresh(database: Database) -> str:
+    schema.migrate(database.dsn)
+    return dump(database)
+
+
+def test_an_install_revision_by_revision_equals_one_at_once(
+    empty_database: Database, another_empty_database: Database
+) -> None:
+    scripts = ScriptDirectory(str(files.folder("migrations")))
+    engine = create_engine(another_empty_database.url)
+    for script in reversed(list(scripts.walk_revisions())):
+        with engine.begin() as connection:
+            revisions.upgrade(connection, script.revision)
+            assert revisions.current(connection) == script.revision
+    with engine.begin() as connection:
+        definitions.replace_all(connection)
+    engine.dispose()
+    assert dump(another_empty_database) == fresh(empty_database)
+
+
+def test_what_an_older_version_left_is_replaced_or_dropped(empty_database: Database) -> None:
+    expected = fresh(empty_database)
+    with empty_database.connect() as connection:
+        connection.execute(AN_OLDER_VERSION)
+    assert dump(empty_database) != expected
+    schema.migrate(empty_database.dsn)
+    assert dump(empty_database) == expected
+
+
+def test_what_an_application_built_on_a_dropped_view_is_not_dropped_with_it(empty_database: Database) -> None:
+    schema.migrate(empty_database.dsn)
+    with empty_database.connect() as connection:
+        connection.execute(AN_OLDER_VERSION)
+        connection.execute("create view public.report as select * from pgqueue.forgotten")
+    before = dump(empty_database)
+    with pytest.raises(PGQueueError, match=r"view report depends on view pgqueue\.forgotten"):
+        schema.migrate(empty_database.dsn)
+    assert dump(empty_database) == before
+
+
+@pytest.mark.parametrize("definition", files.definitions(), ids=lambda definition: definition.name)
+def test_a_file_defines_what_it_is_named_after_and_nothing_else(definition: files.Definition) -> None:
+    created = [line for line in definition.sql.splitlines() if line.lower().startswith("create ")]
+    kind = definition.kind.removesuffix("s")
+    assert created
+    assert all(line.startswith(f"create or replace {kind} pgqueue.{definition.name}") for line in created)
+
+
+def test_every_file_is_applied() -> None:
+    found = set(files.folder("sql").rglob("*.sql"))
+    applied = {
+        Path(files.folder("sql"), definition.kind, f"{definition.name}.sql") for definition in files.definitions()
+    }
+    assert found == applied

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import psycopg
+import pytest
+
+from pgqueue import schema
+from pgqueue.errors import ConnectionLostError, OperationTimeoutError, SchemaVersionError
+from pgqueue.testing import Database
+
+MIGRATE_WHEN_TOLD = """
+import sys
+from pgqueue import schema
+print("ready", flush=True)
+sys.stdin.readline()
+print(schema.migrate(sys.argv[1]))
+"""
+
+
+class Retries(logging.Handler):
+    """Hears a migration say that it tries again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.began.set()
+
+
+@pytest.fixture
+def retries() -> Iterator[Retries]:
+    handler = Retries()
+    schema.logger.addHandler(handler)
+    yield handler
+    schema.logger.removeHandler(handler)
+
+
+def value(database: Database, query: str) -> object:
+    with database.connect() as connection:
+        row = connection.execute(query.encode()).fetchone()
+    return None if row is None else row[0]
+
+
+def forget_what_is_installed(database: Database) -> None:
+    with database.connect() as connection:
+        connection.execute("update pgqueue.installation set definitions_digest = 'of an older version'")
+
+
+def test_an_empty_database_is_brought_to_head(empty_database: Database) -> None:
+    assert schema.current(empty_database.dsn) is None
+    assert schema.migrate(empty_database.dsn) == schema.head()
+    assert schema.current(empty_database.dsn) == schema.head()
+    assert value(empty_database, "select pgqueue.create_queue('orders')") is not None
+
+
+def test_a_second_run_writes_nothing(database: Database) -> None:
+    schema.migrate(psycopg.conninfo.make_conninfo(database.dsn, options="-c default_transaction_read_only=on"))
+
+
+def test_no_extension_is_needed(database: Database) -> None:
+    assert value(database, "select string_agg(extname, ', ') from pg_extension") == "plpgsql"
+
+
+def test_of_eight_processes_at_once_one_migrates_and_all_succeed(empty_database: Database) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", MIGRATE_WHEN_TOLD, empty_database.dsn],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(8)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    outcomes = [(*process.communicate(), process.returncode) for process in processes]
+    assert outcomes == [(f"{schema.head()}\n", "", 0)] * 8
+    one_transaction = "select a.xmin::text = b.xmin::text from pgqueue.alembic_version as a, pgqueue.installation as b"
+    assert value(empty_database, one_transaction) is True
+
+
+def test_a_lock_that_is_held_is_waited_for_briefly_and_tried_again(database: Database, retries: Retries) -> None:
+    forget_what_is_installed(database)
+    with ThreadPoolExecutor() as threads, database.connect() as holder:
+        holder.execute("lock table pgqueue.installation")
+        migration = threads.submit(
+            schema.migrate, database.dsn, lock_timeout=timedelta(milliseconds=20), attempts=1_000_000
+        )
+        assert retries.began.wait(timeout=60)
+        assert not migration.done()
+        holder.rollback()
+        assert migration.result(timeout=60) == schema.head()
+    assert value(database, "select definitions_digest from pgqueue.installation") != "of an older version"
+
+
+@pytest.mark.parametrize(
+    "held", ["lock table pgqueue.installation", f"select pg_advisory_lock({schema.MIGRATION_LOCK})"]
+)
+def test_a_lock_that_stays_held_ends_in_an_error_that_says_so(database: Database, held: str) -> None:
+    forget_what_is_installed(database)
+    with database.connect() as holder:
+        holder.execute(held.encode())
+        with pytest.raises(OperationTimeoutError, match=r"2 times, a lock was not to be had within 0\.02 s") as refusal:
+            schema.migrate(database.dsn, lock_timeout=timedelta(milliseconds=20), attempts=2)
+    assert refusal.value.is_transient
+    assert value(database, "select definitions_digest from pgqueue.installation") == "of an older version"
+
+
+def test_a_schema_newer_than_the_code_is_refused_and_left_alone(database: Database) -> None:
+    with database.connect() as connection:
+        connection.execute("update pgqueue.alembic_version set version_num = '9999_future'")
+    with pytest.raises(SchemaVersionError, match=r"9999_future.*A newer pgqueue migrated the database; install that"):
+        schema.migrate(database.dsn)
+    assert schema.current(database.dsn) == "9999_future"
+
+
+def test_an_owner_who_is_no_superuser_can_migrate(empty_database: Database) -> None:
+    owner = f"{empty_database.name}_owner"
+    with empty_database.connect(autocommit=True) as connection:
+        connection.execute(f"create role {owner}".encode())
+        connection.execute(f"alter database {empty_database.name} owner to {owner}".encode())
+        try:
+            conninfo = psycopg.conninfo.make_conninfo(empty_database.dsn, options=f"-c role={owner}")
+            schema.migrate(conninfo)
+            with psycopg.connect(conninfo) as session:
+                session.execute("select pgqueue.create_queue('orders')")
+            assert value(empty_database, "select tableowner from pg_tables where tablename = 'message'") == owner
+        finally:
+            connection.execute(f"reassign owned by {owner} to current_user".encode())
+            connection.execute(f"drop role {owner}".encode())
+
+
+def test_a_server_that_is_not_there_is_named_in_the_error() -> None:
+    with pytest.raises(ConnectionLostError, match="/nowhere"):
+        schema.migrate("host=/nowhere dbname=orders")

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pgqueue.testing import Database
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(directory)]
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
+    (built,) = directory.glob("*.whl")
+    return built
+
+
+def test_sql_and_migrations_travel_inside_the_wheel(wheel: Path) -> None:
+    travelling = {
+        f"pgqueue/_{path.relative_to(REPOSITORY)}"
+        for folder in ("sql", "migrations")
+        for path in (REPOSITORY / folder).rglob("*")
+        if path.suffix in {".sql", ".py"}
+    }
+    assert travelling
+    assert travelling <= set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_nothing_but_the_package_is_in_the_wheel(wheel: Path) -> None:
+    assert {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()} == {"pgqueue", "pgqueue-0.1.0.dist-info"}
+
+
+def test_the_wheel_migrates_from_any_directory(wheel: Path, tmp_path: Path, empty_database: Database) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    program = "import sys; from pgqueue import schema; print(schema.__file__); print(schema.migrate(sys.argv[1]))"
+    outcome = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program, empty_database.dsn],
+        cwd="/",
+        env={"PYTHONPATH": str(tmp_path)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert outcome.stdout.splitlines() == [str(tmp_path / "pgqueue" / "schema" / "__init__.py"), "0001_queue"]
