@@ -57,14 +57,16 @@ clean: ## remove what was made
 	rm -rf $(VENV) .postgres build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): requirements.lock pyproject.toml
-	@for python in python3 python3.14 python3.13 python3.12 python3.11; do \
-	    if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-	        echo "setting up $(VENV) with $$($$python --version)"; \
-	        exec $$python -m venv --clear $(VENV); \
-	    fi; \
-	done; \
-	echo 'pgqueue needs Python 3.11 or newer; none of python3, python3.11 ... python3.14 is that.' >&2; exit 1
+$(READY): $(BIN)/python requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
+
+$(BIN)/python:
+	@for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	    if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        echo "setting up $(VENV) with $$($$python --version)"; \
+	        exec $$python -m venv $(VENV); \
+	    fi; \
+	done; \
+	echo 'pgqueue needs Python 3.11 or newer; none of python3, python3.11 ... python3.14 is that.' >&2; exit 1
