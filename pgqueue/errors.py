@@ -23,7 +23,7 @@ class PGQueueError(Exception):
         super().__init__(message)
         self.sqlstate = sqlstate or self.default_sqlstate
         self.tracking_id = tracking_id or uuid.uuid4().hex[:12]
-        logger.debug("%s: %s", type(self).__name__, message, extra={"tracking_id": self.tracking_id})
+        logger.debug("%s: %s", type(self).__name__, self, extra={"tracking_id": self.tracking_id})
 
     def __str__(self) -> str:
         return f"{super().__str__()} [tracking id {self.tracking_id}]"

@@ -89,31 +89,35 @@ def _text_flaws(path: str, text: str) -> Iterator[str]:
         yield f"{path} has half of a surrogate pair, which is no text: send bytes instead"
 
 
-def _flaws(path: str, value: Any, depth: int = 0) -> Iterator[str]:
+def _flaws(path: str, value: Any) -> Iterator[str]:
     """What in a value is not JSON, by path; walked only once something was found wrong."""
-    match value:
-        case None | bool() | int():
-            return
-        case str():
-            yield from _text_flaws(path, value)
-        case float():
-            if not math.isfinite(value):
-                yield f"{path} is {value}, which JSON does not have: send null or a string"
-        case list() | tuple() | dict():
-            yield from _nested_flaws(path, value, depth + 1)
-        case _:
-            yield f"{path} is {type(value).__name__}, which is not JSON: convert it, or send bytes"
+    ahead = [(path, value, 0)]
+    while ahead:
+        path, value, depth = ahead.pop()
+        match value:
+            case None | bool() | int():
+                continue
+            case str():
+                yield from _text_flaws(path, value)
+            case float():
+                if not math.isfinite(value):
+                    yield f"{path} is {value}, which JSON does not have: send null or a string"
+            case list() | tuple() | dict() if depth > DEEPEST:
+                yield f"{path[:80]}… is nested too deeply, or holds itself"
+            case dict():
+                yield from _key_flaws(path, value)
+                ahead += [(f"{path}[{key!r}]", value[key], depth + 1) for key in reversed(value)]
+            case list() | tuple():
+                ahead += [(f"{path}[{place}]", value[place], depth + 1) for place in reversed(range(len(value)))]
+            case _:
+                yield f"{path} is {type(value).__name__}, which is not JSON: convert it, or send bytes"
 
 
-def _nested_flaws(path: str, value: Any, depth: int) -> Iterator[str]:
-    if depth > DEEPEST:
-        yield f"{path[:80]}… is nested too deeply, or holds itself"
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            if not isinstance(key, str | int | float | bool | None):
-                yield f"{path} has the key {key!r}, and JSON's keys are strings"
-            yield from _flaws(f"the key {key!r} of {path}", key, depth)
-            yield from _flaws(f"{path}[{key!r}]", inner, depth)
-    else:
-        for place, inner in enumerate(value):
-            yield from _flaws(f"{path}[{place}]", inner, depth)
+def _key_flaws(path: str, mapping: Mapping[Any, Any]) -> Iterator[str]:
+    for key in mapping:
+        if isinstance(key, str):
+            yield from _text_flaws(f"the key {key!r} of {path}", key)
+        elif isinstance(key, float) and not math.isfinite(key):
+            yield f"{path} has the key {key}, which JSON does not have"
+        elif not isinstance(key, int | float | None):
+            yield f"{path} has the key {key!r}, and JSON's keys are strings"

@@ -22,14 +22,18 @@ def pauses(budget: timedelta) -> Iterator[timedelta]:
 def is_transient(error: BaseException) -> bool:
     """Whether beginning the transaction again may help: a conflict, a deadlock, a lost connection.
 
-    Drivers' errors are judged by their SQLSTATE, SQLAlchemy's by the driver's error they wrap.
+    Drivers' errors are judged by their SQLSTATE, SQLAlchemy's by the driver's error they wrap. An OperationalError
+    without an SQLSTATE means that the database did not get to answer: the connection is gone.
     """
     if isinstance(error, PGQueueError):
         return error.is_transient
     original = getattr(error, "orig", None)
     if isinstance(original, BaseException):
         return is_transient(original)
-    kind = error_class(getattr(error, "sqlstate", None))
+    sqlstate = getattr(error, "sqlstate", None)
+    if sqlstate is None:
+        return any(kind.__name__ == "OperationalError" for kind in type(error).__mro__)  # the name is PEP 249's
+    kind = error_class(sqlstate)
     return kind is not None and kind.is_transient
 
 
@@ -42,7 +46,7 @@ def default_retry() -> tenacity.Retrying:
     """Five tries of a transaction on one lock, from 50 ms apart, doubling, with jitter."""
     return tenacity.Retrying(
         stop=tenacity.stop_after_attempt(5),
-        wait=tenacity.wait_exponential_jitter(initial=0.05, max=2, jitter=0.05),
+        wait=tenacity.wait_exponential(multiplier=0.05, max=2) + tenacity.wait_random(0, 0.05),
     )
 
 

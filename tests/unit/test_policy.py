@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+
+import psycopg
+import psycopg.errors
+import psycopg_pool
+import pytest
+import sqlalchemy.exc
+import tenacity
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgqueue import errors
+from pgqueue.model.policy import backoff, default_retry, is_transient, pauses, transient_only
+
+QUARTER = timedelta(milliseconds=250)
+NOTHING = timedelta(0)
+
+
+@given(st.timedeltas(min_value=NOTHING, max_value=timedelta(minutes=10)))
+def test_the_pauses_of_a_receiver_add_up_to_what_it_may_wait(budget: timedelta) -> None:
+    taken = list(pauses(budget))
+    assert sum(taken, NOTHING) == budget
+    assert all(NOTHING < pause <= QUARTER for pause in taken)
+
+
+def test_a_receiver_looks_often_at_first_and_four_times_a_second_later() -> None:
+    taken = list(pauses(timedelta(seconds=5)))[:-1]
+    assert taken[0] == timedelta(milliseconds=5)
+    assert all(following == min(pause * 2, QUARTER) for pause, following in pairwise(taken))
+
+
+@pytest.mark.parametrize("budget", [NOTHING, timedelta(seconds=-1)])
+def test_who_may_not_wait_does_not_pause(budget: timedelta) -> None:
+    assert list(pauses(budget)) == []
+
+
+def test_backoff_doubles_from_a_second_to_five_minutes() -> None:
+    seconds = [backoff(count).total_seconds() for count in range(1, 12)]
+    assert seconds == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+    assert backoff(0) == timedelta(seconds=1)
+    assert backoff(1_000) == timedelta(minutes=5)
+
+
+PASSING = [
+    errors.TransactionConflictError("conflict"),
+    errors.OperationTimeoutError("late"),
+    errors.ConnectionLostError("gone"),
+    psycopg.errors.SerializationFailure("could not serialize access"),
+    psycopg.errors.DeadlockDetected("deadlock detected"),
+    psycopg.errors.LockNotAvailable("could not obtain lock"),
+    psycopg.errors.AdminShutdown("terminating connection"),
+    psycopg.errors.CrashShutdown("terminating connection"),
+    psycopg.errors.CannotConnectNow("starting up"),
+    psycopg.errors.TooManyConnections("too many clients"),
+    psycopg.errors.ConnectionFailure("connection failure"),
+    psycopg.errors.QueryCanceled("statement timeout"),
+    psycopg.OperationalError("server closed the connection unexpectedly"),
+    psycopg_pool.PoolTimeout("no connection in time"),
+]
+
+LASTING = [
+    ZeroDivisionError(),
+    errors.LockLostError("lost"),
+    errors.QueueNotFoundError("unknown"),
+    errors.CommitInDoubtError("unknown outcome"),
+    errors.DeadLetter("Hopeless"),
+    psycopg.errors.UniqueViolation("duplicate key"),
+    psycopg.errors.SyntaxError("at or near"),
+    psycopg.errors.DiskFull("no space left"),
+    psycopg.ProgrammingError("the connection does not like this"),
+    psycopg.InterfaceError("wrong use"),
+    OSError("no such file"),
+]
+
+
+def name(error: BaseException) -> str:
+    return type(error).__name__
+
+
+@pytest.mark.parametrize("error", PASSING, ids=name)
+def test_what_may_pass_is_worth_another_try(error: Exception) -> None:
+    assert is_transient(error)
+
+
+@pytest.mark.parametrize("error", LASTING, ids=name)
+def test_what_will_not_pass_is_not_tried_again(error: Exception) -> None:
+    assert not is_transient(error)
+
+
+@pytest.mark.parametrize("error", PASSING[3:] + LASTING[5:9], ids=name)
+def test_sqlalchemy_errors_are_judged_by_what_they_wrap(error: Exception) -> None:
+    wrapped = sqlalchemy.exc.DBAPIError.instance("select 1", {}, error, psycopg.Error)
+    assert isinstance(wrapped, sqlalchemy.exc.DBAPIError)
+    assert is_transient(wrapped) is is_transient(error)
+
+
+def test_every_error_of_ours_says_itself_whether_it_may_pass() -> None:
+    transient = {
+        kind for kind in vars(errors).values() if isinstance(kind, type) and getattr(kind, "is_transient", False)
+    }
+    assert transient == {errors.TransactionConflictError, errors.OperationTimeoutError, errors.ConnectionLostError}
+
+
+def tries_of(policy: tenacity.Retrying, error: Exception) -> int:
+    policy = policy.copy(sleep=lambda _: None)
+    with pytest.raises(type(error)):
+        policy(throw, error)
+    return int(policy.statistics["attempt_number"])
+
+
+def throw(error: Exception) -> None:
+    raise error
+
+
+def test_by_default_a_transaction_is_tried_five_times() -> None:
+    policy = transient_only(default_retry())
+    assert tries_of(policy, errors.TransactionConflictError("again")) == 5
+    assert tries_of(policy, ZeroDivisionError()) == 1
+
+
+def test_a_policy_of_the_caller_says_how_often_and_how_far_apart() -> None:
+    waited: list[float] = []
+    policy = transient_only(
+        tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(3), wait=tenacity.wait_fixed(7), sleep=waited.append, reraise=False
+        )
+    )
+    with pytest.raises(errors.ConnectionLostError):
+        policy(throw, errors.ConnectionLostError("gone"))
+    assert waited == [7, 7]
