@@ -63,7 +63,8 @@ class Account:
 
 
 def _newest(directory: Path) -> int:
-    return max((path.stat().st_mtime_ns for path in directory.glob("bin/*")), default=0)
+    files = (path for path in directory.rglob("*") if path.is_file() and "include" not in path.parts)
+    return max((path.stat().st_mtime_ns for path in files), default=0)
 
 
 def unprivileged() -> Account:

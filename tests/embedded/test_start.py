@@ -74,7 +74,7 @@ def test_a_killed_process_is_not_waited_for(directory: Path) -> None:
 
 
 def test_a_path_too_long_for_a_socket_gets_a_shorter_one(directory: Path) -> None:
-    user = user_of(directory / ("long" * 30))
+    user = user_of(directory.with_name("long" * 30))
     dsn = dsn_from(user)
     with psycopg.connect(dsn) as connection:
         assert connection.execute("select 1").fetchone() == (1,)

@@ -18,7 +18,7 @@ from pgqueue.testing import Database
 AN_OLDER_VERSION = """
 update pgqueue.installation set definitions_digest = 'of an older version';
 
-drop function pgqueue.clock();
+drop function pgqueue.clock() cascade;
 create function pgqueue.clock() returns text language sql as 'select ''noon''';
 create view pgqueue.forgotten as select pgqueue.clock();
 create view pgqueue.forgotten_too as select * from pgqueue.forgotten;
