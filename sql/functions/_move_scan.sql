@@ -2,31 +2,29 @@
 -- The scan ended in the `last` lane at `reached`; it found nothing more in the lanes before.
 --
 -- A cursor may pass a number only when nothing can appear at or below it any more. Every sender takes its transaction
--- id before it draws a number; so once all transactions older than the horizon's are over, whatever will ever exist up
--- to the horizon's number is visible: that number is settled. Then the next horizon is taken. A transaction that is
--- open for more than a second is not waited for; what it brings, pgqueue._advance finds.
+-- id before it draws a number. So whoever holds a number that was handed out before this transaction got its own id has
+-- a smaller id; and once all smaller ids are over, whatever will ever exist up to that number is visible: the number is
+-- settled. A transaction that pgqueue._advance awaits is not waited for here.
+--
+-- The session remembers five things for it: the settled number; the next to be settled, with the transaction id that
+-- bounds its senders; and the last number that was handed out, with the transaction that looked.
 create or replace function pgqueue._move_scan(queue_id integer, scan bigint[], last integer, reached bigint)
 returns text
 language plpgsql
 as $$
 declare
-    last_number bigint   := (select last_value from pgqueue.sequence_number);
-    name        text     := 'pgqueue.horizon_' || queue_id;
-    horizon     bigint[] := coalesce(nullif(current_setting(name, true), ''), '{0,0,0}');
-    settled     bigint   := horizon[1];
-    is_over     boolean  := pg_snapshot_xmin(pg_current_snapshot())::text::bigint >= horizon[3];
+    name    text     := 'pgqueue.horizon_' || queue_id;
+    known   bigint[] := coalesce(nullif(current_setting(name, true), ''), '{0,0,0,0,0}');
+    xid     bigint   := pg_current_xact_id()::text;
+    settled bigint   := known[1];
 begin
-    if not is_over then
-        is_over := not exists (
-            select open from pg_snapshot_xip(pg_current_snapshot()) as open where open < horizon[3]::text::xid8
-            except
-            select unnest(awaited) from pgqueue.progress where progress.queue_id = _move_scan.queue_id);
-    end if;
-    if is_over then
-        settled := horizon[2];
-        if current_setting('transaction_isolation') = 'read committed' then      -- else the snapshot is the older
-            perform set_config(name, array[settled, last_number, pgqueue._next_xid()::text::bigint]::text, false);
+    if xid <> known[5] then
+        if pgqueue._is_over(queue_id, known[3]::text::xid8) then
+            settled := known[2];
+            known := array[settled, known[4], xid];
         end if;
+        known[4:5] := array[(select last_value from pgqueue.sequence_number), xid];
+        perform set_config(name, known::text, false);
     end if;
     for nth in 2 .. last loop
         scan[nth] := greatest(scan[nth], settled);

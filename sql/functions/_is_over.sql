@@ -1,0 +1,13 @@
+-- Whether all transactions with smaller ids are over, except for those that pgqueue._advance awaits.
+create or replace function pgqueue._is_over(queue_id integer, horizon_xid xid8)
+returns boolean
+language plpgsql
+as $$
+begin
+    return pg_snapshot_xmin(pg_current_snapshot()) >= horizon_xid
+        or not exists (
+               select open from pg_snapshot_xip(pg_current_snapshot()) as open where open < horizon_xid
+               except
+               select unnest(awaited) from pgqueue.progress where progress.queue_id = _is_over.queue_id);
+end
+$$;
