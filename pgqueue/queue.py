@@ -96,12 +96,18 @@ class Queue:
         return [row.peeked() for row in rows]
 
     def receiver(self, *, receive_mode: ReceiveMode = ReceiveMode.PEEK_LOCK) -> Receiver:
-        """An endless iterator over what arrives, one message at a time, to be used in a ``with`` block."""
+        """An endless iterator over what arrives, one message at a time, to be used in a ``with`` block.
+
+        ``receive_mode`` says whether it locks what it receives, or deletes it at once.
+        """
         receive = self.receive if receive_mode is ReceiveMode.PEEK_LOCK else self.receive_and_delete
         return Receiver(partial(receive, wait=PATIENCE_OF_A_RECEIVER))
 
     def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage]:
-        """Browses by ascending sequence number, locked and scheduled messages too; changes and counts nothing."""
+        """Browses by ascending sequence number, locked and scheduled messages too; changes and counts nothing.
+
+        Up to ``max_messages``, and none below ``from_sequence_number``.
+        """
         statement = receiving_verbs.peek(
             self.name, max_messages=max_messages, from_sequence_number=from_sequence_number
         )
@@ -126,7 +132,10 @@ class Queue:
         properties: Mapping[str, Any] | None = None,
         transaction: object = None,
     ) -> list[SettlementResult]:
-        """Gives many messages back in one round trip; see :meth:`complete_batch` and ``ReceivedMessage.abandon``."""
+        """Gives many messages back in one round trip; see :meth:`complete_batch` and ``ReceivedMessage.abandon``.
+
+        ``delay`` and ``properties`` hold for all of them.
+        """
         statement = partial(
             settling.abandon_batch, self.name, delay=delay, properties=properties, atomic=transaction is not None
         )
@@ -140,7 +149,10 @@ class Queue:
         description: str | None = None,
         transaction: object = None,
     ) -> list[SettlementResult]:
-        """Moves many messages to the dead letters in one round trip; see :meth:`complete_batch`."""
+        """Moves many messages to the dead letters in one round trip; see :meth:`complete_batch`.
+
+        ``reason`` and ``description`` hold for all of them.
+        """
         statement = partial(
             settling.dead_letter_batch,
             self.name,
@@ -179,7 +191,10 @@ class DeadLetters:
         self._own = own
 
     def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage]:
-        """Browses by ascending sequence number; changes nothing."""
+        """Browses by ascending sequence number; changes nothing.
+
+        Up to ``max_messages``, and none below ``from_sequence_number``.
+        """
         statement = receiving_verbs.peek_dead_letters(
             self.name, max_messages=max_messages, from_sequence_number=from_sequence_number
         )
@@ -195,8 +210,9 @@ class DeadLetters:
     ) -> list[int]:
         """Moves dead letters back into the queue, to be delivered as if for the first time; returns their numbers.
 
-        All that is given must fit; nothing given means all. One statement, one transaction: give ``limit`` to move
-        many in portions.
+        Those with these ``sequence_numbers``, with this ``reason``, dead-lettered longer ago than ``older_than``: all
+        that is given must fit, and nothing given means all. One statement, one transaction: give ``limit`` to move many
+        in portions.
         """
         statement = dead_letter_verbs.resubmit(
             self.name, sequence_numbers=sequence_numbers, reason=reason, older_than=older_than, limit=limit

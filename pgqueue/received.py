@@ -24,6 +24,8 @@ class ReceivedMessage(LockedMessage):
 
     Every verb proves the lock to the database. A lock that was lost raises :class:`~pgqueue.errors.LockLostError`; a
     verb that is illegal in the delivery's state raises :class:`~pgqueue.errors.InvalidStateError` or a subclass.
+    ``transaction`` is a connection or a session, in whose transaction the verb takes part; without it the verb has a
+    transaction of its own.
     """
 
     @property

@@ -34,7 +34,7 @@ class Outcome(Enum):
 
 
 class Event(Enum):
-    """What can happen to a delivery: three calls, and three things that become known."""
+    """What can happen to a delivery: three calls, and two things that become known."""
 
     COMPLETE = "complete()"
     ABANDON = "abandon()"

@@ -100,8 +100,7 @@ def _flaws(path: str, value: Any) -> Iterator[str]:
             case str():
                 yield from _text_flaws(path, value)
             case float():
-                if not math.isfinite(value):
-                    yield f"{path} is {value}, which JSON does not have: send null or a string"
+                yield from _number_flaws(path, value)
             case list() | tuple() | dict() if depth > DEEPEST:
                 yield f"{path[:80]}… is nested too deeply, or holds itself"
             case dict():
@@ -111,6 +110,11 @@ def _flaws(path: str, value: Any) -> Iterator[str]:
                 ahead += [(f"{path}[{place}]", value[place], depth + 1) for place in reversed(range(len(value)))]
             case _:
                 yield f"{path} is {type(value).__name__}, which is not JSON: convert it, or send bytes"
+
+
+def _number_flaws(path: str, number: float) -> Iterator[str]:
+    if not math.isfinite(number):
+        yield f"{path} is {number}, which JSON does not have: send null or a string"
 
 
 def _key_flaws(path: str, mapping: Mapping[Any, Any]) -> Iterator[str]:

@@ -40,6 +40,7 @@ class QueueProperties:
 
     ``lock_duration`` is how long a message is locked by a receive. A message that was delivered ``max_delivery_count``
     times is dead-lettered. ``max_message_size`` bounds body and application properties, in bytes; None is no bound.
+    ``status`` says whether it may be sent to and received from; ``user_metadata`` is any JSON of your own.
     """
 
     name: str
@@ -74,4 +75,5 @@ class SettlementResult:
 
     @property
     def is_settled(self) -> bool:
+        """Whether the message was settled, or its lock renewed."""
         return self.error is None

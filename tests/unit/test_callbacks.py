@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from pgqueue.model.context import Event, Outcome, ReceiveContext, ReceiveState
@@ -66,7 +68,7 @@ def test_on_fault_does_not_run_for_a_delivery_that_is_over(context: ReceiveConte
 def test_callbacks_run_in_the_order_they_were_registered(context: ReceiveContext) -> None:
     order: list[int] = []
     for number in (1, 2, 3):
-        context.on_complete(lambda number=number: order.append(number))
+        context.on_complete(partial(order.append, number))
     context.begin(Event.COMPLETE, Outcome.COMPLETED)
     assert order == [1, 2, 3]
 

@@ -24,6 +24,11 @@ json_values = st.recursive(
 HALF_A_PAIR = "\ud800"
 
 
+def with_field(field: str, value: Any) -> Message:
+    fields: dict[str, Any] = {field: value}
+    return Message(None, **fields)
+
+
 @given(json_values)
 def test_what_json_can_hold_is_stored_as_it_is(body: Any) -> None:
     encoded = encode(Message(body))
@@ -49,7 +54,7 @@ def test_application_properties_are_json_too(properties: dict[str, Any]) -> None
     st.recursive(st.just("\0"), lambda values: st.lists(values, min_size=1) | st.dictionaries(text, values, min_size=1))
 )
 def test_a_nul_is_found_however_deep_it_lies(body: Any) -> None:
-    with pytest.raises(MessageNotSerializableError, match="body.* has a NUL character"):
+    with pytest.raises(MessageNotSerializableError, match="has a NUL character"):
         encode(Message(body))
 
 
@@ -60,7 +65,7 @@ def test_nothing_and_emptiness_are_told_apart() -> None:
     assert encode(Message("")).body == '""'
     assert encode(Message({}, application_properties={})).application_properties == "{}"
     for field in TEXT_FIELDS:
-        assert getattr(encode(Message(None, **{field: ""})), field) == ""
+        assert getattr(encode(with_field(field, "")), field) == ""
 
 
 @pytest.mark.parametrize(
@@ -140,7 +145,7 @@ def test_a_flaw_in_the_application_properties_is_found_there() -> None:
 )
 def test_a_text_field_that_cannot_be_stored_is_named(field: str, value: Any, flaw: str) -> None:
     with pytest.raises(MessageNotSerializableError) as refusal:
-        encode(Message(None, **{field: value}))
+        encode(with_field(field, value))
     assert f"{field} {flaw}" in str(refusal.value)
 
 

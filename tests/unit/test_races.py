@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -53,7 +54,7 @@ def test_of_many_completions_one_wins_and_the_others_are_refused() -> None:
     for _ in range(ROUNDS):
         context = ReceiveContext()
         called: list[None] = []
-        context.on_complete(lambda called=called: called.append(None))
+        context.on_complete(partial(called.append, None))
         outcomes = race(context, [complete] * THREADS)
         assert outcomes.count("completed") == 1
         assert set(outcomes) <= {"completed", "InvalidStateError", "MessageAlreadySettledError"}
@@ -65,7 +66,7 @@ def test_of_many_abandons_one_wins_and_the_others_have_no_effect() -> None:
     for _ in range(ROUNDS):
         context = ReceiveContext()
         called: list[None] = []
-        context.on_abandon(lambda called=called: called.append(None))
+        context.on_abandon(partial(called.append, None))
         outcomes = race(context, [abandon] * THREADS)
         assert sorted(map(str, outcomes)) == ["abandoned"] + ["nothing to do"] * (THREADS - 1)
         assert len(called) == 1
@@ -76,7 +77,7 @@ def test_of_many_faults_one_calls_back() -> None:
     for _ in range(ROUNDS):
         context = ReceiveContext()
         called: list[None] = []
-        context.on_fault(lambda called=called: called.append(None))
+        context.on_fault(partial(called.append, None))
         race(context, [fault] * THREADS)
         assert len(called) == 1
         assert context.state is ReceiveState.FAULTED

@@ -1,0 +1,128 @@
+"""The public surface, written out by hand: who renames something here breaks somebody's program."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+import pgqueue
+import pgqueue.aio
+
+FACES = [pytest.param(face, id=face.__name__) for face in (pgqueue, pgqueue.aio)]
+
+PROMISED = """
+QueueClient.embedded(directory=)
+QueueClient.close()
+QueueClient.migrate()
+QueueClient.create_queue(name, lock_duration=, max_delivery_count=, max_message_size=, status=, user_metadata=, exist_ok=)
+QueueClient.get_queue(name)
+QueueClient.get_queue_runtime_properties(name)
+QueueClient.update_queue(name, lock_duration=, max_delivery_count=, max_message_size=, status=, user_metadata=)
+QueueClient.delete_queue(name)
+QueueClient.purge_queue(name)
+QueueClient.list_queues()
+QueueClient.queue(name)
+Queue.send(message, transaction=)
+Queue.send_batch(messages, transaction=)
+Queue.receive(max_messages=, wait=, lock_duration=)
+Queue.receive_and_delete(max_messages=, wait=, transaction=)
+Queue.receiver(receive_mode=)
+Queue.peek(max_messages=, from_sequence_number=)
+Queue.complete_batch(received, transaction=)
+Queue.abandon_batch(received, delay=, properties=, transaction=)
+Queue.dead_letter_batch(received, reason=, description=, transaction=)
+Queue.renew_lock_batch(received, lock_duration=)
+DeadLetters.peek(max_messages=, from_sequence_number=)
+DeadLetters.resubmit(sequence_numbers=, reason=, older_than=, limit=)
+ReceivedMessage.complete(transaction=)
+ReceivedMessage.abandon(delay=, properties=, transaction=)
+ReceivedMessage.dead_letter(reason, description=, transaction=)
+ReceivedMessage.renew_lock(lock_duration=)
+ReceivedMessage.fault()
+ReceivedMessage.resolve()
+ReceivedMessage.transaction(source=)
+Receiver.close()
+ReceiveContext.on_complete(callback)
+ReceiveContext.on_abandon(callback)
+ReceiveContext.on_fault(callback)
+ReceiveContext.fault()
+"""  # noqa: E501 - a call a line
+
+FIELDS = {
+    "Message": {
+        "body", "message_id", "application_properties", "content_type", "correlation_id", "subject", "reply_to",
+        "priority",
+    },
+    "ReceivedMessage": {
+        "body", "message_id", "application_properties", "content_type", "correlation_id", "subject", "reply_to",
+        "priority", "queue", "sequence_number", "delivery_count", "enqueued_time", "lock_token", "locked_until",
+        "dead_letter_reason", "dead_letter_error_description", "context",
+    },
+    "QueueProperties": {
+        "name", "lock_duration", "max_delivery_count", "max_message_size", "status", "user_metadata",
+    },
+    "SettlementResult": {"sequence_number", "error", "locked_until"},
+}  # fmt: skip
+
+ERRORS = """
+LockLostError MessageAlreadySettledError MessageNotFoundError MessageSizeExceededError MessageNotSerializableError
+QueueNotFoundError QueueAlreadyExistsError QueueDisabledError InvalidStateError FaultedError TransactionRequiredError
+OperationTimeoutError ConnectionLostError AccessDeniedError SchemaVersionError
+"""
+
+
+def call(owner: str, name: str, member: Any) -> str:
+    parameters = [parameter for parameter in inspect.signature(member).parameters.values() if parameter.name != "self"]
+    given = [each.name + ("" if required(each) else "=") for each in parameters]
+    return f"{owner}.{name}({', '.join(given)})"
+
+
+def required(parameter: inspect.Parameter) -> bool:
+    return parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("promised", PROMISED.strip().splitlines())
+def test_a_promised_call_can_be_made_as_promised(face: Any, promised: str) -> None:
+    owner, name = promised.partition("(")[0].split(".")
+    assert call(owner, name, getattr(getattr(face, owner), name)) == promised
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("owner", ["Queue", "QueueClient", "DeadLetters", "ReceivedMessage", "Receiver"])
+def test_nothing_is_public_that_is_not_promised(face: Any, owner: str) -> None:
+    promised = {line.partition("(")[0] for line in PROMISED.strip().splitlines()}
+    public = {
+        f"{owner}.{name}"
+        for name, member in inspect.getmembers(getattr(face, owner), callable)
+        if not name.startswith("_")
+    }
+    assert public <= promised
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("owner", FIELDS)
+def test_a_value_has_the_promised_fields(face: Any, owner: str) -> None:
+    assert {field.name for field in fields(getattr(face, owner))} >= FIELDS[owner]
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_what_else_is_promised_exists(face: Any) -> None:
+    assert [mode.name for mode in face.ReceiveMode] == ["PEEK_LOCK", "RECEIVE_AND_DELETE"]
+    assert [status.name for status in face.QueueStatus] == ["ACTIVE", "DISABLED", "SEND_DISABLED", "RECEIVE_DISABLED"]
+    assert [state.name for state in face.ReceiveState] == [
+        "RECEIVED", "COMPLETING", "COMPLETED", "ABANDONING", "ABANDONED", "FAULTED",
+    ]  # fmt: skip
+    assert isinstance(face.Queue.dead_letters, property)
+    assert isinstance(face.ReceivedMessage.state, property)
+    assert list(inspect.signature(face.process).parameters) == ["received", "work", "source", "retry"]
+    assert list(inspect.signature(face.DeadLetter).parameters) == ["reason", "description"]
+
+
+@pytest.mark.parametrize("name", ERRORS.split())
+def test_a_promised_error_exists_in_both_faces(name: str) -> None:
+    assert issubclass(getattr(pgqueue.errors, name), pgqueue.PGQueueError)
+    assert pgqueue.aio.errors is pgqueue.errors
