@@ -106,12 +106,7 @@ def _follow(begun: Sequence[LockedMessage], transaction: Shared) -> Flow[None]:
     transaction_id = yield from transaction.execute(settling.current_transaction())
     for message in begun:
         message._join(transaction, transaction_id)
-
-    def tell(event: Event) -> None:
-        for message in begun:
-            message.context.apply(event)
-
-    yield from transaction.follow(tell)
+    yield from transaction.follow([message.context for message in begun])
 
 
 def _checked(queue: str, received: Iterable[LockedMessage]) -> list[LockedMessage]:

@@ -6,12 +6,12 @@ and awaits what comes back. So every verb is written once, for both faces; see `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
-from pgqueue.model.context import Event
+from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
 
 T = TypeVar("T")
@@ -38,8 +38,8 @@ class Executor(Protocol):
 class Shared(Executor, Protocol):
     """A caller's transaction: we run statements in it, and never end it."""
 
-    def follow(self, listener: Callable[[Event], object]) -> Flow[None]:
-        """Tells the listener how the transaction ended, where its owner can be overheard."""
+    def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:
+        """Tells the contexts how the transaction ended, where its owner can be overheard."""
 
     @property
     def is_open(self) -> bool:

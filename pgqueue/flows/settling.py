@@ -23,7 +23,7 @@ def settle(
         context.apply(Event.COMMITTED)
     else:
         context.transaction_id = transaction_id
-        yield from transaction.follow(context.apply)
+        yield from transaction.follow([context])
 
 
 def abandon(

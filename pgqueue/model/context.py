@@ -105,6 +105,12 @@ class ReceiveContext:
                 self.transaction_id = None
         return changed
 
+    def retract(self) -> None:
+        """Takes back that the settlement is committed: that was announced, and then the COMMIT was not answered."""
+        with self._lock:
+            if self.state is CED:
+                self.state = CING
+
     def begin(self, event: Event, outcome: Outcome) -> bool:
         """Takes the transition of ``complete()`` or ``abandon()`` and runs its callbacks; False: nothing is to be done.
 

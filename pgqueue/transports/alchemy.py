@@ -6,13 +6,11 @@ are the same everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any, TypeVar
 
 import psycopg
-from sqlalchemy import event
 from sqlalchemy.engine import Connection
 from sqlalchemy.ext.asyncio import (
     AsyncConnection,
@@ -28,9 +26,10 @@ from pgqueue.errors import (
     UnsupportedSourceError,
 )
 from pgqueue.flows import Begun, Flow
-from pgqueue.model.context import Event
+from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
 from pgqueue.transports import connections
+from pgqueue.transports.listening import Listener
 from pgqueue.transports.translation import translated
 
 T = TypeVar("T")
@@ -54,17 +53,18 @@ class SharedOwner:
             )
         return (yield from connections.execute(driver, statement))
 
-    def follow(self, listener: Callable[[Event], object]) -> Flow[None]:
+    def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:
         """Listens to the connection until its transaction is over, and to the savepoints that enclose this moment."""
         yield from self._driver()
-        connection = self._connection
-        sync = connection.sync_connection if isinstance(connection, AsyncConnection) else connection
-        assert isinstance(sync, Connection)
-        Listener.of(sync).follow(listener)
+        connection = _sync(self._connection)
+        Listener.of(connection).follow(connection, contexts)
 
     @property
     def is_open(self) -> bool:
-        return self._connection is not None and not self._connection.closed and self._connection.in_transaction()
+        if self._connection is None or self._connection.closed:
+            return False
+        transaction = _sync(self._connection).get_transaction()
+        return transaction is not None and transaction.is_active
 
     def _driver(self) -> Flow[Any]:
         with translated():
@@ -75,53 +75,6 @@ class SharedOwner:
                 if not self._owner.in_transaction():
                     yield self._owner.begin
             return (yield from _driver_of(self._connection))
-
-
-class Listener:
-    """Overhears how the transactions of one SQLAlchemy connection end, and tells everybody who takes part in them.
-
-    A savepoint that was there before us and is rolled back undoes what we did; one that came later does not concern us.
-    """
-
-    _of_connection: ClassVar[WeakKeyDictionary[Connection, Listener]] = WeakKeyDictionary()
-
-    def __init__(self, connection: Connection) -> None:
-        self._followers: list[tuple[Callable[[Event], object], set[str]]] = []
-        event.listen(connection, "commit", self._on_commit)
-        event.listen(connection, "rollback", self._on_rollback)
-        event.listen(connection, "savepoint", self._on_savepoint)
-        event.listen(connection, "rollback_savepoint", self._on_rollback_savepoint)
-
-    @classmethod
-    def of(cls, connection: Connection) -> Listener:
-        if connection not in cls._of_connection:
-            cls._of_connection[connection] = cls(connection)
-        return cls._of_connection[connection]
-
-    def follow(self, tell: Callable[[Event], object]) -> None:
-        later_savepoints: set[str] = set()
-        self._followers.append((tell, later_savepoints))
-
-    def _on_commit(self, connection: Connection) -> None:
-        self._end(Event.COMMITTED)
-
-    def _on_rollback(self, connection: Connection) -> None:
-        self._end(Event.ABORTED)
-
-    def _end(self, outcome: Event) -> None:
-        followers, self._followers = self._followers, []
-        for tell, _ in followers:
-            tell(outcome)
-
-    def _on_savepoint(self, connection: Connection, name: str) -> None:
-        for _, later in self._followers:
-            later.add(name)
-
-    def _on_rollback_savepoint(self, connection: Connection, name: str, context: None) -> None:
-        undone = [tell for tell, later in self._followers if name not in later]
-        self._followers = [(tell, later) for tell, later in self._followers if name in later]
-        for tell in undone:
-            tell(Event.ABORTED)
 
 
 class BegunOwner:
@@ -209,6 +162,12 @@ def _connect(engine: AnyOwner) -> Any:
     if isinstance(engine, AsyncEngine):
         return engine.connect().start()
     return engine.connect()
+
+
+def _sync(connection: AnyOwner) -> Connection:
+    sync = connection.sync_connection if isinstance(connection, AsyncConnection) else connection
+    assert isinstance(sync, Connection)
+    return sync
 
 
 def _driver_of(connection: AnyOwner) -> Flow[Any]:

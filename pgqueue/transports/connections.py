@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from psycopg.rows import tuple_row
 
 from pgqueue.errors import InvalidStateError, TransactionRequiredError
 from pgqueue.flows import Begun, Flow
-from pgqueue.model.context import Event
+from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
 from pgqueue.transports.translation import translated
 
@@ -45,7 +45,7 @@ class SharedConnection:
     def execute(self, statement: Statement[T]) -> Flow[T]:
         return execute(self._connection, statement)
 
-    def follow(self, listener: Callable[[Event], object]) -> Flow[None]:
+    def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:
         """psycopg tells nobody how a transaction ended; the database is asked instead."""
         yield from ()
 
