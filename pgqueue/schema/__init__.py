@@ -45,7 +45,7 @@ def migrate(conninfo: str, *, lock_timeout: timedelta = timedelta(seconds=5), at
         retry=retry_if_exception_type(TransactionConflictError),
         stop=stop_after_attempt(attempts),
         wait=wait_random(max=0.5),
-        before_sleep=before_sleep_log(logger, logging.WARNING),
+        before_sleep=before_sleep_log(logger, logging.INFO),
     )
     try:
         return trials(_migrate_once, conninfo, lock_timeout)

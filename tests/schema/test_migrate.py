@@ -17,10 +17,11 @@ from pgqueue.testing import Database
 
 MIGRATE_WHEN_TOLD = """
 import sys
+from datetime import timedelta
 from pgqueue import schema
 print("ready", flush=True)
 sys.stdin.readline()
-print(schema.migrate(sys.argv[1]))
+print(schema.migrate(sys.argv[1], lock_timeout=timedelta(minutes=1)))
 """
 
 
@@ -39,7 +40,9 @@ class Retries(logging.Handler):
 def retries() -> Iterator[Retries]:
     handler = Retries()
     schema.logger.addHandler(handler)
+    schema.logger.setLevel(logging.INFO)
     yield handler
+    schema.logger.setLevel(logging.NOTSET)
     schema.logger.removeHandler(handler)
 
 
