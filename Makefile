@@ -8,7 +8,7 @@ PG     ?= 14 15 16 17 18
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types layers check test-matrix bench-engine wheel lock clean
+.PHONY: help demo test lint format types layers check test-matrix bench-engine wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -46,7 +46,14 @@ bench-engine: $(READY) ## the engine beside a front-scanning design and the raw 
 	$(BIN)/python -m benchmarks.engine
 
 wheel: $(READY) ## dist/*.whl
+	@rm -rf dist
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+try-wheel: wheel ## the wheel in an empty environment: the demo, from another directory
+	@set -e; empty=$$(mktemp -d); trap 'rm -rf "$$empty"' EXIT; \
+	$(BIN)/python -m venv $$empty; \
+	$$empty/bin/pip install --quiet "pgqueue[embedded] @ file://$$(ls $(CURDIR)/dist/pgqueue-*.whl)"; \
+	cd /; $$empty/bin/pgqueue demo
 
 lock: $(READY) ## requirements.lock anew from pyproject.toml, at the newest versions
 	$(BIN)/pip install --quiet uv

@@ -70,13 +70,15 @@ def _stop_throwaway(handle: str) -> None:
 
 def _start_container(_directory: Path) -> Address:
     from testcontainers.core.config import testcontainers_config
-    from testcontainers.postgres import PostgresContainer
+    from testcontainers.community.postgres import PostgresContainer
 
     # Its reaper would remove the container as soon as the process that started it ends; others still use it then.
     testcontainers_config.ryuk_disabled = True
     container = PostgresContainer(IMAGE, driver=None).with_command("postgres -c fsync=off -c max_connections=200")
     container.start()
-    return Address(dsn=container.get_connection_url(), handle=container.get_wrapped_container().id)
+    address = Address(dsn=container.get_connection_url(), handle=str(container.get_wrapped_container().id))
+    container.get_docker_client().client.close()
+    return address
 
 
 def _stop_container(handle: str) -> None:
