@@ -15,7 +15,7 @@ import psycopg
 from pgqueue import transports
 from pgqueue.statements import Statement
 from pgqueue.statements.statement import column
-from pgqueue.transports import drive
+from pgqueue.transports import adrive, drive
 
 INSTALL = """
 create schema if not exists pgqueue_testing;
@@ -72,7 +72,8 @@ class Balance:
 
 
 class Ledger:
-    """The books of one database. ``transaction`` is a psycopg connection, or a SQLAlchemy session or connection."""
+    """The books of one database. ``transaction`` is a psycopg connection, or a SQLAlchemy session or connection;
+    asynchronous ones post with :meth:`acompleted`."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -87,6 +88,10 @@ class Ledger:
     def completed(self, transaction: object, sequence_number: int) -> None:
         """The effect of a message: posted by the work, in the transaction that completes the message."""
         self._post("completed", transaction, [sequence_number])
+
+    async def acompleted(self, transaction: object, sequence_number: int) -> None:
+        posting = _posting("completed", [sequence_number])
+        await adrive(transports.shared(transaction, asynchronous=True).execute(posting))
 
     def purged(self, transaction: object, sequence_numbers: Iterable[int]) -> None:
         self._post("purged", transaction, sequence_numbers)
@@ -104,5 +109,9 @@ class Ledger:
         )
 
     def _post(self, what: str, transaction: object, sequence_numbers: Iterable[int]) -> None:
-        statement = Statement(POST, {"what": what, "sequence_numbers": list(sequence_numbers)}, column)
-        drive(transports.shared(transaction, asynchronous=False).execute(statement))
+        posting = _posting(what, sequence_numbers)
+        drive(transports.shared(transaction, asynchronous=False).execute(posting))
+
+
+def _posting(what: str, sequence_numbers: Iterable[int]) -> Statement[list[int]]:
+    return Statement(POST, {"what": what, "sequence_numbers": list(sequence_numbers)}, column)
