@@ -20,16 +20,16 @@ as $$
 declare
     moment      timestamptz := pgqueue.clock();
     last_number bigint;
-    own_xid     xid8;
+    next_xid    xid8;
     was         pgqueue.progress;
     open        xid8[];
     reached     bigint;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' or pg_current_xact_id_if_assigned() is not null then
-        return;                          -- an old snapshot proves nothing; an id from before the number bounds nobody
+    if current_setting('transaction_isolation') <> 'read committed' then
+        return;                                              -- an old snapshot proves nothing
     end if;
     last_number := pgqueue._last_number();
-    own_xid     := pg_current_xact_id();                     -- above all who hold a number up to the last
+    next_xid    := pgqueue._next_xid();                      -- above all who hold a number up to the last
     for was in
         select *
           from pgqueue.progress
@@ -50,7 +50,7 @@ begin
         update pgqueue.progress
            set cursor           = reached,
                horizon          = last_number,
-               horizon_xid      = own_xid,
+               horizon_xid      = next_xid,
                horizon_taken_at = moment,
                awaited          = was.awaited,
                awaited_above    = was.awaited_above
