@@ -9,6 +9,7 @@ from typing import TypeVar
 from pgqueue.flows.flow import Executor, Flow, Pause
 from pgqueue.model.policy import pauses
 from pgqueue.statements import Statement, receiving
+from pgqueue.statements.arguments import duration
 
 T = TypeVar("T")
 
@@ -17,8 +18,9 @@ NO_WAIT = timedelta(0)
 
 def wait_for(statement: Statement[list[T]], own: Executor, wait: timedelta | None) -> Flow[list[T]]:
     """Runs a statement until it brings something or ``wait`` is over."""
+    patience = duration("wait", wait) or NO_WAIT
     rows = yield from own.execute(statement)
-    for pause in pauses(wait or NO_WAIT):
+    for pause in pauses(patience):
         if rows:
             break
         yield Pause(pause)
@@ -32,8 +34,9 @@ def receive_and_delete(
     """Receives and deletes at once. Where nothing comes, it takes a turn in keeping the queue going, never in the
     caller's transaction, which may stay open."""
     where = transaction or own
+    patience = duration("wait", wait) or NO_WAIT
     rows = yield from where.execute(statement)
-    for pause in chain((NO_WAIT,), pauses(wait or NO_WAIT)):
+    for pause in chain((NO_WAIT,), pauses(patience)):
         if rows:
             break
         yield Pause(pause)

@@ -41,8 +41,7 @@ def encode(message: Message) -> EncodedMessage:
         raise MessageNotSerializableError(f"only a Message can be sent, not {type(message).__name__}: wrap it in one")
     for field in TEXT_FIELDS:
         _check_text(field, getattr(message, field))
-    if isinstance(message.priority, bool) or not isinstance(message.priority, int):
-        raise MessageNotSerializableError(f"priority must be a whole number, not {message.priority!r}")
+    _check_priority(message.priority)
     properties = message.application_properties
     if properties is not None and not isinstance(properties, Mapping):
         raise MessageNotSerializableError(f"application_properties must be a mapping, not {type(properties).__name__}")
@@ -80,6 +79,11 @@ def _check_text(field: str, value: object) -> None:
         raise MessageNotSerializableError(f"{field} must be a str, not {type(value).__name__}")
     for flaw in _text_flaws(field, value):
         raise MessageNotSerializableError(flaw)
+
+
+def _check_priority(value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not -100 <= value <= 100:
+        raise MessageNotSerializableError(f"priority must be a whole number from -100 to 100, not {value!r}")
 
 
 def _text_flaws(path: str, text: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from pgqueue.statements.arguments import duration, queue_name, text, whole
 from pgqueue.statements.statement import Statement, column
 
 
@@ -21,11 +22,11 @@ def resubmit(
                %(queue)s::text, %(sequence_numbers)s::bigint[], %(reason)s::text,
                %(older_than)s::interval, %(limit)s::integer)""",
         {
-            "queue": queue,
+            "queue": queue_name(queue),
             "sequence_numbers": None if sequence_numbers is None else list(sequence_numbers),
-            "reason": reason,
-            "older_than": older_than,
-            "limit": limit,
+            "reason": text("reason", reason),
+            "older_than": duration("older_than", older_than),
+            "limit": whole("limit", limit),
         },
         column,
     )

@@ -15,6 +15,7 @@ from pgqueue.model.settings import (
     QueueStatus,
     Unset,
 )
+from pgqueue.statements.arguments import duration, queue_name, text, whole
 from pgqueue.statements.statement import Row, Statement, nothing, scalar
 
 T = TypeVar("T")
@@ -37,11 +38,11 @@ def create_queue(
                %(name)s::text, %(lock_duration)s::interval, %(max_delivery_count)s::integer,
                %(max_message_size)s::bigint, %(status)s::text, %(user_metadata)s::jsonb)""",
         {
-            "name": _text("the name of a queue", name),
-            "lock_duration": _duration(lock_duration),
-            "max_delivery_count": _whole("max_delivery_count", max_delivery_count),
-            "max_message_size": _whole("max_message_size", max_message_size),
-            "status": None if status is None else str(status),
+            "name": queue_name(name),
+            "lock_duration": duration("lock_duration", lock_duration),
+            "max_delivery_count": whole("max_delivery_count", max_delivery_count),
+            "max_message_size": whole("max_message_size", max_message_size, bits=64),
+            "status": text("status", status),
             "user_metadata": None if user_metadata is None else to_json("user_metadata", user_metadata),
         },
         nothing,
@@ -63,15 +64,11 @@ def alter_queue(
                %(name)s::text, %(lock_duration)s::interval, %(max_delivery_count)s::integer,
                %(max_message_size)s::bigint, %(status)s::text, %(user_metadata)s::jsonb)""",
         {
-            "name": name,
-            "lock_duration": None
-            if isinstance(lock_duration, Unset)
-            else _duration(_given("lock_duration", lock_duration)),
-            "max_delivery_count": None
-            if isinstance(max_delivery_count, Unset)
-            else _whole("max_delivery_count", _given("max_delivery_count", max_delivery_count)),
+            "name": queue_name(name),
+            "lock_duration": duration("lock_duration", _given("lock_duration", lock_duration)),
+            "max_delivery_count": whole("max_delivery_count", _given("max_delivery_count", max_delivery_count)),
             "max_message_size": None if isinstance(max_message_size, Unset) else _bound(max_message_size),
-            "status": None if isinstance(status, Unset) else str(_given("status", status)),
+            "status": text("status", _given("status", status)),
             "user_metadata": None if user_metadata is UNSET else to_json("user_metadata", user_metadata),
         },
         nothing,
@@ -79,13 +76,13 @@ def alter_queue(
 
 
 def drop_queue(name: str) -> Statement[None]:
-    return Statement("select pgqueue.drop_queue(%(name)s::text)", {"name": name}, nothing)
+    return Statement("select pgqueue.drop_queue(%(name)s::text)", {"name": queue_name(name)}, nothing)
 
 
 def purge_queue(name: str, *, max_messages: int) -> Statement[int]:
     return Statement(
         "select pgqueue.purge_queue(%(name)s::text, %(max_messages)s::integer)",
-        {"name": name, "max_messages": max_messages},
+        {"name": queue_name(name), "max_messages": max_messages},
         scalar,
     )
 
@@ -94,7 +91,9 @@ def get_queue(name: str) -> Statement[QueueProperties]:
     def read(rows: Sequence[Row]) -> QueueProperties:
         return _only(name, _read_properties(rows))
 
-    return Statement("select " + SETTINGS + " from pgqueue.queue where name = %(name)s::text", {"name": name}, read)
+    return Statement(
+        "select " + SETTINGS + " from pgqueue.queue where name = %(name)s::text", {"name": queue_name(name)}, read
+    )
 
 
 def list_queues() -> Statement[list[QueueProperties]]:
@@ -108,7 +107,7 @@ def get_queue_runtime_properties(name: str) -> Statement[QueueRuntimeProperties]
     return Statement(
         """select name, ready, locked, scheduled, dead_letters, oldest_enqueued_time
              from pgqueue.queues where name = %(name)s::text""",
-        {"name": name},
+        {"name": queue_name(name)},
         read,
     )
 
@@ -128,32 +127,15 @@ def _only(name: str, found: Sequence[T]) -> T:
     return found[0]
 
 
-def _text(what: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise InvalidArgumentError(f"{what} must be a str, not {value!r}")
-    return value
-
-
 def _given(setting: str, value: Any) -> Any:
+    """What was given, or None for what was not."""
     if value is None:
         raise InvalidArgumentError(f"{setting} cannot be None: leave it out to keep it as it is")
-    return value
-
-
-def _duration(value: timedelta | None) -> timedelta | None:
-    if value is not None and not isinstance(value, timedelta):
-        raise InvalidArgumentError(f"lock_duration must be a timedelta, not {value!r}")
-    return value
-
-
-def _whole(setting: str, value: int | None) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise InvalidArgumentError(f"{setting} must be a whole number, not {value!r}")
-    return value
+    return None if isinstance(value, Unset) else value
 
 
 def _bound(value: int | None) -> int:
     """No bound is written as 0, because null keeps the bound as it is."""
     if value == 0:
         raise InvalidArgumentError("max_message_size must be positive, or None for no bound")
-    return _whole("max_message_size", value) or 0
+    return whole("max_message_size", value, bits=64) or 0

@@ -10,6 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgqueue.model.message import PeekedMessage
+from pgqueue.statements.arguments import duration, queue_name, whole
 from pgqueue.statements.statement import Row, Statement, scalar
 
 COLUMNS: Final = """sequence_number, lock_token, locked_until, locked_by, delivery_count, enqueued_time, lane >> 1,
@@ -38,7 +39,12 @@ def receive(
         + """
           from pgqueue.receive(
                %(queue)s::text, %(max_messages)s::integer, %(lock_duration)s::interval, %(locked_by)s::text)""",
-        {"queue": queue, "max_messages": max_messages, "lock_duration": lock_duration, "locked_by": locked_by},
+        {
+            "queue": queue_name(queue),
+            "max_messages": whole("max_messages", max_messages),
+            "lock_duration": duration("lock_duration", lock_duration),
+            "locked_by": locked_by,
+        },
         _reader(queue),
     )
 
@@ -46,7 +52,7 @@ def receive(
 def receive_and_delete(queue: str, *, max_messages: int) -> Statement[list[MessageRow]]:
     return Statement(
         "select " + COLUMNS + " from pgqueue.receive_and_delete(%(queue)s::text, %(max_messages)s::integer)",
-        {"queue": queue, "max_messages": max_messages},
+        {"queue": queue_name(queue), "max_messages": whole("max_messages", max_messages)},
         _reader(queue),
     )
 
@@ -61,7 +67,7 @@ def peek(queue: str, *, max_messages: int, from_sequence_number: int) -> Stateme
         + COLUMNS
         + """
           from pgqueue.peek(%(queue)s::text, %(max_messages)s::integer, %(from_sequence_number)s::bigint)""",
-        {"queue": queue, "max_messages": max_messages, "from_sequence_number": from_sequence_number},
+        _page(queue, max_messages, from_sequence_number),
         _reader(queue),
     )
 
@@ -73,9 +79,17 @@ def peek_dead_letters(queue: str, *, max_messages: int, from_sequence_number: in
         + """
           from pgqueue.peek_dead_letters(
                %(queue)s::text, %(max_messages)s::integer, %(from_sequence_number)s::bigint)""",
-        {"queue": queue, "max_messages": max_messages, "from_sequence_number": from_sequence_number},
+        _page(queue, max_messages, from_sequence_number),
         _reader(queue),
     )
+
+
+def _page(queue: str, max_messages: int, from_sequence_number: int) -> dict[str, Any]:
+    return {
+        "queue": queue_name(queue),
+        "max_messages": whole("max_messages", max_messages),
+        "from_sequence_number": whole("from_sequence_number", from_sequence_number, bits=64),
+    }
 
 
 def _reader(queue: str) -> Callable[[Sequence[Row]], list[MessageRow]]:

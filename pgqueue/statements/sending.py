@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pgqueue.model.encoding import EncodedMessage
+from pgqueue.statements.arguments import queue_name
 from pgqueue.statements.statement import Statement, column, scalar
 
 
@@ -16,7 +17,7 @@ def send(queue: str, message: EncodedMessage) -> Statement[int]:
                %(queue)s::text, %(body)s::jsonb, %(binary_body)s::bytea, %(message_id)s::text, %(correlation_id)s::text,
                %(subject)s::text, %(content_type)s::text, %(reply_to)s::text, %(application_properties)s::jsonb,
                %(priority)s::integer)""",
-        {"queue": queue, **asdict(message)},
+        {"queue": queue_name(queue), **asdict(message)},
         scalar,
     )
 
@@ -27,7 +28,10 @@ def send_batch(queue: str, messages: Sequence[EncodedMessage]) -> Statement[list
                %(queue)s::text, %(body)s::text[]::jsonb[], %(binary_body)s::bytea[], %(message_id)s::text[],
                %(correlation_id)s::text[], %(subject)s::text[], %(content_type)s::text[], %(reply_to)s::text[],
                %(application_properties)s::text[]::jsonb[], %(priority)s::integer[])""",
-        {"queue": queue, **{field: _column_of(messages, field) for field in EncodedMessage.__dataclass_fields__}},
+        {
+            "queue": queue_name(queue),
+            **{field: _column_of(messages, field) for field in EncodedMessage.__dataclass_fields__},
+        },
         column,
     )
 

@@ -10,6 +10,7 @@ from pgqueue.errors import LockLostError, error_class
 from pgqueue.model.encoding import to_json
 from pgqueue.model.message import Lock
 from pgqueue.model.settings import SettlementResult
+from pgqueue.statements.arguments import duration, text
 from pgqueue.statements.statement import Row, Statement, nothing, scalar
 
 
@@ -49,7 +50,7 @@ def abandon(lock: Lock, *, delay: timedelta | None, properties: Any) -> Statemen
         """select pgqueue.abandon(
                %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid,
                %(delay)s::interval, %(properties)s::jsonb)""",
-        {**_proof(lock), "delay": delay, "properties": _properties(properties)},
+        {**_proof(lock), "delay": duration("delay", delay), "properties": _properties(properties)},
         nothing,
     )
 
@@ -60,7 +61,7 @@ def dead_letter(lock: Lock, *, reason: str, description: str | None) -> Statemen
         """select pgqueue.dead_letter(
                %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid,
                %(reason)s::text, %(description)s::text)::text""",
-        {**_proof(lock), "reason": reason, "description": description},
+        {**_proof(lock), "reason": text("reason", reason), "description": text("description", description)},
         scalar,
     )
 
@@ -70,7 +71,7 @@ def renew_lock(lock: Lock, *, lock_duration: timedelta | None) -> Statement[date
     return Statement(
         """select pgqueue.renew_lock(
                %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(lock_duration)s::interval)""",
-        {**_proof(lock), "lock_duration": lock_duration},
+        {**_proof(lock), "lock_duration": duration("lock_duration", lock_duration)},
         scalar,
     )
 
@@ -107,7 +108,12 @@ def abandon_batch(
              from pgqueue.abandon_batch(
                   %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[],
                   %(delay)s::interval, %(properties)s::jsonb, %(atomic)s::boolean)""",
-        {**_proofs(queue, locks), "delay": delay, "properties": _properties(properties), "atomic": atomic},
+        {
+            **_proofs(queue, locks),
+            "delay": duration("delay", delay),
+            "properties": _properties(properties),
+            "atomic": atomic,
+        },
         _read_results,
     )
 
@@ -120,7 +126,12 @@ def dead_letter_batch(
              from pgqueue.dead_letter_batch(
                   %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[],
                   %(reason)s::text, %(description)s::text, %(atomic)s::boolean)""",
-        {**_proofs(queue, locks), "reason": reason, "description": description, "atomic": atomic},
+        {
+            **_proofs(queue, locks),
+            "reason": text("reason", reason),
+            "description": text("description", description),
+            "atomic": atomic,
+        },
         _read_results,
     )
 
@@ -133,7 +144,7 @@ def renew_lock_batch(
              from pgqueue.renew_lock_batch(
                   %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[],
                   %(lock_duration)s::interval, %(atomic)s::boolean)""",
-        {**_proofs(queue, locks), "lock_duration": lock_duration, "atomic": atomic},
+        {**_proofs(queue, locks), "lock_duration": duration("lock_duration", lock_duration), "atomic": atomic},
         _read_results,
     )
 

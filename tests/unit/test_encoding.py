@@ -149,9 +149,9 @@ def test_a_text_field_that_cannot_be_stored_is_named(field: str, value: Any, fla
     assert f"{field} {flaw}" in str(refusal.value)
 
 
-@pytest.mark.parametrize("priority", [True, 1.0, "1", None])
-def test_a_priority_is_a_whole_number(priority: Any) -> None:
-    with pytest.raises(MessageNotSerializableError, match="priority must be a whole number"):
+@pytest.mark.parametrize("priority", [True, 1.0, "1", None, 101, -101, 2**40])
+def test_a_priority_is_a_whole_number_from_minus_100_to_100(priority: Any) -> None:
+    with pytest.raises(MessageNotSerializableError, match="priority must be a whole number from -100 to 100"):
         encode(Message(None, priority=priority))
 
 

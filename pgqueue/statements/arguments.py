@@ -1,0 +1,43 @@
+"""Arguments, refused by name when they are of the wrong kind. None passes: what it means, the database knows."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+from pgqueue.errors import InvalidArgumentError
+
+LONGEST = timedelta(days=36_500)
+NO_TEXT = re.compile("[\0\ud800-\udfff]")
+
+
+def queue_name(value: Any) -> str:
+    name = text("the name of a queue", value)
+    if name is None:
+        raise InvalidArgumentError("the name of a queue must be a str, not None")
+    return name
+
+
+def text(argument: str, value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise InvalidArgumentError(f"{argument} must be a str, not {value!r}")
+    if value is not None and NO_TEXT.search(value):
+        raise InvalidArgumentError(f"{argument} must be text without NUL and half surrogate pairs, not {value!r}")
+    return value
+
+
+def whole(argument: str, value: Any, *, bits: int = 32) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise InvalidArgumentError(f"{argument} must be a whole number, not {value!r}")
+    if value is not None and value.bit_length() >= bits:
+        raise InvalidArgumentError(f"{argument} must be a whole number below 2^{bits - 1}, not {value}")
+    return value
+
+
+def duration(argument: str, value: Any) -> timedelta | None:
+    if value is not None and not isinstance(value, timedelta):
+        raise InvalidArgumentError(f"{argument} must be a timedelta, not {value!r}")
+    if value is not None and abs(value) > LONGEST:
+        raise InvalidArgumentError(f"{argument} must be a hundred years at the most, not {value}")
+    return value

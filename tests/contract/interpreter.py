@@ -1,0 +1,95 @@
+"""Speaks to the asynchronous face in the synchronous tongue, so that one test serves both faces.
+
+A test is written once, as if everything blocked. What is asynchronous really runs on an event loop, in a thread of its
+own; the interpreter waits there for whatever has to be awaited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any
+
+#: Objects of these packages have methods to be awaited, or make objects that have.
+ASYNCHRONOUS = ("pgqueue.aio", "psycopg", "sqlalchemy", "contextlib")
+
+PATIENCE = 60.0
+
+
+class Interpreter:
+    """An event loop, and the way to it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="interpreter", daemon=True)
+        self._thread.start()
+
+    def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Calls on the loop, and waits for the result if it is to be awaited."""
+
+        async def run() -> Any:
+            result = function(*map(meant, arguments), **{name: meant(value) for name, value in options.items()})
+            return await result if inspect.isawaitable(result) else result
+
+        future = asyncio.run_coroutine_threadsafe(run(), self._loop)
+        return self.spoken(future.result(PATIENCE))
+
+    def spoken(self, value: Any) -> Any:
+        """What came from the other side, as one can speak to it here."""
+        if isinstance(value, list):
+            return [self.spoken(each) for each in value]
+        if not isinstance(value, tuple | BaseException) and type(value).__module__.startswith(ASYNCHRONOUS):
+            return Spoken(value, self)
+        return value
+
+    def work(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        """Synchronous work as asynchronous work; it runs in a thread, for it speaks through the interpreter too."""
+
+        @functools.wraps(work)
+        async def asynchronous(*given: Any) -> Any:
+            return await asyncio.to_thread(work, *map(self.spoken, given))
+
+        return asynchronous
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Spoken:
+    """An asynchronous object, spoken to synchronously: methods, `with` and `for`."""
+
+    def __init__(self, subject: Any, interpreter: Interpreter) -> None:
+        self.subject = subject
+        self._interpreter = interpreter
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.subject, name)
+        if callable(value):
+            return functools.partial(self._interpreter.call, value)
+        return self._interpreter.spoken(value)
+
+    def __enter__(self) -> Any:
+        return self._interpreter.call(self.subject.__aenter__)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Any:
+        return self._interpreter.call(self.subject.__aexit__, kind, error, traceback)
+
+    def __iter__(self) -> Iterator[Any]:
+        over = object()
+        while (value := self._interpreter.call(anext, self.subject, over)) is not over:
+            yield value
+
+
+def meant(value: Any) -> Any:
+    """The other way: what is meant by a spoken object, or by a list of them."""
+    if isinstance(value, list):
+        return [meant(each) for each in value]
+    return value.subject if isinstance(value, Spoken) else value

@@ -1,0 +1,150 @@
+"""Everything that an application may have in its hands, synchronous or asynchronous."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import psycopg_pool
+import sqlalchemy
+from sqlalchemy.ext.asyncio import (
+    AsyncSession,
+    async_scoped_session,
+    async_sessionmaker,
+    create_async_engine,
+)
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
+
+import pgqueue
+import pgqueue.aio
+from pgqueue.testing import Database
+from tests.contract.interpreter import Interpreter, meant
+from tests.contract.transactions import Block, Scoped, Transaction
+
+#: What a client can be made of.
+CLIENTS = ("dsn", "pool", "engine")
+
+#: What a caller's transaction can be of.
+CALLERS = ("connection", "autocommit connection", "session", "scoped session", "sqlalchemy connection")
+
+#: What `received.transaction(source)` and `process(…, source)` can begin a transaction on.
+WORKPLACES = (
+    "nothing",
+    "connection",
+    "autocommit connection",
+    "pool",
+    "engine",
+    "sqlalchemy connection",
+    "session",
+    "scoped session",
+    "session maker",
+)
+
+
+class Sources:
+    """One face's sources. Whatever is made here can be spoken to synchronously."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._closing: list[Callable[[], Any]] = []
+
+    def close(self) -> None:
+        for close in reversed(self._closing):
+            close()
+
+    @functools.cache  # noqa: B019 - they live as long as the process
+    def client(self, source: str) -> pgqueue.QueueClient:
+        made_of = {"dsn": self.database.dsn, "pool": self.pool, "engine": self.engine}
+        client = self._client(made_of[source])
+        self._closing.append(client.close)
+        return client
+
+    def transaction(self, kind: str) -> Transaction:
+        """A caller's transaction of a kind, on a connection or in a session of its own."""
+        match kind:
+            case "autocommit connection":
+                return Block(self.open(kind))
+            case "scoped session":
+                return Scoped(self.open(kind))
+        return Transaction(self.open(kind))
+
+    pool: Any
+    engine: Any
+
+    def open(self, kind: str) -> Any:
+        raise NotImplementedError
+
+    def process(self, *arguments: Any, **options: Any) -> Any:
+        raise NotImplementedError
+
+    def _client(self, source: Any) -> pgqueue.QueueClient:
+        raise NotImplementedError
+
+
+class SyncSources(Sources):
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.pool = psycopg_pool.ConnectionPool(database.dsn, min_size=0, max_size=4, open=True)
+        self.engine = sqlalchemy.create_engine(database.url)
+        self._closing += [self.pool.close, self.engine.dispose]
+
+    def open(self, kind: str) -> Any:
+        ways: dict[str, Callable[[], Any]] = {
+            "nothing": lambda: None,
+            "connection": lambda: psycopg.connect(self.database.dsn),
+            "autocommit connection": lambda: psycopg.connect(self.database.dsn, autocommit=True),
+            "pool": lambda: self.pool,
+            "engine": lambda: self.engine,
+            "session": lambda: Session(self.engine),
+            "scoped session": lambda: scoped_session(sessionmaker(self.engine)),
+            "sqlalchemy connection": self.engine.connect,
+            "session maker": lambda: sessionmaker(self.engine),
+        }
+        return ways[kind]()
+
+    def process(self, received: Any, work: Callable[..., Any], source: Any = None, **options: Any) -> Any:
+        return pgqueue.process(received, work, source, **options)
+
+    def _client(self, source: Any) -> pgqueue.QueueClient:
+        return pgqueue.QueueClient(source)
+
+
+class AsyncSources(Sources):
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._interpreter = Interpreter()
+        call = self._interpreter.call
+        self.pool = call(psycopg_pool.AsyncConnectionPool, database.dsn, min_size=0, max_size=4, open=False)
+        self.pool.open()
+        self.engine = call(create_async_engine, database.url)
+        self._closing += [self._interpreter.close, self.pool.close, self.engine.dispose]
+
+    def open(self, kind: str) -> Any:
+        call = self._interpreter.call
+        engine = meant(self.engine)
+        connect = functools.partial(call, psycopg.AsyncConnection.connect, self.database.dsn)
+        maker = async_sessionmaker(engine)
+        ways: dict[str, Callable[[], Any]] = {
+            "nothing": lambda: None,
+            "connection": connect,
+            "autocommit connection": functools.partial(connect, autocommit=True),
+            "pool": lambda: self.pool,
+            "engine": lambda: self.engine,
+            "session": lambda: call(AsyncSession, engine),
+            "scoped session": lambda: call(async_scoped_session, maker, scopefunc=lambda: "the test"),
+            "sqlalchemy connection": lambda: call(engine.connect),
+            "session maker": lambda: call(lambda: maker),
+        }
+        return ways[kind]()
+
+    def process(self, received: Any, work: Callable[..., Any], source: Any = None, **options: Any) -> Any:
+        return self._interpreter.call(pgqueue.aio.process, received, self._interpreter.work(work), source, **options)
+
+    def _client(self, source: Any) -> pgqueue.QueueClient:
+        client: pgqueue.QueueClient = self._interpreter.call(pgqueue.aio.QueueClient, source)
+        return client
+
+
+FACES: dict[str, type[Sources]] = {"sync": SyncSources, "async": AsyncSources}

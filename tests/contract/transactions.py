@@ -1,0 +1,99 @@
+"""Transactions of a caller's, each kind an application may have, under one set of verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from sqlalchemy import text
+
+from tests.contract.interpreter import meant
+
+
+class UndoneError(Exception):
+    """Raised in a block to have it rolled back."""
+
+
+class Transaction:
+    """What takes part in it gets `handle`; it begins by itself, and ends as its owner says."""
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+
+    def begin(self) -> None:
+        """For who has to say so."""
+
+    def execute(self, statement: str) -> list[tuple[Any, ...]]:
+        return execute(self.handle, statement)
+
+    def commit(self) -> None:
+        self.handle.commit()
+
+    def rollback(self) -> None:
+        self.handle.rollback()
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """A part of the transaction that `UndoneError`, raised in the block, takes back."""
+        try:
+            with savepoint(self.handle):
+                yield
+        except UndoneError:
+            return
+
+    def close(self) -> None:
+        self.handle.close()
+
+
+class Block(Transaction):
+    """A psycopg connection in autocommit mode, and a block `with connection.transaction()`."""
+
+    def begin(self) -> None:
+        self._block = self.handle.transaction()
+        self._block.__enter__()
+
+    def commit(self) -> None:
+        self._block.__exit__(None, None, None)
+
+    def rollback(self) -> None:
+        undone = psycopg.Rollback()
+        self._block.__exit__(type(undone), undone, None)
+
+
+class Scoped(Transaction):
+    """A session of a registry, that is found again by everybody in the same scope."""
+
+    def close(self) -> None:
+        self.handle.remove()
+
+
+class Own:
+    """No transaction of the caller's: what is done has one of its own, and is final at once."""
+
+    handle = None
+
+    def begin(self) -> None:
+        """There is nothing to begin,"""
+
+    def commit(self) -> None:
+        """nor to commit,"""
+
+    def close(self) -> None:
+        """nor to close."""
+
+
+def execute(handle: Any, statement: str) -> list[tuple[Any, ...]]:
+    """Runs SQL text on a connection or a session, whichever it is."""
+    if isinstance(meant(handle), psycopg.Connection | psycopg.AsyncConnection):
+        cursor = handle.execute(statement)
+        return list(cursor.fetchall()) if cursor.description else []
+    result = handle.execute(text(statement))
+    return [tuple(row) for row in result.fetchall()] if result.returns_rows else []
+
+
+def savepoint(handle: Any) -> Any:
+    if isinstance(meant(handle), psycopg.Connection | psycopg.AsyncConnection):
+        return handle.transaction()
+    return handle.begin_nested()

@@ -1,0 +1,126 @@
+"""Where a test of the contract takes place: a queue, a face, and a transaction of one kind or none."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import psycopg
+
+from pgqueue import Message, PeekedMessage, Queue, QueueClient, ReceivedMessage
+from pgqueue.testing import Database
+from tests.contract.sources import CALLERS, CLIENTS, Sources
+from tests.contract.transactions import Own
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+
+
+class Mode(NamedTuple):
+    """A face, what the client is made of, and whose transaction the verbs take part in: None is their own."""
+
+    face: str
+    client: str
+    caller: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.face} {self.caller or 'own'} {self.client if self.caller is None else ''}".strip()
+
+
+OWN = [Mode(face, client) for face in ("sync", "async") for client in CLIENTS]
+SHARED = [Mode(face, "dsn", caller) for face in ("sync", "async") for caller in CALLERS]
+
+
+class World:
+    """A queue of the test's own, and short names for what every test does."""
+
+    def __init__(self, mode: Mode, sources: Sources) -> None:
+        self.mode = mode
+        self.sources = sources
+        self.client: QueueClient = sources.client(mode.client)
+        self.name = f"q-{uuid.uuid4().hex[:12]}"
+        self.client.create_queue(self.name)
+        self.queue: Queue = self.client.queue(self.name)
+
+    @property
+    def database(self) -> Database:
+        return self.sources.database
+
+    @property
+    def is_own(self) -> bool:
+        return self.mode.caller is None
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """A transaction of this mode's kind, begun and left to the test to end. In its own mode there is none."""
+        transaction = Own() if self.mode.caller is None else self.sources.transaction(self.mode.caller)
+        try:
+            transaction.begin()
+            yield transaction
+        finally:
+            transaction.close()
+
+    def send(self, *bodies: Any) -> list[int]:
+        return self.queue.send_batch([Message(body) for body in bodies])
+
+    def receive(self) -> ReceivedMessage:
+        """The one message that is there to be received."""
+        (received,) = self.queue.receive()
+        return received
+
+    def locked(self, body: Any = "work") -> ReceivedMessage:
+        """A new message, received."""
+        self.send(body)
+        return self.receive()
+
+    def several_locked(self, count: int) -> list[ReceivedMessage]:
+        self.send(*range(count))
+        received = self.queue.receive(max_messages=count)
+        assert len(received) == count
+        return received
+
+    def found(self) -> list[PeekedMessage]:
+        """All that is in the queue, whoever holds it."""
+        return self.queue.peek(max_messages=1000)
+
+    def bodies(self) -> list[Any]:
+        return [message.body for message in self.found()]
+
+    def dead(self) -> list[PeekedMessage]:
+        return self.queue.dead_letters.peek(max_messages=1000)
+
+    def is_ours(self, received: ReceivedMessage) -> bool:
+        """Whether the message is there, and locked by the token of this delivery."""
+        token = "select lock_token from pgqueue.message where sequence_number = %s"
+        return self.look(token, received.sequence_number) == [(received.lock_token,)]
+
+    def move_clock(self, by: timedelta) -> None:
+        self.database.move_clock(by)
+
+    def look(self, statement: Any, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Asks the database as somebody who has nothing to do with it."""
+        with self.database.connect(autocommit=True) as connection:
+            return connection.execute(statement, parameters or None).fetchall()
+
+    def effects(self) -> list[str]:
+        """What transactions of this test have written and committed, see `note`."""
+        return [label for (label,) in self.look("select label from effect where place = %s order by id", self.name)]
+
+    def note(self, label: str) -> str:
+        """The SQL of an effect that is to be seen, once it is committed, among `effects`."""
+        return f"insert into effect (place, label) values ('{self.name}', '{label}')"
+
+
+EFFECTS = "create table effect (id bigint generated always as identity, place text, label text)"
+
+
+def prepare(database: Database) -> None:
+    with database.connect() as connection:
+        connection.execute(EFFECTS)
+
+
+def backend(connection: psycopg.Connection[Any]) -> int:
+    return connection.info.backend_pid
