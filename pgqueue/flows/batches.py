@@ -67,7 +67,7 @@ def renew(
         if result.is_settled:
             message.locked_until = result.locked_until
         else:
-            message.context.fault()
+            message.context.lose()
     return results
 
 

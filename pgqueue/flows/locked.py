@@ -65,7 +65,7 @@ class LockedMessage(PeekedMessage):
         try:
             self.locked_until = yield from self._own.execute(verbs.renew_lock(self.lock, lock_duration=lock_duration))
         except LockLostError:
-            self.context.fault()
+            self.context.lose()
             raise
         return self.locked_until
 

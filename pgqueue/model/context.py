@@ -132,6 +132,11 @@ class ReceiveContext:
         if self.apply(Event.FAULT):
             self._call_back(Event.FAULT)
 
+    def lose(self) -> None:
+        """A renewal found the lock lost: faults, unless a settlement has begun, which finds out what became of it."""
+        if self.state is R:
+            self.fault()
+
     def require(self, call: str) -> None:
         """Refuses a call that needs a delivery which is not over."""
         refusal = TRANSITIONS[Event.COMPLETE][self.state]
