@@ -64,27 +64,27 @@ class Interpreter:
 class Spoken:
     """An asynchronous object, spoken to synchronously: methods, `with` and `for`."""
 
-    def __init__(self, subject: Any, interpreter: Interpreter) -> None:
-        self.subject = subject
+    def __init__(self, meaning: Any, interpreter: Interpreter) -> None:
+        self._meaning = meaning
         self._interpreter = interpreter
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self.subject, name)
+        value = getattr(self._meaning, name)
         if callable(value):
             return functools.partial(self._interpreter.call, value)
         return self._interpreter.spoken(value)
 
     def __enter__(self) -> Any:
-        return self._interpreter.call(self.subject.__aenter__)
+        return self._interpreter.call(self._meaning.__aenter__)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> Any:
-        return self._interpreter.call(self.subject.__aexit__, kind, error, traceback)
+        return self._interpreter.call(self._meaning.__aexit__, kind, error, traceback)
 
     def __iter__(self) -> Iterator[Any]:
         over = object()
-        while (value := self._interpreter.call(anext, self.subject, over)) is not over:
+        while (value := self._interpreter.call(anext, self._meaning, over)) is not over:
             yield value
 
 
@@ -92,4 +92,4 @@ def meant(value: Any) -> Any:
     """The other way: what is meant by a spoken object, or by a list of them."""
     if isinstance(value, list):
         return [meant(each) for each in value]
-    return value.subject if isinstance(value, Spoken) else value
+    return value._meaning if isinstance(value, Spoken) else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -13,7 +13,7 @@ from tests.contract.interpreter import meant
 
 
 class UndoneError(Exception):
-    """Raised in a block to have it rolled back."""
+    """Has the savepoint rolled back in whose block it is raised."""
 
 
 class Transaction:
@@ -36,12 +36,12 @@ class Transaction:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """A part of the transaction that `UndoneError`, raised in the block, takes back."""
-        try:
-            with savepoint(self.handle):
-                yield
-        except UndoneError:
-            return
+        """A part of the transaction that `undo`, called in the block, takes back."""
+        with suppress(UndoneError), savepoint(self.handle):
+            yield
+
+    def undo(self) -> None:
+        raise UndoneError
 
     def close(self) -> None:
         self.handle.close()
