@@ -36,11 +36,12 @@ layers: $(READY) ## import-linter: imports point downwards only
 check: lint types layers ## all that needs no database
 
 test-matrix: $(READY) ## the contract on every PostgreSQL, or on some: make test-matrix PG="14 16"
-	@set -e; for version in $(PG); do \
-	    binaries=$$($(BIN)/python .ci/postgres_binaries.py $$version); \
-	    echo "== PostgreSQL $$version, from $$binaries"; \
-	    PGQUEUE_TEST_PG_BIN=$$binaries $(BIN)/pytest tests/contract tests/sql; \
-	done
+	@failed=; for version in $(PG); do \
+	    binaries=$$($(BIN)/python .ci/postgres_binaries.py $$version) && \
+	    echo "== PostgreSQL $$version, from $$binaries" && \
+	    PGQUEUE_TEST_PG_BIN=$$binaries $(BIN)/pytest tests/contract tests/sql || failed="$$failed $$version"; \
+	done; \
+	test -z "$$failed" || { echo "failed on PostgreSQL$$failed" >&2; exit 1; }
 
 bench-engine: $(READY) ## the engine beside a front-scanning design and the raw floor
 	$(BIN)/python -m benchmarks.engine
