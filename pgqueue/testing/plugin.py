@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from pgqueue.embedded.locking import exclusive
-from pgqueue.testing import database as databases
 from pgqueue.testing.clock import Clock
-from pgqueue.testing.database import Database
+from pgqueue.testing.database import Database, create_template, created, drop
 from pgqueue.testing.hosts import HOSTS, binaries, choose
 from pgqueue.testing.server import ThrowawayServer, short_directory
 
@@ -50,11 +49,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
     directory = config.stash[DIRECTORY]
-    server = _known(directory)
-    if server is not None:
-        databases.drop(server.dsn, server.template)
-        HOSTS[server.host].stop(server.handle)
-    shutil.rmtree(directory, ignore_errors=True)
+    try:
+        server = _known(directory)
+        if server is not None:
+            _stop(server)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
@@ -68,21 +68,21 @@ def database_server(pytestconfig: pytest.Config) -> SharedServer:
 @pytest.fixture
 def database(database_server: SharedServer) -> Iterator[Database]:
     """A database of this test's own, migrated, with a clock that can be moved."""
-    with databases.created(database_server.dsn, database_server.template) as database:
+    with created(database_server.dsn, database_server.template) as database:
         yield database
 
 
 @pytest.fixture
 def empty_database(database_server: SharedServer) -> Iterator[Database]:
     """A database of this test's own in which pgqueue was never installed."""
-    with databases.created(database_server.dsn) as database:
+    with created(database_server.dsn) as database:
         yield database
 
 
 @pytest.fixture
 def another_empty_database(database_server: SharedServer) -> Iterator[Database]:
     """One more, to compare with."""
-    with databases.created(database_server.dsn) as database:
+    with created(database_server.dsn) as database:
         yield database
 
 
@@ -108,13 +108,20 @@ def _start(directory: Path) -> SharedServer:
     host = choose()
     address = HOSTS[host].start(directory)
     try:
-        template = databases.create_template(address.dsn)
+        template = create_template(address.dsn)
     except BaseException:
         HOSTS[host].stop(address.handle)
         raise
     server = SharedServer(host, address.handle, address.dsn, template)
     (directory / "server.json").write_text(json.dumps(asdict(server)))
     return server
+
+
+def _stop(server: SharedServer) -> None:
+    try:
+        drop(server.dsn, server.template)
+    finally:
+        HOSTS[server.host].stop(server.handle)
 
 
 def _known(directory: Path) -> SharedServer | None:
