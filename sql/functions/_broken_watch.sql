@@ -7,7 +7,11 @@ as $$
       from pgqueue.message
       join pgqueue.progress using (queue_id, lane)
       left join pgqueue.watch using (queue_id, lane, position)
-     where position <= cursor and due is null and not position > any (awaited_above)
+     where position <= cursor and due is null
+       and not exists (                  -- brought by a transaction that ended only now
+           select
+             from unnest(awaited, awaited_above) as late (xid, above)
+            where above < position and xid not in (select pg_snapshot_xip(pg_current_snapshot())))
      union all
     select format('message %s of queue %s is locked until %s, but watched until %s', sequence_number, queue_id, locked_until, due)
       from pgqueue.message

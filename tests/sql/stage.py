@@ -1,0 +1,234 @@
+"""Named sessions that act in a fixed order, in a database whose time stands still until it is moved.
+
+A step that would have to wait for another session fails, so nothing here hangs; one that shall wait is begun with
+``Session.starts``. When a stage is left the tables must be as they must be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, TypeVar
+from uuid import UUID
+
+import psycopg
+from psycopg.errors import LockNotAvailable, QueryCanceled
+from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
+
+from pgqueue.testing import Database
+
+LOCK_LOST, UNKNOWN_QUEUE, QUEUE_EXISTS = "PQ001", "PQ002", "PQ003"
+QUEUE_DISABLED, TOO_LARGE, INVALID_ARGUMENT = "PQ004", "PQ005", "PQ007"
+
+SECOND = timedelta(seconds=1)
+LOCK_DURATION = timedelta(seconds=60)
+
+STAND_STILL = """
+create or replace function pgqueue.clock()
+returns timestamptz
+language sql volatile parallel safe
+as $$
+    select timestamptz '2030-01-01 00:00+00' + last_value * interval '1 microsecond' from pgqueue_testing.clock_shift
+$$
+"""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Received:
+    """What a receive returned of one message."""
+
+    sequence_number: int
+    lock_token: UUID
+    delivery_count: int
+    locked_until: datetime
+    body: Any
+
+
+class Session:
+    """One connection. Each step is a transaction of its own, unless ``begin`` was called."""
+
+    def __init__(self, dsn: str, name: str, waiters: ThreadPoolExecutor) -> None:
+        self._dsn = dsn
+        self._waiters = waiters
+        self.connection: psycopg.Connection[Any] = psycopg.connect(
+            dsn, autocommit=True, application_name=name, options="-c statement_timeout=20s -c lock_timeout=1s"
+        )
+
+    def rows(self, statement: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        with must_not_wait():
+            cursor = self.connection.execute(statement.encode(), parameters or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def values(self, statement: str, **parameters: Any) -> list[Any]:
+        return [value for value, *_ in self.rows(statement, **parameters)]
+
+    def value(self, statement: str, **parameters: Any) -> Any:
+        (value,) = self.values(statement, **parameters)
+        return value
+
+    def call(self, verb: str, **arguments: Any) -> Any:
+        """Call a function of pgqueue that returns one value."""
+        return self.value(f"select {_call(verb, arguments)}", **arguments)
+
+    def table(self, verb: str, **arguments: Any) -> list[tuple[Any, ...]]:
+        """Call a function of pgqueue that returns rows."""
+        return self.rows(f"select * from {_call(verb, arguments)}", **arguments)
+
+    def send(self, *bodies: Any, queue: str = "q", **options: Any) -> list[int]:
+        return [self.call("send", queue=queue, body=Jsonb(body), **options) for body in bodies]
+
+    def send_many(self, count: int, queue: str = "q") -> list[int]:
+        bodies = [Jsonb(number) for number in range(count)]
+        return self.values("select pgqueue.send_batch(%(queue)s, %(bodies)s)", queue=queue, bodies=bodies)
+
+    def receive(self, max_messages: int = 1, queue: str = "q", **options: Any) -> list[Received]:
+        options |= {"queue": queue, "max_messages": max_messages}
+        columns = "sequence_number, lock_token, delivery_count, locked_until, body"
+        with must_not_wait(), self.connection.cursor(row_factory=class_row(Received)) as cursor:
+            return cursor.execute(f"select {columns} from {_call('receive', options)}".encode(), options).fetchall()
+
+    def numbers(self, max_messages: int = 1, **options: Any) -> list[int]:
+        """The sequence numbers of what a receive returns."""
+        return [message.sequence_number for message in self.receive(max_messages, **options)]
+
+    def settle(self, verb: str, message: Received, **options: Any) -> Any:
+        return self.call(
+            verb, queue="q", sequence_number=message.sequence_number, lock_token=message.lock_token, **options
+        )
+
+    def complete(self, message: Received) -> Any:
+        return self.settle("complete", message)
+
+    def abandon(self, message: Received, **options: Any) -> None:
+        self.settle("abandon", message, **options)
+
+    def settle_batch(self, verb: str, messages: Sequence[Received], **options: Any) -> list[tuple[Any, ...]]:
+        numbers = [message.sequence_number for message in messages]
+        tokens = [message.lock_token for message in messages]
+        return self.table(verb, queue="q", sequence_numbers=numbers, lock_tokens=tokens, **options)
+
+    def begin(self, isolation: str = "read committed") -> None:
+        self.rows(f"begin isolation level {isolation}")
+
+    def commit(self) -> None:
+        self.rows("commit")
+
+    def rollback(self) -> None:
+        self.rows("rollback")
+
+    def starts(self, step: Callable[[], T]) -> Future[T]:
+        """Begin a step that has to wait for another session; returns as soon as it waits."""
+        self.rows("set lock_timeout = 0")
+        future = self._waiters.submit(step)
+        with psycopg.connect(self._dsn, autocommit=True) as onlooker:
+            waits = "select pg_blocking_pids(%s) <> '{}'"
+            while onlooker.execute(waits, [self.connection.info.backend_pid]).fetchone() == (False,):
+                assert not future.done(), f"a step did not wait: {future.result()}"
+        return future
+
+
+class Stage:
+    """A queue called q, sessions by name, and the time."""
+
+    def __init__(self, database: Database, **settings: Any) -> None:
+        self.database = database
+        self._settings = settings
+
+    def __enter__(self) -> Stage:
+        with ExitStack() as opened:
+            self._waiters = opened.enter_context(ThreadPoolExecutor())
+            self._opened = opened.pop_all()
+        self.prompter = self.session("prompter")
+        self.prompter.rows(STAND_STILL)
+        self.prompter.call("create_queue", queue="q", **self._settings)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
+        with self._opened:
+            if kind is None:
+                assert self.prompter.values("select pgqueue.broken_invariants()") == []
+
+    def session(self, name: str) -> Session:
+        session = Session(self.database.dsn, name, self._waiters)
+        self._opened.callback(session.connection.close)
+        return session
+
+    def sessions(self, *names: str) -> list[Session]:
+        return [self.session(name) for name in names]
+
+    def passes(self, time: timedelta) -> None:
+        self.database.move_clock(time)
+
+    def rewrite(self, function: str, old: str, new: str) -> None:
+        """Replace a function by a variant of itself, to stop it where no statement boundary is."""
+        text = self.prompter.value("select pg_get_functiondef(%(name)s::regproc)", name=f"pgqueue.{function}")
+        assert old in text, f"{function} does not contain {old!r}"
+        self.prompter.rows(text.replace(old, new))
+
+
+def scan(session: Session) -> int:
+    """Where this session's scan of the fresh lane of q begins, as far as it remembers."""
+    setting = session.value("select nullif(current_setting('pgqueue.scan_1', true), '')::bigint[]")
+    return int(setting[-1]) if setting else 0
+
+
+def overtaken(session: Session) -> list[int]:
+    """Messages that this session has locked, most of which its own cursor has passed; no turn was taken."""
+    numbers = session.send_many(200)
+    while session.receive(10, take_turn=False):
+        pass
+    # Its cursor waits for transactions that are open anywhere on the server, of other tests too.
+    while scan(session) < 128:
+        numbers += session.send_many(1)
+        session.receive(take_turn=False)
+    return numbers
+
+
+def passed(stage: Stage, session: Session) -> Received:
+    """A message that this session has locked, and that the recorded cursor has passed."""
+    session.send("a")
+    (received,) = session.receive()
+    for _ in range(2):
+        stage.passes(SECOND)
+        assert session.receive() == []
+    assert session.value("select count(*) from pgqueue.watch") == 1
+    return received
+
+
+def put_back(stage: Stage, session: Session) -> Received:
+    """A message whose lock has expired and which a turn has put back, but nobody has taken."""
+    received = passed(stage, session)
+    stage.passes(LOCK_DURATION)
+    assert session.call("take_turn", queue="q")
+    assert session.value("select lane from pgqueue.message") == 0
+    return received
+
+
+@contextmanager
+def must_not_wait() -> Iterator[None]:
+    try:
+        yield
+    except (LockNotAvailable, QueryCanceled) as error:
+        raise AssertionError(f"a step had to wait: {error}") from error
+
+
+@contextmanager
+def refused(sqlstate: str) -> Iterator[None]:
+    """The block must be refused with this SQLSTATE."""
+    try:
+        yield
+    except psycopg.Error as error:
+        assert error.sqlstate == sqlstate, f"refused with {error.sqlstate} instead of {sqlstate}: {error}"
+    else:
+        raise AssertionError(f"not refused with {sqlstate}")
+
+
+def _call(verb: str, arguments: dict[str, Any]) -> str:
+    return f"pgqueue.{verb}({', '.join(f'{name} => %({name})s' for name in arguments)})"

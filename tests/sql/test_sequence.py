@@ -1,0 +1,167 @@
+"""The sequence goes back: set by hand, or left behind by a restore. Every message is still found, once."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgqueue.testing import Database
+from tests.sql.stage import LOCK_DURATION, SECOND, Session, Stage
+
+GO_BACK = "select setval('pgqueue.sequence_number', %(number)s)"
+
+
+def test_messages_below_the_cursors_are_found_when_the_sequence_went_back(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        consumed(stage, ann, 1000)
+        ann.value(GO_BACK, number=500)
+        numbers = bob.send("a", "b")
+        assert numbers == [501, 502]
+        assert received(stage, ann) == numbers
+        assert received(stage, bob) == []
+
+
+def test_a_message_that_is_still_being_sent_when_cursors_begin_again_is_found(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, slow = stage.sessions("ann", "slow")
+        consumed(stage, ann, 1000)
+        ann.value(GO_BACK, number=500)
+        slow.begin()
+        late = slow.send("a")
+        assert received(stage, ann) == []
+        slow.commit()
+        assert received(stage, ann) == late
+
+
+def test_no_number_in_use_is_handed_out_again(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        consumed(stage, ann, 100)
+        (dead, put_off, _, _) = ann.send("dead", "put off", "locked", "waiting")
+        ann.settle("dead_letter", ann.receive()[0], reason="r")
+        ann.abandon(ann.receive()[0], delay=LOCK_DURATION)
+        ann.abandon(ann.receive()[0])
+        ann.receive()
+        last = ann.value("select last_value from pgqueue.sequence_number")
+        assert last > put_off > dead
+        ann.value(GO_BACK, number=50)
+        mend(stage, ann)
+        assert ann.send("next")[0] > last
+
+
+def test_numbers_that_are_free_again_may_be_handed_out_again(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        consumed(stage, ann, 1000)
+        ann.value(GO_BACK, number=1)
+        for _ in range(3):
+            numbers = ann.send_many(200)
+            assert sorted(received(stage, ann)) == numbers
+
+
+def test_a_queue_without_receivers_is_mended_by_the_receivers_of_another(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.call("create_queue", queue="quiet")
+        ann.send("a", queue="quiet")
+        bob.receive(queue="quiet")
+        for _ in range(2):
+            stage.passes(SECOND)
+            bob.receive(queue="quiet")
+        consumed(stage, ann, 1000)
+        for _ in range(2):
+            stage.passes(SECOND)
+            bob.receive(queue="quiet")
+        ann.value(GO_BACK, number=500)
+        numbers = ann.send("b", queue="quiet")
+        mend(stage, ann)
+        assert received(stage, bob, queue="quiet") == numbers
+
+
+def test_a_mending_that_is_rolled_back_is_begun_again(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        consumed(stage, ann, 1000)
+        ann.value(GO_BACK, number=500)
+        numbers = bob.send("a")
+        stage.passes(SECOND)
+        for _ in range(3):
+            ann.begin()
+            ann.call("take_turn", queue="q")
+            ann.rollback()
+        assert received(stage, bob) == numbers
+
+
+def test_two_sessions_mend_without_waiting_for_each_other(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.call("create_queue", queue="other")
+        consumed(stage, ann, 500)
+        consumed(stage, ann, 500, queue="other")
+        ann.value(GO_BACK, number=200)
+        numbers = ann.send("a"), ann.send("b", queue="other")
+        stage.passes(SECOND)
+        ann.begin()
+        ann.call("take_turn", queue="q")
+        bob.call("take_turn", queue="other")
+        ann.commit()
+        assert received(stage, bob) == numbers[0]
+        assert received(stage, bob, queue="other") == numbers[1]
+
+
+@pytest.mark.parametrize("jump", [32, 1_000_000_000_000])
+def test_a_sequence_that_jumped_ahead_changes_nothing(database: Database, jump: int) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        consumed(stage, ann, 300)
+        ann.value(GO_BACK, number=300 + jump)
+        numbers = ann.send("a", "b")
+        assert received(stage, ann) == numbers
+
+
+def test_a_database_restored_into_a_cluster_with_lower_transaction_ids_goes_on(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, slow = stage.sessions("ann", "slow")
+        consumed(stage, ann, 300)
+        ann.rows(
+            "update pgqueue.progress set horizon_xid = '9000000000000000000', awaited = '{9000000000000000001}',"
+            " awaited_above = '{100}'"
+        )
+        slow.begin()
+        late = slow.send("late")
+        numbers = ann.send("a")
+        assert received(stage, ann) == numbers
+        slow.commit()
+        assert received(stage, ann) == late
+
+
+def consumed(stage: Stage, session: Session, count: int, queue: str = "q") -> None:
+    """So many messages come and go, and all cursors pass them."""
+    numbers = session.send_many(count, queue=queue)
+    messages = session.receive(count, queue=queue)
+    assert [message.sequence_number for message in messages] == numbers
+    tokens = [message.lock_token for message in messages]
+    session.table("complete_batch", queue=queue, sequence_numbers=numbers, lock_tokens=tokens)
+    (last,) = session.send("last", queue=queue)
+    session.receive(queue=queue)
+    for _ in range(2):
+        stage.passes(SECOND)
+        assert session.receive(queue=queue) == []
+    session.call("purge_queue", queue=queue)
+    assert session.value("select max(cursor) from pgqueue.progress") == last
+
+
+def received(stage: Stage, session: Session, queue: str = "q") -> list[int]:
+    """What comes within three seconds."""
+    numbers = []
+    for _ in range(3):
+        while found := session.numbers(100, queue=queue):
+            numbers += found
+        stage.passes(SECOND)
+    return numbers
+
+
+def mend(stage: Stage, session: Session) -> None:
+    for _ in range(2):
+        stage.passes(SECOND)
+        session.call("take_turn", queue="q")

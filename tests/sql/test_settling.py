@@ -1,0 +1,248 @@
+"""What each settlement does, one by one and in batches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from psycopg.types.json import Jsonb
+
+from pgqueue.testing import Database
+from tests.sql.stage import (
+    INVALID_ARGUMENT,
+    LOCK_DURATION,
+    LOCK_LOST,
+    SECOND,
+    UNKNOWN_QUEUE,
+    Session,
+    Stage,
+    refused,
+)
+
+BATCHES: list[tuple[str, dict[str, Any]]] = [
+    ("complete_batch", {}),
+    ("abandon_batch", {}),
+    ("abandon_batch", {"delay": SECOND}),
+    ("dead_letter_batch", {"reason": "r"}),
+    ("renew_lock_batch", {}),
+]
+IDS = ["complete", "abandon", "abandon with a delay", "dead_letter", "renew_lock"]
+
+
+def test_an_abandoned_message_is_delivered_again_before_the_fresh_ones(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        first, second = ann.send("a", "b")
+        ann.abandon(ann.receive()[0])
+        assert ann.numbers(2) == [first, second]
+
+
+def test_messages_abandoned_together_come_back_in_the_order_they_were_sent(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        numbers = ann.send_many(20)
+        ann.settle_batch("abandon_batch", ann.receive(20)[::-1])
+        assert ann.numbers(20) == numbers
+
+
+def test_a_message_abandoned_with_a_delay_comes_when_its_time_has_come(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        delayed, fresh = ann.send("a", "b")
+        ann.abandon(ann.receive()[0], delay=timedelta(minutes=5))
+        due = ann.value("select scheduled_enqueue_time from pgqueue.scheduled_messages")
+        assert due == ann.call("clock") + timedelta(minutes=5)
+        stage.passes(timedelta(minutes=5) - SECOND)
+        assert ann.numbers(9) == [fresh]
+        stage.passes(SECOND)
+        (received,) = ann.receive(9)
+        assert (received.sequence_number, received.delivery_count) == (delayed, 2)
+
+
+def test_a_due_message_does_not_wait_until_a_busy_queue_is_empty(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        delayed, *_ = ann.send_many(50)
+        ann.abandon(ann.receive()[0], delay=SECOND)
+        ann.receive()
+        stage.passes(3 * SECOND)
+        assert delayed in ann.numbers() + ann.numbers()
+
+
+def test_due_messages_come_in_the_order_of_their_times(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a", "b", "c")
+        first, second, third = ann.receive(3)
+        ann.abandon(first, delay=3 * SECOND)
+        ann.abandon(second, delay=SECOND)
+        ann.abandon(third, delay=2 * SECOND)
+        stage.passes(5 * SECOND)
+        expected = [message.sequence_number for message in (second, third, first)]
+        assert ann.numbers(3) == expected
+
+
+def test_properties_given_when_abandoning_are_merged(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("send", queue="q", body=Jsonb("a"), application_properties=Jsonb({"kept": 1, "changed": 1}))
+        ann.abandon(ann.receive()[0], properties=Jsonb({"changed": 2, "new": [3]}))
+        properties = "select application_properties from pgqueue.messages"
+        assert ann.value(properties) == {"kept": 1, "changed": 2, "new": [3]}
+        ann.abandon(ann.receive()[0], properties=Jsonb({"late": True}), delay=SECOND)
+        stage.passes(SECOND)
+        ann.receive()
+        assert ann.value(properties) == {"kept": 1, "changed": 2, "new": [3], "late": True}
+
+
+def test_a_dead_letter_keeps_what_it_was_and_why(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        (number,) = ann.send({"id": 7}, subject="s", message_id="m", priority=-2)
+        (received,) = ann.receive()
+        ann.settle("dead_letter", received, reason="unreadable", description="no such airport")
+        assert ann.rows(
+            "select queue, sequence_number, body, subject, message_id, priority, delivery_count, dead_letter_reason,"
+            " dead_letter_error_description, dead_lettered_at = pgqueue.clock() from pgqueue.dead_letters"
+        ) == [("q", number, {"id": 7}, "s", "m", -2, 1, "unreadable", "no such airport", True)]
+        assert ann.receive() == []
+
+
+@pytest.mark.parametrize(("verb", "options"), BATCHES, ids=IDS)
+def test_a_lock_that_is_lost_neither_hides_nor_undoes_the_others(
+    database: Database, verb: str, options: dict[str, Any]
+) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send("a", "b", "c", "d")
+        returned, lost, *fresh = ann.receive(4)
+        ann.abandon(returned)
+        (returned,) = ann.receive()
+        stage.passes(LOCK_DURATION / 2)
+        ann.settle_batch("renew_lock_batch", [returned, *fresh])
+        stage.passes(LOCK_DURATION / 2)
+        bob.receive()
+        stranger = replace(lost, sequence_number=999)
+        outcomes = [row[:2] for row in ann.settle_batch(verb, [stranger, fresh[1], lost, returned, fresh[0]], **options)]
+        assert outcomes == [
+            (999, LOCK_LOST),
+            (fresh[1].sequence_number, None),
+            (lost.sequence_number, LOCK_LOST),
+            (returned.sequence_number, None),
+            (fresh[0].sequence_number, None),
+        ]
+        if verb != "renew_lock_batch":
+            assert [code for _, code, *_ in ann.settle_batch(verb, [returned, *fresh], **options)] == [LOCK_LOST] * 3
+
+
+@pytest.mark.parametrize(("verb", "options"), BATCHES, ids=IDS)
+def test_an_atomic_batch_with_a_lost_lock_changes_nothing(
+    database: Database, verb: str, options: dict[str, Any]
+) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a", "b")
+        messages = ann.receive(2)
+        everything = "select message from pgqueue.message order by sequence_number"
+        before = ann.values(everything)
+        with refused(LOCK_LOST):
+            ann.settle_batch(verb, [messages[0], replace(messages[1], lock_token=uuid4())], atomic=True, **options)
+        assert ann.values(everything) == before
+        assert [code for _, code, *_ in ann.settle_batch(verb, messages, atomic=True, **options)] == [None, None]
+
+
+@pytest.mark.parametrize(("verb", "options"), BATCHES, ids=IDS)
+def test_a_message_that_was_received_twice_is_settled_for_its_last_holder_only(
+    database: Database, verb: str, options: dict[str, Any]
+) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        (number,) = ann.send("a")
+        (late,) = ann.receive()
+        stage.passes(LOCK_DURATION)
+        (received,) = ann.receive()
+        outcomes = ann.settle_batch(verb, [late, received], **options)
+        assert [row[:2] for row in outcomes] == [(number, LOCK_LOST), (number, None)]
+
+
+@pytest.mark.parametrize(("verb", "options"), BATCHES, ids=IDS)
+def test_an_empty_batch_is_answered_by_nothing(database: Database, verb: str, options: dict[str, Any]) -> None:
+    with Stage(database) as stage:
+        assert stage.session("ann").settle_batch(verb, [], **options) == []
+
+
+@pytest.mark.parametrize(("verb", "options"), BATCHES, ids=IDS)
+@pytest.mark.parametrize(
+    ("numbers", "tokens"),
+    [([1], []), ([], [uuid4()]), ([1], [uuid4(), uuid4()]), (None, [uuid4()]), ([1], None), (None, None)],
+)
+def test_locks_and_tokens_that_do_not_pair_are_refused(
+    database: Database, verb: str, options: dict[str, Any], numbers: Any, tokens: Any
+) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        with refused(INVALID_ARGUMENT):
+            ann.table(verb, queue="q", sequence_numbers=numbers, lock_tokens=tokens, **options)
+
+
+def test_a_token_too_many_is_refused_even_when_all_messages_are_settled(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a")
+        (received,) = ann.receive()
+        tokens = [received.lock_token, uuid4()]
+        with refused(INVALID_ARGUMENT):
+            ann.table("complete_batch", queue="q", sequence_numbers=[received.sequence_number], lock_tokens=tokens)
+
+
+WRONG = [
+    ("abandon", {"delay": -SECOND}),
+    ("abandon", {"properties": Jsonb([])}),
+    ("abandon", {"properties": Jsonb("a")}),
+    ("dead_letter", {"reason": None}),
+    ("dead_letter", {"reason": ""}),
+    ("renew_lock", {"lock_duration": timedelta(0)}),
+    ("renew_lock", {"lock_duration": -SECOND}),
+]
+
+
+@pytest.mark.parametrize(("verb", "options"), WRONG, ids=str)
+def test_a_wrong_argument_is_refused_and_the_lock_is_still_held(
+    database: Database, verb: str, options: dict[str, Any]
+) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a")
+        (received,) = ann.receive()
+        with refused(INVALID_ARGUMENT):
+            ann.settle(verb, received, **options)
+        ann.complete(received)
+
+
+@pytest.mark.parametrize(("verb", "options"), BATCHES, ids=IDS)
+def test_an_unknown_queue_is_refused(database: Database, verb: str, options: dict[str, Any]) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        with refused(UNKNOWN_QUEUE):
+            ann.table(verb, queue="nowhere", sequence_numbers=[1], lock_tokens=[uuid4()], **options)
+
+
+def test_ten_thousand_locks_are_settled_in_one_call(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send_many(10_000)
+        half = received(ann, 10_000)
+        ann.settle_batch("abandon_batch", half)
+        again = received(ann, 10_000)
+        stranger = replace(again[0], sequence_number=999_999)
+        outcomes = ann.settle_batch("complete_batch", [*again, stranger])
+        assert [code for _, code in outcomes] == [None] * 10_000 + [LOCK_LOST]
+
+
+def received(session: Session, count: int) -> list[Any]:
+    messages = session.receive(count)
+    assert len(messages) == count
+    return messages
