@@ -69,8 +69,8 @@ def _stop_throwaway(handle: str) -> None:
 
 
 def _start_container(_directory: Path) -> Address:
-    from testcontainers.core.config import testcontainers_config
     from testcontainers.community.postgres import PostgresContainer
+    from testcontainers.core.config import testcontainers_config
 
     # Its reaper would remove the container as soon as the process that started it ends; others still use it then.
     testcontainers_config.ryuk_disabled = True
