@@ -18,6 +18,9 @@ declare
     xid     bigint   := pg_current_xact_id()::text;
     settled bigint   := known[1];
 begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        return null;                     -- what a cursor has passed pgqueue._advance brings back, and then it cannot
+    end if;
     if xid <> known[5] then
         if pgqueue._is_over(queue_id, known[3]::text::xid8) then
             settled := known[2];
