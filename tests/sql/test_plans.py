@@ -1,0 +1,285 @@
+"""The plans that verbs run, as the server logs them: a claim never sorts, and nothing ever reads a table through."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from pgqueue.testing import Database
+from tests.sql.stage import LOCK_DURATION, SECOND, Received, Session, Stage
+
+FEW_PAGES = 150
+
+EXPLAIN = """
+load 'auto_explain';
+set auto_explain.log_min_duration = 0;
+set auto_explain.log_nested_statements = on;
+set auto_explain.log_analyze = on;
+set auto_explain.log_timing = off;
+set auto_explain.log_buffers = on;
+set auto_explain.log_format = json;
+set auto_explain.log_level = notice;
+"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One statement that was run inside a function, and how."""
+
+    text: str
+    root: dict[str, Any]
+
+    def nodes(self) -> Iterator[dict[str, Any]]:
+        waiting = [self.root]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting += node.get("Plans", [])
+
+    @property
+    def kinds(self) -> set[str]:
+        return {node["Node Type"] for node in self.nodes()}
+
+    @property
+    def indexes(self) -> set[str]:
+        return {node["Index Name"] for node in self.nodes() if "Index Name" in node}
+
+    @property
+    def pages(self) -> int:
+        """The pages that its scans of tables looked at."""
+        scans = [node for node in self.nodes() if "Relation Name" in node and node["Node Type"].endswith("Scan")]
+        return sum(scan["Shared Hit Blocks"] + scan["Shared Read Blocks"] for scan in scans)
+
+
+@dataclass
+class Explainer:
+    """A session that tells how it runs what it runs."""
+
+    session: Session
+    _said: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.session.rows(EXPLAIN)
+        self.session.connection.add_notice_handler(self._hear)
+
+    def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
+        self._said.append(notice.message_primary or "")
+
+    def plans(self, step: Callable[[], object]) -> list[Plan]:
+        self._said.clear()
+        step()
+        explained = [json.loads(said.partition("plan:\n")[2]) for said in self._said if said.startswith("duration:")]
+        return [Plan(each["Query Text"], each["Plan"]) for each in explained]
+
+
+def nothing(session: Session) -> None:
+    """Leave the queue empty."""
+
+
+def tiny(session: Session) -> None:
+    session.send_many(3)
+    session.rows("analyze pgqueue.message")
+
+
+def large(session: Session) -> None:
+    for _ in range(4):
+        session.send_many(5000)
+    session.rows("analyze pgqueue.message")
+
+
+def large_but_never_analysed(session: Session) -> None:
+    large(session)
+    session.rows("update pg_class set reltuples = -1, relpages = 0 where relname = 'message'")
+
+
+def large_but_analysed_when_empty(session: Session) -> None:
+    session.rows("analyze pgqueue.message")
+    for _ in range(4):
+        session.send_many(5000)
+
+
+def empty_but_analysed_when_large(session: Session) -> None:
+    large(session)
+    session.call("purge_queue", queue="q")
+    session.send("left over")
+
+
+def a_few_in_many_pages(session: Session) -> None:
+    """What autoanalyze meets in a busy queue: the statistics of a handful of rows, in a table of many pages."""
+    large(session)
+    session.rows("delete from pgqueue.message where sequence_number % 5000 <> 0")
+    session.rows("analyze pgqueue.message")
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        nothing,
+        tiny,
+        large,
+        large_but_never_analysed,
+        large_but_analysed_when_empty,
+        empty_but_analysed_when_large,
+        a_few_in_many_pages,
+    ],
+    ids=lambda fill: fill.__name__,
+)
+def test_a_claim_is_an_index_scan_without_a_sort(database: Database, fill: Callable[[Session], None]) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        fill(ann)
+        explainer = Explainer(stage.session("bob"))
+        plans = explainer.plans(lambda: explainer.session.receive(10))
+        (claim,) = (plan for plan in plans if "limit max_messages" in plan.text)
+        assert claim.indexes == {"message_pkey"}
+        assert claim.kinds.isdisjoint({"Sort", "Incremental Sort", "Seq Scan", "Bitmap Heap Scan", "Bitmap Index Scan"})
+
+
+def complete(session: Session, message: Received) -> object:
+    return session.complete(message)
+
+
+def complete_batch(session: Session, message: Received) -> object:
+    return session.settle_batch("complete_batch", [message])
+
+
+def abandon(session: Session, message: Received) -> object:
+    return session.settle("abandon", message)
+
+
+def abandon_with_a_delay(session: Session, message: Received) -> object:
+    return session.settle("abandon", message, delay=SECOND)
+
+
+def dead_letter(session: Session, message: Received) -> object:
+    return session.settle("dead_letter", message, reason="r")
+
+
+def renew_lock(session: Session, message: Received) -> object:
+    return session.settle("renew_lock", message)
+
+
+def pin(session: Session, message: Received) -> object:
+    return session.settle("pin", message)
+
+
+@pytest.mark.parametrize("state", ["fresh", "came back", "lost"])
+@pytest.mark.parametrize(
+    "settle",
+    [complete, complete_batch, abandon, abandon_with_a_delay, dead_letter, renew_lock, pin],
+    ids=lambda settle: settle.__name__,
+)
+def test_a_settlement_reads_a_few_pages_of_a_large_queue(
+    database: Database, settle: Callable[[Session, Received], object], state: str
+) -> None:
+    with Stage(database) as stage:
+        explainer = Explainer(stage.session("ann"))
+        ann = explainer.session
+        large(ann)
+        (received,) = ann.receive()
+        if state == "came back":
+            ann.abandon(received)
+            (received,) = ann.receive()
+        if state == "lost":
+            stage.passes(LOCK_DURATION)
+            stage.session("bob").receive()
+
+        def step() -> None:
+            try:
+                settle(ann, received)
+            except psycopg.Error:
+                assert state == "lost"
+
+        assert_cheap(explainer.plans(step))
+
+
+VERBS: dict[str, str] = {
+    "send": "select pgqueue.send('q', '1')",
+    "receive": "select from pgqueue.receive('q', 10)",
+    "receive_and_delete": "select from pgqueue.receive_and_delete('q', 10)",
+    "peek": "select from pgqueue.peek('q', 10)",
+    "peek from the middle": "select from pgqueue.peek('q', 10, 10000)",
+    "peek_dead_letters": "select from pgqueue.peek_dead_letters('q', 10)",
+    "purge_queue": "select pgqueue.purge_queue('q', 10)",
+    "resubmit some": "select pgqueue.resubmit('q', max_messages => 10)",
+    "resubmit one": "select pgqueue.resubmit('q', array[1500::bigint])",
+    "alter_queue": "select pgqueue.alter_queue('q', max_delivery_count => 3)",
+}
+
+
+@pytest.mark.parametrize("statement", VERBS.values(), ids=VERBS)
+def test_a_verb_reads_a_few_pages_of_a_large_queue(database: Database, statement: str) -> None:
+    with Stage(database) as stage:
+        explainer = Explainer(stage.session("ann"))
+        ann = explainer.session
+        large(ann)
+        bury_and_put_off(ann)
+        assert_cheap(explainer.plans(lambda: ann.rows(statement)))
+
+
+def test_a_turn_reads_a_few_pages_of_a_large_queue_and_what_it_moves(database: Database) -> None:
+    with Stage(database) as stage:
+        explainer = Explainer(stage.session("ann"))
+        ann = explainer.session
+        large(ann)
+        bury_and_put_off(ann)
+        ann.receive(20, lock_duration=SECOND)
+        for _ in range(3):
+            stage.passes(2 * SECOND)
+            assert_cheap(explainer.plans(lambda: ann.call("take_turn", queue="q")), pages=2 * FEW_PAGES)
+        assert ann.value("select count(*) from pgqueue.message where lane = 0") == 20
+
+
+def test_a_claim_starts_where_the_cursor_is_and_not_at_the_front(database: Database) -> None:
+    with Stage(database) as stage:
+        explainer = Explainer(stage.session("ann"))
+        ann = explainer.session
+        large(ann)
+        ann.receive(15_000, lock_duration=LOCK_DURATION * 60)
+        for _ in range(5):
+            stage.passes(2 * SECOND)
+            ann.receive()
+        assert_cheap(explainer.plans(lambda: ann.receive(10)))
+        newcomer = Explainer(stage.session("bob"))
+        assert_cheap(newcomer.plans(lambda: newcomer.session.receive(10)))
+
+
+HOT = ["receive", "receive_and_delete", "complete", "complete_batch", "_hold", "_locks", "_bring_back", "_advance"]
+
+
+@pytest.mark.parametrize("function", HOT)
+def test_a_verb_that_takes_arrays_is_not_planned_at_every_call(database: Database, function: str) -> None:
+    with Stage(database) as stage:
+        settings = "select unnest(proconfig) from pg_proc where oid = %(name)s::regproc"
+        assert "plan_cache_mode=force_generic_plan" in stage.prompter.values(settings, name=f"pgqueue.{function}")
+
+
+def test_a_claim_touches_no_index(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        bodies = [Jsonb("x" * 200) for _ in range(1000)]
+        ann.rows("select pgqueue.send_batch('q', %(bodies)s)", bodies=bodies)
+        ann.begin()
+        ann.receive(500)
+        hot_updates = ann.value("select pg_stat_get_xact_tuples_hot_updated('pgqueue.message'::regclass)")
+        ann.commit()
+        assert hot_updates == 500
+
+
+def bury_and_put_off(session: Session) -> None:
+    """Two thousand dead letters and as many scheduled messages, for the verbs that look at those."""
+    session.settle_batch("dead_letter_batch", session.receive(2000), reason="r")
+    session.settle_batch("abandon_batch", session.receive(2000), delay=LOCK_DURATION * 60)
+    session.rows("vacuum (analyze) pgqueue.message, pgqueue.dead_letter, pgqueue.scheduled_message")
+
+
+def assert_cheap(plans: list[Plan], pages: int = FEW_PAGES) -> None:
+    assert plans
+    for plan in plans:
+        assert plan.pages <= pages, f"{plan.pages} pages: {plan.text}\n{json.dumps(plan.root, indent=1)}"
