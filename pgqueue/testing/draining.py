@@ -1,0 +1,23 @@
+"""Working off a queue in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tenacity
+
+import pgqueue
+
+
+def drain(queue: pgqueue.Queue, handler: Callable[..., Any]) -> list[Any]:
+    """Works off everything that can be received now, and returns what the handler answered for each message.
+
+    ``handler(message, tx)``, or ``handler(tx)``, runs in the transaction that completes its message, as in
+    :func:`pgqueue.process`, but once: the first error ends the draining and is raised, its message abandoned.
+    """
+    once = tenacity.Retrying(stop=tenacity.stop_after_attempt(1))
+    answers = []
+    while received := queue.receive():
+        answers += [pgqueue.process(message, handler, retry=once) for message in received]
+    return answers
