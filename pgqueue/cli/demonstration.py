@@ -16,9 +16,10 @@ from pgqueue.cli import output
 from pgqueue.cli.connection import PANEL, Choice, knock
 from pgqueue.cli.failures import FAILED
 from pgqueue.cli.output import AsJson
+from pgqueue.demo.business import SCHEMA
 from pgqueue.demo.conductor import run
 from pgqueue.demo.flights import Source
-from pgqueue.demo.plan import Plan
+from pgqueue.demo.plan import QUEUE, Plan
 from pgqueue.demo.progress import LiveDisplay, PlainDisplay
 from pgqueue.demo.verdict import Check, Verdict
 
@@ -61,6 +62,8 @@ def demo(
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     said = dsn if dsn is not None else (context.find_root().obj or Choice()).dsn
+    where = "the built-in PostgreSQL" if said is None else "the database that was named"
+    output.hint(f"Flights of 2013 go through the queue {QUEUE} in {where}.")
     plan = Plan(_database(said), source=source, flights=flights, consumers=consumers, kills=kills, seed=seed)
     with _display(as_json) as display:
         verdict = run(plan, display)
@@ -96,6 +99,7 @@ def _print(verdict: Verdict) -> None:
     output.say("")
     said = "Every check holds" if verdict.holds else "NOT every check holds"
     output.say(f"{said}; {verdict.messages_per_second:,.0f} messages/s, from the first sent to the last posted.")
+    output.hint(f"To look around: `pgqueue dead-letters list {QUEUE}`, or psql and the tables of the schema {SCHEMA}.")
 
 
 def _expected(check: Check) -> Text:

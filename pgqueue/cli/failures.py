@@ -92,7 +92,7 @@ def _of_schema(error: errors.SchemaVersionError) -> str:
 
 #: Which errors mean what, and how each is told; the first that fits counts.
 TOLD: tuple[tuple[Kinds, int, Callable[[Any], str]], ...] = (
-    ((KeyboardInterrupt, typer.Abort), INTERRUPTED, lambda _: "interrupted"),
+    ((KeyboardInterrupt, typer.Abort), INTERRUPTED, lambda _: ""),
     (WrongUse, WRONG_USE, str),
     (UsageError, WRONG_USE, _of_command_line),
     (CommandLineError, FAILED, _of_command_line),

@@ -93,9 +93,8 @@ class Conductor:
         self._bury_the_dead()
         self._fill_up()
         if self.reading.kills < self._kills_due():
-            strike(self._connection, self._chance.choice(self._consumers))
-            return 0.02
-        return 0.1
+            self._kill_one()
+        return 0.2
 
     def _look(self) -> None:
         was_sent = (
@@ -110,6 +109,12 @@ class Conductor:
         """The kills are spread over the run, and end early enough for the last victims' messages to come back."""
         planned = self.reading.kills_planned
         return min(planned, int(self.reading.posted / self.reading.total * (planned + 1) * 1.2))
+
+    def _kill_one(self) -> None:
+        """Not everybody is in mid-transaction at every moment, so it takes a few tries."""
+        for consumer in self._chance.sample(self._consumers, len(self._consumers)):
+            if strike(self._connection, consumer):
+                return
 
     def _fill_up(self) -> None:
         while len(self._consumers) < self._plan.consumers:

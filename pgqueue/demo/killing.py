@@ -11,12 +11,13 @@ from pgqueue.demo.processes import Child
 STILLNESS = 0.005
 
 OPEN_TRANSACTION = """
-select state_change, (next - ((next - backend_xid::text::bigint) & x'ffffffff'::bigint))::text
+select state_change, backend_xid::text::bigint
   from pg_stat_activity
- cross join (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as next) as horizon
  where application_name = %s and datname = current_database()
    and state = 'idle in transaction' and backend_xid is not null
 """
+
+PRESENT = "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
 
 
 def strike(connection: business.Connection, consumer: Child) -> bool:
@@ -29,5 +30,12 @@ def strike(connection: business.Connection, consumer: Child) -> bool:
         if connection.execute(OPEN_TRANSACTION, [consumer.name]).fetchone() != before:
             return False
         consumer.kill()
-    business.note_kill(connection, consumer.name, before[1])
+    present = connection.execute(PRESENT).fetchone()
+    assert present is not None
+    business.note_kill(connection, consumer.name, str(whole(before[1], present[0])))
     return True
+
+
+def whole(transaction_id: int, present: int) -> int:
+    """The activity shows the lower 32 bits of a transaction id; the whole of it is the one nearest to the present."""
+    return present + (transaction_id - present + 2**31) % 2**32 - 2**31

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from pgqueue import Message, QueueClient
+from pgqueue.testing import Clock
+from tests.cli.command_line import CommandLine
+
+
+@pytest.fixture(autouse=True)
+def numbers(client: QueueClient) -> list[int]:
+    """Three dead letters: two unreadable ones and one too late."""
+    orders = client.queue("orders")
+    numbers = orders.send_batch([Message({"id": number}) for number in (1, 2, 3)])
+    received = orders.receive(max_messages=3)
+    orders.dead_letter_batch(received[:2], reason="Unreadable", description="no address")
+    received[2].dead_letter("TooLate")
+    return numbers
+
+
+def ready(client: QueueClient) -> int:
+    return client.get_queue_runtime_properties("orders").ready
+
+
+def test_dead_letters_are_listed_with_their_reasons(pgqueue: CommandLine) -> None:
+    listed = pgqueue("dead-letters", "list", "orders", "--json").document
+    assert [message["dead_letter_reason"] for message in listed] == ["Unreadable", "Unreadable", "TooLate"]
+    assert listed[0]["dead_letter_error_description"] == "no address"
+    assert "TooLate" in pgqueue("dead-letters", "list", "orders").out
+
+
+def test_the_list_begins_and_ends_where_it_is_told(pgqueue: CommandLine, numbers: list[int]) -> None:
+    listed = pgqueue("dead-letters", "list", "orders", "--from", str(numbers[1]), "--max-messages", "1", "--json")
+    assert [message["sequence_number"] for message in listed.document] == [numbers[1]]
+
+
+def test_one_dead_letter_is_shown_whole(pgqueue: CommandLine, numbers: list[int]) -> None:
+    assert pgqueue("dead-letters", "show", "orders", str(numbers[2]), "--json").document["body"] == {"id": 3}
+    shown = pgqueue("dead-letters", "show", "orders", str(numbers[2])).out
+    assert "TooLate" in shown
+    assert '"id": 3' in shown
+
+
+def test_what_is_no_dead_letter_cannot_be_shown(pgqueue: CommandLine, numbers: list[int]) -> None:
+    ended = pgqueue("dead-letters", "show", "orders", str(numbers[0] - 1))
+    assert ended.code == 1
+    assert "dead-letters list orders" in ended.only_error
+
+
+def test_all_are_sent_back_when_nothing_is_said(pgqueue: CommandLine, client: QueueClient, numbers: list[int]) -> None:
+    document = pgqueue("dead-letters", "resubmit", "orders", "--json").document
+    assert document == {"queue": "orders", "sequence_numbers": numbers}
+    assert [message.delivery_count for message in client.queue("orders").receive(max_messages=3)] == [1, 1, 1]
+
+
+def test_these_are_sent_back_and_no_others(pgqueue: CommandLine, client: QueueClient, numbers: list[int]) -> None:
+    ended = pgqueue("dead-letters", "resubmit", "orders", str(numbers[1]))
+    assert ended.out == "1 dead letter sent back to orders\n"
+    assert [message.body for message in client.queue("orders").peek(max_messages=3)] == [{"id": 2}]
+
+
+def test_a_number_that_is_not_there_is_a_failure(pgqueue: CommandLine, client: QueueClient, numbers: list[int]) -> None:
+    ended = pgqueue("dead-letters", "resubmit", "orders", str(numbers[0]), "999999")
+    assert ended.code == 1
+    assert ended.err == "pgqueue: not resubmitted, because not there or not fitting: 999999\n"
+    assert ready(client) == 1
+
+
+def test_those_of_one_reason_are_sent_back(pgqueue: CommandLine, client: QueueClient) -> None:
+    assert pgqueue("dead-letters", "resubmit", "orders", "--reason", "Unreadable").code == 0
+    assert ready(client) == 2
+
+
+def test_those_dead_for_long_are_sent_back(pgqueue: CommandLine, client: QueueClient, clock: Clock) -> None:
+    clock.move(timedelta(hours=1))
+    assert pgqueue("dead-letters", "resubmit", "orders", "--older-than", "2h").code == 0
+    assert ready(client) == 0
+    assert pgqueue("dead-letters", "resubmit", "orders", "--older-than", "30m").code == 0
+    assert ready(client) == 3
+
+
+def test_so_many_are_sent_back_at_the_most(pgqueue: CommandLine, client: QueueClient) -> None:
+    assert pgqueue("dead-letters", "resubmit", "orders", "--limit", "1").code == 0
+    assert ready(client) == 1
+
+
+def test_thousands_are_sent_back_in_portions(pgqueue: CommandLine, client: QueueClient) -> None:
+    orders = client.queue("orders")
+    orders.send_batch([Message(number) for number in range(2500)])
+    orders.dead_letter_batch(orders.receive(max_messages=2500), reason="Unreadable")
+    assert len(pgqueue("dead-letters", "resubmit", "orders", "--json").document["sequence_numbers"]) == 2503
+    assert ready(client) == 2503
+
+
+def test_a_queue_without_dead_letters_says_so(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.create_queue("parcels")
+    ended = pgqueue("dead-letters", "list", "parcels")
+    assert (ended.code, ended.out) == (0, "")
+    assert "no dead letters" in ended.err

@@ -1,0 +1,120 @@
+"""Whatever goes wrong is told in one line, with an exit code, and never with a traceback."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from pgqueue import Message, QueueClient
+from pgqueue.testing import Database
+from tests.cli.command_line import CommandLine
+
+
+def test_without_a_database_a_command_says_how_to_name_one(unconfigured: CommandLine) -> None:
+    ended = unconfigured("stats")
+    assert ended.code == 2
+    for way in ("--dsn", "PGQUEUE_DSN", "--embedded"):
+        assert way in ended.only_error
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql://postgres:geheim@127.0.0.1:1/nothing",
+        "host=/nonexistent dbname=nothing password=geheim",
+        "postgresql://postgres:geheim@127.0.0.1:99999/nothing",
+    ],
+)
+def test_a_database_that_is_not_there_is_a_failure_at_once(unconfigured: CommandLine, dsn: str) -> None:
+    started = time.monotonic()
+    ended = unconfigured("stats", "--dsn", dsn)
+    assert ended.code == 1
+    assert "cannot be reached" in ended.only_error
+    assert "geheim" not in ended.only_error
+    assert time.monotonic() - started < 15
+
+
+@pytest.mark.parametrize("dsn", ["nonsense", "postgresql+psycopg://postgres:geheim@localhost/shop"])
+def test_a_dsn_that_cannot_be_read_is_wrong_use(unconfigured: CommandLine, dsn: str) -> None:
+    ended = unconfigured("stats", "--dsn", dsn)
+    assert ended.code == 2
+    assert "postgresql://user:password@host:5432/name" in ended.only_error
+    assert "geheim" not in ended.only_error
+
+
+def test_the_dsn_stands_before_the_command_or_after_it(
+    unconfigured: CommandLine, client: QueueClient, database: Database
+) -> None:
+    for arguments in (("--dsn", database.dsn, "queue", "list"), ("queue", "list", "--dsn", database.dsn)):
+        assert "orders" in unconfigured(*arguments).out
+
+
+def test_what_is_said_counts_more_than_the_environment(pgqueue: CommandLine) -> None:
+    assert pgqueue("stats", "--dsn", "postgresql://127.0.0.1:1/nothing").code == 1
+
+
+def test_two_databases_are_one_too_many(pgqueue: CommandLine, database: Database) -> None:
+    ended = pgqueue("stats", "--dsn", database.dsn, "--embedded")
+    assert ended.code == 2
+    assert "say one of them" in ended.only_error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--frobnicate",),
+        ("frobnicate",),
+        ("queue", "frobnicate"),
+        ("queue", "create"),
+        ("peek", "orders", "--from", "x"),
+    ],
+)
+def test_what_nobody_understands_is_wrong_use(pgqueue: CommandLine, arguments: tuple[str, ...]) -> None:
+    ended = pgqueue(*arguments)
+    assert ended.code == 2
+    assert "--help" in ended.only_error
+
+
+def test_a_role_without_rights_is_told_so(pgqueue: CommandLine, database: Database) -> None:
+    role = f"stranger_of_{database.name}"
+    with database.connect(autocommit=True) as connection:
+        connection.execute(f"create role {role}".encode())
+        ended = pgqueue("queue", "list", "--dsn", make_conninfo(database.dsn, options=f"-c role={role}"))
+        connection.execute(f"drop role {role}".encode())
+    assert ended.code == 1
+    assert "permission denied" in ended.only_error
+
+
+def test_an_interrupt_ends_a_command_quietly(pgqueue: CommandLine, client: QueueClient, database: Database) -> None:
+    with pgqueue.start("receive", "orders", "--wait", "10m") as waiting:
+        _wait_until_connected(database)
+        waiting.send_signal(signal.SIGINT)
+        out, said = waiting.communicate(timeout=60)
+    assert (waiting.returncode, out, said) == (130, b"", b"")
+
+
+def test_a_reader_that_has_gone_is_no_reason_to_complain(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.queue("orders").send_batch([Message("x" * 1000) for _ in range(500)])
+    for form in ((), ("--json",)):
+        with pgqueue.start("peek", "orders", "-n", "500", *form) as peeking:
+            assert peeking.stdout is not None
+            peeking.stdout.read(10)
+            peeking.stdout.close()
+            _, said = peeking.communicate(timeout=60)
+        assert (peeking.returncode, said) == (1, b"")
+
+
+def test_a_terminal_that_lacks_a_character_still_gets_the_rest(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.queue("orders").send(Message("Straße"))
+    assert "Stra\\xdfe" in pgqueue("peek", "orders", PYTHONIOENCODING="ascii").out
+
+
+def _wait_until_connected(database: Database) -> None:
+    with database.connect(autocommit=True) as connection:
+        question = """select 1 from pg_stat_activity
+                       where datname = current_database() and application_name = 'pgqueue' and query ~ 'receive'"""
+        while connection.execute(question).fetchone() is None:
+            time.sleep(0.01)

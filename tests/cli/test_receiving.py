@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+
+import pytest
+
+from pgqueue import Message, QueueClient
+from pgqueue.testing import Clock, Database
+from tests.cli.command_line import CommandLine
+
+
+@pytest.fixture(autouse=True)
+def three_messages(client: QueueClient) -> None:
+    client.queue("orders").send_batch([Message({"id": number}, subject="new") for number in (1, 2, 3)])
+
+
+def test_peek_shows_messages_and_changes_nothing(pgqueue: CommandLine, client: QueueClient) -> None:
+    shown = pgqueue("peek", "orders", "--json").document
+    assert [message["body"]["id"] for message in shown] == [1, 2, 3]
+    assert {message["delivery_count"] for message in shown} == {0}
+    assert '{"id": 3}' in pgqueue("peek", "orders").out
+    assert client.get_queue_runtime_properties("orders").ready == 3
+
+
+def test_peek_begins_where_it_is_told_and_ends_after_so_many(pgqueue: CommandLine) -> None:
+    first, second, _ = pgqueue("peek", "orders", "--json").document
+    shown = pgqueue(
+        "peek", "orders", "--from", str(first["sequence_number"] + 1), "--max-messages", "1", "--json"
+    ).document
+    assert shown == [second]
+
+
+def test_bytes_are_shown_as_base64(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.create_queue("pictures")
+    client.queue("pictures").send(Message(b"\x00\xff"))
+    (shown,) = pgqueue("peek", "pictures", "--json").document
+    assert base64.b64decode(shown["binary_body"]) == b"\x00\xff"
+    assert "body" not in shown
+    assert "2 bytes: 00 ff" in pgqueue("peek", "pictures").out
+
+
+def test_what_a_message_says_cannot_command_the_terminal(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.create_queue("letters")
+    client.queue("letters").send(Message("\x1b[2J [bold]x[/bold]", subject="a\x1b]0;title\x07\nb"))
+    for command in (("peek", "letters"), ("receive", "letters")):
+        shown = pgqueue(*command).out
+        assert "\x1b" not in shown
+        assert "\x07" not in shown
+        assert "[bold]x[/bold]" in shown
+
+
+def test_receiving_locks_and_completes_nothing(pgqueue: CommandLine, client: QueueClient) -> None:
+    ended = pgqueue("receive", "orders")
+    assert ended.code == 0
+    assert "lock token" in ended.out
+    assert "locked until" in ended.err
+    counts = client.get_queue_runtime_properties("orders")
+    assert (counts.ready, counts.locked) == (2, 1)
+
+
+def test_what_was_kept_locked_comes_back_when_the_lock_runs_out(
+    pgqueue: CommandLine, client: QueueClient, clock: Clock
+) -> None:
+    first = pgqueue("receive", "orders", "--keep-locked", "--lock-duration", "5m", "--json").document[0]
+    clock.move(timedelta(minutes=4))
+    assert pgqueue("receive", "orders", "--json").document[0]["body"] == {"id": 2}
+    clock.move(timedelta(minutes=2))
+    again = pgqueue("receive", "orders", "--json").document[0]
+    assert again["sequence_number"] == first["sequence_number"]
+    assert again["delivery_count"] == 2
+
+
+def test_the_token_that_is_printed_settles_in_sql(
+    pgqueue: CommandLine, database: Database, client: QueueClient
+) -> None:
+    (message,) = pgqueue("receive", "orders", "--json").document
+    with database.connect() as connection:
+        proof = (message["queue"], message["sequence_number"], message["lock_token"])
+        connection.execute("select pgqueue.complete(%s, %s, %s)", proof)
+    counts = client.get_queue_runtime_properties("orders")
+    assert (counts.ready, counts.locked) == (2, 0)
+
+
+def test_completed_messages_are_gone(pgqueue: CommandLine, client: QueueClient) -> None:
+    ended = pgqueue("receive", "orders", "--max-messages", "2", "--complete")
+    assert '{"id": 2}' in ended.out
+    assert "2 messages completed" in ended.err
+    assert [message.body for message in client.queue("orders").peek(max_messages=10)] == [{"id": 3}]
+
+
+def test_abandoned_messages_are_back_at_once_and_counted(pgqueue: CommandLine, client: QueueClient) -> None:
+    assert "1 message abandoned" in pgqueue("receive", "orders", "--abandon").err
+    first, *_ = client.queue("orders").receive()
+    assert first.body == {"id": 1}
+    assert first.delivery_count == 2
+
+
+def test_nothing_to_receive_is_no_failure(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.purge_queue("orders")
+    ended = pgqueue("receive", "orders", "--wait", "10ms")
+    assert (ended.code, ended.out) == (0, "")
+    assert "nothing to receive" in ended.err
+    assert pgqueue("receive", "orders", "--json").document == []
+    assert "there is nothing" in pgqueue("peek", "orders").err
+
+
+def test_receiving_waits_for_what_is_sent_meanwhile(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.purge_queue("orders")
+    with pgqueue.start("receive", "orders", "--wait", "1m", "--json", "--complete") as waiting:
+        client.queue("orders").send(Message({"id": 4}))
+        out, _ = waiting.communicate(timeout=60)
+    assert waiting.returncode == 0
+    assert b'"id": 4' in out
+
+
+def test_messages_that_nobody_could_read_are_not_completed(pgqueue: CommandLine, client: QueueClient) -> None:
+    with pgqueue.start("receive", "orders", "-n", "3", "--complete", "--json") as receiving:
+        assert receiving.stdout is not None
+        receiving.stdout.close()
+        _, said = receiving.communicate(timeout=60)
+    assert (receiving.returncode, said) == (1, b"")
+    assert client.get_queue_runtime_properties("orders").ready == 3
+
+
+def test_two_ends_for_one_message_are_wrong_use(pgqueue: CommandLine, client: QueueClient) -> None:
+    ended = pgqueue("receive", "orders", "--complete", "--abandon")
+    assert ended.code == 2
+    assert "--keep-locked" in ended.only_error
+    assert client.get_queue_runtime_properties("orders").ready == 3

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgqueue import PeekedMessage, QueueClient
+from tests.cli.command_line import CommandLine
+
+
+def sent(client: QueueClient) -> list[PeekedMessage]:
+    return client.queue("orders").peek(max_messages=10_000)
+
+
+def test_a_body_is_json(pgqueue: CommandLine, client: QueueClient) -> None:
+    ended = pgqueue("send", "orders", '{"id": 7, "lines": [1, 2]}')
+    (message,) = sent(client)
+    assert message.body == {"id": 7, "lines": [1, 2]}
+    assert ended.out == f"sent message {message.sequence_number} to orders\n"
+
+
+def test_a_message_has_all_that_is_said_about_it(pgqueue: CommandLine, client: QueueClient) -> None:
+    document = pgqueue(
+        "send", "orders", "1",
+        "--property", "shop=berlin=mitte",
+        "-p", 'tries:={"left": 3}',
+        "--message-id", "order-7",
+        "--correlation-id", "basket-3",
+        "--subject", "new",
+        "--content-type", "application/vnd.order",
+        "--reply-to", "answers",
+        "--priority", "-5",
+        "--json",
+    ).document  # fmt: skip
+    (message,) = sent(client)
+    assert document == {"queue": "orders", "sequence_numbers": [message.sequence_number]}
+    assert message.application_properties == {"shop": "berlin=mitte", "tries": {"left": 3}}
+    assert (message.message_id, message.correlation_id, message.subject) == ("order-7", "basket-3", "new")
+    assert (message.content_type, message.reply_to, message.priority) == ("application/vnd.order", "answers", -5)
+
+
+def test_a_dash_reads_the_body_from_stdin(pgqueue: CommandLine, client: QueueClient) -> None:
+    assert pgqueue("send", "orders", "-", stdin='{"street":\n "Straße"}').code == 0
+    assert sent(client)[0].body == {"street": "Straße"}
+
+
+def test_text_and_bytes_are_sent_as_they_stand(pgqueue: CommandLine, client: QueueClient) -> None:
+    assert pgqueue("send", "orders", "--text", "call me back").code == 0
+    assert pgqueue("send", "orders", "--binary", "-", stdin=b"\x00\xff").code == 0
+    assert [message.body for message in sent(client)] == ["call me back", b"\x00\xff"]
+
+
+def test_each_line_of_a_file_is_a_message(pgqueue: CommandLine, client: QueueClient) -> None:
+    lines = "".join(f'{{"id": {number}}}\n\n' for number in range(2500))
+    (pgqueue.directory / "orders.jsonl").write_text(lines)
+    ended = pgqueue("send", "orders", "--file", "orders.jsonl", "--subject", "import")
+    assert ended.out == "sent 2,500 messages to orders\n"
+    assert [message.body["id"] for message in sent(client)] == list(range(2500))
+    assert {message.subject for message in sent(client)} == {"import"}
+
+
+def test_the_file_may_be_stdin(pgqueue: CommandLine, client: QueueClient) -> None:
+    assert pgqueue("send", "orders", "-f", "-", stdin="1\n2\n").code == 0
+    assert [message.body for message in sent(client)] == [1, 2]
+
+
+@pytest.mark.parametrize("line", ["{", "NaN", '"\\u0000"', "\xff"])
+def test_a_bad_line_is_named_and_nothing_is_sent(pgqueue: CommandLine, client: QueueClient, line: str) -> None:
+    (pgqueue.directory / "orders.jsonl").write_bytes(b"1\n" * 1500 + line.encode("latin-1") + b"\n")
+    ended = pgqueue("send", "orders", "--file", "orders.jsonl")
+    assert ended.code == 1
+    assert ended.only_error.startswith("pgqueue: orders.jsonl, line 1501: ")
+    assert sent(client) == []
+
+
+def test_a_file_that_cannot_be_read_is_a_failure(pgqueue: CommandLine, client: QueueClient, tmp_path: Path) -> None:
+    ended = pgqueue("send", "orders", "--file", "missing.jsonl")
+    assert ended.code == 1
+    assert ended.only_error == "pgqueue: missing.jsonl: No such file or directory"
+    assert pgqueue("send", "orders", "--file", str(tmp_path)).code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "what is to be sent?"),
+        (("1", "--file", "orders.jsonl"), "what is to be sent?"),
+        (("hello",), "--text"),
+        (("1", "--text", "--binary"), "--text and --binary"),
+        (("--file", "-", "--message-id", "one"), "--message-id is for one message"),
+        (("1", "--property", "shop"), "key=text"),
+        (("1", "--property", "shop:={"), "not JSON"),
+        (("1", "--priority", "101"), "--priority"),
+    ],
+)
+def test_what_cannot_be_meant_is_wrong_use(
+    pgqueue: CommandLine, client: QueueClient, arguments: tuple[str, ...], told: str
+) -> None:
+    ended = pgqueue("send", "orders", *arguments)
+    assert ended.code == 2
+    assert told in ended.only_error
+    assert sent(client) == []
+
+
+def test_what_the_queue_refuses_is_a_failure(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.update_queue("orders", max_message_size=10)
+    assert "--max-message-size" in pgqueue("send", "orders", '"a long story"').only_error
+    client.update_queue("orders", status="SEND_DISABLED")
+    assert "--status ACTIVE" in pgqueue("send", "orders", "1").only_error
+    assert pgqueue("send", "nowhere", "1").code == 1

