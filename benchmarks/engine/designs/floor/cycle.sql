@@ -1,0 +1,3 @@
+with sent as (insert into floor.message (sequence_number, position, enqueued_time, queue_id, lane, body) select n, n, clock_timestamp(), 1, 1, :body::jsonb from (select nextval('floor.number') as n from generate_series(1, 10)) as numbers returning sequence_number) select array_agg(sequence_number) as numbers from sent \gset
+update floor.message set locked_until = clock_timestamp() + interval '1 hour', lock_token = gen_random_uuid(), locked_by = 'bench', delivery_count = delivery_count + 1 where queue_id = 1 and lane = 1 and position = any (:numbers::bigint[]) returning *;
+delete from floor.message where queue_id = 1 and lane = 1 and position = any (:numbers::bigint[]);

@@ -1,0 +1,1 @@
+truncate floor.message;

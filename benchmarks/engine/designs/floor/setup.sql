@@ -1,0 +1,10 @@
+-- What the same rows cost with plain statements, by a client that knows the numbers of its own: no queue at all.
+create schema floor;
+create sequence floor.number;
+create table floor.message (like pgqueue.message including defaults, primary key (queue_id, lane, position)) with (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.05,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_insert_scale_factor = 10,
+    autovacuum_analyze_scale_factor = 10
+);

@@ -1,0 +1,1 @@
+select count(*) from front_scan.receive('bench', 10);

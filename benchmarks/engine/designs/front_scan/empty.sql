@@ -1,0 +1,1 @@
+truncate front_scan.bench;

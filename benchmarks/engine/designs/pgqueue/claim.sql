@@ -1,0 +1,1 @@
+select count(*) from pgqueue.receive('bench', 10);

@@ -1,0 +1,1 @@
+truncate pgqueue.message, pgqueue.scheduled_message, pgqueue.watch;

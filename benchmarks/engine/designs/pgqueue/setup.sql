@@ -1,0 +1,1 @@
+select pgqueue.create_queue('bench', lock_duration => '1 hour');

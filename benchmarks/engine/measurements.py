@@ -1,0 +1,127 @@
+"""What is measured: each function makes one row of the table, all designs interleaved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import psycopg
+
+from benchmarks.engine.design import Design
+
+CLAIMS = 300
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of it: the whole, or a quick look."""
+
+    repeats: int
+    cell_seconds: int
+    hold_seconds: int
+    many: int
+
+
+FULL = Scale(repeats=5, cell_seconds=3, hold_seconds=60, many=1_000_000)
+QUICK = Scale(repeats=2, cell_seconds=2, hold_seconds=8, many=50_000)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure for each design, by name; what a design was not measured for is missing."""
+
+    title: str
+    unit: str
+    figures: dict[str, float]
+
+
+def throughput(designs: Sequence[Design], scale: Scale, clients: int) -> Row:
+    rates: dict[str, list[float]] = {design.name: [] for design in designs}
+    for _ in range(scale.repeats):
+        for design in designs:
+            design.empty()
+            rates[design.name].append(design.cycle(clients=clients, seconds=scale.cell_seconds).messages_per_second)
+    return Row(
+        f"send, receive, complete: 10 a batch, {clients} clients",
+        "messages/s",
+        {name: median(measured) for name, measured in rates.items()},
+    )
+
+
+def under_a_held_snapshot(designs: Sequence[Design], scale: Scale) -> Row:
+    return Row(
+        f"rate at the end of {scale.hold_seconds} s with a snapshot held ÷ without",
+        "ratio",
+        {design.name: _rate_while(design, scale, _snapshot) for design in designs},
+    )
+
+
+def under_an_open_sender(design: Design, scale: Scale) -> Row:
+    return Row(
+        f"rate at the end of {scale.hold_seconds} s with a sender's transaction open ÷ without",
+        "ratio",
+        {design.name: _rate_while(design, scale, _open_sender)},
+    )
+
+
+def claim_latencies(designs: Sequence[Design], scale: Scale) -> Iterator[Row]:
+    situations: list[tuple[str, Callable[[Design], None]]] = [
+        ("a claim of 10, little waiting", _nothing),
+        ("… with 20,000 in flight", lambda design: _in_flight(design, 20_000)),
+        (f"… with {scale.many:,} waiting", lambda design: design.fill(scale.many)),
+        (f"… with {scale.many:,} scheduled", lambda design: design.schedule(scale.many)),
+    ]
+    for title, arrange in situations:
+        yield Row(title, "ms", {design.name: _claim_latency(design, arrange) for design in designs})
+
+
+def _claim_latency(design: Design, arrange: Callable[[Design], None]) -> float:
+    design.empty()
+    arrange(design)
+    design.fill(10 * CLAIMS * 2)
+    design.claims(CLAIMS // 3)
+    return design.claims(CLAIMS).latency_ms
+
+
+def _nothing(_: object) -> None:
+    """The situation to compare with."""
+
+
+def _in_flight(design: Design, messages: int) -> None:
+    design.fill(messages)
+    design.claims(messages // 10)
+
+
+def _rate_while(design: Design, scale: Scale, held: Callable[[psycopg.Connection[Any]], None]) -> float:
+    with _holding(design, _nothing):
+        free = _last_rate(design, scale)
+    with _holding(design, held):
+        return _last_rate(design, scale) / free
+
+
+def _last_rate(design: Design, scale: Scale) -> float:
+    design.empty()
+    progress = design.cycle(clients=8, seconds=scale.hold_seconds).progress
+    last = progress[-max(1, scale.hold_seconds // 12) :]
+    return sum(last) / len(last)
+
+
+@contextmanager
+def _holding(design: Design, hold: Callable[[psycopg.Connection[Any]], None]) -> Iterator[None]:
+    """An open transaction beside the load. The tables are emptied before it begins, not under it."""
+    with design.connect() as connection:
+        hold(connection)
+        yield
+        connection.rollback()
+
+
+def _snapshot(connection: psycopg.Connection[Any]) -> None:
+    connection.execute("set transaction isolation level repeatable read")
+    connection.execute("select 1")
+
+
+def _open_sender(connection: psycopg.Connection[Any]) -> None:
+    connection.execute("select pgqueue.send('bench', '{}')")

@@ -1,0 +1,47 @@
+"""Figures as a table, with the machine they were measured on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Figures(Protocol):
+    """A row: a title, a unit, and a figure for each column."""
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def unit(self) -> str: ...
+
+    @property
+    def figures(self) -> Mapping[str, float]: ...
+
+
+def machine() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}"
+
+
+def table(columns: Mapping[str, str], rows: Sequence[Figures]) -> str:
+    """Markdown. The first column's figure is also given as a multiple of each other's."""
+    first = next(iter(columns))
+    head = ["", *columns.values(), *(f"{columns[first]} ÷ {columns[other]}" for other in columns if other != first)]
+    lines = [head, ["---"] * len(head)]
+    for row in rows:
+        ratios = [_ratio(row.figures, first, other) for other in columns if other != first]
+        lines.append([f"{row.title} ({row.unit})", *(_shown(row.figures.get(name)) for name in columns), *ratios])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _ratio(figures: Mapping[str, float], first: str, other: str) -> str:
+    return f"{figures[first] / figures[other]:.2f}" if other in figures else ""
+
+
+def _shown(figure: float | None) -> str:
+    if figure is None:
+        return ""
+    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.2f}"
