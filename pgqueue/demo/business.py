@@ -27,18 +27,16 @@ select *
 """
 
 POST = """
-with flight as (
-    select *
-      from jsonb_to_recordset(%(flights)s) as flight (
-           id integer, carrier text, origin text, delay integer, delivery_count integer)
-), posted as (
-    insert into pgqueue_demo.posting (flight_id, delivery_count, consumer)
-    select id, delivery_count, %(consumer)s from flight
-)
+insert into pgqueue_demo.posting (flight_id, delivery_count, consumer)
+select id, delivery_count, %(consumer)s
+  from jsonb_to_recordset(%(flights)s) as flight (id integer, delivery_count integer)
+"""
+
+ADD_UP = """
 insert into pgqueue_demo.ledger as ledger (airport, carrier, flights, cancelled, late, minutes)
 select origin, carrier, count(*), count(*) filter (where delay is null), count(*) filter (where delay > 0),
        coalesce(sum(delay) filter (where delay > 0), 0)
-  from flight
+  from jsonb_to_recordset(%s) as flight (carrier text, origin text, delay integer)
  group by origin, carrier
  order by origin, carrier                -- everybody in the same order, so that nobody waits in a circle
     on conflict (airport, carrier) do update
@@ -79,9 +77,14 @@ def record(connection: Connection, flights: Sequence[Flight]) -> None:
 
 
 def post(connection: Connection, consumer: str, postings: Sequence[Posting]) -> None:
-    """Adds flights to the ledger."""
-    rows = [asdict(posting.flight) | {"delivery_count": posting.delivery_count} for posting in postings]
+    """Notes that these flights are dealt with, by whom and at which delivery."""
+    rows = [{"id": posting.flight.id, "delivery_count": posting.delivery_count} for posting in postings]
     connection.execute(POST, {"flights": Jsonb(rows), "consumer": consumer})
+
+
+def add_up(connection: Connection, postings: Sequence[Posting]) -> None:
+    """Adds flights to the ledger."""
+    connection.execute(ADD_UP, [Jsonb([asdict(posting.flight) for posting in postings])])
 
 
 def note_retries(connection: Connection, consumer: str, causes: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ ONLY_ONE = 0x666C_6967_6874  # "flight"
 
 #: A run in which nothing has moved for so long is over, and its verdict will say what is missing.
 PATIENCE = 60.0
+TURN = 0.2
 
 
 class RunFailed(Exception):
@@ -94,14 +95,12 @@ class Conductor:
         self._fill_up()
         if self.reading.kills < self._kills_due():
             self._kill_one()
-        return 0.2
+        return TURN
 
     def _look(self) -> None:
-        was_sent = (
-            self._sender is not None and self._sender.process.exitcode == 0
-        )  # before we look, or we miss the last
+        all_was_sent = self._sender is not None and self._sender.process.exitcode == 0  # asked before we look
         before, self.reading = self.reading, read(self._client, self._connection, self.reading)
-        self._is_done = was_sent and self.reading.is_empty
+        self._is_done = all_was_sent and self.reading.is_empty
         if self.reading != before:
             self._moved_at = time.monotonic()
 
@@ -111,10 +110,10 @@ class Conductor:
         return min(planned, int(self.reading.posted / self.reading.total * (planned + 1) * 1.2))
 
     def _kill_one(self) -> None:
-        """Not everybody is in mid-transaction at every moment, so it takes a few tries."""
-        for consumer in self._chance.sample(self._consumers, len(self._consumers)):
-            if strike(self._connection, consumer):
-                return
+        """Not everybody is in mid-transaction at every moment, so it may take a few tries."""
+        latest = time.monotonic() + TURN
+        while not strike(self._connection, self._chance.choice(self._consumers)) and time.monotonic() < latest:
+            continue
 
     def _fill_up(self) -> None:
         while len(self._consumers) < self._plan.consumers:

@@ -6,7 +6,9 @@ happened, or neither, and then the message is delivered again when its lock has 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -29,6 +31,22 @@ CONFLICTS = (SerializationFailure, DeadlockDetected, TransactionConflictError)
 
 STRICT = "set transaction isolation level repeatable read"
 ABORT = "do $$ begin raise exception 'aborted on purpose' using errcode = 'serialization_failure'; end $$"
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What befalls a transaction: most nothing."""
+
+    strict: bool
+    unlucky: bool
+    pause: float
+
+    @classmethod
+    def draw(cls, chance: Random) -> Fate:
+        """At repeatable read a ledger that somebody else has changed is a conflict; some transactions abort without
+        one; and some take their time, as real work does."""
+        strict, unlucky, slow = (chance.random() < share for share in (0.1, 0.02, 0.1))
+        return cls(strict, unlucky, pause=0.03 if slow else 0.0)
 
 
 class Consumer:
@@ -57,13 +75,13 @@ class Consumer:
     def _post_together(self, received: Sequence[ReceivedMessage]) -> None:
         """The fast way. A transaction that was aborted is begun again: the locks are still ours."""
         causes: list[str] = []
-        strict, unlucky = self._chance.random() < 0.1, self._chance.random() < 0.02
+        fate = Fate.draw(self._chance)
         for attempt in _tries(causes):
             with attempt, self._pool.connection() as transaction:
-                if strict:
+                if fate.strict:
                     transaction.execute(STRICT)
-                self._post(transaction, received, causes)
-                if unlucky and not causes:
+                self._post(transaction, received, causes, fate.pause)
+                if fate.unlucky and not causes:
                     transaction.execute(ABORT)
                 self._departures.complete_batch(received, transaction=transaction)
 
@@ -81,10 +99,14 @@ class Consumer:
         causes: list[str] = []
         pgqueue.process(message, lambda transaction: self._post(transaction, [message], causes), retry=_tries(causes))
 
-    def _post(self, transaction: Connection, received: Sequence[ReceivedMessage], causes: Sequence[str]) -> None:
+    def _post(
+        self, transaction: Connection, received: Sequence[ReceivedMessage], causes: Sequence[str], pause: float = 0
+    ) -> None:
         postings = [Posting(Flight.from_body(message.body), message.delivery_count) for message in received]
         business.post(transaction, self.name, postings)
         business.note_retries(transaction, self.name, causes)
+        time.sleep(pause)
+        business.add_up(transaction, postings)  # last, since whoever holds these rows holds up everybody
 
 
 def _tries(causes: list[str]) -> tenacity.Retrying:

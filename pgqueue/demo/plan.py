@@ -25,4 +25,4 @@ class Plan:
 
     def kills_among(self, flights: int) -> int:
         """How many kills a run of so many flights has: few enough that no flight is their victim again and again."""
-        return min(8, max(1, flights // 1000)) if self.kills is None else self.kills
+        return min(8, flights // 1000) if self.kills is None else self.kills

@@ -21,7 +21,7 @@ select (select count(*) from pgqueue_demo.flight),
        (select count(*) from pgqueue_demo.posting),
        (select count(*) from pgqueue_demo.posting where delivery_count > 1),
        (select count(*) from pgqueue_demo.retry),
-       (select count(*) from pgqueue_demo.kill where pg_xact_status(transaction_id) is distinct from 'committed')
+       (select count(*) from pgqueue_demo.kill)
 """
 
 
