@@ -1,25 +1,25 @@
 -- The sequence went back: it was set by hand, or the database was restored without it. Messages may have got numbers
 -- that the cursors had passed, and numbers that are in use would be handed out again.
 --
--- So every cursor begins again, and all open transactions are awaited from there. Only when that is committed, which
--- the next turn sees, is the sequence put above every number in use: setting a sequence cannot be rolled back.
+-- So every cursor begins again, and all open transactions are awaited from there. Only in a later transaction, when that
+-- is committed, is the sequence put above every number in use: setting a sequence cannot be rolled back.
 create or replace function pgqueue._mend_sequence()
 returns void
 language plpgsql
 as $$
 declare
-    highest bigint;
+    is_mending boolean := coalesce(current_setting('pgqueue.is_mending', true), '') <> '';
+    highest    bigint;
 begin
-    if not pg_try_advisory_xact_lock(hashtextextended('pgqueue._mend_sequence', 0)) then
-        return;                          -- somebody else is at it
-    end if;
-    if (select max(horizon) from pgqueue.progress) <= pgqueue._last_number() then
-        return;                          -- somebody else has done it
+    if is_mending or not pg_try_advisory_xact_lock(hashtextextended('pgqueue._mend_sequence', 0)) then
+        return;                          -- begun in this transaction, or by somebody else
     end if;
     update pgqueue.progress
        set cursor = 0, horizon_xid = '18446744073709551615', awaited = '{}', awaited_above = '{}'
      where cursor > 0;
-    if not found then
+    if found then
+        perform set_config('pgqueue.is_mending', 'yes', true);
+    else
         highest := (select max(number)
                       from pgqueue.queue
                      cross join lateral pgqueue._highest_number(queue) as number);

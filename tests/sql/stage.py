@@ -225,7 +225,8 @@ def refused(sqlstate: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        assert error.sqlstate == sqlstate, f"refused with {error.sqlstate} instead of {sqlstate}: {error}"
+        if error.sqlstate != sqlstate:
+            raise AssertionError(f"refused with {error.sqlstate} instead of {sqlstate}: {error}") from error
     else:
         raise AssertionError(f"not refused with {sqlstate}")
 

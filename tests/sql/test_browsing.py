@@ -25,7 +25,9 @@ def test_peek_touches_nothing_and_shows_no_token(database: Database) -> None:
         ann = stage.session("ann")
         of_every_kind(ann)
         before = ann.values("select message from pgqueue.message order by sequence_number")
-        rows = ann.rows("select lock_token, locked_until is null, scheduled_enqueue_time is null from pgqueue.peek('q', 99)")
+        rows = ann.rows(
+            "select lock_token, locked_until is null, scheduled_enqueue_time is null from pgqueue.peek('q', 99)"
+        )
         assert ann.values("select message from pgqueue.message order by sequence_number") == before
         assert {token for token, *_ in rows} == {None}
         assert sorted((unlocked, unscheduled) for _, unlocked, unscheduled in rows) == [
@@ -80,7 +82,9 @@ def test_who_holds_what_until_when_is_seen(database: Database) -> None:
         first, second = ann.send("a", "b")
         ann.receive()
         bob.receive(locked_by="worker 7", lock_duration=SECOND)
-        held = "select queue, sequence_number, locked_by, remaining, delivery_count, priority from pgqueue.locked_messages"
+        held = (
+            "select queue, sequence_number, locked_by, remaining, delivery_count, priority from pgqueue.locked_messages"
+        )
         process = ann.connection.info.backend_pid
         assert ann.rows(held) == [
             ("q", second, "worker 7", SECOND, 1, 0),
@@ -122,7 +126,9 @@ def test_what_is_scheduled_is_seen_with_its_time(database: Database) -> None:
         later, sooner = ann.send("a", "b")
         for message, delay in zip(ann.receive(2), (2 * SECOND, SECOND), strict=True):
             ann.abandon(message, delay=delay)
-        waiting = "select queue, sequence_number, scheduled_enqueue_time - pgqueue.clock() from pgqueue.scheduled_messages"
+        waiting = (
+            "select queue, sequence_number, scheduled_enqueue_time - pgqueue.clock() from pgqueue.scheduled_messages"
+        )
         assert ann.rows(waiting) == [("q", sooner, SECOND), ("q", later, 2 * SECOND)]
 
 

@@ -49,9 +49,7 @@ CHOICES: list[tuple[dict[str, Any], list[int]]] = [
 
 
 @pytest.mark.parametrize(("choice", "expected"), CHOICES, ids=str)
-def test_resubmission_takes_what_was_chosen(
-    database: Database, choice: dict[str, Any], expected: list[int]
-) -> None:
+def test_resubmission_takes_what_was_chosen(database: Database, choice: dict[str, Any], expected: list[int]) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         buried(stage, ann, 4)

@@ -9,28 +9,64 @@ from tests.sql.stage import SECOND, Stage
 
 # Message 1 is dead, 2 is scheduled, 3 has come back and is free, 4 is locked and under watch, 5 is fresh.
 DAMAGE = [
-    ("update pgqueue.message set lock_token = null where sequence_number = 4", "message 4 of queue q is locked without a token"),
-    ("update pgqueue.message set locked_by = 'x' where sequence_number = 5", "message 5 of queue q has a holder without a token"),
+    (
+        "update pgqueue.message set lock_token = null where sequence_number = 4",
+        "message 4 of queue q is locked without a token",
+    ),
+    (
+        "update pgqueue.message set locked_by = 'x' where sequence_number = 5",
+        "message 5 of queue q has a holder without a token",
+    ),
     ("update pgqueue.message set binary_body = '' where sequence_number = 5", "message 5 of queue q has 2 bodies"),
     ("update pgqueue.dead_letter set body = null", "dead letter 1 of queue q has 0 bodies"),
     ("update pgqueue.scheduled_message set body = null", "scheduled message 2 of queue q has 0 bodies"),
-    ("update pgqueue.scheduled_message set lock_token = gen_random_uuid()", "scheduled message 2 of queue q has a holder, but cannot be received"),
-    ("update pgqueue.message set delivery_count = -1 where sequence_number = 5", "message 5 of queue q was delivered less than never"),
-    ("update pgqueue.message set delivery_count = 0 where sequence_number = 4", "message 4 of queue q has a holder, but was never delivered"),
-    ("update pgqueue.message set position = 99999 where sequence_number = 5", "message 5 of queue q is fresh, but does not stand at its number"),
+    (
+        "update pgqueue.scheduled_message set lock_token = gen_random_uuid()",
+        "scheduled message 2 of queue q has a holder, but cannot be received",
+    ),
+    (
+        "update pgqueue.message set delivery_count = -1 where sequence_number = 5",
+        "message 5 of queue q was delivered less than never",
+    ),
+    (
+        "update pgqueue.message set delivery_count = 0 where sequence_number = 4",
+        "message 4 of queue q has a holder, but was never delivered",
+    ),
+    (
+        "update pgqueue.message set position = 99999 where sequence_number = 5",
+        "message 5 of queue q is fresh, but does not stand at its number",
+    ),
     ("update pgqueue.dead_letter set lane = 1", "dead letter 1 of queue q is fresh, but does not stand at its number"),
-    ("update pgqueue.message set lane = 8 where sequence_number = 3", "message 3 of queue q is in a lane that is not open"),
+    (
+        "update pgqueue.message set lane = 8 where sequence_number = 3",
+        "message 3 of queue q is in a lane that is not open",
+    ),
     ("update pgqueue.dead_letter set queue_id = 77", "dead letter 1 of queue 77 belongs to no queue"),
     ("update pgqueue.dead_letter set sequence_number = 5", "number 5 of queue 1 is that of 2 messages"),
     ("select setval('pgqueue.sequence_number', 3)", "queue q uses number 6, but the last that was handed out is 3"),
-    ("select setval('pgqueue.sequence_number', 3)", "the progress of lane 0 of queue 1 has the horizon 6 beyond the last number handed out"),
+    (
+        "select setval('pgqueue.sequence_number', 3)",
+        "the progress of lane 0 of queue 1 has the horizon 6 beyond the last number handed out",
+    ),
     ("update pgqueue.queue set lanes = '{0,1,2}'", "queue q has the fresh lanes {1} among the lanes {0,1,2}"),
     ("delete from pgqueue.progress where lane = 1", "lane 1 of queue q has no progress"),
-    ("update pgqueue.progress set horizon = 0 where lane = 1", "the progress of lane 1 of queue 1 has the cursor 4 beyond the horizon 0"),
-    ("update pgqueue.progress set awaited = awaited || '{9}' where lane = 1", "the progress of lane 1 of queue 1 awaits transactions without knowing where"),
-    ("update pgqueue.progress set awaited = '{9}', awaited_above = '{5}' where lane = 1", "the progress of lane 1 of queue 1 awaits messages above the cursor 4"),
+    (
+        "update pgqueue.progress set horizon = 0 where lane = 1",
+        "the progress of lane 1 of queue 1 has the cursor 4 beyond the horizon 0",
+    ),
+    (
+        "update pgqueue.progress set awaited = awaited || '{9}' where lane = 1",
+        "the progress of lane 1 of queue 1 awaits transactions without knowing where",
+    ),
+    (
+        "update pgqueue.progress set awaited = '{9}', awaited_above = '{5}' where lane = 1",
+        "the progress of lane 1 of queue 1 awaits messages above the cursor 4",
+    ),
     ("delete from pgqueue.watch", "message 4 of queue 1 is behind the cursor 4, and not under watch"),
-    ("update pgqueue.watch set due = due + interval '1 hour'", "message 4 of queue 1 is locked until 2030-01-01 00:01:00+00, but watched until 2030-01-01 01:01:00+00"),
+    (
+        "update pgqueue.watch set due = due + interval '1 hour'",
+        "message 4 of queue 1 is locked until 2030-01-01 00:01:00+00, but watched until 2030-01-01 01:01:00+00",
+    ),
 ]
 
 

@@ -54,7 +54,7 @@ def test_a_late_worker_cannot_complete_a_redelivered_message(database: Database)
         ann.send("a")
         (late,) = ann.receive()
         stage.passes(LOCK_DURATION)
-        (redelivered,) = bob.receive()
+        (redelivered,) = bob.receive(take_turn=False)
         with refused(LOCK_LOST):
             ann.complete(late)
         bob.complete(redelivered)
@@ -79,7 +79,7 @@ def test_a_late_batch_cannot_complete_a_redelivered_message(database: Database) 
         ann.send("a")
         (late,) = ann.receive()
         stage.passes(LOCK_DURATION)
-        (redelivered,) = bob.receive()
+        (redelivered,) = bob.receive(take_turn=False)
         assert ann.settle_batch("complete_batch", [late]) == [(late.sequence_number, LOCK_LOST)]
         bob.complete(redelivered)
 
@@ -90,10 +90,10 @@ def test_a_late_worker_cannot_renew_a_redelivered_message(database: Database) ->
         ann.send("a")
         (late,) = ann.receive()
         stage.passes(LOCK_DURATION)
-        bob.receive()
+        (redelivered,) = bob.receive(take_turn=False)
         stage.passes(SECOND)
-        with refused(LOCK_LOST):
-            ann.settle("renew_lock", late)
+        assert ann.settle_batch("renew_lock_batch", [late]) == [(late.sequence_number, LOCK_LOST, None)]
+        assert locked_until(bob, redelivered) == redelivered.locked_until
 
 
 def test_a_late_worker_cannot_renew_a_message_that_came_back_and_was_redelivered(database: Database) -> None:
@@ -103,9 +103,10 @@ def test_a_late_worker_cannot_renew_a_message_that_came_back_and_was_redelivered
         bob.abandon(bob.receive()[0])
         (late,) = ann.receive()
         stage.passes(LOCK_DURATION)
-        bob.receive()
-        with refused(LOCK_LOST):
-            ann.settle("renew_lock", late)
+        (redelivered,) = bob.receive()
+        stage.passes(SECOND)
+        assert ann.settle_batch("renew_lock_batch", [late]) == [(late.sequence_number, LOCK_LOST, None)]
+        assert locked_until(bob, redelivered) == redelivered.locked_until
 
 
 def test_a_renewal_that_meets_a_redelivery_half_way_does_not_renew_it(database: Database) -> None:
@@ -117,9 +118,8 @@ def test_a_renewal_that_meets_a_redelivery_half_way_does_not_renew_it(database: 
         # Ann has found her message, and stops before she locks its row.
         stage.rewrite("_locks", "\nend\n", "\nperform pg_advisory_xact_lock_shared(1);\nend\n")
         gate.value("select pg_advisory_lock(1)")
-        renewal = ann.starts(lambda: ann.settle_batch("renew_lock_batch", [late]))
-        (redelivered,) = bob.receive()
-        stage.passes(SECOND)
+        renewal = ann.starts(lambda: ann.settle_batch("renew_lock_batch", [late], lock_duration=SECOND))
+        (redelivered,) = bob.receive(take_turn=False)
         gate.value("select pg_advisory_unlock(1)")
         assert renewal.result() == [(late.sequence_number, LOCK_LOST, None)]
         assert locked_until(bob, redelivered) == redelivered.locked_until

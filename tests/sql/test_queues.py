@@ -141,7 +141,12 @@ def test_altering_a_queue_stops_neither_senders_nor_receivers(database: Database
 
 @pytest.mark.parametrize(
     ("status", "sends", "receives"),
-    [("ACTIVE", True, True), ("SEND_DISABLED", False, True), ("RECEIVE_DISABLED", True, False), ("DISABLED", False, False)],
+    [
+        ("ACTIVE", True, True),
+        ("SEND_DISABLED", False, True),
+        ("RECEIVE_DISABLED", True, False),
+        ("DISABLED", False, False),
+    ],
 )
 def test_a_status_forbids_what_it_says_and_no_settlement(
     database: Database, status: str, sends: bool, receives: bool
@@ -211,7 +216,9 @@ def test_a_purge_is_bounded(database: Database) -> None:
 
 
 @pytest.mark.parametrize("bound", [0, -1])
-@pytest.mark.parametrize("verb", ["purge_queue", "resubmit", "peek", "peek_dead_letters", "receive", "receive_and_delete"])
+@pytest.mark.parametrize(
+    "verb", ["purge_queue", "resubmit", "peek", "peek_dead_letters", "receive", "receive_and_delete"]
+)
 def test_a_bound_that_is_not_positive_is_refused(database: Database, verb: str, bound: int) -> None:
     with Stage(database) as stage, refused(INVALID_ARGUMENT):
         stage.session("ann").table(verb, queue="q", max_messages=bound)

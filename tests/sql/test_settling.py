@@ -126,7 +126,9 @@ def test_a_lock_that_is_lost_neither_hides_nor_undoes_the_others(
         stage.passes(LOCK_DURATION / 2)
         bob.receive()
         stranger = replace(lost, sequence_number=999)
-        outcomes = [row[:2] for row in ann.settle_batch(verb, [stranger, fresh[1], lost, returned, fresh[0]], **options)]
+        outcomes = [
+            row[:2] for row in ann.settle_batch(verb, [stranger, fresh[1], lost, returned, fresh[0]], **options)
+        ]
         assert outcomes == [
             (999, LOCK_LOST),
             (fresh[1].sequence_number, None),

@@ -1,0 +1,319 @@
+"""Take out any one of the conditions on which the promises rest, and a test fails.
+
+A twin is a function of the engine with one piece of its text taken out or replaced. The text must be there, so this
+table cannot rot; and of the conditions it is about, it must name all there are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgqueue.testing import Database
+from pgqueue.testing.database import created
+from pgqueue.testing.plugin import SharedServer
+from tests.sql import test_dead_letters, test_locks, test_races, test_sequence, test_settling, test_watermark
+from tests.sql.stage import Stage
+
+FUNCTIONS = Path(__file__).parents[2] / "sql" / "functions"
+
+TOKEN_CHECK = re.compile(r"lock_token = (?:token|found\.lock_token)")
+SKIP_LOCKED = re.compile(r"skip locked")
+
+
+# Transactions of other tests on the same server are awaited too, and when one ends just then, what was passed is looked
+# through once more: that covers up what a twin has lost.
+OFTEN = 50
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A function, what of its text is replaced by what, and the test that must notice."""
+
+    function: str
+    text: str
+    replacement: str
+    caught_by: Callable[[Database], None]
+    attempts: int = 1
+
+    @property
+    def original(self) -> str:
+        return source(self.function)
+
+    @property
+    def broken(self) -> str:
+        return self.original.replace(self.text, self.replacement)
+
+    def __str__(self) -> str:
+        return f"{self.function}: {' '.join(self.text.split())}"
+
+
+def pinned(database: Database, *, came_back: bool) -> None:
+    with Stage(database) as stage:
+        test_locks.a_pinned_message_cannot_be_taken_over(stage, came_back=came_back)
+
+
+def numbered(database: Database, *, many: bool) -> None:
+    with Stage(database) as stage:
+        test_watermark.a_number_is_drawn_by_a_transaction_that_has_an_id(stage, many=many)
+
+
+TOKENS = [
+    Twin(
+        "_hold",
+        "on position = number and lock_token = token",
+        "on position = number",
+        test_locks.test_a_late_worker_cannot_complete_a_redelivered_message,
+    ),
+    Twin(
+        "_hold",
+        "on sequence_number = number and lock_token = token",
+        "on sequence_number = number",
+        test_locks.test_a_late_worker_cannot_complete_a_message_that_came_back_and_was_redelivered,
+    ),
+    Twin(
+        "complete_batch",
+        "and position = number and lock_token = token",
+        "and position = number",
+        test_locks.test_a_late_batch_cannot_complete_a_redelivered_message,
+    ),
+    Twin(
+        "_locks",
+        "on position = number and lock_token = token",
+        "on position = number",
+        test_locks.test_a_late_worker_cannot_renew_a_redelivered_message,
+    ),
+    Twin(
+        "_locks",
+        "on sequence_number = number and lock_token = token",
+        "on sequence_number = number",
+        test_locks.test_a_late_worker_cannot_renew_a_message_that_came_back_and_was_redelivered,
+    ),
+    Twin(
+        "_hold_free",
+        "where message.lock_token = found.lock_token",
+        "",
+        test_locks.test_a_renewal_that_meets_a_redelivery_half_way_does_not_renew_it,
+    ),
+    Twin(
+        "renew_lock_batch",
+        "on lock.sequence_number = number and lock.lock_token = token",
+        "on lock.sequence_number = number",
+        partial(
+            test_settling.test_a_message_that_was_received_twice_is_settled_for_its_last_holder_only,
+            verb="renew_lock_batch",
+            options={},
+        ),
+    ),
+]
+
+WAITS = [
+    Twin("receive", " skip locked", "", test_races.test_two_receivers_never_get_the_same_message),
+    Twin(
+        "_hold_free", " skip locked", "", test_races.test_a_renewal_does_not_wait_for_the_completion_that_is_under_way
+    ),
+    Twin("_advance", " skip locked", "", test_races.test_a_turn_is_taken_by_one_session_at_a_time),
+    Twin(
+        "_reach",
+        " skip locked",
+        "",
+        test_watermark.test_a_claim_that_is_rolled_back_behind_the_cursors_of_others_is_found,
+    ),
+    Twin(
+        "_return_watched",
+        "for update skip locked",
+        "for update",
+        test_races.test_two_who_put_back_expired_locks_do_not_wait_for_each_other,
+    ),
+    Twin(
+        "_return_watched",
+        "for update of message skip locked",
+        "for update of message",
+        test_races.test_who_watches_skips_a_message_whose_owner_still_completes_it,
+    ),
+    Twin(
+        "_activate_scheduled",
+        " skip locked",
+        "",
+        test_races.test_two_who_activate_scheduled_messages_do_not_wait_for_each_other,
+    ),
+    Twin(
+        "purge_queue",
+        "limit max_messages\n                  for update skip locked",
+        "limit max_messages\n                  for update",
+        test_races.test_a_purge_skips_what_is_being_completed,
+    ),
+    Twin(
+        "purge_queue",
+        "limit max_messages - purged\n                  for update skip locked",
+        "limit max_messages - purged\n                  for update",
+        test_races.test_a_purge_skips_what_is_being_activated,
+    ),
+    Twin("resubmit", " skip locked", "", test_races.test_two_who_resubmit_never_bring_back_the_same_message),
+]
+
+PINNING = [
+    Twin("_hold", "for update of message) as fresh", ") as fresh", partial(pinned, came_back=False)),
+    Twin("_hold", "for update of message) as returned", ") as returned", partial(pinned, came_back=True)),
+    Twin("_pin", "if held = '{}' then", "if false then", test_locks.test_a_pin_is_refused_before_any_work_is_done),
+]
+
+WATERMARK = [
+    Twin("send", ":= pg_current_xact_id()", ":= '0'", partial(numbered, many=False), OFTEN),
+    Twin("send_batch", ":= pg_current_xact_id()", ":= '0'", partial(numbered, many=True), OFTEN),
+    Twin(
+        "_move_scan",
+        "least(reached, settled)",
+        "reached",
+        test_watermark.test_a_message_sent_before_and_committed_after_others_is_received_at_once,
+    ),
+    Twin(
+        "_is_over",
+        "return pg_snapshot_xmin(pg_current_snapshot()) >= horizon_xid",
+        "return true",
+        test_watermark.test_a_message_sent_before_and_committed_after_others_is_received_at_once,
+    ),
+    Twin(
+        "_next_xid",
+        "perform pg_logical_emit_message(true, 'pgqueue', ''::text);",
+        "",
+        test_watermark.test_a_sender_newer_than_all_that_have_ended_is_waited_for_too,
+        OFTEN,
+    ),
+    Twin(
+        "_await",
+        "where xid < progress.horizon_xid",
+        "where false",
+        test_watermark.test_what_a_long_sender_brings_is_found_by_a_session_that_was_never_there,
+        OFTEN,
+    ),
+    Twin(
+        "_advance",
+        "was     := pgqueue._watch_late(was, open);",
+        "",
+        test_watermark.test_a_sender_that_is_open_long_does_not_stop_the_queue,
+        OFTEN,
+    ),
+    Twin(
+        "_watch_late",
+        "where xid <> all (open));",
+        "where open = '{}');",
+        test_watermark.test_one_long_transaction_does_not_hide_what_another_brings,
+        OFTEN,
+    ),
+    Twin(
+        "_advance",
+        "pgqueue._watch_passed(was, was.cursor, ",
+        "(",
+        test_watermark.test_expired_locks_that_all_cursors_have_passed_come_back_within_a_second,
+        OFTEN,
+    ),
+    Twin(
+        "_advance",
+        " or horizon_taken_at > pgqueue.clock()",
+        "",
+        test_watermark.test_a_clock_that_went_back_stops_no_turn,
+        OFTEN,
+    ),
+]
+
+THE_REST = [
+    Twin(
+        "_return_watched",
+        "and (locked_until is null or locked_until <= moment)",
+        "",
+        test_locks.test_a_renewed_lock_is_not_returned_early_by_those_who_watch_it,
+    ),
+    Twin(
+        "_prolong",
+        "and watch.due > until",
+        "and false",
+        test_locks.test_a_lock_that_was_shortened_is_noticed_in_time,
+    ),
+    Twin(
+        "_bring_back",
+        "case when settled then null else lock_token end",
+        "lock_token",
+        partial(test_locks.test_no_verb_accepts_a_lock_that_was_settled, verb="complete", options={}),
+    ),
+    Twin(
+        "_bring_back",
+        "case when settled then null else lock_token end",
+        "null",
+        partial(
+            test_locks.test_the_token_counts_even_when_the_message_was_put_back_for_redelivery,
+            verb="complete",
+            options={},
+        ),
+    ),
+    Twin(
+        "receive",
+        "deliveries < source.max_delivery_count",
+        "true",
+        test_dead_letters.test_poison_among_sound_messages_does_not_shorten_a_receive_to_nothing,
+    ),
+    Twin(
+        "_mend_sequence",
+        "where cursor > 0",
+        "where false",
+        test_sequence.test_messages_below_the_cursors_are_found_when_the_sequence_went_back,
+        OFTEN,
+    ),
+    Twin(
+        "_mend_sequence",
+        "horizon_xid = '18446744073709551615'",
+        "horizon_xid = '0'",
+        test_sequence.test_a_message_that_is_still_being_sent_when_cursors_begin_again_is_found,
+        OFTEN,
+    ),
+]
+
+TWINS = TOKENS + WAITS + PINNING + WATERMARK + THE_REST
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=str)
+def test_a_broken_twin_is_caught(database: Database, database_server: SharedServer, twin: Twin) -> None:
+    assert twin.original.count(twin.text) == 1
+    twin.caught_by(database)
+    for _ in range(twin.attempts):
+        with created(database_server.dsn, database_server.template) as another:
+            with psycopg.connect(another.dsn) as connection:
+                connection.execute(twin.broken.encode())
+            if fails(twin.caught_by, another):
+                return
+    pytest.fail(f"nobody noticed what is missing in {twin}")
+
+
+@pytest.mark.parametrize(
+    ("condition", "twins"), [(TOKEN_CHECK, TOKENS), (SKIP_LOCKED, WAITS)], ids=["lock tokens", "skip locked"]
+)
+def test_no_condition_is_without_its_twin(condition: re.Pattern[str], twins: list[Twin]) -> None:
+    known = sorted(twin.function for twin in twins)
+    found = [path.stem for path in FUNCTIONS.glob("*.sql") for _ in condition.findall(without_comments(path.stem))]
+    assert sorted(found) == known
+
+
+def fails(test: Callable[[Database], None], database: Database) -> bool:
+    try:
+        test(database)
+    except (AssertionError, ValueError):
+        return True
+    except psycopg.Error as error:
+        if not (error.sqlstate or "").startswith("PQ"):
+            raise
+        return True
+    return False
+
+
+def source(function: str) -> str:
+    return (FUNCTIONS / f"{function}.sql").read_text()
+
+
+def without_comments(function: str) -> str:
+    return re.sub(r"--.*", "", source(function))

