@@ -2,7 +2,7 @@
 create schema floor;
 create sequence floor.number;
 create table floor.message (like pgqueue.message including defaults, primary key (queue_id, lane, position)) with (
-    fillfactor = 50,
+    fillfactor = 45,
     autovacuum_vacuum_scale_factor = 0.05,
     autovacuum_vacuum_threshold = 2000,
     autovacuum_vacuum_insert_scale_factor = 10,
