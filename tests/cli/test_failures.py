@@ -97,9 +97,9 @@ def test_an_interrupt_ends_a_command_quietly(pgqueue: CommandLine, client: Queue
 
 
 def test_a_reader_that_has_gone_is_no_reason_to_complain(pgqueue: CommandLine, client: QueueClient) -> None:
-    client.queue("orders").send_batch([Message("x" * 1000) for _ in range(500)])
+    client.queue("orders").send_batch([Message("x" * 100) for _ in range(1500)])
     for form in ((), ("--json",)):
-        with pgqueue.start("peek", "orders", "-n", "500", *form) as peeking:
+        with pgqueue.start("peek", "orders", "-n", "1500", *form) as peeking:
             assert peeking.stdout is not None
             peeking.stdout.read(10)
             peeking.stdout.close()
