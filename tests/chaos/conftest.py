@@ -11,6 +11,10 @@ from tests.chaos.proxy import Proxy
 from tests.chaos.scene import Scene, staged
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "chaos: kills connections, processes and servers under load; takes seconds")
+
+
 @pytest.fixture
 def scene(database: Database) -> Iterator[Scene]:
     with staged(database) as scene:
