@@ -64,7 +64,9 @@ create table pgqueue.message (
     autovacuum_analyze_scale_factor = 10
 );
 
-create unique index returned_message on pgqueue.message (queue_id, sequence_number) where lane % 2 = 0;
+-- Not unique, nor are the numbers of scheduled messages and dead letters: were the sequence to go back, a number may be
+-- handed out twice before that is mended, and a queue must not come to a halt over it.
+create index returned_message on pgqueue.message (queue_id, sequence_number) where lane % 2 = 0;
 
 -- How far each lane has been consumed, refreshed about once a second by whoever receives.
 --
@@ -100,7 +102,7 @@ create index watch_due on pgqueue.watch (queue_id, due);
 create table pgqueue.scheduled_message (
     like pgqueue.message including defaults,
     scheduled_enqueue_time timestamptz not null,
-    constraint scheduled_message_pkey primary key (queue_id, sequence_number)
+    constraint scheduled_message_pkey primary key (queue_id, sequence_number, position)
 );
 
 create index scheduled_message_due on pgqueue.scheduled_message (queue_id, scheduled_enqueue_time);
@@ -110,7 +112,7 @@ create table pgqueue.dead_letter (
     dead_letter_reason            text        not null,
     dead_letter_error_description text,
     dead_lettered_at              timestamptz not null,
-    constraint dead_letter_pkey primary key (queue_id, sequence_number)
+    constraint dead_letter_pkey primary key (queue_id, sequence_number, position)
 );
 
 -- Which functions and views are installed, so that a migration with nothing new writes nothing.

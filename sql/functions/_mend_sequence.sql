@@ -8,10 +8,9 @@ returns void
 language plpgsql
 as $$
 declare
-    is_mending boolean := coalesce(current_setting('pgqueue.is_mending', true), '') <> '';
-    highest    bigint;
+    highest bigint;
 begin
-    if is_mending or not pg_try_advisory_xact_lock(hashtextextended('pgqueue._mend_sequence', 0)) then
+    if pgqueue._is_mending() or not pg_try_advisory_xact_lock(hashtextextended('pgqueue._mend_sequence', 0)) then
         return;                          -- begun in this transaction, or by somebody else
     end if;
     update pgqueue.progress

@@ -27,6 +27,9 @@ begin
                       and message.position > progress.cursor))
     ) then
         perform pgqueue._advance(queue, scan);
+        if pgqueue._is_mending() then
+            return false;
+        end if;
     end if;
     if exists (select from pgqueue.watch where queue_id = queue.id and due <= moment) then
         returned := returned + pgqueue._return_watched(queue.id);

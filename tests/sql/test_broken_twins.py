@@ -260,6 +260,13 @@ THE_REST = [
     ),
     Twin(
         "_mend_sequence",
+        "pgqueue._is_mending() or ",
+        "",
+        test_sequence.test_a_mending_that_is_rolled_back_is_begun_again,
+        OFTEN,
+    ),
+    Twin(
+        "_mend_sequence",
         "where cursor > 0",
         "where false",
         test_sequence.test_messages_below_the_cursors_are_found_when_the_sequence_went_back,

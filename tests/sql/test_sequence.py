@@ -60,6 +60,32 @@ def test_numbers_that_are_free_again_may_be_handed_out_again(database: Database)
             assert sorted(received(stage, ann)) == numbers
 
 
+def test_a_number_that_was_handed_out_twice_stops_nothing(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("old")
+        ann.abandon(ann.receive()[0])
+        ann.value("select setval('pgqueue.sequence_number', 1, false)")
+        ann.send("new")
+        old, new = ann.receive()[0], ann.receive()[0]
+        assert (old.sequence_number, new.sequence_number) == (1, 1)
+        for message in (new, old):
+            ann.abandon(message, delay=SECOND)
+        stage.passes(SECOND)
+        for message in (ann.receive()[0], ann.receive()[0]):
+            ann.settle("dead_letter", message, reason="r")
+        assert ann.table("resubmit", queue="q") == [(1,), (1,)]
+        assert len(ann.receive(9)) == 2
+        for _ in range(3):
+            stage.passes(LOCK_DURATION)
+            assert ann.call("take_turn", queue="q") or len(ann.receive(9)) == 2
+        stage.passes(LOCK_DURATION)
+        old, new = ann.receive()[0], ann.receive()[0]
+        ann.complete(old)
+        assert ann.values("select body from pgqueue.messages") == [new.body]
+        ann.complete(new)
+
+
 def test_a_queue_without_receivers_is_mended_by_the_receivers_of_another(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
