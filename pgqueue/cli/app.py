@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, TextIO
 
 import typer
 
@@ -62,9 +62,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Runs a command and returns its exit code. Whatever goes wrong, there is a line about it and no traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character still gets the rest
+    sys.stdout, sys.stderr = _reliable(sys.stdout), _reliable(sys.stderr)
     try:
         code = app(arguments, prog_name="pgqueue", standalone_mode=False)
         sys.stdout.flush()
@@ -75,6 +73,15 @@ def run(arguments: list[str]) -> int:
     except BaseException as error:  # noqa: BLE001 (a traceback helps nobody at a terminal)
         return _report(error)
     return code if isinstance(code, int) else 0
+
+
+def _reliable(stream: TextIO | None) -> TextIO:
+    """The same stream, but a character that the terminal lacks does not cost us the rest, and neither does a reader
+    that leaves in the middle of a write: unbuffered, as under PYTHONUNBUFFERED, Python would not notice."""
+    if stream is None:  # it was closed before we came
+        return Path(os.devnull).open("w")
+    line = 1 if stream is sys.stderr or stream.isatty() else -1
+    return open(stream.fileno(), "w", line, stream.encoding, "backslashreplace", closefd=False)
 
 
 def _hang_up() -> int:

@@ -47,7 +47,7 @@ def message_document(message: PeekedMessage) -> dict[str, Any]:
 def messages_table(messages: Sequence[PeekedMessage], now: datetime) -> Table:
     rows = [
         (
-            message.sequence_number,
+            output.Number(message.sequence_number),
             _age(message.enqueued_time, now),
             message.delivery_count,
             _remaining(message.locked_until, now),
@@ -56,13 +56,13 @@ def messages_table(messages: Sequence[PeekedMessage], now: datetime) -> Table:
         )
         for message in messages
     ]
-    return output.table(("number", "age", "deliveries", "locked for", "subject", "body"), rows, wide="body")
+    return output.table(("number", "age", "deliveries", "locked for", "subject", "body"), rows, wide=("body",))
 
 
 def dead_letters_table(messages: Sequence[PeekedMessage], now: datetime) -> Table:
     rows = [
         (
-            message.sequence_number,
+            output.Number(message.sequence_number),
             _age(message.dead_lettered_at, now),
             message.delivery_count,
             message.dead_letter_reason,
@@ -71,7 +71,9 @@ def dead_letters_table(messages: Sequence[PeekedMessage], now: datetime) -> Tabl
         )
         for message in messages
     ]
-    return output.table(("number", "dead for", "deliveries", "reason", "description", "body"), rows, wide="body")
+    return output.table(
+        ("number", "dead for", "deliveries", "reason", "description", "body"), rows, wide=("description", "body")
+    )
 
 
 def message_record(message: PeekedMessage) -> Table:
@@ -110,7 +112,7 @@ def queues_table(queues: Sequence[QueueProperties]) -> Table:
         for queue in queues
     ]
     columns = ("queue", "status", "lock duration", "max deliveries", "max bytes", "user metadata")
-    return output.table(columns, rows, wide="user metadata")
+    return output.table(columns, rows, wide=("user metadata",))
 
 
 def queue_record(queue: QueueProperties, counts: QueueRuntimeProperties, now: datetime) -> Table:
@@ -145,7 +147,7 @@ def counts_table(all_counts: Sequence[QueueRuntimeProperties], now: datetime) ->
         )
         for counts in all_counts
     ]
-    return output.table(("queue", "ready", "locked", "scheduled", "dead letters", "oldest waits for"), rows)
+    return output.table(("queue", "ready", "locked", "scheduled", "dead letters", "oldest"), rows, wide=("queue",))
 
 
 def _plain(value: Any) -> Any:
@@ -162,7 +164,8 @@ def _readable(value: Any) -> str:
 
 
 def _age(moment: datetime | None, now: datetime) -> str | None:
-    return None if moment is None else format_duration(max(now - moment, timedelta(0)))
+    """To the second: nobody looks that fast."""
+    return None if moment is None else format_duration(timedelta(seconds=max((now - moment).total_seconds() // 1, 0)))
 
 
 def _remaining(moment: datetime | None, now: datetime) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +24,10 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     fixed = None if stream.isatty() or "COLUMNS" in os.environ else WIDTH_OF_A_FILE
     return Console(stderr=stderr, width=fixed, markup=False, highlight=False, emoji=False)
+
+
+class Number(int):
+    """A number that counts nothing: it is written as it must be typed."""
 
 
 def counted(number: int, noun: str) -> str:
@@ -51,17 +55,15 @@ def flush() -> None:
     sys.stdout.flush()
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, wide: str | None = None) -> Table:
-    """Numbers to the right, text to the left, a row a line; what does not fit is cut, first in the column ``wide``."""
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, wide: Collection[str] = ()) -> Table:
+    """Numbers to the right, text to the left, a row a line; what does not fit is cut, first in the columns ``wide``."""
     grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for place, column in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[place], int | float | None) for row in rows)
+        numeric = bool(rows) and all(isinstance(row[place], int | None) for row in rows)
         grid.add_column(
             column,
             justify="right" if numeric else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            ratio=1 if column == wide else None,
+            no_wrap=column not in wide,
         )
     for row in rows:
         grid.add_row(*(cell(value, line=True) for value in row))
@@ -87,10 +89,12 @@ def cell(value: object, *, line: bool = False) -> Text:
     match value:
         case None:
             return Text("-", style="dim")
+        case Number():
+            return Text(str(int(value)))
         case int():
             return Text(f"{value:,}")
     text = printable(str(value))
-    return Text(" ".join(text.splitlines()) if line else text)
+    return Text(" ".join(text.splitlines()), no_wrap=True, overflow="ellipsis") if line else Text(text)
 
 
 def printable(text: str) -> str:

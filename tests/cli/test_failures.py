@@ -96,7 +96,11 @@ def test_an_interrupt_ends_a_command_quietly(pgqueue: CommandLine, client: Queue
     assert (waiting.returncode, out, said) == (130, b"", b"")
 
 
-def test_a_reader_that_has_gone_is_no_reason_to_complain(pgqueue: CommandLine, client: QueueClient) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_has_gone_is_no_reason_to_complain(
+    pgqueue: CommandLine, client: QueueClient, unbuffered: str
+) -> None:
+    pgqueue.environment["PYTHONUNBUFFERED"] = unbuffered
     client.queue("orders").send_batch([Message("x" * 100) for _ in range(1500)])
     for form in ((), ("--json",)):
         with pgqueue.start("peek", "orders", "-n", "1500", *form) as peeking:
