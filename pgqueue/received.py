@@ -106,7 +106,7 @@ def process(
     work: Callable[..., Any],
     source: object = None,
     *,
-    retry: tenacity.Retrying | None = None,
+    retry: tenacity.BaseRetrying | None = None,
 ) -> Any:
     """Runs ``work(message, tx)``, or ``work(tx)``, in a transaction that completes the message; returns its result.
 

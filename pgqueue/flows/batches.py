@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from pgqueue.errors import InvalidArgumentError, InvalidStateError
+from pgqueue.errors import InvalidArgumentError
 from pgqueue.flows.flow import Executor, Flow, Shared
-from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.locked import STILL_LOCKED, LockedMessage
 from pgqueue.model.context import Event, Outcome
 from pgqueue.model.message import Lock
 from pgqueue.model.settings import SettlementResult
@@ -33,8 +33,8 @@ class Settling:
 def settle(
     queue: str, received: Iterable[LockedMessage], verb: Settling, own: Executor, transaction: Shared | None
 ) -> Flow[list[SettlementResult]]:
-    messages = _checked(queue, received)
-    results, begun = _begin(messages, verb)
+    messages = yield from _resolved(queue, received)
+    results, begun = _begin(messages, verb, transaction)
     if transaction is not None:
         _refuse_first(results, begun)
     try:
@@ -49,7 +49,7 @@ def settle(
             message.context.fault()
         elif transaction is None or verb.event is Event.ABANDON:
             message.context.apply(Event.COMMITTED)
-    if transaction is not None and verb.event is Event.COMPLETE:
+    if begun and transaction is not None and verb.event is Event.COMPLETE:
         yield from _follow(begun, transaction)
     return [results[message.sequence_number] for message in messages]
 
@@ -57,9 +57,9 @@ def settle(
 def renew(
     queue: str, received: Iterable[LockedMessage], lock_duration: timedelta | None, own: Executor
 ) -> Flow[list[SettlementResult]]:
-    messages = _checked(queue, received)
+    messages = yield from _resolved(queue, received)
     for message in messages:
-        message.context.require("renew_lock_batch()")
+        message.context.require("renew_lock_batch()", *STILL_LOCKED)
     locks = [message.lock for message in messages]
     statement = settling.renew_lock_batch(queue, locks, lock_duration=lock_duration, atomic=False)
     results = yield from own.execute(statement)
@@ -72,18 +72,19 @@ def renew(
 
 
 def _begin(
-    messages: Sequence[LockedMessage], verb: Settling
+    messages: Sequence[LockedMessage], verb: Settling, transaction: Shared | None
 ) -> tuple[dict[int, SettlementResult], list[LockedMessage]]:
     """Takes each delivery into its next state; what refuses, and what has nothing left to do, has its result now."""
     results: dict[int, SettlementResult] = {}
     begun = []
     for message in messages:
         try:
+            message._refuse_to_wait_for_ourselves(transaction)
             if message.context.begin(verb.event, verb.outcome):
                 begun.append(message)
             else:
                 results[message.sequence_number] = SettlementResult(message.sequence_number)
-        except InvalidStateError as refusal:
+        except Exception as refusal:  # noqa: BLE001 - a callback may raise anything, and it concerns its message only
             results[message.sequence_number] = SettlementResult(message.sequence_number, refusal)
     return results, begun
 
@@ -107,6 +108,14 @@ def _follow(begun: Sequence[LockedMessage], transaction: Shared) -> Flow[None]:
     for message in begun:
         message._join(transaction, transaction_id)
     yield from transaction.follow([message.context for message in begun])
+
+
+def _resolved(queue: str, received: Iterable[LockedMessage]) -> Flow[list[LockedMessage]]:
+    """The messages; where a settlement is part of a transaction of the caller's, it is known by now how that ended."""
+    messages = _checked(queue, received)
+    for message in messages:
+        yield from message._settled_by_now()
+    return messages
 
 
 def _checked(queue: str, received: Iterable[LockedMessage]) -> list[LockedMessage]:

@@ -6,10 +6,11 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, TypeVar
 from uuid import UUID
 
-from pgqueue.errors import LockLostError
+from pgqueue.errors import InvalidStateError, LockLostError
 from pgqueue.flows import processing, settling
 from pgqueue.flows.flow import Flow, Shared, Source
 from pgqueue.model.context import Outcome, ReceiveContext, ReceiveState
@@ -18,6 +19,8 @@ from pgqueue.statements import settling as verbs
 from pgqueue.statements.receiving import MessageRow
 
 SelfT = TypeVar("SelfT", bound="LockedMessage")
+
+STILL_LOCKED = (ReceiveState.RECEIVED, ReceiveState.COMPLETING)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -39,29 +42,32 @@ class LockedMessage(PeekedMessage):
         """What proves to the database that this delivery is ours."""
         return Lock(self.queue, self.sequence_number, self.lock_token)
 
-    @property
+    @cached_property
     def _delivery(self) -> processing.Delivery:
         return processing.Delivery(self.lock, self.context, self.delivery_count, self._own)
 
     def _completion(self, transaction: Shared | None) -> Flow[None]:
         yield from self._settled_by_now()
-        self._transaction = transaction
+        self._refuse_to_wait_for_ourselves(transaction)
         yield from settling.settle(self.context, verbs.complete(self.lock), Outcome.COMPLETED, self._own, transaction)
+        self._transaction = transaction
 
     def _dead_lettering(self, reason: str, description: str | None, transaction: Shared | None) -> Flow[None]:
         yield from self._settled_by_now()
-        self._transaction = transaction
+        self._refuse_to_wait_for_ourselves(transaction)
         statement = verbs.dead_letter(self.lock, reason=reason, description=description)
         yield from settling.settle(self.context, statement, Outcome.DEAD_LETTERED, self._own, transaction)
+        self._transaction = transaction
 
     def _abandonment(self, delay: timedelta | None, properties: Any, transaction: Shared | None) -> Flow[None]:
         yield from self._settled_by_now()
+        self._refuse_to_wait_for_ourselves(transaction)
         statement = verbs.abandon(self.lock, delay=delay, properties=properties)
         yield from settling.abandon(self.context, statement, self._own, transaction)
 
     def _renewal(self, lock_duration: timedelta | None) -> Flow[datetime]:
         yield from self._settled_by_now()
-        self.context.require("renew_lock()")
+        self.context.require("renew_lock()", *STILL_LOCKED)
         try:
             self.locked_until = yield from self._own.execute(verbs.renew_lock(self.lock, lock_duration=lock_duration))
         except LockLostError:
@@ -76,6 +82,13 @@ class LockedMessage(PeekedMessage):
         """Learns how the caller's transaction ended, if a settlement is part of one and nobody told us."""
         if self._is_unresolved:
             yield from self._resolution()
+
+    def _refuse_to_wait_for_ourselves(self, transaction: Shared | None) -> None:
+        """In the block of ``transaction()`` the message is held by the transaction of that block."""
+        if transaction is None and self._delivery.begun is not None:
+            raise InvalidStateError(
+                "the message is held by the transaction of this block: settle it there, with transaction=…, or after it"
+            )
 
     def _join(self, transaction: Shared, transaction_id: str) -> None:
         """Remembers the caller's transaction that a settlement is part of."""

@@ -32,31 +32,34 @@ from pgqueue.statements import settling as verbs
 #: For how long the database is asked about a COMMIT whose connection broke, before its outcome is left open.
 PATIENCE_WITH_A_COMMIT = timedelta(seconds=15)
 
-SETTLED_BY_THE_WORK = (ReceiveState.COMPLETING, ReceiveState.COMPLETED)
+SETTLED_BY_THE_WORK = (ReceiveState.COMPLETING, ReceiveState.COMPLETED, ReceiveState.ABANDONED)
 
 Work = Callable[[Any], Any]
 Begin = Callable[[], Flow[Begun]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Delivery:
-    """What these flows need of a received message."""
+    """What these flows need of a received message, and the transaction that they have begun for it."""
 
     lock: Lock
     context: ReceiveContext
     delivery_count: int
     own: Executor
+    begun: Begun | None = None
 
 
 def enter(delivery: Delivery, begin: Begin) -> Flow[Begun]:
     """Begins a transaction and pins the lock in it: nobody can take the message over until it ends."""
-    delivery.context.require("transaction()")
+    yield from settling.resolve(delivery.context, delivery.lock, delivery.own, None)
+    delivery.context.require("transaction()", ReceiveState.RECEIVED)
     begun = yield from begin()
     try:
         yield from begun.execute(verbs.pin(delivery.lock))
     except BaseException as error:
         yield from retreat(delivery, begun, error)
         raise
+    delivery.begun = begun
     return begun
 
 
@@ -64,6 +67,9 @@ def leave(delivery: Delivery, begun: Begun) -> Flow[None]:
     """Completes the message, unless the work has settled it, and commits."""
     context = delivery.context
     try:
+        yield from settling.resolve(
+            context, delivery.lock, begun, None
+        )  # a savepoint may have undone what the work did
         if context.state not in SETTLED_BY_THE_WORK:
             context.begin(Event.COMPLETE, Outcome.COMPLETED)
             context.transaction_id = yield from begun.execute(verbs.complete(delivery.lock))
@@ -72,11 +78,13 @@ def leave(delivery: Delivery, begun: Begun) -> Flow[None]:
         yield from retreat(delivery, begun, error)
         raise
     context.apply(Event.COMMITTED)
+    delivery.begun = None
     yield from begun.release()
 
 
 def retreat(delivery: Delivery, begun: Begun, error: BaseException) -> Flow[None]:
     """Rolls back: the message is still there and locked by us, unless its lock is what was lost."""
+    delivery.begun = None
     try:
         yield from begun.rollback()
     except PGQueueError as failure:
@@ -88,7 +96,7 @@ def retreat(delivery: Delivery, begun: Begun, error: BaseException) -> Flow[None
         delivery.context.apply(Event.ABORTED)
 
 
-def process(delivery: Delivery, work: Work, begin: Begin, retry: tenacity.Retrying) -> Flow[Any]:
+def process(delivery: Delivery, work: Work, begin: Begin, retry: tenacity.BaseRetrying) -> Flow[Any]:
     """Runs ``work`` in transactions on one lock until one commits, and answers with what it returned.
 
     When the policy gives up, or the failure will not pass, the message is abandoned with backoff and the error raised.

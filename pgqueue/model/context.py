@@ -137,11 +137,12 @@ class ReceiveContext:
         if self.state is R:
             self.fault()
 
-    def require(self, call: str) -> None:
-        """Refuses a call that needs a delivery which is not over."""
+    def require(self, call: str, *legal: ReceiveState) -> None:
+        """Refuses a call that is legal in these states only."""
         refusal = TRANSITIONS[Event.COMPLETE][self.state]
-        if isinstance(refusal, type) and self.state is not CING:
-            raise refusal(f"{call} is illegal once the delivery is {self.state.value}")
+        if self.state not in legal:
+            kind = refusal if isinstance(refusal, type) else InvalidStateError
+            raise kind(f"{call} is illegal once the delivery is {self.state.value}")
 
     def _register(self, event: Event, callback: Callback) -> Callback:
         self._callbacks.setdefault(event, []).append(callback)

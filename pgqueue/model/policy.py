@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import tenacity
 
-from pgqueue.errors import PGQueueError, error_class
+from pgqueue.errors import InvalidArgumentError, PGQueueError, error_class
 
 
 def pauses(budget: timedelta) -> Iterator[timedelta]:
@@ -50,6 +50,16 @@ def default_retry() -> tenacity.Retrying:
     )
 
 
-def transient_only(policy: tenacity.Retrying) -> tenacity.Retrying:
+def transient_only(policy: tenacity.BaseRetrying) -> tenacity.Retrying:
     """The caller's policy says how often and how far apart; what is worth a retry is ours to say."""
-    return policy.copy(retry=tenacity.retry_if_exception(is_transient), reraise=True)
+    if not isinstance(policy, tenacity.BaseRetrying):
+        raise InvalidArgumentError(f"retry must be a tenacity.Retrying, not {policy!r}")
+    return tenacity.Retrying(
+        stop=policy.stop,
+        wait=policy.wait,
+        before=policy.before,
+        after=policy.after,
+        before_sleep=policy.before_sleep,
+        retry=tenacity.retry_if_exception(is_transient),
+        reraise=True,
+    )

@@ -27,11 +27,13 @@ def text(argument: str, value: Any) -> str | None:
     return value
 
 
-def whole(argument: str, value: Any, *, bits: int = 32) -> int | None:
+def whole(argument: str, value: Any, *, bits: int = 32, least: int | None = None) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
         raise InvalidArgumentError(f"{argument} must be a whole number, not {value!r}")
     if value is not None and value.bit_length() >= bits:
         raise InvalidArgumentError(f"{argument} must be a whole number below 2^{bits - 1}, not {value}")
+    if value is not None and least is not None and value < least:
+        raise InvalidArgumentError(f"{argument} must be {least} or more, not {value}")
     return value
 
 

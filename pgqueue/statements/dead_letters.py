@@ -26,7 +26,7 @@ def resubmit(
             "sequence_numbers": None if sequence_numbers is None else list(sequence_numbers),
             "reason": text("reason", reason),
             "older_than": duration("older_than", older_than),
-            "limit": whole("limit", limit),
+            "limit": whole("limit", limit, least=1),
         },
         column,
     )

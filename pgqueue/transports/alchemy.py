@@ -125,13 +125,16 @@ class EngineSource:
         return str(url.render_as_string(hide_password=False))
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
-        begun = yield from self.begin()
+        """One round trip: in autocommit mode the statement is the transaction."""
+        with translated():
+            connection = yield partial(_connect, self._engine)
         try:
-            result: T = yield from begun.execute(statement)
-            yield from begun.commit()
+            with translated():
+                yield partial(connection.execution_options, isolation_level="AUTOCOMMIT")
+                driver = yield from _driver_of(connection)
+            return (yield from connections.execute(driver, statement))
         finally:
-            yield from begun.release()
-        return result
+            yield connection.close
 
     def begin(self) -> Flow[Begun]:
         with translated():

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
+import psycopg_pool
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from pgqueue.errors import InvalidStateError, TransactionRequiredError
+from pgqueue.errors import (
+    InvalidArgumentError,
+    InvalidStateError,
+    TransactionRequiredError,
+)
 from pgqueue.flows import Begun, Flow
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
@@ -138,14 +144,34 @@ class PoolSource:
 
 def own_pool(conninfo: str, pool_class: type[Any]) -> PoolSource:
     """The pool of a client that was given a DSN: opened at the first use, checked before it gives a connection."""
-    with translated():
+    try:
         psycopg.conninfo.conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError as error:
+        raise InvalidArgumentError(f"the DSN must be one that libpq understands: {error}") from error
     pool = pool_class(
         conninfo,
         min_size=0,
         max_size=10,
         open=False,
+        check=_check if pool_class is psycopg_pool.ConnectionPool else _check_async,
         kwargs={"autocommit": True, "application_name": "pgqueue"},
         name="pgqueue",
     )
     return PoolSource(pool, owned=True)
+
+
+def _check(connection: psycopg.Connection[Any]) -> None:
+    if _has_something_to_say(connection):
+        connection.execute("")
+
+
+async def _check_async(connection: psycopg.AsyncConnection[Any]) -> None:
+    if _has_something_to_say(connection):
+        await connection.execute("")
+
+
+def _has_something_to_say(connection: AnyConnection) -> bool:
+    """Whether something came from the server, unasked: as a rule, that it has gone. To look costs no round trip."""
+    ear = select.poll()
+    ear.register(connection.fileno(), select.POLLIN)
+    return bool(ear.poll(0))

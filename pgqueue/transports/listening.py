@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
+import psycopg
+from psycopg.pq import TransactionStatus
 from sqlalchemy import event
 from sqlalchemy.engine import Connection, ExceptionContext
 
@@ -74,8 +76,14 @@ class Listener:
         self._announced = []
 
     def _on_commit(self, connection: Connection) -> None:
-        """SQLAlchemy says so *before* it commits: if that fails, what we tell here is taken back."""
-        self._announced = self._end(Event.COMMITTED)
+        """SQLAlchemy says so *before* it commits: if that fails, what we tell here is taken back.
+
+        A transaction that has failed commits nothing, and PostgreSQL does not call that an error.
+        """
+        if _has_failed(connection):
+            self._end(Event.ABORTED)
+        else:
+            self._announced = self._end(Event.COMMITTED)
 
     def _on_rollback(self, connection: Connection) -> None:
         self._end(Event.ABORTED)
@@ -98,6 +106,12 @@ def _on_error(failure: ExceptionContext) -> None:
     if listener is not None:
         sqlstate = getattr(failure.original_exception, "sqlstate", None)
         listener.take_back(undone=sqlstate is not None and error_class(sqlstate) is not ConnectionLostError)
+
+
+def _has_failed(connection: Connection) -> bool:
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection | psycopg.AsyncConnection)
+    return driver.info.transaction_status == TransactionStatus.INERROR
 
 
 def _savepoints(connection: Connection) -> frozenset[str]:

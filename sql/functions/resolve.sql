@@ -1,5 +1,6 @@
 -- What became of a settlement whose transaction is out of sight: its connection broke during COMMIT, or nobody watched.
--- A transaction that committed without the settlement, because of a rollback to a savepoint, counts as aborted.
+-- A transaction without the settlement, because of a rollback to a savepoint, counts as aborted: once it has committed,
+-- and for itself at once.
 -- Returns  'committed', 'aborted' or 'in progress'.
 -- Raises   PQ002 unknown queue.
 create or replace function pgqueue.resolve(
@@ -10,10 +11,11 @@ as $$
 declare
     outcome text := pg_xact_status(transaction_id);
 begin
-    if outcome in ('aborted', 'in progress') then
+    if outcome = 'aborted'
+       or outcome = 'in progress' and transaction_id is distinct from pg_current_xact_id_if_assigned() then
         return outcome;
     end if;
     perform from pgqueue._locks(pgqueue._find_queue(queue), array[sequence_number], array[lock_token]);
-    return case when found then 'aborted' else 'committed' end;
+    return case when found then 'aborted' else coalesce(outcome, 'committed') end;
 end
 $$;

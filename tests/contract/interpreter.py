@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
+from sqlalchemy import Row
+
 #: Objects of these packages have methods to be awaited, or make objects that have.
 ASYNCHRONOUS = ("pgqueue.aio", "psycopg", "sqlalchemy", "contextlib")
 
@@ -42,7 +44,7 @@ class Interpreter:
         """What came from the other side, as one can speak to it here."""
         if isinstance(value, list):
             return [self.spoken(each) for each in value]
-        if not isinstance(value, tuple | BaseException) and type(value).__module__.startswith(ASYNCHRONOUS):
+        if not isinstance(value, tuple | Row | BaseException) and type(value).__module__.startswith(ASYNCHRONOUS):
             return Spoken(value, self)
         return value
 

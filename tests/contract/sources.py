@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -61,6 +62,17 @@ class Sources:
         self._closing.append(client.close)
         return client
 
+    @contextmanager
+    def narrow_client(self, source: str) -> Iterator[pgqueue.QueueClient]:
+        """A client over a source that has exactly one connection."""
+        narrow = self._narrow(source)
+        try:
+            client = self._client(narrow)
+            client.list_queues()
+            yield client
+        finally:
+            (narrow.close if source == "pool" else narrow.dispose)()
+
     def transaction(self, kind: str) -> Transaction:
         """A caller's transaction of a kind, on a connection or in a session of its own."""
         match kind:
@@ -80,6 +92,9 @@ class Sources:
         raise NotImplementedError
 
     def _client(self, source: Any) -> pgqueue.QueueClient:
+        raise NotImplementedError
+
+    def _narrow(self, source: str) -> Any:
         raise NotImplementedError
 
 
@@ -109,6 +124,11 @@ class SyncSources(Sources):
 
     def _client(self, source: Any) -> pgqueue.QueueClient:
         return pgqueue.QueueClient(source)
+
+    def _narrow(self, source: str) -> Any:
+        if source == "pool":
+            return psycopg_pool.ConnectionPool(self.database.dsn, min_size=1, max_size=1, timeout=5, open=True)
+        return sqlalchemy.create_engine(self.database.url, pool_size=1, max_overflow=0, pool_timeout=5)
 
 
 class AsyncSources(Sources):
@@ -145,6 +165,14 @@ class AsyncSources(Sources):
     def _client(self, source: Any) -> pgqueue.QueueClient:
         client: pgqueue.QueueClient = self._interpreter.call(pgqueue.aio.QueueClient, source)
         return client
+
+    def _narrow(self, source: str) -> Any:
+        call = self._interpreter.call
+        if source == "engine":
+            return call(create_async_engine, self.database.url, pool_size=1, max_overflow=0, pool_timeout=5)
+        pool = call(psycopg_pool.AsyncConnectionPool, self.database.dsn, min_size=1, max_size=1, timeout=5, open=False)
+        pool.open()
+        return pool
 
 
 FACES: dict[str, type[Sources]] = {"sync": SyncSources, "async": AsyncSources}

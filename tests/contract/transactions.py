@@ -37,7 +37,7 @@ class Transaction:
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """A part of the transaction that `undo`, called in the block, takes back."""
-        with suppress(UndoneError), savepoint(self.handle):
+        with suppress(UndoneError), _savepoint(self.handle):
             yield
 
     def undo(self) -> None:
@@ -86,14 +86,28 @@ class Own:
 
 def execute(handle: Any, statement: str) -> list[tuple[Any, ...]]:
     """Runs SQL text on a connection or a session, whichever it is."""
-    if isinstance(meant(handle), psycopg.Connection | psycopg.AsyncConnection):
+    if _is_psycopg(handle):
         cursor = handle.execute(statement)
         return list(cursor.fetchall()) if cursor.description else []
     result = handle.execute(text(statement))
     return [tuple(row) for row in result.fetchall()] if result.returns_rows else []
 
 
-def savepoint(handle: Any) -> Any:
-    if isinstance(meant(handle), psycopg.Connection | psycopg.AsyncConnection):
-        return handle.transaction()
-    return handle.begin_nested()
+@contextmanager
+def _savepoint(handle: Any) -> Iterator[None]:
+    if _is_psycopg(handle):
+        handle.execute("select 1")  # else the block would be the transaction itself
+        with handle.transaction():
+            yield
+        return
+    savepoint = handle.begin_nested()
+    try:
+        yield
+    except BaseException:
+        savepoint.rollback()
+        raise
+    savepoint.commit()
+
+
+def _is_psycopg(handle: Any) -> bool:
+    return isinstance(meant(handle), psycopg.Connection | psycopg.AsyncConnection)

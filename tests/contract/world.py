@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 
-import psycopg
+from psycopg.sql import SQL, Identifier
 
 from pgqueue import Message, PeekedMessage, Queue, QueueClient, ReceivedMessage
 from pgqueue.testing import Database
@@ -105,6 +106,16 @@ class World:
         with self.database.connect(autocommit=True) as connection:
             return connection.execute(statement, parameters or None).fetchall()
 
+    def wait_until_somebody_looked(self) -> None:
+        """Returns once another connection has run a statement, and ended its transaction, since this was called."""
+        looked = """select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
+                       and state = 'idle' and query_start > %s"""
+        with self.database.connect(autocommit=True) as observer:
+            began = observer.execute("select clock_timestamp()").fetchone()
+            deadline = time.monotonic() + 20
+            while not observer.execute(looked, began).fetchall():
+                assert time.monotonic() < deadline, "nobody looked"
+
     def effects(self) -> list[str]:
         """What transactions of this test have written and committed, see `note`."""
         return [label for (label,) in self.look("select label from effect where place = %s order by id", self.name)]
@@ -114,13 +125,16 @@ class World:
         return f"insert into effect (place, label) values ('{self.name}', '{label}')"
 
 
-EFFECTS = "create table effect (id bigint generated always as identity, place text, label text)"
+BUSINESS: Sequence[LiteralString] = (
+    "create table effect (id bigint generated always as identity, place text, label text)",
+    "create table counter (place text primary key, n integer not null)",
+    "create table checked_late (n integer unique deferrable initially deferred)",
+)
 
 
 def prepare(database: Database) -> None:
+    """Tables of the application's own; and who waits for a lock for ever is to fail, not to hang."""
     with database.connect() as connection:
-        connection.execute(EFFECTS)
-
-
-def backend(connection: psycopg.Connection[Any]) -> int:
-    return connection.info.backend_pid
+        for table in BUSINESS:
+            connection.execute(table)
+        connection.execute(SQL("alter database {} set lock_timeout = '20 s'").format(Identifier(database.name)))

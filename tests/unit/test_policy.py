@@ -123,11 +123,13 @@ def test_by_default_a_transaction_is_tried_five_times() -> None:
 
 def test_a_policy_of_the_caller_says_how_often_and_how_far_apart() -> None:
     waited: list[float] = []
-    policy = transient_only(
-        tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(3), wait=tenacity.wait_fixed(7), sleep=waited.append, reraise=False
-        )
-    )
-    with pytest.raises(errors.ConnectionLostError):
-        policy(throw, errors.ConnectionLostError("gone"))
-    assert waited == [7, 7]
+    for kind in (tenacity.Retrying, tenacity.AsyncRetrying):
+        policy = kind(stop=tenacity.stop_after_attempt(3), wait=tenacity.wait_fixed(7), reraise=False)
+        with pytest.raises(errors.ConnectionLostError):
+            transient_only(policy).copy(sleep=waited.append)(throw, errors.ConnectionLostError("gone"))
+    assert waited == [7, 7, 7, 7]
+
+
+def test_what_is_no_policy_is_refused() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="retry must be a"):
+        transient_only(5)  # type: ignore[arg-type]
