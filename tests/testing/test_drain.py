@@ -28,7 +28,7 @@ def test_drain_raises_the_first_error_and_gives_its_message_back(client: QueueCl
     orders.send_batch([Message(1), Message(0), Message(2)])
 
     def handler(message: ReceivedMessage, tx: object) -> float:
-        return 1 / message.body
+        return float(1 / message.body)
 
     with pytest.raises(ZeroDivisionError):
         drain(orders, handler)
