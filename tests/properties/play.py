@@ -17,11 +17,11 @@ from tests.properties.model import Message, Queue, Transaction
 from tests.properties.world import MILLISECOND, Session, World, milliseconds
 
 EVERYTHING = 1000
-KEPT_DELIVERIES = 30
+KEPT_DELIVERIES = 20
 
 places = st.integers(0, 2)
 callers = st.none() | st.integers(0, 2)
-deliveries = st.integers(0, KEPT_DELIVERIES - 1)
+deliveries = st.integers(0, 3) | st.integers(0, KEPT_DELIVERIES - 1)
 durations = st.sampled_from([1000, 5000, 30_000])
 
 #: What is done to the messages; a batch tells what became of each.
@@ -95,11 +95,12 @@ class Play(RuleBasedStateMachine):
         usable = [caller for caller in self.callers if not caller.transaction.is_broken]
         return usable[which % len(usable)] if which is not None and usable else None
 
-    def delivery(self, which: int) -> ReceivedMessage:
-        """A delivery, the newest first, in the hands of somebody who has its token and knows nothing more."""
-        message = copy(self.deliveries[-1 - which % len(self.deliveries)])
-        message.context = ReceiveContext()
-        return message
+    def chosen(self, which: Sequence[int]) -> dict[int, ReceivedMessage]:
+        """Deliveries, the newest first, in the hands of somebody who has the tokens and knows nothing more."""
+        chosen = [copy(self.deliveries[-1 - place]) for place in which if place < len(self.deliveries)]
+        for message in chosen:
+            message.context = ReceiveContext()
+        return {message.sequence_number: message for message in chosen}
 
     def remember(self, received: list[ReceivedMessage]) -> None:
         assert len({message.lock_token for message in received}) <= 1
@@ -122,7 +123,7 @@ class Play(RuleBasedStateMachine):
     def compare_settlement(self, which: Sequence[int], caller: Caller | None, act: Act, effect: Effect) -> None:
         """Settles some deliveries; nobody waits for a transaction that holds one, for here that would be for ever."""
         transaction, connection = (caller.transaction, caller.connection) if caller else (None, None)
-        chosen = {message.sequence_number: message for message in map(self.delivery, which)}
+        chosen = self.chosen(which)
         messages = [message for number, message in chosen.items() if not self.model.is_held_from(number, transaction)]
         ours = [self.model.proves(message.sequence_number, message.lock_token, transaction) for message in messages]
         if not messages:

@@ -16,6 +16,7 @@ from pgqueue.testing import Database
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
+HOUR = timedelta(hours=1) // MILLISECOND
 STAND_STILL = """
 create or replace function pgqueue.clock() returns timestamptz language sql volatile parallel safe
 as 'select timestamptz ''2030-01-01Z'' + last_value * interval ''1 ms'' from pgqueue_testing.clock_shift'"""
@@ -38,7 +39,7 @@ class Session:
 
 @dataclass
 class World:
-    """Used by one example after the other; each has a queue of its own."""
+    """Used by one example after the other; each has a queue of its own, and begins at a full hour."""
 
     sessions: list[Session]
     control: psycopg.Connection[Any]
@@ -47,6 +48,7 @@ class World:
     def new_queue(self, lock_duration: timedelta, max_delivery_count: int) -> str:
         self.queues += 1
         self.control.execute("alter sequence pgqueue.sequence_number restart")
+        self.pass_time(HOUR - self.now % HOUR)
         name = f"queue-{self.queues}"
         self.sessions[0].client.create_queue(name, lock_duration=lock_duration, max_delivery_count=max_delivery_count)
         return name
