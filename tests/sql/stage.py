@@ -179,6 +179,11 @@ def scan(session: Session) -> int:
     return int(setting[-1]) if setting else 0
 
 
+def recorded(session: Session) -> int:
+    """The recorded cursor of the fresh lane."""
+    return int(session.value("select cursor from pgqueue.progress where lane = 1"))
+
+
 def overtaken(session: Session) -> list[int]:
     """Messages that this session has locked, most of which its own cursor has passed; no turn was taken."""
     numbers = session.send_many(200)
@@ -220,15 +225,15 @@ def must_not_wait() -> Iterator[None]:
 
 
 @contextmanager
-def refused(sqlstate: str) -> Iterator[None]:
+def refused(sqlstate: str, what: object = "") -> Iterator[None]:
     """The block must be refused with this SQLSTATE."""
     try:
         yield
     except psycopg.Error as error:
         if error.sqlstate != sqlstate:
-            raise AssertionError(f"refused with {error.sqlstate} instead of {sqlstate}: {error}") from error
+            raise AssertionError(f"{what} refused with {error.sqlstate} instead of {sqlstate}: {error}") from error
     else:
-        raise AssertionError(f"not refused with {sqlstate}")
+        raise AssertionError(f"{what} not refused with {sqlstate}")
 
 
 def _call(verb: str, arguments: dict[str, Any]) -> str:

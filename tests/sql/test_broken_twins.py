@@ -18,7 +18,16 @@ import pytest
 from pgqueue.testing import Database
 from pgqueue.testing.database import created
 from pgqueue.testing.plugin import SharedServer
-from tests.sql import test_dead_letters, test_locks, test_races, test_sequence, test_settling, test_watermark
+from tests.sql import (
+    test_cursors,
+    test_dead_letters,
+    test_fence,
+    test_locks,
+    test_races,
+    test_sequence,
+    test_settling,
+    test_watermark,
+)
 from tests.sql.stage import Stage
 
 FUNCTIONS = Path(__file__).parents[2] / "sql" / "functions"
@@ -56,7 +65,7 @@ class Twin:
 
 def pinned(database: Database, *, came_back: bool) -> None:
     with Stage(database) as stage:
-        test_locks.a_pinned_message_cannot_be_taken_over(stage, came_back=came_back)
+        test_fence.a_pinned_message_cannot_be_taken_over(stage, came_back=came_back)
 
 
 def numbered(database: Database, *, many: bool) -> None:
@@ -69,37 +78,37 @@ TOKENS = [
         "_hold",
         "on position = number and lock_token = token",
         "on position = number",
-        test_locks.test_a_late_worker_cannot_complete_a_redelivered_message,
+        test_fence.test_a_late_worker_cannot_complete_a_redelivered_message,
     ),
     Twin(
         "_hold",
         "on sequence_number = number and lock_token = token",
         "on sequence_number = number",
-        test_locks.test_a_late_worker_cannot_complete_a_message_that_came_back_and_was_redelivered,
+        test_fence.test_a_late_worker_cannot_complete_a_message_that_came_back_and_was_redelivered,
     ),
     Twin(
         "complete_batch",
         "and position = number and lock_token = token",
         "and position = number",
-        test_locks.test_a_late_batch_cannot_complete_a_redelivered_message,
+        test_fence.test_a_late_batch_cannot_complete_a_redelivered_message,
     ),
     Twin(
         "_locks",
         "on position = number and lock_token = token",
         "on position = number",
-        test_locks.test_a_late_worker_cannot_renew_a_redelivered_message,
+        test_fence.test_a_late_worker_cannot_renew_a_redelivered_message,
     ),
     Twin(
         "_locks",
         "on sequence_number = number and lock_token = token",
         "on sequence_number = number",
-        test_locks.test_a_late_worker_cannot_renew_a_message_that_came_back_and_was_redelivered,
+        test_fence.test_a_late_worker_cannot_renew_a_message_that_came_back_and_was_redelivered,
     ),
     Twin(
         "_hold_free",
         "where message.lock_token = found.lock_token",
         "",
-        test_locks.test_a_renewal_that_meets_a_redelivery_half_way_does_not_renew_it,
+        test_fence.test_a_renewal_that_meets_a_redelivery_half_way_does_not_renew_it,
     ),
     Twin(
         "renew_lock_batch",
@@ -123,7 +132,7 @@ WAITS = [
         "_reach",
         " skip locked",
         "",
-        test_watermark.test_a_claim_that_is_rolled_back_behind_the_cursors_of_others_is_found,
+        test_cursors.test_a_claim_that_is_rolled_back_behind_the_cursors_of_others_is_found,
     ),
     Twin(
         "_return_watched",
@@ -161,7 +170,7 @@ WAITS = [
 PINNING = [
     Twin("_hold", "for update of message) as fresh", ") as fresh", partial(pinned, came_back=False)),
     Twin("_hold", "for update of message) as returned", ") as returned", partial(pinned, came_back=True)),
-    Twin("_pin", "if held = '{}' then", "if false then", test_locks.test_a_pin_is_refused_before_any_work_is_done),
+    Twin("_pin", "if held = '{}' then", "if false then", test_fence.test_a_pin_is_refused_before_any_work_is_done),
 ]
 
 WATERMARK = [
@@ -211,7 +220,7 @@ WATERMARK = [
         "_advance",
         "pgqueue._watch_passed(was, was.cursor, ",
         "(",
-        test_watermark.test_expired_locks_that_all_cursors_have_passed_come_back_within_a_second,
+        test_cursors.test_expired_locks_that_all_cursors_have_passed_come_back_within_a_second,
         OFTEN,
     ),
     Twin(
@@ -240,14 +249,14 @@ THE_REST = [
         "_bring_back",
         "case when settled then null else lock_token end",
         "lock_token",
-        partial(test_locks.test_no_verb_accepts_a_lock_that_was_settled, verb="complete", options={}),
+        partial(test_fence.test_no_verb_accepts_a_lock_that_was_settled, verb="complete", options={}),
     ),
     Twin(
         "_bring_back",
         "case when settled then null else lock_token end",
         "null",
         partial(
-            test_locks.test_the_token_counts_even_when_the_message_was_put_back_for_redelivery,
+            test_fence.test_the_token_counts_even_when_the_message_was_put_back_for_redelivery,
             verb="complete",
             options={},
         ),
