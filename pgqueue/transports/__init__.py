@@ -47,7 +47,7 @@ ASYNC = (
     async_scoped_session,
     async_sessionmaker,
 )
-OWNERS = (Session, scoped_session, Connection, AsyncSession, async_scoped_session, AsyncConnection)
+OWNERS = (Session, Connection, AsyncSession, AsyncConnection)
 
 
 def own(source: object, *, asynchronous: bool) -> Source:
@@ -67,6 +67,8 @@ def shared(transaction: object, *, asynchronous: bool) -> Shared:
     match _checked(transaction, asynchronous):
         case psycopg.Connection() | psycopg.AsyncConnection():
             return SharedConnection(transaction)
+        case scoped_session() | async_scoped_session() as registry:
+            return SharedOwner(registry())
         case owner if isinstance(owner, OWNERS):
             return SharedOwner(owner)
     raise UnsupportedSourceError(
@@ -85,6 +87,8 @@ def begin(source: object, *, asynchronous: bool) -> Flow[Begun]:
             return EngineSource(source).begin()
         case sessionmaker() | async_sessionmaker() as maker:
             return begin_new(maker)
+        case scoped_session() | async_scoped_session() as registry:
+            return BegunOwner(registry(), owned=False).begin()
         case owner if isinstance(owner, OWNERS):
             return BegunOwner(owner, owned=False).begin()
     raise UnsupportedSourceError(

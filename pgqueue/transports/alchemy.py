@@ -12,13 +12,8 @@ from typing import Any, TypeVar
 
 import psycopg
 from sqlalchemy.engine import Connection
-from sqlalchemy.ext.asyncio import (
-    AsyncConnection,
-    AsyncEngine,
-    AsyncSession,
-    async_scoped_session,
-)
-from sqlalchemy.orm import Session, scoped_session
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
+from sqlalchemy.orm import Session
 
 from pgqueue.errors import (
     InvalidStateError,
@@ -68,7 +63,7 @@ class SharedOwner:
 
     def _driver(self) -> Flow[Any]:
         with translated():
-            if isinstance(self._owner, Session | AsyncSession | scoped_session | async_scoped_session):
+            if isinstance(self._owner, Session | AsyncSession):
                 self._connection = yield self._owner.connection
             else:
                 self._connection = self._owner

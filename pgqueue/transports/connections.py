@@ -137,9 +137,20 @@ class PoolSource:
     def _take(self) -> Flow[AnyConnection]:
         with translated():
             if not self._opened:
+                yield from self._knock()
                 yield self._pool.open
                 self._opened = True
-            return (yield self._pool.getconn)
+            try:
+                return (yield self._pool.getconn)
+            except psycopg_pool.PoolTimeout:
+                if self._owned:
+                    yield from self._knock()
+                raise
+
+    def _knock(self) -> Flow[None]:
+        """Connects for once without the pool, which would keep trying for long, and not say why it failed."""
+        visitor = yield partial(self._pool.connection_class.connect, self._pool.conninfo)
+        yield visitor.close
 
 
 def own_pool(conninfo: str, pool_class: type[Any]) -> PoolSource:

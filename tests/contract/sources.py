@@ -82,6 +82,18 @@ class Sources:
                 return Scoped(self.open(kind))
         return Transaction(self.open(kind))
 
+    @contextmanager
+    def workplace(self, kind: str) -> Iterator[Any]:
+        """What `received.transaction(…)` may be given, closed afterwards if it was opened for this."""
+        source = self.open(kind)
+        try:
+            yield source
+        finally:
+            if kind == "scoped session":
+                source.remove()
+            elif kind not in ("nothing", "pool", "engine", "session maker"):
+                source.close()
+
     pool: Any
     engine: Any
 

@@ -116,6 +116,16 @@ class World:
             while not observer.execute(looked, began).fetchall():
                 assert time.monotonic() < deadline, "nobody looked"
 
+    @contextmanager
+    def statements(self) -> Iterator[list[str]]:
+        """What others run in the database meanwhile."""
+        ran: list[str] = []
+        running = """select query from pg_stat_activity where datname = current_database()
+                        and pid <> pg_backend_pid() and query_start > %s"""
+        ((began,),) = self.look("select clock_timestamp()")
+        yield ran
+        ran += [query for (query,) in self.look(running, began)]
+
     def effects(self) -> list[str]:
         """What transactions of this test have written and committed, see `note`."""
         return [label for (label,) in self.look("select label from effect where place = %s order by id", self.name)]
