@@ -28,6 +28,9 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         return;                                              -- an old snapshot proves nothing
     end if;
+    if cardinality(scan) <> cardinality(queue.lanes) + 1 then
+        scan := null;                                        -- from before a lane was opened
+    end if;
     last_number := pgqueue._last_number();
     next_xid    := pgqueue._next_xid();                      -- above all who hold a number up to the last
     for was in

@@ -1,11 +1,11 @@
 -- The fence: whoever holds a stale token learns it here, and the transaction it was in cannot commit.
--- Raises  PQ001 lock lost, PQ002 unknown queue.
+-- Raises  PQ001 lock lost, PQ002 unknown queue, 40001 where an old snapshot hides the lock.
 create or replace function pgqueue._refuse_lost_lock(queue text, sequence_number bigint)
 returns void
 language plpgsql
 as $$
 begin
-    perform pgqueue._find_queue(queue);
+    perform pgqueue._refuse_old_snapshot(pgqueue._find_queue(queue), sequence_number);
     raise exception using
         errcode = 'PQ001',
         message = format('the lock on message %s of queue %I is lost', sequence_number, queue),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgqueue.testing import Database
-from tests.sql.stage import INVALID_ARGUMENT, SECOND, Stage, refused
+from tests.sql.stage import INVALID_ARGUMENT, SECOND, Stage, refused, scan
 
 
 def test_lower_priorities_are_served_first(database: Database) -> None:
@@ -54,6 +54,21 @@ def test_a_new_priority_is_seen_by_a_session_that_remembers_fewer_lanes(database
         assert ann.numbers() == [second]
 
 
+def test_cursors_are_not_mistaken_for_those_of_lanes_that_were_opened_since(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        bob.begin()
+        urgent = bob.send("urgent", priority=-5)
+        for _ in range(4):
+            ann.receive(len(ann.send_many(50)))
+            stage.passes(2 * SECOND)
+        assert scan(ann) > urgent[0]
+        bob.commit()
+        stage.passes(2 * SECOND)
+        assert ann.numbers() == urgent
+        assert ann.value("select lane from pgqueue.message where sequence_number = 1") == -9
+
+
 def test_the_lanes_of_a_new_priority_are_undone_with_the_send(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
@@ -61,7 +76,8 @@ def test_the_lanes_of_a_new_priority_are_undone_with_the_send(database: Database
         ann.send("a", priority=3)
         opening = bob.starts(lambda: bob.send("b", priority=3))
         ann.rollback()
-        assert stage.session("carl").numbers(9) == opening.result()
+        numbers = opening.result()
+        assert stage.session("carl").numbers(9) == numbers
 
 
 def test_a_priority_out_of_range_is_refused(database: Database) -> None:

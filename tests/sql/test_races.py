@@ -182,6 +182,40 @@ def test_a_completion_with_a_view_older_than_a_renewal_can_be_repeated_on_the_sa
         ann.commit()
 
 
+@pytest.mark.parametrize("came_back", [False, True], ids=["fresh", "came back"])
+def test_a_completion_with_a_view_older_than_the_lock_can_be_repeated_on_it(
+    database: Database, came_back: bool
+) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send("a")
+        if came_back:
+            ann.abandon(ann.receive()[0])
+        ann.begin("repeatable read")
+        ann.value("select 1")
+        (received,) = bob.receive()
+        with refused(SERIALIZATION_FAILURE):
+            ann.complete(received)
+        ann.rollback()
+        ann.begin("repeatable read")
+        ann.complete(received)
+        ann.commit()
+
+
+def test_a_lost_lock_is_called_lost_at_every_isolation_level(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send("a")
+        (late,) = ann.receive()
+        stage.passes(LOCK_DURATION)
+        bob.receive()
+        for isolation in ("read committed", "repeatable read", "serializable"):
+            ann.begin(isolation)
+            with refused(LOCK_LOST, isolation):
+                ann.complete(late)
+            ann.rollback()
+
+
 def test_a_session_that_reconnects_begins_where_everybody_begins(database: Database) -> None:
     with Stage(database) as stage:
         gone = stage.session("gone")

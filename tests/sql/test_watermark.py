@@ -36,6 +36,26 @@ def test_a_sender_that_is_open_long_does_not_stop_the_queue(database: Database) 
         assert ann.numbers(9) == [late]
 
 
+def test_a_message_sent_in_a_savepoint_is_found_like_any_other(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, slow = stage.sessions("ann", "slow")
+        slow.begin()
+        slow.rows("savepoint undone")
+        slow.send("undone")
+        slow.rows("rollback to undone")
+        slow.rows("savepoint kept")
+        (late,) = slow.send("late")
+        slow.rows("release kept")
+        ann.send("a")
+        for _ in range(3):
+            ann.receive(9)
+            stage.passes(2 * SECOND)
+        assert recorded(ann) > late
+        slow.commit()
+        stage.passes(2 * SECOND)
+        assert ann.numbers(9) == [late]
+
+
 def test_what_a_long_sender_brings_is_found_by_a_session_that_was_never_there(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob, slow = stage.sessions("ann", "bob", "slow")

@@ -1,0 +1,21 @@
+-- A transaction at REPEATABLE READ does not see a lock that is younger than its snapshot. That is no reason to call the
+-- lock lost: PostgreSQL refuses to lock a row that has changed since, and the transaction can be tried again.
+-- Raises  40001 serialization failure.
+create or replace function pgqueue._refuse_old_snapshot(queue pgqueue.queue, sequence_number bigint)
+returns void
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform from pgqueue.message
+          where queue_id = queue.id and lane = any (queue.fresh_lanes) and position = _refuse_old_snapshot.sequence_number
+            for update skip locked;
+        perform from pgqueue.message
+          where queue_id = queue.id and lane % 2 = 0 and sequence_number = _refuse_old_snapshot.sequence_number
+            for update skip locked;
+    end if;
+end
+$$;
