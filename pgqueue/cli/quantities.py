@@ -10,8 +10,9 @@ import typer
 SECONDS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 BYTES = {"": 1, "B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
-PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms])")
-SIZE = re.compile(r"(\d+) ?(B|kB|MB|GB|)")
+PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms])", re.ASCII)
+BARE = re.compile(r"\d+(\.\d+)?", re.ASCII)
+SIZE = re.compile(r"(\d+) ?(B|kB|MB|GB|)", re.ASCII)
 
 
 def parse_duration(text: str) -> timedelta:
@@ -21,7 +22,7 @@ def parse_duration(text: str) -> timedelta:
     datetime.timedelta(seconds=5400)
     """
     parts = PART.findall(text)
-    if text.replace(".", "", 1).isdecimal():
+    if BARE.fullmatch(text):
         parts = [(text, "s")]
     elif not parts or "".join(number + unit for number, unit in parts) != text:
         raise typer.BadParameter(f"{text!r} is no duration: write 30s, 5m or 1h30m")

@@ -93,6 +93,7 @@ def _interrupts_held_back() -> Iterator[None]:
 
 
 def _live(speak: Connection, work: Callable[..., None], *arguments: object) -> None:
+    threading.Thread(target=_die_with_the_conductor, daemon=True).start()
     try:
         work(*arguments)
     except Exception as error:  # noqa: BLE001 (whatever it was, the conductor tells the user)
@@ -100,12 +101,18 @@ def _live(speak: Connection, work: Callable[..., None], *arguments: object) -> N
         sys.exit(1)
 
 
+def _die_with_the_conductor() -> None:
+    conductor = multiprocessing.parent_process()
+    assert conductor is not None
+    conductor.join()
+    os._exit(1)
+
+
 def _consume(plan: Plan, name: str) -> None:
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    conductor = multiprocessing.parent_process()
     options: dict[str, Any] = {"application_name": name}
     with ConnectionPool(plan.dsn, min_size=1, max_size=2, kwargs=options) as pool:
         consumer = Consumer.of(plan, name, pool)
-        while not stopping.is_set() and conductor is not None and conductor.is_alive():
+        while not stopping.is_set():
             consumer.turn()

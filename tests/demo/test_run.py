@@ -82,7 +82,7 @@ def test_without_the_package_the_whole_year_is_refused(pgqueue: CommandLine, dat
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_its_processes_end_with_it(pgqueue: CommandLine, database: Database, number: signal.Signals, code: int) -> None:
-    with pgqueue.start("demo", "--dsn", database.dsn, "--consumers", "2") as demo:
+    with pgqueue.start("demo", "--dsn", database.dsn, "--flights", "5000", "--consumers", "2") as demo:
         _wait_for_postings(database)
         children = psutil.Process(demo.pid).children(recursive=True)
         assert len(children) >= 2

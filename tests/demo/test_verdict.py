@@ -20,6 +20,8 @@ from pgqueue.demo.plan import QUEUE, Plan
 from pgqueue.demo.sender import send_departures
 from pgqueue.demo.verdict import Verdict, judge
 from pgqueue.testing import Database
+from pgqueue.testing.database import created
+from pgqueue.testing.plugin import SharedServer
 
 FLIGHTS = 300
 KILLS = 1
@@ -44,15 +46,27 @@ class Run:
         return {check.name for check in self.verdict().checks if not check.holds}
 
 
+@pytest.fixture(scope="module")
+def finished(database_server: SharedServer) -> Iterator[str]:
+    """The database of a run in this process, with a kill that was none, but left the same behind."""
+    with created(database_server.dsn, database_server.template) as database:
+        with QueueClient(database.dsn) as client, database.connect(autocommit=True) as connection:
+            set_the_stage(client, connection)
+            send_departures(Plan(database.dsn, flights=FLIGHTS))
+            client.queue(QUEUE).receive(max_messages=10)  # by somebody who dies
+            _undone_transaction(connection)
+            _consume(database, client)
+        yield database.name
+
+
 @pytest.fixture
-def run(database: Database) -> Iterator[Run]:
-    """A run in this process, with a kill that was none, but left the same behind."""
-    with QueueClient(database.dsn) as client, database.connect(autocommit=True) as connection:
-        set_the_stage(client, connection)
-        send_departures(Plan(database.dsn, flights=FLIGHTS))
-        client.queue(QUEUE).receive(max_messages=10)  # by somebody who dies
-        _undone_transaction(connection)
-        _consume(database, client)
+def run(database_server: SharedServer, finished: str) -> Iterator[Run]:
+    """A copy of it, to be spoilt."""
+    with (
+        created(database_server.dsn, finished) as database,
+        QueueClient(database.dsn) as client,
+        database.connect(autocommit=True) as connection,
+    ):
         yield Run(client, connection)
 
 

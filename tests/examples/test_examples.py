@@ -48,7 +48,7 @@ def test_a_program_runs_as_it_is(database: Database, example: str, said: str) ->
 
 
 def test_the_script_for_psql_runs_as_it_is(database: Database) -> None:
-    said = run(database, psql(), "--no-psqlrc", "-AtX", "-d", database.dsn, "-f", str(EXAMPLES / "orders.sql"))
+    said = run(database, psql(), "-AtX", "-d", database.dsn, "-f", str(EXAMPLES / "orders.sql"))
     assert "0|0|1\nBEGIN" in said, "aborted: nothing shipped, and the message still locked"
     assert "COMMIT\n1|0|0" in said, "committed: shipped, and the message gone"
     assert "|Illegible|who wrote this?\nt" in said
