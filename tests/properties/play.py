@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from hypothesis import strategies as st
@@ -17,11 +18,12 @@ from tests.properties.model import Message, Queue, Transaction
 from tests.properties.world import MILLISECOND, Session, World, milliseconds
 
 EVERYTHING = 1000
-KEPT_DELIVERIES = 20
+KEPT_DELIVERIES = 13
 
 places = st.integers(0, 2)
 callers = st.none() | st.integers(0, 2)
-deliveries = st.integers(0, 3) | st.integers(0, KEPT_DELIVERIES - 1)
+#: Which delivery, from 1 for the newest; a negative one with a token that was made up.
+deliveries = st.sampled_from([1, 2, 3, 5, 8, KEPT_DELIVERIES, -1, -2, -5])
 durations = st.sampled_from([1000, 5000, 30_000])
 
 #: What is done to the messages; a batch tells what became of each.
@@ -96,11 +98,15 @@ class Play(RuleBasedStateMachine):
         return usable[which % len(usable)] if which is not None and usable else None
 
     def chosen(self, which: Sequence[int]) -> dict[int, ReceivedMessage]:
-        """Deliveries, the newest first, in the hands of somebody who has the tokens and knows nothing more."""
-        chosen = [copy(self.deliveries[-1 - place]) for place in which if place < len(self.deliveries)]
-        for message in chosen:
-            message.context = ReceiveContext()
-        return {message.sequence_number: message for message in chosen}
+        """Deliveries, the newest first, in the hands of somebody who has the tokens, or has made them up."""
+        chosen = {}
+        for place in which:
+            if abs(place) <= len(self.deliveries):
+                message = copy(self.deliveries[-abs(place)])
+                message.context = ReceiveContext()
+                message.lock_token = UUID(int=0) if place < 0 else message.lock_token
+                chosen[message.sequence_number] = message
+        return chosen
 
     def remember(self, received: list[ReceivedMessage]) -> None:
         assert len({message.lock_token for message in received}) <= 1

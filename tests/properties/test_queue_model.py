@@ -106,7 +106,7 @@ class Settling(Receiving):
     @rule(place=places, at_most=some, within=callers, verb=verbs, delay=delays)
     def consume(self, place: int, at_most: int, within: int | None, verb: str, delay: int) -> None:
         if received := self.take(place, at_most, None):
-            self.settle(range(len(received)), within, verb, delay, None)
+            self.settle(range(1, len(received) + 1), within, verb, delay, None)
 
     def _settle_one(
         self, message: ReceivedMessage, verb: str, delay: int, properties: Properties, transaction: Any
