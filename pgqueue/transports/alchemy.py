@@ -24,7 +24,7 @@ from pgqueue.flows import Begun, Flow
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
 from pgqueue.transports import connections
-from pgqueue.transports.listening import Listener
+from pgqueue.transports.listening import Listener, has_failed
 from pgqueue.transports.translation import translated
 
 T = TypeVar("T")
@@ -58,8 +58,9 @@ class SharedOwner:
     def is_open(self) -> bool:
         if self._connection is None or self._connection.closed:
             return False
-        transaction = _sync(self._connection).get_transaction()
-        return transaction is not None and transaction.is_active
+        connection = _sync(self._connection)
+        transaction = connection.get_transaction()
+        return transaction is not None and transaction.is_valid and not has_failed(connection)
 
     def _driver(self) -> Flow[Any]:
         with translated():

@@ -141,7 +141,11 @@ class PoolSource:
                 yield self._pool.open
                 self._opened = True
             try:
-                return (yield self._pool.getconn)
+                connection = yield self._pool.getconn
+                while self._owned and (yield from _has_gone(connection)):
+                    yield partial(self._pool.putconn, connection)
+                    connection = yield self._pool.getconn
+                return connection
             except psycopg_pool.PoolTimeout:
                 if self._owned:
                     yield from self._knock()
@@ -164,25 +168,23 @@ def own_pool(conninfo: str, pool_class: type[Any]) -> PoolSource:
         min_size=0,
         max_size=10,
         open=False,
-        check=_check if pool_class is psycopg_pool.ConnectionPool else _check_async,
         kwargs={"autocommit": True, "application_name": "pgqueue"},
         name="pgqueue",
     )
     return PoolSource(pool, owned=True)
 
 
-def _check(connection: psycopg.Connection[Any]) -> None:
-    if _has_something_to_say(connection):
-        connection.execute("")
+def _has_gone(connection: AnyConnection) -> Flow[bool]:
+    """Whether the server has ended an idle connection. Only one from which something came, unasked, is worth asking.
 
-
-async def _check_async(connection: psycopg.AsyncConnection[Any]) -> None:
-    if _has_something_to_say(connection):
-        await connection.execute("")
-
-
-def _has_something_to_say(connection: AnyConnection) -> bool:
-    """Whether something came from the server, unasked: as a rule, that it has gone. To look costs no round trip."""
+    The pool has a check of its own, but it waits longer after each connection that fails it, up to half a minute.
+    """
     ear = select.poll()
     ear.register(connection.fileno(), select.POLLIN)
-    return bool(ear.poll(0))
+    if not ear.poll(0):
+        return False
+    try:
+        yield partial(connection.execute, "")
+    except psycopg.OperationalError:
+        return True
+    return False

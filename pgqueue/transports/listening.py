@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 from weakref import WeakKeyDictionary
@@ -18,18 +18,27 @@ from pgqueue.model.context import Event, ReceiveContext
 
 @dataclass(frozen=True)
 class Follower:
-    """Deliveries that are settled in a transaction, and the savepoints that were open when they were."""
+    """Deliveries that are settled in a transaction, and the savepoints that were open when they were.
+
+    A delivery that knows already, because it has asked, may be part of another transaction by now.
+    """
 
     contexts: Sequence[ReceiveContext]
+    transaction_ids: Sequence[str | None]
     enclosing: frozenset[str]
 
     def tell(self, event: Event) -> None:
-        for context in self.contexts:
+        for context in self._still_there():
             context.apply(event)
 
     def retract(self) -> None:
-        for context in self.contexts:
+        for context in self._still_there():
             context.retract()
+
+    def _still_there(self) -> Iterator[ReceiveContext]:
+        for context, transaction_id in zip(self.contexts, self.transaction_ids, strict=True):
+            if context.transaction_id == transaction_id:
+                yield context
 
 
 class Listener:
@@ -61,7 +70,8 @@ class Listener:
         return None if connection is None else cls._of_connection.get(connection)
 
     def follow(self, connection: Connection, contexts: Sequence[ReceiveContext]) -> None:
-        self._followers.append(Follower(contexts, _savepoints(connection)))
+        transaction_ids = [context.transaction_id for context in contexts]
+        self._followers.append(Follower(contexts, transaction_ids, _savepoints(connection)))
 
     def take_back(self, *, undone: bool) -> None:
         """The COMMIT that was announced has failed: refused by the database, or not answered."""
@@ -80,7 +90,7 @@ class Listener:
 
         A transaction that has failed commits nothing, and PostgreSQL does not call that an error.
         """
-        if _has_failed(connection):
+        if has_failed(connection):
             self._end(Event.ABORTED)
         else:
             self._announced = self._end(Event.COMMITTED)
@@ -108,7 +118,8 @@ def _on_error(failure: ExceptionContext) -> None:
         listener.take_back(undone=sqlstate is not None and error_class(sqlstate) is not ConnectionLostError)
 
 
-def _has_failed(connection: Connection) -> bool:
+def has_failed(connection: Connection) -> bool:
+    """Whether the transaction can only be rolled back, which SQLAlchemy need not know."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection | psycopg.AsyncConnection)
     return driver.info.transaction_status == TransactionStatus.INERROR

@@ -58,16 +58,16 @@ class Sources:
     @functools.cache  # noqa: B019 - they live as long as the process
     def client(self, source: str) -> pgqueue.QueueClient:
         made_of = {"dsn": self.database.dsn, "pool": self.pool, "engine": self.engine}
-        client = self._client(made_of[source])
+        client = self.made_of(made_of[source])
         self._closing.append(client.close)
         return client
 
     @contextmanager
-    def narrow_client(self, source: str) -> Iterator[pgqueue.QueueClient]:
+    def narrow_client(self, source: str, timeout: float = 5) -> Iterator[pgqueue.QueueClient]:
         """A client over a source that has exactly one connection."""
-        narrow = self._narrow(source)
+        narrow = self._narrow(source, timeout)
         try:
-            client = self._client(narrow)
+            client = self.made_of(narrow)
             client.list_queues()
             yield client
         finally:
@@ -94,8 +94,28 @@ class Sources:
             elif kind not in ("nothing", "pool", "engine", "session maker"):
                 source.close()
 
+    @contextmanager
+    def serializable(self, kind: str) -> Iterator[Any]:
+        """A workplace whose transactions are serializable."""
+        engine = self.engine.execution_options(isolation_level="SERIALIZABLE")
+        match kind:
+            case "engine":
+                yield engine
+            case "session":
+                session = self.session(engine)
+                yield session
+                session.close()
+            case "connection":
+                connection = self.open(kind)
+                connection.set_isolation_level(psycopg.IsolationLevel.SERIALIZABLE)
+                yield connection
+                connection.close()
+
     pool: Any
     engine: Any
+
+    def session(self, engine: Any) -> Any:
+        raise NotImplementedError
 
     def open(self, kind: str) -> Any:
         raise NotImplementedError
@@ -103,10 +123,10 @@ class Sources:
     def process(self, *arguments: Any, **options: Any) -> Any:
         raise NotImplementedError
 
-    def _client(self, source: Any) -> pgqueue.QueueClient:
+    def made_of(self, source: Any) -> pgqueue.QueueClient:
         raise NotImplementedError
 
-    def _narrow(self, source: str) -> Any:
+    def _narrow(self, source: str, timeout: float) -> Any:
         raise NotImplementedError
 
 
@@ -114,7 +134,7 @@ class SyncSources(Sources):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self.pool = psycopg_pool.ConnectionPool(database.dsn, min_size=0, max_size=4, open=True)
-        self.engine = sqlalchemy.create_engine(database.url)
+        self.engine = sqlalchemy.create_engine(database.url, pool_pre_ping=True)
         self._closing += [self.pool.close, self.engine.dispose]
 
     def open(self, kind: str) -> Any:
@@ -124,23 +144,26 @@ class SyncSources(Sources):
             "autocommit connection": lambda: psycopg.connect(self.database.dsn, autocommit=True),
             "pool": lambda: self.pool,
             "engine": lambda: self.engine,
-            "session": lambda: Session(self.engine),
+            "session": lambda: self.session(self.engine),
             "scoped session": lambda: scoped_session(sessionmaker(self.engine)),
             "sqlalchemy connection": self.engine.connect,
             "session maker": lambda: sessionmaker(self.engine),
         }
         return ways[kind]()
 
+    def session(self, engine: Any) -> Any:
+        return Session(engine)
+
     def process(self, received: Any, work: Callable[..., Any], source: Any = None, **options: Any) -> Any:
         return pgqueue.process(received, work, source, **options)
 
-    def _client(self, source: Any) -> pgqueue.QueueClient:
+    def made_of(self, source: Any) -> pgqueue.QueueClient:
         return pgqueue.QueueClient(source)
 
-    def _narrow(self, source: str) -> Any:
+    def _narrow(self, source: str, timeout: float) -> Any:
         if source == "pool":
-            return psycopg_pool.ConnectionPool(self.database.dsn, min_size=1, max_size=1, timeout=5, open=True)
-        return sqlalchemy.create_engine(self.database.url, pool_size=1, max_overflow=0, pool_timeout=5)
+            return psycopg_pool.ConnectionPool(self.database.dsn, min_size=1, max_size=1, timeout=timeout, open=True)
+        return sqlalchemy.create_engine(self.database.url, pool_size=1, max_overflow=0, pool_timeout=timeout)
 
 
 class AsyncSources(Sources):
@@ -150,7 +173,7 @@ class AsyncSources(Sources):
         call = self._interpreter.call
         self.pool = call(psycopg_pool.AsyncConnectionPool, database.dsn, min_size=0, max_size=4, open=False)
         self.pool.open()
-        self.engine = call(create_async_engine, database.url)
+        self.engine = call(create_async_engine, database.url, pool_pre_ping=True)
         self._closing += [self._interpreter.close, self.pool.close, self.engine.dispose]
 
     def open(self, kind: str) -> Any:
@@ -164,25 +187,30 @@ class AsyncSources(Sources):
             "autocommit connection": functools.partial(connect, autocommit=True),
             "pool": lambda: self.pool,
             "engine": lambda: self.engine,
-            "session": lambda: call(AsyncSession, engine),
+            "session": lambda: self.session(self.engine),
             "scoped session": lambda: call(async_scoped_session, maker, scopefunc=lambda: "the test"),
             "sqlalchemy connection": lambda: call(engine.connect),
             "session maker": lambda: call(lambda: maker),
         }
         return ways[kind]()
 
+    def session(self, engine: Any) -> Any:
+        return self._interpreter.call(AsyncSession, engine)
+
     def process(self, received: Any, work: Callable[..., Any], source: Any = None, **options: Any) -> Any:
         return self._interpreter.call(pgqueue.aio.process, received, self._interpreter.work(work), source, **options)
 
-    def _client(self, source: Any) -> pgqueue.QueueClient:
+    def made_of(self, source: Any) -> pgqueue.QueueClient:
         client: pgqueue.QueueClient = self._interpreter.call(pgqueue.aio.QueueClient, source)
         return client
 
-    def _narrow(self, source: str) -> Any:
+    def _narrow(self, source: str, timeout: float) -> Any:
         call = self._interpreter.call
         if source == "engine":
-            return call(create_async_engine, self.database.url, pool_size=1, max_overflow=0, pool_timeout=5)
-        pool = call(psycopg_pool.AsyncConnectionPool, self.database.dsn, min_size=1, max_size=1, timeout=5, open=False)
+            return call(create_async_engine, self.database.url, pool_size=1, max_overflow=0, pool_timeout=timeout)
+        pool = call(
+            psycopg_pool.AsyncConnectionPool, self.database.dsn, min_size=1, max_size=1, timeout=timeout, open=False
+        )
         pool.open()
         return pool
 

@@ -63,8 +63,11 @@ def test_a_body_comes_out_as_it_went_in(either: World, body: Any) -> None:
     assert type(received.body) is type(body)
 
 
-@pytest.mark.parametrize("fields", [ALL_FIELDS, EMPTY_FIELDS, {}], ids=["all", "all empty", "none"])
-@pytest.mark.parametrize("body", [{"a": 1}, b"\x00"], ids=["JSON", "bytes"])
+@pytest.mark.parametrize(
+    ("fields", "body"),
+    [(ALL_FIELDS, {"a": 1}), (EMPTY_FIELDS, b"\x00"), ({}, None)],
+    ids=["all fields", "all empty", "none"],
+)
 def test_every_field_comes_out_as_it_went_in(world: World, fields: dict[str, Any], body: Any) -> None:
     with world.transaction() as transaction:
         number = world.queue.send(Message(body, **fields), transaction=transaction.handle)

@@ -116,6 +116,17 @@ class World:
             while not observer.execute(looked, began).fetchall():
                 assert time.monotonic() < deadline, "nobody looked"
 
+    def run(self, statement: Any) -> None:
+        """Changes something as somebody who has nothing to do with it."""
+        with self.database.connect(autocommit=True) as connection:
+            connection.execute(statement)
+
+    def wait_until_blocked(self, process: int) -> None:
+        """Returns once a backend waits for another's lock."""
+        deadline = time.monotonic() + 20
+        while not self.look("select from unnest(pg_blocking_pids(%s))", process):
+            assert time.monotonic() < deadline, "it does not wait"
+
     @contextmanager
     def statements(self) -> Iterator[list[str]]:
         """What others run in the database meanwhile."""

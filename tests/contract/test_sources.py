@@ -1,0 +1,318 @@
+"""What a client, a verb and a block may be given, and what they say to everything else."""
+
+from __future__ import annotations
+
+import sys
+import time
+import types
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import psycopg_pool
+import pytest
+import sqlalchemy
+from psycopg.rows import dict_row
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.orm import Session
+
+from pgqueue import Message, QueueClient, ReceivedMessage, ReceiveState
+from pgqueue.errors import (
+    AccessDeniedError,
+    ConnectionLostError,
+    InvalidArgumentError,
+    OperationTimeoutError,
+    SchemaVersionError,
+    TransactionRequiredError,
+    UnsupportedSourceError,
+)
+from pgqueue.testing import Database
+from tests.contract.interpreter import meant
+from tests.contract.sources import CALLERS, FACES, Sources
+from tests.contract.world import World
+
+OTHER = {"sync": "async", "async": "sync"}
+
+NO_SOURCES: dict[str, Any] = {
+    "nothing": None,
+    "a number": 7,
+    "bytes": b"postgresql://localhost",
+    "a path": Path("/var/run/postgresql"),
+    "a connection class": psycopg.Connection,
+    "a list": ["postgresql://localhost"],
+}
+
+
+def verbs(world: World, received: ReceivedMessage) -> list[Callable[[Any], object]]:
+    """Every verb that takes `transaction=`."""
+    queue = world.queue
+    return [
+        lambda handle: queue.send(Message(1), transaction=handle),
+        lambda handle: queue.send_batch([Message(1)], transaction=handle),
+        lambda handle: queue.receive_and_delete(transaction=handle),
+        lambda handle: queue.complete_batch([received], transaction=handle),
+        lambda handle: queue.abandon_batch([received], transaction=handle),
+        lambda handle: queue.dead_letter_batch([received], reason="Bad", transaction=handle),
+        lambda handle: received.complete(transaction=handle),
+        lambda handle: received.abandon(transaction=handle),
+        lambda handle: received.dead_letter("Bad", transaction=handle),
+    ]
+
+
+@pytest.mark.parametrize("source", NO_SOURCES.values(), ids=NO_SOURCES)
+def test_what_no_client_can_be_made_of_is_refused(either: World, source: Any) -> None:
+    with pytest.raises(UnsupportedSourceError) as refusal:
+        either.sources.made_of(source)
+    assert "a client needs a DSN, a connection pool or an engine" in str(refusal.value)
+    assert type(source).__name__ in str(refusal.value)
+    assert isinstance(refusal.value, TypeError)
+
+
+@pytest.mark.parametrize("kind", CALLERS)
+def test_a_transaction_is_no_client(either: World, kind: str) -> None:
+    with either.sources.workplace(kind) as source, pytest.raises(UnsupportedSourceError, match="a client needs"):
+        either.sources.made_of(source)
+
+
+@pytest.mark.parametrize("source", [*NO_SOURCES.values(), "postgresql://localhost"], ids=[*NO_SOURCES, "a DSN"])
+def test_what_has_no_transaction_is_refused_by_every_verb_and_nothing_happens(either: World, source: Any) -> None:
+    if source is None:
+        return
+    received = either.locked()
+    for verb in verbs(either, received):
+        with pytest.raises(UnsupportedSourceError) as refusal:
+            verb(source)
+        assert "transaction must be a psycopg connection, or a SQLAlchemy session or connection" in str(refusal.value)
+        assert type(source).__name__ in str(refusal.value)
+        assert received.context.state is ReceiveState.RECEIVED
+    with pytest.raises(UnsupportedSourceError, match="a transaction needs a connection"):
+        received.transaction(source).__enter__()
+    assert either.is_ours(received)
+    assert either.bodies() == ["work"]
+
+
+@pytest.mark.parametrize("kind", ["pool", "engine", "session maker"])
+def test_what_could_only_begin_a_transaction_cannot_share_one(either: World, kind: str) -> None:
+    received = either.locked()
+    for verb in verbs(either, received):
+        with either.sources.workplace(kind) as source, pytest.raises(UnsupportedSourceError, match="must be a psycopg"):
+            verb(source)
+    assert either.is_ours(received)
+
+
+@pytest.mark.parametrize("kind", [*CALLERS, "pool", "engine", "session maker"])
+def test_what_belongs_to_the_other_face_is_sent_there(either: World, faces: dict[str, Sources], kind: str) -> None:
+    received = either.locked()
+    there = "the asynchronous face" if either.mode.face == "sync" else "the synchronous face"
+    with faces[OTHER[either.mode.face]].workplace(kind) as source:
+        stranger = meant(source)
+        refused: list[Callable[[], object]] = [
+            lambda: either.sources.made_of(stranger),
+            lambda: received.transaction(stranger).__enter__(),
+            *(lambda verb=verb: verb(stranger) for verb in verbs(either, received)),
+        ]
+        for call in refused:
+            with pytest.raises(UnsupportedSourceError, match=f"a {type(stranger).__name__} belongs with .*{there}"):
+                call()
+    assert received.context.state is ReceiveState.RECEIVED
+    assert either.is_ours(received)
+
+
+def test_an_autocommit_connection_without_a_transaction_has_none_to_share(either: World) -> None:
+    received = either.locked()
+    with either.sources.workplace("autocommit connection") as connection:
+        for verb in verbs(either, received):
+            with pytest.raises(TransactionRequiredError, match="in autocommit mode"):
+                verb(connection)
+            assert received.context.state is ReceiveState.RECEIVED
+    assert either.is_ours(received)
+    assert either.bodies() == ["work"]
+
+
+@pytest.mark.parametrize("kind", ["sqlalchemy connection", "session"])
+def test_an_engine_in_autocommit_has_none_to_share_either(either: World, kind: str) -> None:
+    received = either.locked()
+    engine = either.sources.engine.execution_options(isolation_level="AUTOCOMMIT")
+    handle = either.sources.session(engine) if kind == "session" else engine.connect()
+    for verb in verbs(either, received):
+        with pytest.raises(TransactionRequiredError, match="AUTOCOMMIT"):
+            verb(handle)
+        assert received.context.state is ReceiveState.RECEIVED
+    handle.close()
+    assert either.is_ours(received)
+
+
+def test_an_engine_in_autocommit_is_good_enough_for_a_client(either: World) -> None:
+    engine = either.sources.engine.execution_options(isolation_level="AUTOCOMMIT")
+    queue = either.sources.made_of(engine).queue(either.name)
+    queue.send(Message("work"))
+    (received,) = queue.receive()
+    received.complete()
+    assert either.found() == []
+
+
+FOREIGN: dict[str, tuple[str, str]] = {
+    "pysqlite": ("sync", "sqlite://"),
+    "psycopg2": ("sync", "postgresql+psycopg2://localhost/db"),
+    "pg8000": ("sync", "postgresql+pg8000://localhost/db"),
+    "asyncpg": ("async", "postgresql+asyncpg://localhost/db"),
+}
+
+
+@pytest.fixture
+def foreign_driver(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """Passes for any driver while an engine is made, so that none needs to be installed."""
+    driver, extras = types.ModuleType("psycopg2"), types.ModuleType("psycopg2.extras")
+    driver.__dict__.update(paramstyle="pyformat", __version__="2.9.9", Error=Exception, extras=extras)
+    monkeypatch.setitem(sys.modules, "psycopg2", driver)
+    monkeypatch.setitem(sys.modules, "psycopg2.extras", extras)
+    return driver
+
+
+@pytest.mark.parametrize("driver", FOREIGN)
+def test_an_engine_over_another_driver_is_refused_with_the_url_it_should_have(
+    faces: dict[str, Sources], foreign_driver: types.ModuleType, driver: str
+) -> None:
+    face, url = FOREIGN[driver]
+    create = sqlalchemy.create_engine if face == "sync" else create_async_engine
+    engine: Any = create(url) if driver == "pysqlite" else create(url, module=foreign_driver)
+    with pytest.raises(UnsupportedSourceError, match=rf"the driver {driver}: create it with postgresql\+psycopg://"):
+        faces[face].made_of(engine)
+
+
+def test_a_session_over_another_driver_is_refused_before_anything_is_sent(faces: dict[str, Sources]) -> None:
+    client = faces["sync"].client("dsn")
+    engine = sqlalchemy.create_engine("sqlite://")
+    with (
+        Session(engine) as session,
+        pytest.raises(UnsupportedSourceError, match=r"uses sqlite3: .*postgresql\+psycopg"),
+    ):
+        client.queue("any").send(Message(1), transaction=session)
+    engine.dispose()
+
+
+@pytest.mark.parametrize("dsn", ["nonsense", "postgresql+psycopg://localhost/db", "host=/tmp no_such_option=1"])
+def test_a_dsn_that_is_none_is_refused_when_the_client_is_made(either: World, dsn: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="the DSN must be one that libpq understands"):
+        either.sources.made_of(dsn)
+
+
+@pytest.mark.parametrize("dsn", ["postgresql://127.0.0.1:1/db", "host=/nonexistent dbname=db"])
+def test_a_database_that_cannot_be_reached_is_told_at_once_and_why(either: World, dsn: str) -> None:
+    client = either.sources.made_of(dsn)
+    with closing(client):
+        for call in (client.list_queues, lambda: client.queue("orders").send(Message(1))):
+            with pytest.raises(ConnectionLostError, match=r"127\.0\.0\.1|nonexistent") as failure:
+                call()
+            assert failure.value.is_transient
+
+
+def test_an_engine_that_cannot_reach_its_database_says_so_too(either: World) -> None:
+    create = sqlalchemy.create_engine if either.mode.face == "sync" else create_async_engine
+    client = either.sources.made_of(create("postgresql+psycopg://127.0.0.1:1/db"))
+    with pytest.raises(ConnectionLostError, match=r"127\.0\.0\.1"):
+        client.list_queues()
+
+
+def test_a_pool_that_has_nothing_left_to_give_says_so(either: World) -> None:
+    for source in ("pool", "engine"):
+        with either.sources.narrow_client(source, timeout=0.2) as client:
+            (received,) = [either.locked()]
+            queue = client.queue(either.name)
+            either.send("next")
+            (held,) = queue.receive()
+            with held.transaction():
+                with pytest.raises(OperationTimeoutError, match="the connection pool had no connection") as failure:
+                    queue.receive()
+                assert failure.value.is_transient
+            assert held.context.state is ReceiveState.COMPLETED
+            received.complete()
+
+
+def test_a_database_without_the_schema_says_what_to_do(empty_database: Database) -> None:
+    with QueueClient(empty_database.dsn) as client:
+        for call in (client.list_queues, lambda: client.create_queue("q"), client.queue("q").receive):
+            with pytest.raises(SchemaVersionError, match="pgqueue migrate"):
+                call()
+
+
+def test_a_role_without_rights_is_told_so(either: World) -> None:
+    role = f"stranger_{either.name.replace('-', '_')}"
+    either.run(f"create role {role} login")
+    client = QueueClient(psycopg.conninfo.make_conninfo(either.database.dsn, user=role))
+    with client, pytest.raises(AccessDeniedError, match="permission denied"):
+        client.queue(either.name).send(Message(1))
+    either.run(f"drop role {role}")
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_connections_that_the_server_has_ended_are_replaced_unnoticed(database: Database, face: str) -> None:
+    sources = FACES[face](database)
+    client = sources.client("dsn")
+    client.create_queue("orders")
+    queue = client.queue("orders")
+    queue.send_batch([Message(number) for number in range(8)])
+    with ExitStack() as at_once:
+        for received in queue.receive(max_messages=8):
+            at_once.enter_context(received.transaction())
+    with database.connect(autocommit=True) as operator:
+        ended = operator.execute(
+            """select pg_terminate_backend(pid, 5000) from pg_stat_activity
+                where datname = current_database() and application_name = 'pgqueue'"""
+        ).fetchall()
+    assert len(ended) >= 8
+    began = time.monotonic()
+    queue.send(Message("after the restart"))
+    assert [message.body for message in queue.peek()] == ["after the restart"]
+    assert time.monotonic() - began < 10
+    sources.close()
+
+
+def test_a_closed_client_is_closed_and_what_it_was_given_stays_open(either: World) -> None:
+    for source in (either.sources.pool, either.sources.engine):
+        client = either.sources.made_of(source)
+        client.list_queues()
+        client.close()
+        client.list_queues()
+    client = either.sources.made_of(either.database.dsn)
+    with client:
+        client.list_queues()
+    with pytest.raises(ConnectionLostError):
+        client.list_queues()
+
+
+def test_a_client_that_was_never_used_can_be_closed(either: World) -> None:
+    either.sources.made_of(either.database.dsn).close()
+
+
+def test_how_the_application_likes_its_rows_makes_no_difference(either: World) -> None:
+    with psycopg.connect(either.database.dsn, row_factory=dict_row) as connection:
+        client = QueueClient(either.database.dsn)
+        queue = client.queue(either.name)
+        queue.send(Message("a"), transaction=connection)
+        queue.send_batch([Message("b")], transaction=connection)
+        connection.commit()
+        (received,) = queue.receive()
+        received.complete(transaction=connection)
+        assert [message.body for message in queue.receive_and_delete(transaction=connection)] == ["b"]
+        connection.commit()
+        assert received.state is ReceiveState.COMPLETED
+        client.close()
+    with psycopg_pool.ConnectionPool(
+        either.database.dsn, min_size=0, max_size=1, open=True, kwargs={"row_factory": dict_row}
+    ) as pool:
+        queue = QueueClient(pool).queue(either.name)
+        queue.send(Message("c"))
+        (received,) = queue.receive()
+        with received.transaction() as tx:
+            assert tx.execute("select 1 as one").fetchone() == {"one": 1}
+    assert either.found() == []
+
+
+def test_a_transaction_on_another_database_stores_nothing_here(either: World, empty_database: Database) -> None:
+    received = either.locked()
+    with empty_database.connect() as elsewhere, pytest.raises(SchemaVersionError):
+        QueueClient(either.database.dsn).queue(either.name).send(Message(1), transaction=elsewhere)
+    assert received.context.state is ReceiveState.RECEIVED
