@@ -23,7 +23,9 @@ def test_the_python_on_a_page_runs_from_top_to_bottom(page: str, database: Datab
     code = code.replace(EXAMPLE_DSN.replace("postgresql", "postgresql+psycopg"), database.url)
     namespace: dict[str, object] = {}
     exec(compile(code, page, "exec"), namespace)
-    namespace["client"].close()  # type: ignore[attr-defined]
+    for name, end in {"client": "close", "engine": "dispose"}.items():
+        if name in namespace:
+            getattr(namespace[name], end)()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -165,6 +165,18 @@ WAITS = [
         test_races.test_a_purge_skips_what_is_being_activated,
     ),
     Twin("resubmit", " skip locked", "", test_races.test_two_who_resubmit_never_bring_back_the_same_message),
+    Twin(
+        "_refuse_old_snapshot",
+        "position = _refuse_old_snapshot.sequence_number\n            for update skip locked",
+        "position = _refuse_old_snapshot.sequence_number\n            for update",
+        partial(test_races.test_a_lost_lock_is_called_lost_while_its_next_holder_completes, came_back=False),
+    ),
+    Twin(
+        "_refuse_old_snapshot",
+        "and sequence_number = _refuse_old_snapshot.sequence_number\n            for update skip locked",
+        "and sequence_number = _refuse_old_snapshot.sequence_number\n            for update",
+        partial(test_races.test_a_lost_lock_is_called_lost_while_its_next_holder_completes, came_back=True),
+    ),
 ]
 
 PINNING = [

@@ -216,6 +216,25 @@ def test_a_lost_lock_is_called_lost_at_every_isolation_level(database: Database)
             ann.rollback()
 
 
+@pytest.mark.parametrize("came_back", [False, True], ids=["fresh", "came back"])
+def test_a_lost_lock_is_called_lost_while_its_next_holder_completes(database: Database, came_back: bool) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send("a")
+        if came_back:
+            ann.abandon(ann.receive()[0])
+        (late,) = ann.receive()
+        stage.passes(LOCK_DURATION)
+        (received,) = bob.receive(take_turn=False)
+        bob.begin()
+        bob.complete(received)
+        ann.begin("repeatable read")
+        with refused(LOCK_LOST):
+            ann.complete(late)
+        ann.rollback()
+        bob.commit()
+
+
 def test_a_session_that_reconnects_begins_where_everybody_begins(database: Database) -> None:
     with Stage(database) as stage:
         gone = stage.session("gone")
