@@ -1,6 +1,6 @@
 -- What became of a settlement whose transaction is out of sight: its connection broke during COMMIT, or nobody watched.
 -- A transaction without the settlement, because of a rollback to a savepoint, counts as aborted: once it has committed,
--- and for itself at once.
+-- and for itself at once. So does one that the server knows nothing of, because it crashed before it wrote it down.
 -- Returns  'committed', 'aborted' or 'in progress'.
 -- Raises   PQ002 unknown queue.
 create or replace function pgqueue.resolve(
@@ -9,8 +9,13 @@ returns text
 language plpgsql
 as $$
 declare
-    outcome text := pg_xact_status(transaction_id);
+    outcome text;
 begin
+    begin
+        outcome := pg_xact_status(transaction_id);
+    exception when invalid_parameter_value then  -- it is in the future
+        return 'aborted';
+    end;
     if outcome = 'aborted'
        or outcome = 'in progress' and transaction_id is distinct from pg_current_xact_id_if_assigned() then
         return outcome;

@@ -153,3 +153,6 @@ def test_the_answer_about_a_transaction_out_of_sight(database: Database) -> None
         ann.rows("rollback to before")
         ann.commit()
         assert outcome(returned, undone_in_part) == "aborted"
+
+        forgotten_in_a_crash = str(int(committed) + 1_000_000)
+        assert outcome(undone, forgotten_in_a_crash) == "aborted"
