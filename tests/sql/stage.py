@@ -196,14 +196,21 @@ def overtaken(session: Session) -> list[int]:
     return numbers
 
 
+def turns_until(stage: Stage, session: Session, condition: Callable[[], bool], queue: str = "q") -> None:
+    """Seconds pass and turns are taken: cursors wait for transactions of other tests on the same server too."""
+    for _ in range(30):
+        stage.passes(SECOND)
+        assert session.receive(queue=queue) == []
+        if condition():
+            return
+    raise AssertionError("half a minute of turns was not enough")
+
+
 def passed(stage: Stage, session: Session) -> Received:
     """A message that this session has locked, and that the recorded cursor has passed."""
     session.send("a")
     (received,) = session.receive()
-    for _ in range(2):
-        stage.passes(SECOND)
-        assert session.receive() == []
-    assert session.value("select count(*) from pgqueue.watch") == 1
+    turns_until(stage, session, lambda: session.value("select count(*) from pgqueue.watch") == 1)
     return received
 
 

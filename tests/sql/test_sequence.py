@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgqueue.testing import Database
-from tests.sql.stage import LOCK_DURATION, SECOND, Session, Stage
+from tests.sql.stage import LOCK_DURATION, SECOND, Session, Stage, turns_until
 
 GO_BACK = "select setval('pgqueue.sequence_number', %(number)s)"
 
@@ -172,11 +172,8 @@ def consumed(stage: Stage, session: Session, count: int, queue: str = "q") -> No
     session.table("complete_batch", queue=queue, sequence_numbers=numbers, lock_tokens=tokens)
     (last,) = session.send("last", queue=queue)
     session.receive(queue=queue)
-    for _ in range(2):
-        stage.passes(SECOND)
-        assert session.receive(queue=queue) == []
+    turns_until(stage, session, lambda: session.value("select max(cursor) from pgqueue.progress") == last, queue=queue)
     session.call("purge_queue", queue=queue)
-    assert session.value("select max(cursor) from pgqueue.progress") == last
 
 
 def received(stage: Stage, session: Session, queue: str = "q") -> list[int]:
