@@ -10,33 +10,26 @@ language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
-set enable_nestloop = off
 as $$
 #variable_conflict use_column
 declare
-    source pgqueue.queue;
     proven bigint[];
     held   record;
 begin
-    select * into source from pgqueue.queue where name = complete_batch.queue;
-    if not found then
-        perform pgqueue._refuse_unknown_queue(queue);
+    if cardinality(sequence_numbers) <= 100 then     -- a short cut to the fresh ones of ordinary priority, by far the most
+        with gone as (
+            delete from pgqueue.message
+             where queue_id = (select id from pgqueue.queue where name = complete_batch.queue)
+               and lane = 1 and position = any (sequence_numbers)
+               and lock_token = lock_tokens[array_position(sequence_numbers, position)]
+            returning array_position(sequence_numbers, position) as nth)
+        select array_agg(nth) into proven from gone;
+        if cardinality(proven) = cardinality(sequence_numbers) and cardinality(proven) = cardinality(lock_tokens) then
+            return query select number, null::text from unnest(sequence_numbers) as number;
+            return;
+        end if;
     end if;
-    if cardinality(sequence_numbers) is distinct from cardinality(lock_tokens) then
-        perform pgqueue._check_locks(sequence_numbers, lock_tokens);
-    end if;
-    with gone as (                       -- the fresh ones, by far the most, without a detour through pgqueue._hold
-        delete from pgqueue.message
-         using unnest(sequence_numbers, lock_tokens) with ordinality as lock (number, token, nth)
-         where queue_id = source.id and lane = any (source.fresh_lanes) and position = any (sequence_numbers)
-           and position = number and lock_token = token
-        returning nth)
-    select array_agg(nth) into proven from gone;
-    if cardinality(proven) = cardinality(sequence_numbers) then
-        return query select number, null::text from unnest(sequence_numbers) as number;
-        return;
-    end if;
-    select * into held from pgqueue._hold(source, sequence_numbers, lock_tokens);
+    select * into held from pgqueue._hold(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
     delete from pgqueue.message where ctid = any (held.places);
     return query select * from pgqueue._settlements(queue, sequence_numbers, proven || held.proven, atomic);
 end
