@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
-from pgqueue.errors import LockLostError
+from pgqueue.errors import LockLostError, PGQueueError, logger
 from pgqueue.flows.flow import Executor, Flow, Shared
 from pgqueue.model.context import Event, Outcome, ReceiveContext, ReceiveState
 from pgqueue.model.message import Lock
@@ -33,6 +34,23 @@ def abandon(
     if context.begin(Event.ABANDON, Outcome.ABANDONED):
         yield from _attempt(context, statement, transaction or own)
         context.apply(Event.COMMITTED)
+
+
+def release(queue: str, locks: Sequence[Lock], own: Executor) -> Flow[None]:
+    """Gives back what nobody has begun to work on, without counting the delivery. If that fails, the locks run out by
+    themselves."""
+    if not locks:
+        return
+    try:
+        yield from own.execute(settling.release_batch(queue, locks))
+    except PGQueueError as failure:
+        logger.warning(
+            "%d messages of %s could not be given back, their locks run out by themselves: %s",
+            len(locks),
+            queue,
+            failure,
+            extra={"tracking_id": failure.tracking_id},
+        )
 
 
 def resolve(context: ReceiveContext, lock: Lock, own: Executor, transaction: Shared | None) -> Flow[ReceiveState]:

@@ -136,6 +136,16 @@ def dead_letter_batch(
     )
 
 
+def release_batch(queue: str, locks: Sequence[Lock]) -> Statement[list[SettlementResult]]:
+    return Statement(
+        """select sequence_number, sqlstate
+             from pgqueue.release_batch(
+                  %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[])""",
+        _proofs(queue, locks),
+        _read_results,
+    )
+
+
 def renew_lock_batch(
     queue: str, locks: Sequence[Lock], *, lock_duration: timedelta | None, atomic: bool
 ) -> Statement[list[SettlementResult]]:

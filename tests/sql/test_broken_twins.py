@@ -274,6 +274,18 @@ THE_REST = [
         ),
     ),
     Twin(
+        "_uncount",
+        "delivery_count - 1",
+        "delivery_count",
+        test_settling.test_what_nobody_has_begun_is_given_back_without_counting_and_before_the_fresh_ones,
+    ),
+    Twin(
+        "release_batch",
+        "settled => true",
+        "settled => false",
+        test_settling.test_what_was_given_back_has_no_holder,
+    ),
+    Twin(
         "receive",
         "deliveries < source.max_delivery_count",
         "true",

@@ -19,17 +19,18 @@ from tests.sql.stage import (
     UNKNOWN_QUEUE,
     Session,
     Stage,
+    put_back,
     refused,
 )
 
-BATCHES: list[tuple[str, dict[str, Any]]] = [
-    ("complete_batch", {}),
-    ("abandon_batch", {}),
-    ("abandon_batch", {"delay": SECOND}),
-    ("dead_letter_batch", {"reason": "r"}),
-    ("renew_lock_batch", {}),
+BATCHES = [
+    pytest.param("complete_batch", {}, id="complete"),
+    pytest.param("abandon_batch", {}, id="abandon"),
+    pytest.param("abandon_batch", {"delay": SECOND}, id="abandon with a delay"),
+    pytest.param("dead_letter_batch", {"reason": "r"}, id="dead_letter"),
+    pytest.param("renew_lock_batch", {}, id="renew_lock"),
 ]
-IDS = ["complete", "abandon", "abandon with a delay", "dead_letter", "renew_lock"]
+RELEASE = pytest.param("release_batch", {}, id="release")
 
 
 def test_an_abandoned_message_is_delivered_again_before_the_fresh_ones(database: Database) -> None:
@@ -98,6 +99,60 @@ def test_properties_given_when_abandoning_are_merged(database: Database) -> None
         assert ann.value(properties) == {"kept": 1, "changed": 2, "new": [3], "late": True}
 
 
+def test_what_nobody_has_begun_is_given_back_without_counting_and_before_the_fresh_ones(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        numbers = ann.send_many(5)
+        ann.settle_batch("release_batch", ann.receive(4)[:0:-1])
+        received = bob.receive(4)
+        assert [message.sequence_number for message in received] == numbers[1:]
+        assert [message.delivery_count for message in received] == [1, 1, 1, 1]
+
+
+def test_giving_back_counts_no_delivery_of_a_message_that_was_delivered_before(database: Database) -> None:
+    with Stage(database, max_delivery_count=2) as stage:
+        ann = stage.session("ann")
+        (number,) = ann.send("a")
+        ann.abandon(ann.receive()[0])
+        for _ in range(5):
+            (received,) = ann.receive()
+            assert (received.sequence_number, received.delivery_count) == (number, 2)
+            ann.settle_batch("release_batch", [received])
+        assert ann.value("select delivery_count from pgqueue.messages") == 1
+
+
+def test_what_was_given_back_has_no_holder(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a")
+        (received,) = ann.receive()
+        ann.settle_batch("release_batch", [received])
+        assert ann.rows("select state, locked_until, locked_by from pgqueue.messages") == [("READY", None, None)]
+        assert ann.value("select count(*) from pgqueue.expired_locks") == 0
+        with refused(LOCK_LOST):
+            ann.complete(received)
+
+
+def test_what_was_taken_over_meanwhile_is_not_given_back(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send("a")
+        (late,) = ann.receive()
+        stage.passes(LOCK_DURATION)
+        (redelivered,) = bob.receive(take_turn=False)
+        assert ann.settle_batch("release_batch", [late]) == [(late.sequence_number, LOCK_LOST)]
+        assert ann.rows("select state, delivery_count from pgqueue.messages") == [("LOCKED", 2)]
+        bob.complete(redelivered)
+
+
+def test_an_expired_lock_that_was_put_back_can_still_be_given_back(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        received = put_back(stage, ann)
+        assert bob.settle_batch("release_batch", [received]) == [(received.sequence_number, None)]
+        assert bob.receive()[0].delivery_count == 1
+
+
 def test_a_dead_letter_keeps_what_it_was_and_why(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
@@ -111,7 +166,7 @@ def test_a_dead_letter_keeps_what_it_was_and_why(database: Database) -> None:
         assert ann.receive() == []
 
 
-@pytest.mark.parametrize(("verb", "options"), BATCHES, ids=IDS)
+@pytest.mark.parametrize(("verb", "options"), [*BATCHES, RELEASE])
 def test_a_lock_that_is_lost_neither_hides_nor_undoes_the_others(
     database: Database, verb: str, options: dict[str, Any]
 ) -> None:
@@ -140,7 +195,7 @@ def test_a_lock_that_is_lost_neither_hides_nor_undoes_the_others(
             assert [code for _, code, *_ in ann.settle_batch(verb, [returned, *fresh], **options)] == [LOCK_LOST] * 3
 
 
-@pytest.mark.parametrize(("verb", "options"), BATCHES, ids=IDS)
+@pytest.mark.parametrize(("verb", "options"), BATCHES)
 def test_an_atomic_batch_with_a_lost_lock_changes_nothing(
     database: Database, verb: str, options: dict[str, Any]
 ) -> None:
@@ -156,7 +211,7 @@ def test_an_atomic_batch_with_a_lost_lock_changes_nothing(
         assert [code for _, code, *_ in ann.settle_batch(verb, messages, atomic=True, **options)] == [None, None]
 
 
-@pytest.mark.parametrize(("verb", "options"), BATCHES, ids=IDS)
+@pytest.mark.parametrize(("verb", "options"), [*BATCHES, RELEASE])
 def test_a_message_that_was_received_twice_is_settled_for_its_last_holder_only(
     database: Database, verb: str, options: dict[str, Any]
 ) -> None:
@@ -170,7 +225,7 @@ def test_a_message_that_was_received_twice_is_settled_for_its_last_holder_only(
         assert [row[:2] for row in outcomes] == [(number, LOCK_LOST), (number, None)]
 
 
-@pytest.mark.parametrize(("verb", "options"), BATCHES, ids=IDS)
+@pytest.mark.parametrize(("verb", "options"), [*BATCHES, RELEASE])
 def test_an_empty_batch_is_answered_by_nothing(database: Database, verb: str, options: dict[str, Any]) -> None:
     with Stage(database) as stage:
         assert stage.session("ann").settle_batch(verb, [], **options) == []
@@ -186,7 +241,7 @@ UNPAIRED: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("verb", "options"), BATCHES, ids=IDS)
+@pytest.mark.parametrize(("verb", "options"), [*BATCHES, RELEASE])
 def test_locks_and_tokens_that_do_not_pair_are_refused(database: Database, verb: str, options: dict[str, Any]) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
@@ -227,7 +282,7 @@ def test_a_wrong_argument_is_refused_and_the_lock_is_still_held(database: Databa
         ann.complete(received)
 
 
-@pytest.mark.parametrize(("verb", "options"), BATCHES, ids=IDS)
+@pytest.mark.parametrize(("verb", "options"), [*BATCHES, RELEASE])
 def test_an_unknown_queue_is_refused(database: Database, verb: str, options: dict[str, Any]) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")

@@ -1,0 +1,18 @@
+-- Gives back many messages that were received but on which no work has begun, as a consumer does when it stops: the
+-- delivery is not counted. They are delivered again at once, before the fresh ones and in the order they were sent.
+-- Returns  a row a lock, in the order given: sqlstate is null when it was given back, else PQ001.
+-- Raises   PQ002 unknown queue, PQ007 invalid argument.
+-- Locks    the messages, until the transaction ends.
+create or replace function pgqueue.release_batch(queue text, sequence_numbers bigint[], lock_tokens uuid[])
+returns table (sequence_number bigint, sqlstate text)
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    held record;
+begin
+    select * into held from pgqueue._hold(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
+    perform pgqueue._bring_back(pgqueue._uncount(held.places), settled => true);
+    return query select * from pgqueue._settlements(queue, sequence_numbers, held.proven, atomic => false);
+end
+$$;
