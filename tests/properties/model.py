@@ -139,6 +139,11 @@ class Queue:
             if delay:
                 message.due = self.now + delay
 
+    def release(self, numbers: Iterable[int], within: Transaction | None = None) -> None:
+        for message in self.hold(sorted(numbers), within):
+            message.delivery_count -= 1
+            self._put_back(message, within)
+
     def dead_letter(self, reason: str, numbers: Iterable[int], within: Transaction | None = None) -> None:
         for message in self.hold(numbers, within):
             message.reason = reason

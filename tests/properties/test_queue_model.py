@@ -108,6 +108,14 @@ class Settling(Receiving):
         if received := self.take(place, at_most, None):
             self.settle(range(1, len(received) + 1), within, verb, delay, None)
 
+    @rule(which=batches)
+    def release(self, which: Sequence[int]) -> None:
+        def act(messages: list[ReceivedMessage], _: Any) -> list[SettlementResult]:
+            released = settling.release_batch(self.name, [message.lock for message in messages])
+            return drive(messages[0]._own.execute(released))
+
+        self.compare_settlement(which, None, act, self.model.release)
+
     def _settle_one(
         self, message: ReceivedMessage, verb: str, delay: int, properties: Properties, transaction: Any
     ) -> None:
