@@ -18,6 +18,7 @@ from pgqueue.model.settings import (
     ReceiveMode,
     SettlementResult,
 )
+from pgqueue.model.sweeping import SweepReport
 from pgqueue.queue import DeadLetters, Queue
 from pgqueue.received import ReceivedMessage, process
 from pgqueue.receiver import Receiver
@@ -42,6 +43,7 @@ __all__ = [
     "ReceivedMessage",
     "Receiver",
     "SettlementResult",
+    "SweepReport",
     "errors",
     "process",
 ]

@@ -17,6 +17,7 @@ from pgqueue.model.settings import (
     ReceiveMode,
     SettlementResult,
 )
+from pgqueue.model.sweeping import SweepReport
 
 __all__ = [
     "DeadLetter",
@@ -36,6 +37,7 @@ __all__ = [
     "ReceivedMessage",
     "Receiver",
     "SettlementResult",
+    "SweepReport",
     "errors",
     "process",
 ]

@@ -11,6 +11,7 @@ from typing import Any, Self
 from pgqueue import embedded, schema, transports
 from pgqueue.aio.queue import Queue
 from pgqueue.flows import queues as flows
+from pgqueue.flows import sweeping
 from pgqueue.model.settings import (
     UNSET,
     QueueProperties,
@@ -18,6 +19,7 @@ from pgqueue.model.settings import (
     QueueStatus,
     Unset,
 )
+from pgqueue.model.sweeping import SweepReport
 from pgqueue.statements import queues
 from pgqueue.transports import adrive
 
@@ -137,6 +139,14 @@ class QueueClient:
     async def list_queues(self) -> list[QueueProperties]:
         """The settings of all queues, by name."""
         return await adrive(self._own.execute(queues.list_queues()))
+
+    async def sweep(self, *, dry_run: bool = False) -> SweepReport:
+        """Tidies up all queues, in short transactions, until nothing is left to do, and says what it did.
+
+        Nothing depends on it. Safe at any time; while another sweeps, there is nothing to do. With ``dry_run`` it only
+        counts what it would do.
+        """
+        return await adrive(sweeping.sweep(self._own, dry_run=dry_run))
 
     def queue(self, name: str) -> Queue:
         """A queue to send to and receive from; nothing is asked of the database yet."""

@@ -1,6 +1,7 @@
--- Moves scheduled messages whose time has come into the redelivery lanes, 1000 at the most, the earliest first.
+-- Moves scheduled messages whose time has come into the redelivery lanes, `max_messages` at the most, the earliest
+-- first.
 -- Returns  how many.
-create or replace function pgqueue._activate_scheduled(queue_id integer)
+create or replace function pgqueue._activate_scheduled(queue_id integer, max_messages integer default 1000)
 returns integer
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -20,7 +21,7 @@ begin
                      from pgqueue.scheduled_message
                     where queue_id = _activate_scheduled.queue_id and scheduled_enqueue_time <= moment
                     order by scheduled_enqueue_time
-                    limit 1000
+                    limit max_messages
                       for update skip locked))
         returning *
     ), ordered as materialized (

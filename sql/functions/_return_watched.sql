@@ -1,8 +1,8 @@
--- Looks at what is due under watch, 1000 messages at the most: what nobody holds any more goes to the redelivery
+-- Looks at what is due under watch, `max_messages` at the most: what nobody holds any more goes to the redelivery
 -- lane; what was renewed, or is held by an open transaction, is watched on; what is gone is forgotten.
--- Returns  how many messages came back.
-create or replace function pgqueue._return_watched(queue_id integer)
-returns integer
+-- Returns  how many messages came back, and how many were looked at.
+create or replace function pgqueue._return_watched(
+    queue_id integer, max_messages integer default 1000, out returned integer, out looked_at integer)
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -21,7 +21,7 @@ begin
           from pgqueue.watch
          where queue_id = _return_watched.queue_id and due <= moment
          order by due
-         limit 1000
+         limit max_messages
            for update skip locked);
     free := array(
         select message.ctid
@@ -40,6 +40,7 @@ begin
       from pgqueue.message
      where watch.ctid = any (watched)
        and message.queue_id = watch.queue_id and message.lane = watch.lane and message.position = watch.position;
-    return cardinality(free);
+    returned  := cardinality(free);
+    looked_at := cardinality(watched);
 end
 $$;

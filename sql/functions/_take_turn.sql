@@ -32,7 +32,7 @@ begin
         end if;
     end if;
     if exists (select from pgqueue.watch where queue_id = queue.id and due <= moment) then
-        returned := returned + pgqueue._return_watched(queue.id);
+        returned := returned + (pgqueue._return_watched(queue.id)).returned;
     end if;
     if exists (select from pgqueue.scheduled_message where queue_id = queue.id and scheduled_enqueue_time <= moment) then
         returned := returned + pgqueue._activate_scheduled(queue.id);

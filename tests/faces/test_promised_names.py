@@ -24,6 +24,7 @@ QueueClient.update_queue(name, lock_duration=, max_delivery_count=, max_message_
 QueueClient.delete_queue(name)
 QueueClient.purge_queue(name)
 QueueClient.list_queues()
+QueueClient.sweep(dry_run=)
 QueueClient.queue(name)
 Queue.send(message, transaction=)
 Queue.send_batch(messages, transaction=)
@@ -65,6 +66,7 @@ FIELDS = {
         "name", "lock_duration", "max_delivery_count", "max_message_size", "status", "user_metadata",
     },
     "SettlementResult": {"sequence_number", "error", "locked_until"},
+    "SweepReport": {"dead_lettered", "returned", "activated"},
 }  # fmt: skip
 
 ERRORS = """

@@ -26,6 +26,7 @@ from tests.sql import (
     test_races,
     test_sequence,
     test_settling,
+    test_sweep,
     test_watermark,
 )
 from tests.sql.stage import Stage
@@ -164,6 +165,7 @@ WAITS = [
         "limit max_messages - purged\n                  for update",
         test_races.test_a_purge_skips_what_is_being_activated,
     ),
+    Twin("_sweep_queue", " skip locked", "", test_sweep.test_a_completion_that_is_under_way_is_skipped),
     Twin("resubmit", " skip locked", "", test_races.test_two_who_resubmit_never_bring_back_the_same_message),
     Twin(
         "_refuse_old_snapshot",
@@ -284,6 +286,30 @@ THE_REST = [
         "settled => true",
         "settled => false",
         test_settling.test_what_was_given_back_has_no_holder,
+    ),
+    Twin(
+        "_sweep_queue",
+        "where message.locked_until is null or message.locked_until <= moment",
+        "",
+        test_sweep.test_a_newer_delivery_is_never_dead_lettered,
+    ),
+    Twin(
+        "_over_delivered",
+        "due <= moment and position <= cursor",
+        "false",
+        test_sweep.test_what_the_cursors_have_passed_is_dead_lettered_instead_after_its_last_delivery,
+    ),
+    Twin(
+        "_over_delivered",
+        "where progress.queue_id = queue.id",
+        "where false",
+        test_sweep.test_what_was_delivered_too_often_is_dead_lettered_once_its_lock_has_expired,
+    ),
+    Twin(
+        "sweep",
+        "not pg_try_advisory_xact_lock(hashtextextended('pgqueue.sweep', 0))",
+        "false",
+        test_sweep.test_one_sweeps_at_a_time,
     ),
     Twin(
         "receive",

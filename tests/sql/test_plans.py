@@ -157,6 +157,10 @@ def abandon_with_a_delay(session: Session, message: Received) -> object:
     return session.settle("abandon", message, delay=SECOND)
 
 
+def release_batch(session: Session, message: Received) -> object:
+    return session.settle_batch("release_batch", [message])
+
+
 def dead_letter(session: Session, message: Received) -> object:
     return session.settle("dead_letter", message, reason="r")
 
@@ -172,7 +176,7 @@ def pin(session: Session, message: Received) -> object:
 @pytest.mark.parametrize("state", ["fresh", "came back", "lost"])
 @pytest.mark.parametrize(
     "settle",
-    [complete, complete_batch, abandon, abandon_with_a_delay, dead_letter, renew_lock, pin],
+    [complete, complete_batch, abandon, abandon_with_a_delay, release_batch, dead_letter, renew_lock, pin],
     ids=lambda settle: settle.__name__,
 )
 def test_a_settlement_reads_a_few_pages_of_a_large_queue(
@@ -209,6 +213,8 @@ VERBS: dict[str, str] = {
     "purge_queue": "select pgqueue.purge_queue('q', 10)",
     "resubmit some": "select pgqueue.resubmit('q', max_messages => 10)",
     "resubmit one": "select pgqueue.resubmit('q', array[1500::bigint])",
+    "sweep": "select from pgqueue.sweep(10)",
+    "sweep without doing anything": "select from pgqueue.sweep(dry_run => true)",
     "alter_queue": "select pgqueue.alter_queue('q', max_delivery_count => 3)",
 }
 

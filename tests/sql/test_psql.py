@@ -45,6 +45,7 @@ select pgqueue.dead_letter('orders', :unreadable_sequence_number, :'unreadable_l
 select pgqueue.abandon('orders', :slow_sequence_number, :'slow_lock_token', interval '1 hour');
 select sequence_number from pgqueue.scheduled_messages;
 select pgqueue.abandon('orders', :poison_sequence_number, :'poison_lock_token');
+select * from pgqueue.sweep();
 select count(*) from pgqueue.receive('orders');
 select sequence_number, dead_letter_reason from pgqueue.dead_letters;
 select sequence_number from pgqueue.peek_dead_letters('orders', 10);
@@ -66,6 +67,8 @@ select * from pgqueue.renew_lock_batch('orders', :'numbers', :'tokens') where sq
 select * from pgqueue.complete_batch('orders', (:'numbers'::bigint[])[:2], (:'tokens'::uuid[])[:2]);
 select * from pgqueue.abandon_batch('orders', (:'numbers'::bigint[])[2:3], (:'tokens'::uuid[])[2:3]);
 select * from pgqueue.dead_letter_batch('orders', (:'numbers'::bigint[])[3:], (:'tokens'::uuid[])[3:], 'Tired');
+select array_agg(sequence_number) as numbers, array_agg(lock_token) as tokens from pgqueue.receive('orders') \\gset
+select * from pgqueue.release_batch('orders', :'numbers', :'tokens');
 select sequence_number, state from pgqueue.messages;
 """
 
@@ -90,13 +93,13 @@ def test_an_order_is_sent_received_and_completed_in_one_transaction_with_its_eff
 
 def test_trouble_is_put_aside_looked_at_and_put_right(database: Database) -> None:
     assert psql(database, TROUBLE) == [
-        "t", "", "3", "t", "", "3", "", "0", "1|MaxDeliveryCountExceeded", "2|Unreadable", "1", "2",
+        "t", "", "3", "t", "", "3", "", "orders|1|0|0|f", "0", "1|MaxDeliveryCountExceeded", "2|Unreadable", "1", "2",
         "1", "f", "1", "3", '1|"poison"', "1", "0", "", "0",
     ]  # fmt: skip
 
 
 def test_batches_say_what_became_of_each(database: Database) -> None:
-    assert psql(database, BATCHES) == ["t", "4", "1|", "2|", "2|PQ001", "3|", "3|PQ001", "4|", "3|READY"]
+    assert psql(database, BATCHES) == ["t", "4", "1|", "2|", "2|PQ001", "3|", "3|PQ001", "4|", "3|", "3|READY"]
 
 
 def test_a_lost_lock_takes_the_transaction_with_it(database: Database) -> None:

@@ -1,0 +1,41 @@
+"""``pgqueue sweep``: tidies up all queues, for cron."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from pgqueue import SweepReport
+from pgqueue.cli import output
+from pgqueue.cli.connection import Database, on_database
+from pgqueue.cli.output import AsJson
+
+
+@on_database
+def sweep(
+    database: Database,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what there is to do, and do nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Tidy up all queues: dead-letter what was delivered too often, put back what can be received again.
+
+    Nothing depends on it, for whoever receives does the same. Run it from cron as often as you like: two at once do no
+    harm, and neither does killing it.
+    """
+    report = database.client.sweep(dry_run=dry_run)
+    if as_json:
+        output.document(asdict(report) | {"dry_run": dry_run})
+    elif report == SweepReport():
+        output.say("there was nothing to do")
+    else:
+        output.say(("there is to be done: " if dry_run else "") + _told(report))
+
+
+def _told(report: SweepReport) -> str:
+    return (
+        f"{output.counted(report.dead_lettered, 'message')} dead-lettered, "
+        f"{report.returned:,} put back after {'its lock' if report.returned == 1 else 'their locks'} expired, "
+        f"{report.activated:,} whose time had come"
+    )

@@ -1,0 +1,21 @@
+"""A sweep: batch after batch, each a short transaction of its own, until nothing is left."""
+
+from __future__ import annotations
+
+from pgqueue.flows.flow import Executor, Flow
+from pgqueue.model.sweeping import SweepReport
+from pgqueue.statements import sweeping
+
+SWEPT_AT_ONCE = 1000
+
+
+def sweep(own: Executor, *, dry_run: bool) -> Flow[SweepReport]:
+    dead_lettered = returned = activated = 0
+    more = True
+    while more:
+        swept = yield from own.execute(sweeping.sweep(max_messages=SWEPT_AT_ONCE, dry_run=dry_run))
+        dead_lettered += swept.report.dead_lettered
+        returned += swept.report.returned
+        activated += swept.report.activated
+        more = swept.more
+    return SweepReport(dead_lettered, returned, activated)

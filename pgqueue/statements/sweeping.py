@@ -1,0 +1,32 @@
+"""Sweeping: one bounded batch over all queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgqueue.model.sweeping import SweepReport
+from pgqueue.statements.statement import Row, Statement
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What one batch has done, and whether it left more to do."""
+
+    report: SweepReport
+    more: bool
+
+
+def sweep(*, max_messages: int, dry_run: bool) -> Statement[Swept]:
+    return Statement(
+        """select coalesce(sum(dead_lettered), 0), coalesce(sum(returned), 0), coalesce(sum(activated), 0),
+                  coalesce(bool_or(more), false)
+             from pgqueue.sweep(%(max_messages)s::integer, %(dry_run)s::boolean)""",
+        {"max_messages": max_messages, "dry_run": dry_run},
+        _read_swept,
+    )
+
+
+def _read_swept(rows: Sequence[Row]) -> Swept:
+    ((*counts, more),) = rows
+    return Swept(SweepReport(*counts), more)

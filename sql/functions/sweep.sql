@@ -1,0 +1,42 @@
+-- Tidies up all queues, `max_messages` at the most or everything when null: what was delivered as often as its queue
+-- allows, and is not held any more, goes to the dead letters as MaxDeliveryCountExceeded; expired locks that receivers
+-- have passed and messages whose time has come are put back within reach. Receivers do all this by themselves, so
+-- nothing depends on it; it keeps a queue tidy that nobody receives from. Commit at once, and call it again while
+-- there is `more`. With `dry_run` everything is counted, without a bound, and nothing is done.
+--
+-- One sweeps at a time in a database; another who comes meanwhile has nothing to do. That spares work, and is not needed.
+-- Returns  a row for each queue in which there was something to do.
+-- Raises   PQ007 invalid argument.
+-- Locks    the messages; skips those that others hold.
+create or replace function pgqueue.sweep(max_messages integer default 1000, dry_run boolean default false)
+returns table (queue text, dead_lettered integer, returned integer, activated integer, more boolean)
+language plpgsql
+as $$
+declare
+    remaining integer := max_messages;
+    source    pgqueue.queue;
+    swept     record;
+begin
+    perform pgqueue._check_bound(max_messages);
+    if not dry_run and not pg_try_advisory_xact_lock(hashtextextended('pgqueue.sweep', 0)) then
+        return;
+    end if;
+    for source in select * from pgqueue.queue order by random() loop         -- so that none is always the last
+        if dry_run then
+            select * into swept from pgqueue._foresee_sweep(source);
+        else
+            select * into swept from pgqueue._sweep_queue(source, remaining);
+        end if;
+        remaining     := remaining - swept.handled;
+        queue         := source.name;
+        dead_lettered := swept.dead_lettered;
+        returned      := swept.returned;
+        activated     := swept.activated;
+        more          := coalesce(remaining <= 0, false);
+        if more or dead_lettered + returned + activated > 0 then
+            return next;
+        end if;
+        exit when more;
+    end loop;
+end
+$$;

@@ -1,0 +1,333 @@
+"""The sweeper: what it tidies up, and what it never touches, step by step against those who are at work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pgqueue.testing import Database
+from tests.sql.stage import (
+    INVALID_ARGUMENT,
+    LOCK_DURATION,
+    LOCK_LOST,
+    SECOND,
+    Received,
+    Session,
+    Stage,
+    passed,
+    refused,
+)
+
+EVERYTHING = """
+select (select array_agg(message order by sequence_number) from pgqueue.message)::text,
+       (select array_agg(letter order by sequence_number) from pgqueue.dead_letter as letter)::text,
+       (select array_agg(scheduled order by sequence_number) from pgqueue.scheduled_message as scheduled)::text,
+       (select array_agg(watch order by position) from pgqueue.watch)::text,
+       (select array_agg(progress order by queue_id, lane) from pgqueue.progress)::text"""
+
+DEAD = "select sequence_number from pgqueue.dead_letters where dead_letter_reason = 'MaxDeliveryCountExceeded'"
+
+THE_LOCK = "not pg_try_advisory_xact_lock(hashtextextended('pgqueue.sweep', 0))"
+
+
+def sweep(session: Session, **options: Any) -> list[tuple[Any, ...]]:
+    """Queue, dead-lettered, returned, activated and more, of each queue with something to do."""
+    return session.table("sweep", **options)
+
+
+def exhausted(stage: Stage, session: Session) -> Received:
+    """A message of a queue that allows one delivery, received once, its lock expired."""
+    session.send("a")
+    (received,) = session.receive()
+    stage.passes(LOCK_DURATION)
+    return received
+
+
+def test_where_nothing_is_to_be_done_nothing_is_said_and_nothing_written(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a", "b")
+        ann.receive()
+        ann.begin()
+        assert sweep(ann) == []
+        assert ann.value("select pg_current_xact_id_if_assigned()") is None
+        ann.commit()
+
+
+def test_what_was_delivered_too_often_is_dead_lettered_once_its_lock_has_expired(database: Database) -> None:
+    with Stage(database, max_delivery_count=1) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send("a", "fresh")
+        (received,) = ann.receive()
+        stage.passes(LOCK_DURATION - SECOND)
+        assert sweep(bob) == []
+        stage.passes(SECOND)
+        assert sweep(bob) == [("q", 1, 0, 0, False)]
+        assert bob.rows(f"{DEAD} and dead_letter_error_description = 'the queue allows 1 deliveries'") == [
+            (received.sequence_number,)
+        ]
+        with refused(LOCK_LOST):
+            ann.complete(received)
+        assert sweep(bob) == []
+
+
+def test_what_was_abandoned_too_often_is_dead_lettered(database: Database) -> None:
+    with Stage(database, max_delivery_count=2) as stage:
+        ann = stage.session("ann")
+        often, once = ann.send("a", "b")
+        for _ in range(2):
+            ann.abandon(ann.receive()[0])
+        assert sweep(ann) == [("q", 1, 0, 0, False)]
+        assert ann.values(DEAD) == [often]
+        assert ann.numbers(9) == [once]
+
+
+def test_a_message_whose_time_has_come_is_put_back(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send("a")
+        ann.abandon(ann.receive()[0], delay=2 * SECOND)
+        stage.passes(SECOND)
+        assert sweep(bob) == []
+        stage.passes(SECOND)
+        assert sweep(bob) == [("q", 0, 0, 1, False)]
+        assert bob.rows("select state, delivery_count from pgqueue.messages") == [("READY", 1)]
+
+
+def test_what_was_put_off_after_its_last_delivery_is_dead_lettered_by_the_same_sweep(database: Database) -> None:
+    with Stage(database, max_delivery_count=1) as stage:
+        ann = stage.session("ann")
+        (number,) = ann.send("a")
+        ann.abandon(ann.receive()[0], delay=SECOND)
+        stage.passes(SECOND)
+        assert sweep(ann) == [("q", 1, 0, 1, False)]
+        assert ann.values(DEAD) == [number]
+
+
+def test_an_expired_lock_that_the_cursors_have_passed_is_put_back_and_still_proved_by_its_token(
+    database: Database,
+) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        received = passed(stage, ann)
+        assert sweep(bob) == []
+        stage.passes(LOCK_DURATION)
+        assert sweep(bob) == [("q", 0, 1, 0, False)]
+        assert bob.rows("select lane, locked_until from pgqueue.message") == [(0, None)]
+        assert sweep(bob) == []
+        ann.complete(received)
+
+
+def test_what_the_cursors_have_passed_is_dead_lettered_instead_after_its_last_delivery(database: Database) -> None:
+    with Stage(database, max_delivery_count=1) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        received = passed(stage, ann)
+        stage.passes(LOCK_DURATION)
+        assert sweep(bob) == [("q", 1, 0, 0, False)]
+        assert bob.values(DEAD) == [received.sequence_number]
+        assert bob.value("select count(*) from pgqueue.watch") == 0
+
+
+def test_what_was_completed_is_watched_no_longer(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.complete(passed(stage, ann))
+        stage.passes(LOCK_DURATION)
+        assert sweep(bob) == []
+        assert bob.value("select count(*) from pgqueue.watch") == 0
+
+
+def test_every_queue_is_swept(database: Database) -> None:
+    with Stage(database, max_delivery_count=1) as stage:
+        ann = stage.session("ann")
+        for queue in ("p", "r"):
+            ann.call("create_queue", queue=queue, max_delivery_count=1)
+        for queue in ("p", "q"):
+            ann.send("a", queue=queue)
+            ann.receive(queue=queue)
+        stage.passes(LOCK_DURATION)
+        assert sorted(sweep(ann)) == [("p", 1, 0, 0, False), ("q", 1, 0, 0, False)]
+
+
+def test_a_completion_that_is_under_way_is_skipped(database: Database) -> None:
+    with Stage(database, max_delivery_count=1) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        received = exhausted(stage, ann)
+        ann.begin()
+        ann.complete(received)
+        assert sweep(bob) == []
+        ann.commit()
+        assert sweep(bob) == []
+        assert bob.values(DEAD) == []
+
+
+def test_a_message_whose_completion_is_undone_is_swept_the_next_time(database: Database) -> None:
+    with Stage(database, max_delivery_count=1) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        received = exhausted(stage, ann)
+        ann.begin()
+        ann.complete(received)
+        assert sweep(bob) == []
+        ann.rollback()
+        assert sweep(bob) == [("q", 1, 0, 0, False)]
+
+
+def test_a_completion_that_meets_a_sweep_waits_and_is_refused(database: Database) -> None:
+    with Stage(database, max_delivery_count=1) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        received = exhausted(stage, ann)
+        bob.begin()
+        sweep(bob)
+        completion = ann.starts(lambda: ann.complete(received))
+        bob.commit()
+        with refused(LOCK_LOST):
+            completion.result()
+
+
+def looks_while_gated(stage: Stage) -> None:
+    """Bob, when he sweeps, stops between finding a message and locking its row."""
+    stage.prompter.rows(
+        "create function pgqueue_testing.gate() returns boolean language sql"
+        " as 'select pg_advisory_xact_lock_shared(1) is not null'"
+    )
+    stage.rewrite("_over_delivered", "order by position", "and pgqueue_testing.gate() order by position")
+
+
+def test_a_lock_that_is_renewed_while_a_sweep_looks_is_left_alone(database: Database) -> None:
+    with Stage(database, max_delivery_count=1) as stage:
+        ann, bob, gate = stage.sessions("ann", "bob", "gate")
+        received = exhausted(stage, ann)
+        looks_while_gated(stage)
+        gate.value("select pg_advisory_lock(1)")
+        sweeping = bob.starts(lambda: sweep(bob))
+        ann.settle("renew_lock", received)
+        gate.value("select pg_advisory_unlock(1)")
+        assert sweeping.result() == []
+        ann.complete(received)
+
+
+def test_a_message_that_is_resubmitted_while_a_sweep_looks_is_left_alone(database: Database) -> None:
+    with Stage(database, max_delivery_count=1) as stage:
+        ann, bob, gate = stage.sessions("ann", "bob", "gate")
+        ann.abandon(exhausted(stage, ann))
+        looks_while_gated(stage)
+        gate.value("select pg_advisory_lock(1)")
+        sweeping = bob.starts(lambda: sweep(bob))
+        assert ann.receive(take_turn=False) == []
+        ann.table("resubmit", queue="q")
+        (received,) = ann.receive(take_turn=False)
+        gate.value("select pg_advisory_unlock(1)")
+        assert sweeping.result() == []
+        assert received.delivery_count == 1
+        ann.complete(received)
+
+
+def test_a_newer_delivery_is_never_dead_lettered(database: Database) -> None:
+    with Stage(database, max_delivery_count=1) as stage:
+        ann, bob, gate = stage.sessions("ann", "bob", "gate")
+        exhausted(stage, ann)
+        looks_while_gated(stage)
+        gate.value("select pg_advisory_lock(1)")
+        sweeping = bob.starts(lambda: sweep(bob))
+        ann.call("alter_queue", queue="q", max_delivery_count=5)
+        (redelivered,) = ann.receive(take_turn=False)
+        gate.value("select pg_advisory_unlock(1)")
+        assert sweeping.result() == []
+        assert redelivered.delivery_count == 2
+        ann.complete(redelivered)
+
+
+def test_one_sweeps_at_a_time(database: Database) -> None:
+    with Stage(database, max_delivery_count=1) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send("a", "b")
+        ann.receive(2)
+        stage.passes(LOCK_DURATION)
+        ann.begin()
+        assert sweep(ann, max_messages=1) == [("q", 1, 0, 0, True)]
+        assert sweep(bob) == []
+        ann.commit()
+        assert sweep(bob) == [("q", 1, 0, 0, False)]
+
+
+def test_two_sweeps_at_once_would_share_the_work(database: Database) -> None:
+    with Stage(database, max_delivery_count=1) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        stage.rewrite("sweep", THE_LOCK, "false")
+        numbers = ann.send("a", "b", "c")
+        ann.receive(3)
+        stage.passes(LOCK_DURATION)
+        ann.begin()
+        assert sweep(ann, max_messages=1) == [("q", 1, 0, 0, True)]
+        assert sweep(bob) == [("q", 2, 0, 0, False)]
+        ann.commit()
+        assert sorted(ann.values(DEAD)) == numbers
+
+
+def test_a_sweep_that_is_killed_is_done_by_the_next(database: Database) -> None:
+    with Stage(database, max_delivery_count=1) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        exhausted(stage, ann)
+        ann.begin()
+        assert sweep(ann) == [("q", 1, 0, 0, False)]
+        ann.connection.close()
+        while not (swept := sweep(bob)):
+            pass
+        assert swept == [("q", 1, 0, 0, False)]
+
+
+def something_of_each(stage: Stage, session: Session) -> None:
+    """One message that was delivered too often, one to be put back, one whose time has come, one of them for good."""
+    passed(stage, session)
+    stage.prompter.rows("update pgqueue.queue set max_delivery_count = 2 where name = 'q'")
+    session.send("b", "c", "d")
+    often, put_off, for_good = session.receive(3)
+    for message in (often, for_good):
+        session.abandon(message)
+    often, for_good = session.receive(2)
+    session.abandon(often)
+    session.abandon(for_good, delay=SECOND)
+    session.abandon(put_off, delay=SECOND)
+    stage.passes(LOCK_DURATION)
+
+
+def test_a_dry_run_tells_what_a_sweep_does_and_does_nothing(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        something_of_each(stage, ann)
+        before = bob.rows(EVERYTHING)
+        bob.begin()
+        foreseen = sweep(bob, dry_run=True)
+        assert bob.value("select pg_current_xact_id_if_assigned()") is None
+        assert bob.value("select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()") == 0
+        bob.commit()
+        assert bob.rows(EVERYTHING) == before
+        assert foreseen == sweep(bob) == [("q", 2, 1, 2, False)]
+        assert sweep(bob, dry_run=True) == []
+
+
+def test_a_sweep_does_no_more_than_it_may(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        something_of_each(stage, ann)
+        done = [0, 0, 0]
+        while rows := sweep(bob, max_messages=1):
+            ((_, *counts, more),) = rows
+            assert sum(counts) <= 1
+            assert more
+            done = [total + count for total, count in zip(done, counts, strict=True)]
+        assert done == [2, 1, 2]
+
+
+def test_a_sweep_without_a_bound_does_everything_at_once(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        something_of_each(stage, ann)
+        assert sweep(bob, max_messages=None) == [("q", 2, 1, 2, False)]
+
+
+@pytest.mark.parametrize("max_messages", [0, -1])
+def test_a_bound_that_is_not_positive_is_refused(database: Database, max_messages: int) -> None:
+    with Stage(database) as stage, refused(INVALID_ARGUMENT):
+        sweep(stage.session("ann"), max_messages=max_messages)
