@@ -22,6 +22,7 @@ from pgqueue.model.sweeping import SweepReport
 from pgqueue.queue import DeadLetters, Queue
 from pgqueue.received import ReceivedMessage, process
 from pgqueue.receiver import Receiver
+from pgqueue.sender import PendingSend, Sender
 
 __version__ = "0.1.0"
 
@@ -32,6 +33,7 @@ __all__ = [
     "Message",
     "PGQueueError",
     "PeekedMessage",
+    "PendingSend",
     "Queue",
     "QueueClient",
     "QueueProperties",
@@ -42,6 +44,7 @@ __all__ = [
     "ReceiveState",
     "ReceivedMessage",
     "Receiver",
+    "Sender",
     "SettlementResult",
     "SweepReport",
     "errors",

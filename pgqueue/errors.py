@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import uuid
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Self
 
 logger = logging.getLogger("pgqueue")
 
@@ -105,7 +106,10 @@ class TransactionConflictError(PGQueueError):
 
 
 class OperationTimeoutError(PGQueueError):
-    """The database or the connection pool did not answer in time; nothing was changed."""
+    """The database or the connection pool did not answer in time; nothing was changed.
+
+    A send whose ``result()`` was not there in time is still out, and has its outcome later.
+    """
 
     is_transient = True
 
@@ -128,6 +132,37 @@ class CommitInDoubtError(ConnectionLostError):
     """
 
     is_transient = False
+
+
+class SendError(PGQueueError, ExceptionGroup[PGQueueError]):
+    """Sends have failed whose outcomes nobody had read. Nothing of these is stored, except where a
+    :class:`CommitInDoubtError` among them says that this is not known.
+
+    ``exceptions`` holds an error for each, so that ``except*`` finds them by class. It is transient when all of them
+    are, and has their SQLSTATE when it is the same for all.
+    """
+
+    def __new__(cls, message: str, failures: Sequence[PGQueueError], **_: str | None) -> Self:
+        return super().__new__(cls, message, failures)
+
+    def __init__(
+        self,
+        message: str,
+        failures: Sequence[PGQueueError],
+        *,
+        sqlstate: str | None = None,
+        tracking_id: str | None = None,
+    ) -> None:
+        sqlstates = {failure.sqlstate for failure in failures}
+        super().__init__(
+            message, sqlstate=sqlstate or (sqlstates.pop() if len(sqlstates) == 1 else None), tracking_id=tracking_id
+        )
+        self.args = (message, failures)
+        self.is_transient = all(failure.is_transient for failure in failures)
+
+    def derive(self, failures: Sequence[PGQueueError]) -> SendError:  # type: ignore[override]  # they stay what they are
+        """Some of them, as ``except*`` asks for."""
+        return SendError(self.message, failures, tracking_id=self.tracking_id)
 
 
 class AccessDeniedError(PGQueueError):

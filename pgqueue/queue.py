@@ -7,18 +7,23 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import tenacity
+
 from pgqueue import transports
 from pgqueue.flows import Shared, Source, batches, receiving
 from pgqueue.model.context import Event, Outcome
 from pgqueue.model.encoding import encode
 from pgqueue.model.holder import this_process
 from pgqueue.model.message import Message, PeekedMessage
+from pgqueue.model.policy import default_retry, transient_only
 from pgqueue.model.settings import ReceiveMode, SettlementResult
 from pgqueue.received import ReceivedMessage
 from pgqueue.receiver import Receiver
+from pgqueue.sender import Sender
 from pgqueue.statements import dead_letters as dead_letter_verbs
 from pgqueue.statements import receiving as receiving_verbs
 from pgqueue.statements import sending, settling
+from pgqueue.statements.arguments import count
 from pgqueue.transports import drive
 
 PATIENCE_OF_A_RECEIVER = timedelta(seconds=1)
@@ -64,6 +69,15 @@ class Queue:
         """
         encoded = [encode(message) for message in messages]
         return drive(self._where(transaction).execute(sending.send_batch(self.name, encoded))) if encoded else []
+
+    def sender(self, *, max_in_flight: int = 10, retry: tenacity.BaseRetrying | None = None) -> Sender:
+        """Sends that overlap, to be used in a ``with`` block, whose end waits for all of them.
+
+        ``max_in_flight`` is how many may be out; the next one waits. ``retry`` says how often, and how far apart, what
+        failed for a passing reason is tried, as in :func:`pgqueue.process`.
+        """
+        places = count("max_in_flight", max_in_flight)
+        return Sender(self.name, self._own, max_in_flight=places, retry=transient_only(retry or default_retry()))
 
     def receive(
         self,

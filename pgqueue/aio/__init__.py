@@ -7,6 +7,7 @@ from pgqueue.aio.client import QueueClient
 from pgqueue.aio.queue import DeadLetters, Queue
 from pgqueue.aio.received import ReceivedMessage, process
 from pgqueue.aio.receiver import Receiver
+from pgqueue.aio.sender import PendingSend, Sender
 from pgqueue.errors import DeadLetter, LockLostError, PGQueueError
 from pgqueue.model.context import ReceiveContext, ReceiveState
 from pgqueue.model.message import Message, PeekedMessage
@@ -26,6 +27,7 @@ __all__ = [
     "Message",
     "PGQueueError",
     "PeekedMessage",
+    "PendingSend",
     "Queue",
     "QueueClient",
     "QueueProperties",
@@ -36,6 +38,7 @@ __all__ = [
     "ReceiveState",
     "ReceivedMessage",
     "Receiver",
+    "Sender",
     "SettlementResult",
     "SweepReport",
     "errors",

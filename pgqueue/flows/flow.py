@@ -58,6 +58,16 @@ class Begun(Executor, Protocol):
     def release(self) -> Flow[None]: ...
 
 
+class Line(Protocol):
+    """A connection that is kept for a while, on which the COMMIT of a transaction travels with the next one's start."""
+
+    def exchange(self, statement: Statement[T] | None, *, commit: bool) -> Flow[T | None]:
+        """One round trip: commits the transaction that is open, then begins another and runs the statement in it."""
+
+    def release(self) -> Flow[None]:
+        """Gives the connection back, rolling back what is open; the server does it itself where that fails."""
+
+
 class Source(Executor, Protocol):
     """Where a client's own statements run, each in a transaction of its own."""
 
@@ -65,5 +75,7 @@ class Source(Executor, Protocol):
     def conninfo(self) -> str: ...
 
     def begin(self) -> Flow[Begun]: ...
+
+    def line(self) -> Flow[Line]: ...
 
     def close(self) -> Flow[None]: ...

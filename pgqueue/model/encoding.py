@@ -30,6 +30,11 @@ class EncodedMessage:
     application_properties: str | None
     priority: int
 
+    @property
+    def size(self) -> int:
+        """About how much there is to carry."""
+        return len(self.body or self.binary_body or "") + len(self.application_properties or "")
+
 
 def encode(message: Message) -> EncodedMessage:
     """The message as the database stores it.

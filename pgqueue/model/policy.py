@@ -63,3 +63,23 @@ def transient_only(policy: tenacity.BaseRetrying) -> tenacity.Retrying:
         retry=tenacity.retry_if_exception(is_transient),
         reraise=True,
     )
+
+
+class Tries:
+    """How often something was tried in vain under a policy. For use in one thread: tenacity keeps count by thread."""
+
+    def __init__(self, policy: tenacity.BaseRetrying) -> None:
+        self._policy = transient_only(policy)
+        self._policy.begin()
+        self._state = tenacity.RetryCallState(self._policy, None, (), {})
+
+    def pause_after(self, error: PGQueueError) -> timedelta | None:
+        """How long to wait before the next try; None when there shall be none."""
+        self._state.set_exception((type(error), error, error.__traceback__))
+        try:
+            pause = self._policy.iter(retry_state=self._state)
+        except PGQueueError:
+            return None
+        assert isinstance(pause, tenacity.DoSleep), "what has failed is not attempted at once"
+        self._state.prepare_for_next_attempt()
+        return timedelta(seconds=pause)

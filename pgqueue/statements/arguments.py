@@ -37,6 +37,13 @@ def whole(argument: str, value: Any, *, bits: int = 32, least: int | None = None
     return value
 
 
+def count(argument: str, value: Any) -> int:
+    number = whole(argument, value, least=1)
+    if number is None:
+        raise InvalidArgumentError(f"{argument} must be a whole number, not None")
+    return number
+
+
 def duration(argument: str, value: Any) -> timedelta | None:
     if value is not None and not isinstance(value, timedelta):
         raise InvalidArgumentError(f"{argument} must be a timedelta, not {value!r}")

@@ -20,10 +20,11 @@ from pgqueue.errors import (
     TransactionRequiredError,
     UnsupportedSourceError,
 )
-from pgqueue.flows import Begun, Flow
+from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
 from pgqueue.transports import connections
+from pgqueue.transports.lines import ConnectionLine
 from pgqueue.transports.listening import Listener, has_failed
 from pgqueue.transports.translation import translated
 
@@ -122,12 +123,8 @@ class EngineSource:
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
         """One round trip: in autocommit mode the statement is the transaction."""
-        with translated():
-            connection = yield partial(_connect, self._engine)
+        connection, driver = yield from self._take()
         try:
-            with translated():
-                yield partial(connection.execution_options, isolation_level="AUTOCOMMIT")
-                driver = yield from _driver_of(connection)
             return (yield from connections.execute(driver, statement))
         finally:
             yield connection.close
@@ -142,9 +139,25 @@ class EngineSource:
             yield from begun.release()
             raise
 
+    def line(self) -> Flow[Line]:
+        connection, driver = yield from self._take()
+        return ConnectionLine(driver, connection.close)
+
     def close(self) -> Flow[None]:
         """The engine is the caller's, and stays open."""
         yield from ()
+
+    def _take(self) -> Flow[tuple[AnyOwner, Any]]:
+        """A connection in autocommit mode, and that of psycopg beneath."""
+        with translated():
+            connection = yield partial(_connect, self._engine)
+        try:
+            with translated():
+                yield partial(connection.execution_options, isolation_level="AUTOCOMMIT")
+                return connection, (yield from _driver_of(connection))
+        except BaseException:
+            yield connection.close
+            raise
 
 
 def begin_new(maker: Callable[[], AnyOwner]) -> Flow[Begun]:

@@ -17,9 +17,10 @@ from pgqueue.errors import (
     InvalidStateError,
     TransactionRequiredError,
 )
-from pgqueue.flows import Begun, Flow
+from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
+from pgqueue.transports.lines import ConnectionLine
 from pgqueue.transports.translation import translated
 
 T = TypeVar("T")
@@ -129,6 +130,13 @@ class PoolSource:
         except BaseException:
             yield from begun.release()
             raise
+
+    def line(self) -> Flow[Line]:
+        connection = yield from self._take()
+        restore = not connection.autocommit
+        if restore:
+            yield partial(connection.set_autocommit, True)
+        return ConnectionLine(connection, partial(self._pool.putconn, connection), restore=restore)
 
     def close(self) -> Flow[None]:
         if self._owned and self._opened:

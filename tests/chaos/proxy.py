@@ -58,6 +58,11 @@ class Proxy:
         """Loses the connection of whoever sends the next statement that begins like this; once."""
         self._cut = (at, how)
 
+    @property
+    def has_cut(self) -> bool:
+        """Whether the connection was lost that was to be."""
+        return self._cut is None
+
     def answered(self, text: bytes) -> threading.Event:
         """An event that is set when the server has sent an answer with this in it."""
         event = threading.Event()

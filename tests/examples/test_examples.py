@@ -39,6 +39,7 @@ def run(database: Database, *command: str) -> str:
     [
         ("psycopg_transaction.py", "shipped: [(7,)]; the message is completed"),
         ("sqlalchemy_session.py", "delivered to High Street 2, at delivery 1"),
+        ("overlapped_sends.py", "refused: 2000 letters; worth another try: False\nnobody looked, and yet: PQ005"),
         ("asyncio_consumers.py", "counted: [('Ada', 20)]; set aside: 'a smudge', because NotAVote"),
     ],
 )

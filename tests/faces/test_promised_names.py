@@ -28,6 +28,7 @@ QueueClient.sweep(dry_run=)
 QueueClient.queue(name)
 Queue.send(message, transaction=)
 Queue.send_batch(messages, transaction=)
+Queue.sender(max_in_flight=, retry=)
 Queue.receive(max_messages=, wait=, lock_duration=)
 Queue.receive_and_delete(max_messages=, wait=, transaction=)
 Queue.receiver(receive_mode=)
@@ -46,6 +47,10 @@ ReceivedMessage.fault()
 ReceivedMessage.resolve()
 ReceivedMessage.transaction(source=)
 Receiver.close()
+Sender.send(message)
+Sender.close()
+PendingSend.result(timeout=)
+PendingSend.done()
 ReceiveContext.on_complete(callback)
 ReceiveContext.on_abandon(callback)
 ReceiveContext.on_fault(callback)
@@ -72,7 +77,7 @@ FIELDS = {
 ERRORS = """
 LockLostError MessageAlreadySettledError MessageNotFoundError MessageSizeExceededError MessageNotSerializableError
 QueueNotFoundError QueueAlreadyExistsError QueueDisabledError InvalidStateError FaultedError TransactionRequiredError
-OperationTimeoutError ConnectionLostError AccessDeniedError SchemaVersionError
+OperationTimeoutError ConnectionLostError AccessDeniedError SchemaVersionError SendError
 """
 
 
@@ -94,7 +99,9 @@ def test_a_promised_call_can_be_made_as_promised(face: Any, promised: str) -> No
 
 
 @pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize("owner", ["Queue", "QueueClient", "DeadLetters", "ReceivedMessage", "Receiver"])
+@pytest.mark.parametrize(
+    "owner", ["Queue", "QueueClient", "DeadLetters", "ReceivedMessage", "Receiver", "Sender", "PendingSend"]
+)
 def test_nothing_is_public_that_is_not_promised(face: Any, owner: str) -> None:
     promised = {line.partition("(")[0] for line in PROMISED.strip().splitlines()}
     public = {

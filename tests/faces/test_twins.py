@@ -12,7 +12,7 @@ import pytest
 import pgqueue
 import pgqueue.aio
 
-TWINS = ["DeadLetters", "Queue", "QueueClient", "ReceivedMessage", "Receiver"]
+TWINS = ["DeadLetters", "PendingSend", "Queue", "QueueClient", "ReceivedMessage", "Receiver", "Sender"]
 
 # What is said differently where one awaits.
 SPOKEN = {
@@ -25,7 +25,9 @@ SPOKEN = {
 }
 
 # What asks nothing of the database, or is entered with `async with` and `async for`, is not awaited.
-NOT_AWAITED = {"__init__", "__repr__", "__iter__", "queue", "receiver", "fault", "transaction", "_begin", "_where"}
+NOT_AWAITED = {
+    "__init__", "__repr__", "__iter__", "queue", "receiver", "sender", "fault", "transaction", "_begin", "_where",
+}  # fmt: skip
 
 
 def members(owner: type) -> dict[str, Any]:

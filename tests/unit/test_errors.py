@@ -17,6 +17,9 @@ KINDS = [
     if inspect.isclass(kind) and issubclass(kind, PGQueueError) and kind.__module__ == errors.__name__
 ]
 
+# A group needs the errors it consists of.
+SINGLE = [kind for kind in KINDS if kind is not errors.SendError]
+
 # What is certain once an error of ours was raised: nothing happened, all of it, or how to find out.
 PROMISE = re.compile(
     r"\b(nothing|was not touched|did not change|that stands|is gone, or|either|succeeds, or|what is true)\b",
@@ -33,7 +36,7 @@ def test_every_error_promises_what_is_true_now(kind: type[PGQueueError]) -> None
     assert PROMISE.search(kind.__doc__), f"{kind.__name__} does not say what is true now"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SINGLE)
 def test_every_error_carries_whether_it_may_pass_its_sqlstate_and_a_tracking_id(kind: type[PGQueueError]) -> None:
     error = kind("something happened")
     assert isinstance(error.is_transient, bool)
@@ -58,12 +61,47 @@ def test_the_tracking_id_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None
     assert vars(record)["tracking_id"] == error.tracking_id
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SINGLE)
 def test_an_error_survives_the_way_to_another_process(kind: type[PGQueueError]) -> None:
     error = kind("something happened", sqlstate="XX000")
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is kind
     assert (str(copy), copy.sqlstate, copy.tracking_id) == (str(error), "XX000", error.tracking_id)
+
+
+PASSING: list[PGQueueError] = [
+    errors.TransactionConflictError("again", sqlstate="40001"),
+    errors.OperationTimeoutError("late"),
+]
+LASTING: list[PGQueueError] = [errors.QueueDisabledError("disabled"), errors.QueueDisabledError("still disabled")]
+
+
+@pytest.mark.parametrize(
+    ("failures", "is_transient", "sqlstate"),
+    [(PASSING, True, None), (LASTING, False, "PQ004"), (PASSING + LASTING, False, None), (PASSING[:1], True, "40001")],
+)
+def test_failed_sends_are_a_group_that_may_pass_when_all_of_them_may(
+    failures: list[PGQueueError], is_transient: bool, sqlstate: str | None
+) -> None:
+    error = errors.SendError("some failed", failures)
+    assert isinstance(error, ExceptionGroup)
+    assert error.exceptions == tuple(failures)
+    assert (error.is_transient, error.sqlstate) == (is_transient, sqlstate)
+    assert str(error).startswith("some failed (")
+    assert str(error).endswith(f"[tracking id {error.tracking_id}]")
+
+
+def test_failed_sends_are_found_by_class() -> None:
+    some = errors.SendError("some failed", PASSING + LASTING).subgroup(errors.QueueDisabledError)
+    assert isinstance(some, errors.SendError)
+    assert (some.exceptions, some.sqlstate) == (tuple(LASTING), "PQ004")
+
+
+def test_failed_sends_survive_the_way_to_another_process() -> None:
+    error = errors.SendError("some failed", PASSING)
+    copy = pickle.loads(pickle.dumps(error))
+    assert (str(copy), copy.tracking_id, copy.is_transient) == (str(error), error.tracking_id, True)
+    assert [str(each) for each in copy.exceptions] == [str(each) for each in PASSING]
 
 
 def test_a_verdict_of_the_work_keeps_its_reason_and_description() -> None:

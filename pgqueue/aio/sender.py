@@ -1,0 +1,122 @@
+"""The asynchronous sender: sends that overlap, carried out by a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+import tenacity
+
+from pgqueue.errors import OperationTimeoutError
+from pgqueue.flows import Source
+from pgqueue.model.message import Message
+from pgqueue.sending import Flusher, Outbox, Outgoing, log_unread, report
+from pgqueue.statements.arguments import duration
+from pgqueue.transports import adrive
+
+
+class PendingSend(Outgoing):
+    """A send that is out: ``message``, and its outcome as soon as there is one."""
+
+    async def result(self, *, timeout: timedelta | None = None) -> int:  # noqa: ASYNC109 - the same in both faces
+        """Waits for the outcome, and returns the sequence number or raises what :meth:`Queue.send` raises.
+
+        Raises OperationTimeoutError when there is none after ``timeout``: the send is still out then.
+        """
+        self._outbox.check_process()
+        patience = duration("timeout", timeout)
+        try:
+            await asyncio.wait_for(self._settled.wait(), None if patience is None else patience.total_seconds())
+        except TimeoutError:
+            raise OperationTimeoutError(f"the send has no outcome after {timeout}, and is still out") from None
+        return self._read()
+
+
+class Sender:
+    """Sends that overlap, to be used in an ``async with`` block; made by :meth:`pgqueue.aio.Queue.sender`.
+
+    What arrives while a flush is out goes with the next one. Each message is stored exactly once, and its outcome is
+    known, even when the connection breaks: the COMMIT of a flush is sent only when the id of its transaction is known,
+    and what became of it is then asked of the database. Only when that has no answer for many seconds, or the server
+    has crashed meanwhile, the outcome is a :class:`~pgqueue.errors.CommitInDoubtError`.
+
+    To be used in one event loop, by any number of its tasks. It holds one connection while something is out.
+    """
+
+    def __init__(self, queue: str, own: Source, *, max_in_flight: int, retry: tenacity.BaseRetrying) -> None:
+        self._arrived = asyncio.Event()
+        self._room = asyncio.Semaphore(max_in_flight)
+        self._outbox = Outbox(queue, self._arrived, self._room.release)
+        self._flusher = Flusher(self._outbox, own, retry)
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._end()
+        report(self._outbox, error)
+
+    async def send(self, message: Message) -> PendingSend:
+        """Puts a message on its way, as it is now; waits only while ``max_in_flight`` sends are out.
+
+        Raises:
+            MessageNotSerializableError: a field cannot be stored; the error names it, and nothing was put on its way.
+            InvalidStateError: the sender is closed, or belongs to the process that forked.
+            SendError: a thousand sends have failed, and nobody has read why.
+        """
+        self._outbox.check_open()
+        pending = PendingSend(message, self._outbox, asyncio.Event())
+        await self._room.acquire()
+        try:
+            self._outbox.put(pending)
+        except BaseException:
+            self._room.release()
+            raise
+        if self._task is None:
+            work = _empty(self._outbox, self._flusher, self._arrived)
+            self._task = asyncio.create_task(work, name=f"pgqueue-sender-{self._outbox.queue}")
+            weakref.finalize(self, _finish, self._outbox, self._task).atexit = False
+        return pending
+
+    async def close(self) -> None:
+        """Waits for all that is out. Closing twice has no further effect.
+
+        Raises:
+            SendError: sends have failed, and nobody has read why.
+        """
+        await self._end()
+        self._outbox.raise_unread()
+
+    async def _end(self) -> None:
+        self._outbox.check_process()
+        self._outbox.close()
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+
+async def _empty(outbox: Outbox, flusher: Flusher, arrived: asyncio.Event) -> None:
+    async def wait() -> None:
+        await arrived.wait()
+        arrived.clear()
+
+    try:
+        await adrive(flusher.run(wait))
+    except asyncio.CancelledError as failure:
+        outbox.fail(failure)
+        raise
+    except BaseException as failure:  # noqa: BLE001 - whatever it is, nobody may wait for ever
+        outbox.fail(failure)
+
+
+def _finish(outbox: Outbox, task: asyncio.Task[None]) -> None:
+    """For who has lost a sender: what is out is sent, and what failed is at least in the log."""
+    loop = task.get_loop()
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(outbox.close)
+        loop.call_soon_threadsafe(task.add_done_callback, lambda _: log_unread(outbox))

@@ -1,0 +1,122 @@
+"""The synchronous sender: sends that overlap, carried out by a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from datetime import timedelta
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+import tenacity
+
+from pgqueue.errors import OperationTimeoutError, PGQueueError
+from pgqueue.flows import Source
+from pgqueue.model.message import Message
+from pgqueue.sending import Flusher, Outbox, Outgoing, log_unread, report
+from pgqueue.statements.arguments import duration
+from pgqueue.transports import drive
+
+
+class PendingSend(Outgoing):
+    """A send that is out: ``message``, and its outcome as soon as there is one."""
+
+    def result(self, *, timeout: timedelta | None = None) -> int:
+        """Waits for the outcome, and returns the sequence number or raises what :meth:`Queue.send` raises.
+
+        Raises OperationTimeoutError when there is none after ``timeout``: the send is still out then.
+        """
+        self._outbox.check_process()
+        patience = duration("timeout", timeout)
+        if not self._settled.wait(None if patience is None else patience.total_seconds()):
+            raise OperationTimeoutError(f"the send has no outcome after {timeout}, and is still out")
+        return self._read()
+
+
+class Sender:
+    """Sends that overlap, to be used in a ``with`` block; made by :meth:`pgqueue.Queue.sender`.
+
+    What arrives while a flush is out goes with the next one. Each message is stored exactly once, and its outcome is
+    known, even when the connection breaks: the COMMIT of a flush is sent only when the id of its transaction is known,
+    and what became of it is then asked of the database. Only when that has no answer for many seconds, or the server
+    has crashed meanwhile, the outcome is a :class:`~pgqueue.errors.CommitInDoubtError`.
+
+    Safe to use from several threads. It holds one connection while something is out. At the end of the program it waits
+    for what is out, as it does at the end of the block.
+    """
+
+    def __init__(self, queue: str, own: Source, *, max_in_flight: int, retry: tenacity.BaseRetrying) -> None:
+        arrived = threading.Event()
+        self._room = threading.Semaphore(max_in_flight)
+        self._outbox = Outbox(queue, arrived, self._room.release)
+        flusher = Flusher(self._outbox, own, retry)
+        work = partial(_empty, self._outbox, flusher, arrived)
+        self._thread = threading.Thread(target=work, name=f"pgqueue-sender-{queue}", daemon=True)
+        self._thread.start()
+        self._finalizer = weakref.finalize(self, _finish, self._outbox, self._thread)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end()
+        report(self._outbox, error)
+
+    def send(self, message: Message) -> PendingSend:
+        """Puts a message on its way, as it is now; waits only while ``max_in_flight`` sends are out.
+
+        Raises:
+            MessageNotSerializableError: a field cannot be stored; the error names it, and nothing was put on its way.
+            InvalidStateError: the sender is closed, or belongs to the process that forked.
+            SendError: a thousand sends have failed, and nobody has read why.
+        """
+        self._outbox.check_open()
+        pending = PendingSend(message, self._outbox, threading.Event())
+        self._room.acquire()
+        try:
+            self._outbox.put(pending)
+        except BaseException:
+            self._room.release()
+            raise
+        return pending
+
+    def close(self) -> None:
+        """Waits for all that is out. Closing twice has no further effect.
+
+        Raises:
+            SendError: sends have failed, and nobody has read why.
+        """
+        self._end()
+        self._outbox.raise_unread()
+
+    def _end(self) -> None:
+        self._outbox.check_process()
+        self._outbox.close()
+        self._thread.join()
+        self._finalizer.detach()
+
+
+def _empty(outbox: Outbox, flusher: Flusher, arrived: threading.Event) -> None:
+    def wait() -> None:
+        arrived.wait()
+        arrived.clear()
+
+    try:
+        drive(flusher.run(wait))
+    except BaseException as failure:  # noqa: BLE001 - whatever it is, nobody may wait for ever
+        outbox.fail(failure)
+
+
+def _finish(outbox: Outbox, thread: threading.Thread) -> None:
+    """For who has lost or forgotten a sender: what is out is sent, and what failed is at least in the log."""
+    try:
+        outbox.check_process()
+    except PGQueueError:
+        return
+    outbox.close()
+    if threading.current_thread() is not thread:
+        thread.join()
+    log_unread(outbox)

@@ -1,0 +1,11 @@
+"""Sends that overlap: what goes with the next flush, and what to do with its outcome.
+
+Decisions only. The thread and the task that carry them out are in ``pgqueue.sender`` and ``pgqueue.aio.sender``.
+"""
+
+from __future__ import annotations
+
+from pgqueue.sending.flushing import Flusher
+from pgqueue.sending.outbox import Outbox, Outgoing, Portion, log_unread, report
+
+__all__ = ["Flusher", "Outbox", "Outgoing", "Portion", "log_unread", "report"]

@@ -1,0 +1,144 @@
+"""Emptying an outbox into a queue, flush by flush, each a transaction on one connection.
+
+The COMMIT of a flush is sent only when the id of its transaction has been heard, together with the next flush. So a
+connection may break at any time and nothing is guessed: who has heard no id has sent no COMMIT, and nothing is stored;
+who has heard it asks the database what became of that transaction. A message takes two round trips, and there is a
+flush in every one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import tenacity
+
+from pgqueue.errors import (
+    AccessDeniedError,
+    CommitInDoubtError,
+    ConnectionLostError,
+    PGQueueError,
+    QueueDisabledError,
+    QueueNotFoundError,
+    SchemaVersionError,
+)
+from pgqueue.flows import Flow, Line, Pause, Source, Step
+from pgqueue.model.policy import Tries, is_transient, pauses
+from pgqueue.sending.outbox import Outbox, Portion
+from pgqueue.statements import sending
+from pgqueue.statements.sending import Stored
+
+#: For how long the database is asked about a COMMIT whose connection broke, before its outcome is left open.
+PATIENCE_WITH_A_COMMIT = timedelta(seconds=15)
+
+#: What is refused so is not refused because of one message among many.
+REFUSED_FOR_ALL = (AccessDeniedError, QueueDisabledError, QueueNotFoundError, SchemaVersionError)
+
+INVALID_PARAMETER_VALUE = "22023"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A portion that is stored, and whose COMMIT is not sent yet."""
+
+    portion: Portion
+    stored: Stored
+
+
+class Flusher:
+    """Empties an outbox, on a connection that is given back whenever nothing is out."""
+
+    def __init__(self, outbox: Outbox, own: Source, policy: tenacity.BaseRetrying) -> None:
+        self._outbox = outbox
+        self._own = own
+        self._policy = policy
+        self._line: Line | None = None
+        self._held: Held | None = None
+
+    def run(self, wait: Step) -> Flow[None]:
+        """Until the outbox is closed and empty; ``wait`` is the step that waits for something to do."""
+        try:
+            while True:
+                portion = self._outbox.take()
+                if portion is not None or self._held is not None:
+                    yield from self._turn(portion)
+                elif self._outbox.is_over:
+                    return
+                else:
+                    yield from self._let_go()
+                    yield wait
+        finally:
+            yield from self._let_go()
+
+    def _turn(self, portion: Portion | None) -> Flow[None]:
+        """One round trip: commits what is held, and stores the next portion."""
+        committing, self._held = self._held, None
+        statement = None if portion is None else sending.store(self._outbox.queue, portion.messages)
+        try:
+            if self._line is None:
+                self._line = yield from self._own.line()
+            stored = yield from self._line.exchange(statement, commit=committing is not None)
+        except PGQueueError as error:
+            yield from self._let_go()
+            yield from self._recover(committing, portion, error)
+            return
+        if committing is not None:
+            self._outbox.accept(committing.portion, committing.stored.numbers)
+        if portion is not None and stored is not None:
+            self._held = Held(portion, stored)
+
+    def _recover(self, committing: Held | None, portion: Portion | None, error: PGQueueError) -> Flow[None]:
+        """Finds out whom an error concerns. What was not committed is tried again, apart, or refused."""
+        committed = committing is None or (yield from self._is_committed(committing, error))
+        its_own_fault = not committed and not isinstance(error, ConnectionLostError)
+        if portion is not None and its_own_fault:
+            self._outbox.put_back(portion)  # the COMMIT before it was refused, so it had not even begun
+        elif portion is not None:
+            yield from self._judge(portion, error)
+        if committing is not None and not committed:
+            yield from self._judge(committing.portion, error)
+
+    def _judge(self, portion: Portion, error: PGQueueError) -> Flow[None]:
+        if is_transient(error):
+            portion.tries = portion.tries or Tries(self._policy)
+            pause = portion.tries.pause_after(error)
+            if pause is not None:
+                self._outbox.put_back(portion)
+                yield Pause(pause)
+                return
+        elif len(portion.sends) > 1 and not isinstance(error, REFUSED_FOR_ALL):
+            self._outbox.put_back(*portion.halves())
+            return
+        self._outbox.refuse(portion, error)
+
+    def _is_committed(self, held: Held, error: PGQueueError) -> Flow[bool]:
+        """Whether a COMMIT went through; settles the portion unless it is to be tried again."""
+        try:
+            committed = yield from self._asked(held.stored, error)
+        except CommitInDoubtError as doubt:
+            self._outbox.refuse(held.portion, doubt)
+            return True
+        if committed:
+            self._outbox.accept(held.portion, held.stored.numbers)
+        return committed
+
+    def _asked(self, stored: Stored, error: PGQueueError) -> Flow[bool]:
+        for pause in pauses(PATIENCE_WITH_A_COMMIT):
+            try:
+                answer = yield from self._own.execute(sending.outcome(stored))
+            except PGQueueError as failure:
+                if failure.sqlstate == INVALID_PARAMETER_VALUE:
+                    return False  # an id in the future: the server crashed before it wrote it down
+                answer = "in progress" if failure.is_transient else "unknown"
+            match answer:
+                case "committed" | "aborted":
+                    return answer == "committed"
+                case "unknown":
+                    break
+            yield Pause(pause)
+        raise CommitInDoubtError(f"the outcome of transaction {stored.transaction_id} is not known") from error
+
+    def _let_go(self) -> Flow[None]:
+        line, self._line = self._line, None
+        if line is not None:
+            yield from line.release()

@@ -1,0 +1,203 @@
+"""What a sender was given, from the send to its outcome: what goes with the next flush, and what nobody has read."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pgqueue.errors import InvalidStateError, PGQueueError, SendError, logger
+from pgqueue.model.encoding import EncodedMessage, encode
+from pgqueue.model.message import Message
+from pgqueue.model.policy import Tries
+
+#: The most messages, and the most characters and bytes, of one flush; one message goes, however large.
+MESSAGES_AT_ONCE = 1_000
+SIZE_AT_ONCE = 8_000_000
+
+#: So many outcomes that nobody has read are kept, before the next send raises them.
+UNREAD_AT_MOST = 1_000
+
+
+class Bell(Protocol):
+    """An event that a thread or a task waits for."""
+
+    def set(self) -> object: ...
+
+
+class Outgoing:
+    """One send: its message, and its outcome as soon as there is one."""
+
+    def __init__(self, message: Message, outbox: Outbox, settled: Any) -> None:
+        self.message = message
+        self._encoded = encode(message)
+        self._outbox = outbox
+        self._settled = settled
+        self._outcome: int | PGQueueError | None = None
+
+    def done(self) -> bool:
+        """Whether there is an outcome, so that ``result()`` answers at once."""
+        return self._outcome is not None
+
+    def _read(self) -> int:
+        """The outcome, which now counts as read."""
+        assert self._outcome is not None, "it was waited for"
+        self._outbox.forget(self)
+        if isinstance(self._outcome, PGQueueError):
+            raise self._outcome
+        return self._outcome
+
+
+@dataclass
+class Portion:
+    """Sends that are stored together, all or none, and how often that was tried in vain."""
+
+    sends: Sequence[Outgoing]
+    tries: Tries | None = None
+
+    @property
+    def messages(self) -> list[EncodedMessage]:
+        return [send._encoded for send in self.sends]
+
+    def halves(self) -> tuple[Portion, Portion]:
+        middle = len(self.sends) // 2
+        return Portion(self.sends[:middle]), Portion(self.sends[middle:])
+
+
+class Outbox:
+    """The sends of one sender. Safe to be filled by several threads while one empties it.
+
+    ``arrived`` is rung when there is something to do for who empties it; ``made_room`` is called once for each outcome.
+    """
+
+    def __init__(self, queue: str, arrived: Bell, made_room: Callable[[], object]) -> None:
+        self.queue = queue
+        self._arrived = arrived
+        self._made_room = made_room
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._waiting: deque[Outgoing] = deque()
+        self._put_back: deque[Portion] = deque()
+        self._out: dict[Outgoing, None] = {}
+        self._unread: dict[Outgoing, None] = {}
+        self._closed = False
+        self._failure: BaseException | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is out, and nothing will be."""
+        with self._lock:
+            return self._closed and not self._out
+
+    def check_process(self) -> None:
+        """A fork copies the sends, but not the thread that sends them."""
+        if os.getpid() != self._process:
+            raise InvalidStateError("this sender belongs to the process that forked: make one in this process")
+
+    def check_open(self) -> None:
+        self.check_process()
+        if self._failure is not None:
+            raise InvalidStateError("this sender has failed: make another with queue.sender()") from self._failure
+        if self._closed:
+            raise InvalidStateError("this sender is closed: make another with queue.sender()")
+        if len(self._unread) >= UNREAD_AT_MOST:
+            self.raise_unread()
+
+    def put(self, send: Outgoing) -> None:
+        with self._lock:
+            self.check_open()
+            self._out[send] = None
+            self._waiting.append(send)
+        self._arrived.set()
+
+    def take(self) -> Portion | None:
+        """What goes with the next flush: what was put back comes first, then all that waits, within bounds."""
+        with self._lock:
+            if self._put_back:
+                return self._put_back.popleft()
+            sends: list[Outgoing] = []
+            size = 0
+            while self._waiting and len(sends) < MESSAGES_AT_ONCE:
+                size += self._waiting[0]._encoded.size
+                if sends and size > SIZE_AT_ONCE:
+                    break
+                sends.append(self._waiting.popleft())
+            return Portion(sends) if sends else None
+
+    def put_back(self, *portions: Portion) -> None:
+        """To go before all others, in this order."""
+        with self._lock:
+            self._put_back.extendleft(reversed(portions))
+
+    def accept(self, portion: Portion, numbers: Sequence[int]) -> None:
+        for send, number in zip(portion.sends, numbers, strict=True):
+            self._settle(send, number)
+
+    def refuse(self, portion: Portion, error: PGQueueError) -> None:
+        """One refusal of the database, hence one tracking id; but an error for each send, to be raised on its own."""
+        for send in portion.sends:
+            own = type(error)(error.args[0], sqlstate=error.sqlstate, tracking_id=error.tracking_id)
+            own.__cause__ = error.__cause__
+            self._settle(send, own)
+
+    def fail(self, failure: BaseException) -> None:
+        """Nobody empties this any more: all that is out fails, and what comes is refused."""
+        with self._lock:
+            self._failure = failure
+            self._waiting.clear()
+            self._put_back.clear()
+            out = list(self._out)
+        error = PGQueueError(f"the sender has failed, and it is not known whether the message is stored: {failure!r}")
+        error.__cause__ = failure
+        self.refuse(Portion(out), error)
+
+    def close(self) -> None:
+        self._closed = True
+        self._arrived.set()
+
+    def forget(self, send: Outgoing) -> None:
+        """Its outcome was read."""
+        self._unread.pop(send, None)
+
+    def unread(self) -> SendError | None:
+        """The failures that nobody has read; they count as read from now on."""
+        with self._lock:
+            failures = [send._outcome for send in self._unread if isinstance(send._outcome, PGQueueError)]
+            self._unread.clear()
+        if not failures:
+            return None
+        return SendError(f"of the sends to {self.queue}, {len(failures)} failed and nobody has read why", failures)
+
+    def raise_unread(self) -> None:
+        error = self.unread()
+        if error is not None:
+            raise error
+
+    def _settle(self, send: Outgoing, outcome: int | PGQueueError) -> None:
+        with self._lock:
+            del self._out[send]
+            send._outcome = outcome
+            if isinstance(outcome, PGQueueError):
+                self._unread[send] = None
+        send._settled.set()
+        self._made_room()
+
+
+def report(outbox: Outbox, error: BaseException | None) -> None:
+    """At the end of a block: raises what nobody has read, or adds it to the exception that is under way."""
+    failures = outbox.unread()
+    if failures is not None and error is None:
+        raise failures
+    if failures is not None and error is not None:
+        reasons = "; ".join(sorted({str(failure) for failure in failures.exceptions}))
+        error.add_note(f"{failures}: {reasons}")
+
+
+def log_unread(outbox: Outbox) -> None:
+    """What nobody can read any more."""
+    failures = outbox.unread()
+    if failures is not None:
+        logger.error("a sender was not closed: %s", failures, extra={"tracking_id": failures.tracking_id})

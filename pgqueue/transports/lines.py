@@ -1,0 +1,61 @@
+"""A connection of psycopg that is kept for a while, whose transactions follow each other without a pause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from pgqueue.errors import PGQueueError, logger
+from pgqueue.flows import Flow
+from pgqueue.statements import Statement
+from pgqueue.transports.translation import translated
+
+T = TypeVar("T")
+
+#: A psycopg Connection or AsyncConnection: the methods used here have the same names in both.
+AnyConnection = Any
+
+
+class ConnectionLine:
+    """Speaks the simple protocol, in which one round trip carries several statements; the first that fails is the last.
+
+    The connection is in autocommit mode, which leaves it to us to say where a transaction begins and ends.
+    """
+
+    def __init__(self, connection: AnyConnection, give_back: Callable[[], Any], *, restore: bool = False) -> None:
+        self._connection = connection
+        self._give_back = give_back
+        self._restore = restore
+        asynchronous = isinstance(connection, psycopg.AsyncConnection)
+        self._cursor = psycopg.AsyncClientCursor if asynchronous else psycopg.ClientCursor
+
+    def exchange(self, statement: Statement[T] | None, *, commit: bool) -> Flow[T | None]:
+        with translated():
+            cursor: Any = self._cursor(self._connection, row_factory=tuple_row)
+            if statement is None:
+                yield partial(cursor.execute, "commit")
+                return None
+            beginning = "commit; begin" if commit else "begin"
+            yield partial(cursor.execute, f"{beginning}; {statement.sql}", statement.parameters)
+            while cursor.nextset():
+                pass
+            rows = yield cursor.fetchall
+        return statement.read(rows)
+
+    def release(self) -> Flow[None]:
+        connection = self._connection
+        try:
+            with translated():
+                if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
+                    yield connection.rollback
+                if self._restore and not connection.closed:
+                    yield partial(connection.set_autocommit, False)
+        except PGQueueError as failure:
+            logger.debug("the rollback did not reach the database, which does it by itself: %s", failure)
+        finally:
+            yield self._give_back

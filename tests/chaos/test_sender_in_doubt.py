@@ -1,0 +1,106 @@
+"""The connection of a sender breaks, wherever it is: every message is stored exactly once, and its number known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from pgqueue import Message, QueueClient
+from pgqueue.errors import PGQueueError
+from pgqueue.model.encoding import encode
+from pgqueue.statements import sending
+from pgqueue.testing import Database, ThrowawayServer
+from pgqueue.testing.database import create
+from pgqueue.transports import drive, own
+from tests.chaos.proxy import Cut, Proxy
+from tests.chaos.scene import TERMINATE_COMMITTING
+from tests.chaos.senders import FACES, Send, stored
+
+QUEUE = "chaos"
+
+# A COMMIT of a flush goes on when nobody holds the advisory lock any more.
+SLOW_COMMIT = """
+create function slow_commit() returns trigger language plpgsql as $$
+begin
+    perform pg_advisory_xact_lock_shared(1);
+    return null;
+end
+$$;
+create constraint trigger slow_commit after insert on pgqueue.message
+    deferrable initially deferred for each row execute function slow_commit()"""
+
+
+@pytest.fixture(params=FACES)
+def send(request: pytest.FixtureRequest) -> Send:
+    return FACES[request.param]
+
+
+@pytest.fixture
+def proxy(database: Database) -> Iterator[Proxy]:
+    with QueueClient(database.dsn) as client:
+        client.create_queue(QUEUE)
+    with Proxy(database.dsn) as proxy:
+        yield proxy
+
+
+@pytest.mark.parametrize("max_in_flight", [1, 10, 100])
+@pytest.mark.parametrize("at", [b"begin; select", b"commit", b"commit; begin"])
+@pytest.mark.parametrize("cut", Cut)
+def test_every_message_is_stored_once_wherever_the_connection_breaks(
+    database: Database, proxy: Proxy, send: Send, cut: Cut, at: bytes, max_in_flight: int
+) -> None:
+    if at == b"commit; begin" and max_in_flight == 1:
+        pytest.skip("with one in flight no COMMIT has company")
+    proxy.cut(cut, at=at)
+    numbers = send(proxy.dsn, QUEUE, 30, max_in_flight)
+    assert proxy.has_cut
+    assert stored(database) == sorted(enumerate(numbers), key=lambda message: message[1])
+    assert len(numbers) == 30
+
+
+@pytest.mark.parametrize("let_it", ["go through", "be terminated"])
+def test_a_commit_that_is_still_under_way_is_waited_for(
+    database: Database, proxy: Proxy, send: Send, let_it: str
+) -> None:
+    with database.connect(autocommit=True) as gate, ThreadPoolExecutor() as thread:
+        gate.execute(SLOW_COMMIT)
+        gate.execute("select pg_advisory_lock(1)")
+        proxy.cut(Cut.DURING, at=b"commit")
+        in_progress = proxy.answered(b"in progress")
+        sent = thread.submit(send, proxy.dsn, QUEUE, 30, 10)
+        assert in_progress.wait(20)
+        if let_it == "be terminated":
+            ended = gate.execute(TERMINATE_COMMITTING.replace("query = 'COMMIT'", "query like 'commit%'"))
+            assert ended.fetchall() == [(True,)]
+        gate.execute("select pg_advisory_unlock(1)")
+        numbers = sent.result()
+    assert stored(database) == sorted(enumerate(numbers), key=lambda message: message[1])
+
+
+def test_after_a_crash_a_transaction_id_proves_nothing(throwaway_server: ThrowawayServer) -> None:
+    """The server had not written it down, and gives it to somebody else, who commits."""
+    database = create(throwaway_server.dsn())
+    with QueueClient(database.dsn) as client:
+        client.migrate()
+        client.create_queue(QUEUE)
+    connection = psycopg.connect(database.dsn)
+    statement = sending.store(QUEUE, [encode(Message(1))])
+    stored = statement.read(connection.execute(statement.sql, statement.parameters).fetchall())
+    throwaway_server.kill()
+    throwaway_server.start()
+    connection.close()
+    asked = own(database.dsn, asynchronous=False)
+    try:
+        with pytest.raises(PGQueueError) as unknown:
+            drive(asked.execute(sending.outcome(stored)))
+        assert unknown.value.sqlstate == "22023", "it is in the future"
+        with database.connect(autocommit=True) as somebody:
+            somebody.execute("do $$ begin for n in 1..100 loop perform pg_current_xact_id(); commit; end loop; end $$")
+            trap = somebody.execute("select pg_xact_status(%s::text::xid8)", [stored.transaction_id]).fetchone()
+        assert trap == ("committed",)
+        assert drive(asked.execute(sending.outcome(stored))) == "unknown"
+    finally:
+        drive(asked.close())

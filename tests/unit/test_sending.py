@@ -1,0 +1,331 @@
+"""What a sender decides: who goes with the next flush, and what becomes of whom."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+import tenacity
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgqueue import Message
+from pgqueue.errors import (
+    CommitInDoubtError,
+    ConnectionLostError,
+    InvalidStateError,
+    MessageSizeExceededError,
+    PGQueueError,
+    QueueDisabledError,
+    SendError,
+    TransactionConflictError,
+)
+from pgqueue.flows import Flow, Pause
+from pgqueue.sending import Flusher, Outbox, Outgoing, Portion, log_unread, outbox, report
+from pgqueue.statements import Statement
+from pgqueue.statements.sending import Stored
+
+THREE_TRIES = tenacity.Retrying(stop=tenacity.stop_after_attempt(3), wait=tenacity.wait_fixed(1))
+
+
+class Rung:
+    """A bell, and how often it was rung."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def set(self) -> None:
+        self.times += 1
+
+
+class Desk:
+    """An outbox with sends in it."""
+
+    def __init__(self, *bodies: Any) -> None:
+        self.arrived = Rung()
+        self.room = 0
+        self.outbox = Outbox("orders", self.arrived, self.make_room)
+        self.sends = [self.send(body) for body in bodies]
+
+    def make_room(self) -> None:
+        self.room += 1
+
+    def send(self, body: Any) -> Outgoing:
+        send = Outgoing(Message(body), self.outbox, Rung())
+        self.outbox.put(send)
+        return send
+
+    def outcomes(self) -> list[Any]:
+        """A number, or the class of the error."""
+        return [type(each._outcome) if isinstance(each._outcome, Exception) else each._outcome for each in self.sends]
+
+
+Line = Callable[[Sequence[str], bool], list[int]]
+
+
+class Server:
+    """Plays the database: stores what it is given, unless it is told to fail; says what became of transactions."""
+
+    def __init__(self, *failures: Callable[[list[str], bool], Exception | None]) -> None:
+        self.failures = list(failures)
+        self.turns: list[tuple[list[str], bool]] = []
+        self.committed: list[str] = []
+        self.answers: list[Any] = []
+        self.lines = 0
+        self._open: list[str] = []
+
+    conninfo = ""
+
+    def line(self) -> Flow[Any]:
+        yield from ()
+        self.lines += 1
+        return self
+
+    def exchange(self, statement: Statement[Any] | None, *, commit: bool) -> Flow[Any]:
+        yield from ()
+        bodies = [] if statement is None else bodies_of(statement)
+        self.turns.append((bodies, commit))
+        failure = self.failures.pop(0)(bodies, commit) if self.failures else None
+        if failure is not None:
+            raise failure
+        if commit:
+            self.committed += self._open
+        self._open = bodies
+        return Stored("7", "today", [int(body) for body in bodies]) if bodies else None
+
+    def release(self) -> Flow[None]:
+        yield from ()
+        self.lines -= 1
+
+    def execute(self, statement: Statement[Any]) -> Flow[Any]:
+        yield from ()
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        if answer == "committed":
+            self.committed += self._open
+        return answer
+
+    def begin(self) -> Flow[Any]:
+        raise NotImplementedError
+
+    def close(self) -> Flow[None]:
+        raise NotImplementedError
+
+
+class Picky(Server):
+    """Refuses some messages; the COMMIT before them goes through."""
+
+    def __init__(self, *bad: int) -> None:
+        super().__init__()
+        self._bad = {str(body) for body in bad}
+
+    def exchange(self, statement: Statement[Any] | None, *, commit: bool) -> Flow[Any]:
+        if statement is not None and self._bad & {*bodies_of(statement)}:
+            self.turns.append((bodies_of(statement), commit))
+            raise MessageSizeExceededError("too large")
+        return (yield from super().exchange(statement, commit=commit))
+
+    def execute(self, statement: Statement[Any]) -> Flow[Any]:
+        self.answers = ["committed"]
+        return (yield from super().execute(statement))
+
+
+def bodies_of(statement: Statement[Any]) -> list[str]:
+    body = statement.parameters["body"]
+    return body if isinstance(body, list) else [body]
+
+
+def fine(bodies: list[str], commit: bool) -> None:
+    return None
+
+
+def raises(error: Exception) -> Callable[[list[str], bool], Exception]:
+    return lambda bodies, commit: error
+
+
+def refuses(*bad: str) -> Callable[[list[str], bool], Exception | None]:
+    return lambda bodies, commit: MessageSizeExceededError("too large") if {*bad} & {*bodies} else None
+
+
+def work_off(desk: Desk, server: Server) -> list[float]:
+    """Empties the outbox; returns the pauses."""
+    desk.outbox.close()
+    steps: Iterator[Any] = Flusher(desk.outbox, server, THREE_TRIES).run(pytest.fail)
+    return [step.duration.total_seconds() for step in steps if isinstance(step, Pause)]
+
+
+def test_all_that_waits_goes_with_the_next_flush_and_its_commit_with_the_one_after() -> None:
+    desk, server = Desk(1, 2, 3), Server()
+    server.failures = [lambda bodies, commit: desk.sends.append(desk.send(4)), fine, fine]
+    desk.outbox.close()
+    desk.outbox._closed = False
+    run = Flusher(desk.outbox, server, THREE_TRIES).run(desk.outbox.close)
+    for step in run:
+        step()  # type: ignore[operator]
+    assert server.turns == [(["1", "2", "3"], False), (["4"], True), ([], True)]
+    assert desk.outcomes() == [1, 2, 3, 4]
+    assert desk.room == 4
+    assert server.lines == 0
+
+
+def test_nothing_is_settled_before_its_commit() -> None:
+    desk = Desk(1)
+    seen = []
+    server = Server(fine, lambda bodies, commit: seen.append(desk.outcomes()))
+    work_off(desk, server)
+    assert seen == [[None]]
+    assert desk.outcomes() == [1]
+
+
+@given(st.lists(st.integers(0, 63), unique=True, max_size=12))
+def test_each_has_an_outcome_of_its_own(bad: list[int]) -> None:
+    desk, server = Desk(*range(64)), Picky(*bad)
+    work_off(desk, server)
+    assert desk.outcomes() == [MessageSizeExceededError if body in bad else body for body in range(64)]
+    assert server.committed == [str(body) for body in range(64) if body not in bad]
+    assert len(server.turns) <= 3 + 13 * len(bad), "halves of halves"
+
+
+def test_what_concerns_the_queue_is_refused_at_once_for_all() -> None:
+    desk, server = Desk(*range(64)), Server(raises(QueueDisabledError("disabled", tracking_id="abc")))
+    assert work_off(desk, server) == []
+    assert len(server.turns) == 1
+    assert desk.outcomes() == [QueueDisabledError] * 64
+    errors = [each._outcome for each in desk.sends]
+    assert {error.tracking_id for error in errors if isinstance(error, PGQueueError)} == {"abc"}
+    assert len({id(error) for error in errors}) == 64
+
+
+def test_what_may_pass_is_tried_as_often_as_the_policy_says() -> None:
+    desk, server = Desk(1, 2), Server(*[raises(TransactionConflictError("again"))] * 2)
+    assert work_off(desk, server) == [1, 1]
+    assert desk.outcomes() == [1, 2]
+    desk, server = Desk(1, 2), Server(*[raises(TransactionConflictError("again"))] * 3)
+    assert work_off(desk, server) == [1, 1]
+    assert desk.outcomes() == [TransactionConflictError] * 2
+    assert server.lines == 0
+
+
+def test_a_connection_that_breaks_before_an_id_was_heard_has_committed_nothing_and_nobody_asks() -> None:
+    desk, server = Desk(1), Server(raises(ConnectionLostError("gone")))
+    work_off(desk, server)
+    assert server.committed == ["1"]
+    assert desk.outcomes() == [1]
+
+
+@pytest.mark.parametrize(
+    ("answers", "sent_again"),
+    [
+        (["committed"], False),
+        (["aborted"], True),
+        (["in progress", "in progress", "committed"], False),
+        ([ConnectionLostError("still gone"), "aborted"], True),
+        ([PGQueueError("in the future", sqlstate="22023")], True),
+    ],
+)
+def test_a_commit_that_was_not_answered_is_asked_about(answers: list[Any], sent_again: bool) -> None:
+    desk, server = Desk(1), Server(fine, raises(ConnectionLostError("gone")))
+    server.answers = answers
+    work_off(desk, server)
+    assert server.committed == ["1"]
+    assert ((["1"], False) in server.turns[2:]) == sent_again
+    assert desk.outcomes() == [1]
+
+
+@pytest.mark.parametrize("answer", ["unknown", PGQueueError("no")])
+def test_what_nobody_can_say_is_said_to_be_in_doubt(answer: Any) -> None:
+    desk, server = Desk(1, 2), Server(fine, raises(ConnectionLostError("gone")))
+    server.answers = [answer]
+    work_off(desk, server)
+    assert desk.outcomes() == [CommitInDoubtError] * 2
+    assert len(server.turns) == 2, "it is not sent again"
+
+
+def test_a_commit_that_is_refused_concerns_the_flush_before() -> None:
+    """What travelled with it had not begun: it has lost no try, and is not taken apart."""
+    desk = Desk(1)
+    refusal = MessageSizeExceededError("at the commit")
+    server = Server(lambda bodies, commit: desk.sends.extend(map(desk.send, (2, 3))), raises(refusal))
+    server.answers = ["aborted"]
+    run = Flusher(desk.outbox, server, THREE_TRIES).run(desk.outbox.close)
+    for step in run:
+        step()  # type: ignore[operator]
+    assert desk.outcomes() == [MessageSizeExceededError, 2, 3]
+    assert server.turns[1:3] == [(["2", "3"], True), (["2", "3"], False)]
+
+
+def test_a_flush_that_is_refused_does_not_concern_the_commit_it_travelled_with() -> None:
+    desk = Desk(1)
+    server = Server(lambda bodies, commit: desk.sends.extend(map(desk.send, (2, 3))), refuses("2"), refuses("2"))
+    server.answers = ["committed"]
+    run = Flusher(desk.outbox, server, THREE_TRIES).run(desk.outbox.close)
+    for step in run:
+        step()  # type: ignore[operator]
+    assert desk.outcomes() == [1, MessageSizeExceededError, 3]
+    assert server.committed == ["1", "3"]
+
+
+def test_a_flush_is_bounded_in_number_and_in_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "MESSAGES_AT_ONCE", 3)
+    monkeypatch.setattr(outbox, "SIZE_AT_ONCE", 10)
+    desk = Desk(1, 2, 3, 4, "x" * 50, 5, "y" * 7, 6)
+    taken = []
+    while (portion := desk.outbox.take()) is not None:
+        taken.append([send.message.body for send in portion.sends])
+    assert taken == [[1, 2, 3], [4], ["x" * 50], [5, "y" * 7], [6]]
+
+
+def test_what_is_put_back_goes_first_in_its_order() -> None:
+    desk = Desk(1, 2, 3)
+    portion = desk.outbox.take()
+    assert portion is not None
+    desk.send(4)
+    desk.outbox.put_back(*portion.halves())
+    order = [[send.message.body for send in taken.sends] for taken in iter(desk.outbox.take, None)]
+    assert order == [[1], [2, 3], [4]]
+
+
+def test_a_failure_of_the_sender_itself_is_the_outcome_of_all_that_is_out() -> None:
+    desk = Desk(1, 2, 3)
+    desk.outbox.put_back(*Portion(desk.sends[:2]).halves())
+    desk.outbox.fail(ZeroDivisionError("a bug"))
+    assert desk.outcomes() == [PGQueueError] * 3
+    assert desk.room == 3
+    assert "not known whether" in str(desk.sends[0]._outcome)
+    with pytest.raises(InvalidStateError, match="failed: make another"):
+        desk.send(4)
+    desk.outbox.close()
+    assert desk.outbox.is_over
+
+
+def test_what_was_read_is_not_raised_again() -> None:
+    desk = Desk(1, 2)
+    desk.outbox.refuse(Portion(desk.sends), TransactionConflictError("again"))
+    with pytest.raises(TransactionConflictError):
+        desk.sends[0]._read()
+    with pytest.raises(SendError, match="1 failed") as failed:
+        desk.outbox.raise_unread()
+    assert failed.value.exceptions == (desk.sends[1]._outcome,)
+    desk.outbox.raise_unread()
+
+
+def test_a_block_that_failed_keeps_its_own_error(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk(1)
+    desk.outbox.refuse(Portion(desk.sends), QueueDisabledError("disabled"))
+    own = ZeroDivisionError()
+    report(desk.outbox, own)
+    assert "1 failed" in own.__notes__[0]
+    assert "disabled" in own.__notes__[0]
+    report(desk.outbox, None)
+    log_unread(desk.outbox)
+    assert caplog.messages == []
+
+
+def test_a_fork_has_no_thread_that_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(InvalidStateError, match="make one in this process"):
+        desk.send(1)
