@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import pgqueue
 import pgqueue.aio
 from pgqueue import Message
 from pgqueue.testing import Database
+
+#: Long enough for the first flush to be on its way alone, so that its COMMIT has company.
+A_MOMENT = 0.001
 
 Send = Callable[[str, str, int, int], list[int]]
 
@@ -18,7 +22,9 @@ def send(dsn: str, queue: str, count: int, max_in_flight: int) -> list[int]:
         pgqueue.QueueClient(dsn) as client,
         client.queue(queue).sender(max_in_flight=max_in_flight) as sender,
     ):
-        pending = [sender.send(Message(body)) for body in range(count)]
+        pending = [sender.send(Message(0))]
+        time.sleep(A_MOMENT)
+        pending += [sender.send(Message(body)) for body in range(1, count)]
         return [each.result() for each in pending]
 
 
@@ -28,7 +34,9 @@ def asend(dsn: str, queue: str, count: int, max_in_flight: int) -> list[int]:
             pgqueue.aio.QueueClient(dsn) as client,
             client.queue(queue).sender(max_in_flight=max_in_flight) as sender,
         ):
-            pending = [await sender.send(Message(body)) for body in range(count)]
+            pending = [await sender.send(Message(0))]
+            await asyncio.sleep(A_MOMENT)
+            pending += [await sender.send(Message(body)) for body in range(1, count)]
             return [await each.result() for each in pending]
 
     return asyncio.run(main())
