@@ -11,6 +11,7 @@ import tenacity
 
 from pgqueue import transports
 from pgqueue.flows import Shared, Source, batches, receiving
+from pgqueue.flows.arrivals import arrivals
 from pgqueue.model.context import Event, Outcome
 from pgqueue.model.encoding import encode
 from pgqueue.model.holder import this_process
@@ -25,8 +26,6 @@ from pgqueue.statements import receiving as receiving_verbs
 from pgqueue.statements import sending, settling
 from pgqueue.statements.arguments import count
 from pgqueue.transports import drive
-
-PATIENCE_OF_A_RECEIVER = timedelta(seconds=1)
 
 
 class Queue:
@@ -109,13 +108,18 @@ class Queue:
         rows = drive(receiving.receive_and_delete(self.name, statement, self._own, _shared(transaction), wait))
         return [row.peeked() for row in rows]
 
-    def receiver(self, *, receive_mode: ReceiveMode = ReceiveMode.PEEK_LOCK) -> Receiver:
+    def receiver(self, *, receive_mode: ReceiveMode = ReceiveMode.PEEK_LOCK, prefetch: int = 0) -> Receiver:
         """An endless iterator over what arrives, one message at a time, to be used in a ``with`` block.
 
-        ``receive_mode`` says whether it locks what it receives, or deletes it at once.
+        ``receive_mode`` says whether it locks what it receives, or deletes it at once. Up to ``prefetch`` messages are
+        locked ahead, to save round trips. Their locks run meanwhile: one that may be over when its turn comes is not
+        handed out. The end of the block gives back what was not.
+
+        Raises:
+            InvalidArgumentError: ``prefetch`` with the mode RECEIVE_AND_DELETE, or negative.
         """
-        receive = self.receive if receive_mode is ReceiveMode.PEEK_LOCK else self.receive_and_delete
-        return Receiver(partial(receive, wait=PATIENCE_OF_A_RECEIVER))
+        make = partial(ReceivedMessage._from_row, own=self._own)
+        return Receiver(arrivals(self.name, receive_mode, prefetch, this_process(), self._own, make))
 
     def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage]:
         """Browses by ascending sequence number, locked and scheduled messages too; changes and counts nothing.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
+from pgqueue.flows.arrivals import Arrivals
 from pgqueue.model.message import PeekedMessage
+from pgqueue.transports import drive
 
 
 class Receiver:
@@ -16,7 +17,7 @@ class Receiver:
     :class:`~pgqueue.PeekedMessage` that is deleted already. It holds no connection between two messages.
     """
 
-    def __init__(self, arrivals: Callable[[], Sequence[PeekedMessage]]) -> None:
+    def __init__(self, arrivals: Arrivals) -> None:
         self._arrivals = arrivals
         self._closed = False
 
@@ -33,10 +34,15 @@ class Receiver:
 
     def __next__(self) -> PeekedMessage:
         while not self._closed:
-            for message in self._arrivals():
+            message = drive(self._arrivals.next())
+            if message is not None:
                 return message
         raise StopIteration
 
     def close(self) -> None:
-        """Ends the iteration: at once, or after the second that a receive under way may still wait."""
+        """Ends the iteration: at once, or after the second that a receive under way may still wait.
+
+        What was locked ahead and not handed out is given back, and not counted as delivered.
+        """
         self._closed = True
+        drive(self._arrivals.close())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Self
 
+from pgqueue.flows.arrivals import Arrivals
 from pgqueue.model.message import PeekedMessage
+from pgqueue.transports import adrive
 
 
 class Receiver:
@@ -16,7 +17,7 @@ class Receiver:
     :class:`~pgqueue.aio.PeekedMessage` that is deleted already. It holds no connection between two messages.
     """
 
-    def __init__(self, arrivals: Callable[[], Awaitable[Sequence[PeekedMessage]]]) -> None:
+    def __init__(self, arrivals: Arrivals) -> None:
         self._arrivals = arrivals
         self._closed = False
 
@@ -33,10 +34,15 @@ class Receiver:
 
     async def __anext__(self) -> PeekedMessage:
         while not self._closed:
-            for message in await self._arrivals():
+            message = await adrive(self._arrivals.next())
+            if message is not None:
                 return message
         raise StopAsyncIteration
 
     async def close(self) -> None:
-        """Ends the iteration: at once, or after the second that a receive under way may still wait."""
+        """Ends the iteration: at once, or after the second that a receive under way may still wait.
+
+        What was locked ahead and not handed out is given back, and not counted as delivered.
+        """
         self._closed = True
+        await adrive(self._arrivals.close())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
@@ -16,15 +16,21 @@ from pgqueue.statements.statement import Row, Statement, scalar
 COLUMNS: Final = """sequence_number, lock_token, locked_until, locked_by, delivery_count, enqueued_time, lane >> 1,
        body, binary_body, message_id, correlation_id, subject, content_type, reply_to, application_properties"""
 
+RECEIVED_COLUMNS: Final = COLUMNS + ", locked_until - pgqueue.clock()"
+
 DEAD_LETTER_COLUMNS: Final = COLUMNS + ", dead_letter_reason, dead_letter_error_description, dead_lettered_at"
 
 
 @dataclass(frozen=True)
 class MessageRow:
-    """A row of a message, read: the fields of the message, and the token of its lock if it has one."""
+    """A row of a message, read: the fields of the message, and the token of its lock if it has one.
+
+    ``lasts`` is for how much longer the lock of a received message lasts, by the database's clock alone.
+    """
 
     lock_token: UUID | None
     fields: dict[str, Any]
+    lasts: timedelta | None = None
 
     def peeked(self) -> PeekedMessage:
         return PeekedMessage(**self.fields)
@@ -35,7 +41,7 @@ def receive(
 ) -> Statement[list[MessageRow]]:
     return Statement(
         "select "
-        + COLUMNS
+        + RECEIVED_COLUMNS
         + """
           from pgqueue.receive(
                %(queue)s::text, %(max_messages)s::integer, %(lock_duration)s::interval, %(locked_by)s::text)""",
@@ -45,7 +51,7 @@ def receive(
             "lock_duration": duration("lock_duration", lock_duration),
             "locked_by": locked_by,
         },
-        _reader(queue),
+        partial(_read_received, queue),
     )
 
 
@@ -98,6 +104,10 @@ def _reader(queue: str) -> Callable[[Sequence[Row]], list[MessageRow]]:
 
 def _read_rows(queue: str, rows: Sequence[Row]) -> list[MessageRow]:
     return [_read_row(queue, *row) for row in rows]
+
+
+def _read_received(queue: str, rows: Sequence[Row]) -> list[MessageRow]:
+    return [replace(_read_row(queue, *columns), lasts=lasts) for *columns, lasts in rows]
 
 
 def _read_row(

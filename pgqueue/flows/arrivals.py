@@ -1,0 +1,133 @@
+"""What comes to a receiver, one message at a time."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from math import inf
+from typing import Protocol, TypeVar
+
+from pgqueue.errors import InvalidArgumentError
+from pgqueue.flows import receiving, settling
+from pgqueue.flows.flow import Executor, Flow
+from pgqueue.model.message import Lock, PeekedMessage
+from pgqueue.model.settings import ReceiveMode
+from pgqueue.statements import Statement
+from pgqueue.statements import receiving as verbs
+from pgqueue.statements.arguments import whole
+from pgqueue.statements.receiving import MessageRow
+
+T = TypeVar("T")
+
+PATIENCE = timedelta(seconds=1)
+
+Make = Callable[[MessageRow], PeekedMessage]
+
+
+class Arrivals(Protocol):
+    """Where a receiver has its messages from."""
+
+    def next(self) -> Flow[PeekedMessage | None]:
+        """The next message; None when none came in a while."""
+
+    def close(self) -> Flow[None]:
+        """Gives back what was locked and not handed out."""
+
+
+@dataclass
+class Stopwatch:
+    """Runs statements, and knows when the last one was sent, by the clock of this process."""
+
+    own: Executor
+    sent: float = -inf
+
+    def execute(self, statement: Statement[T]) -> Flow[T]:
+        self.sent = yield time.monotonic
+        return (yield from self.own.execute(statement))
+
+
+class Locked:
+    """Messages that are locked ahead, up to ``prefetch`` of them, and handed out one by one.
+
+    Their locks run meanwhile. How long one lasts the database says, how long ago it was asked for the clock of this
+    process: the two clocks are never compared. A message whose lock may be over is not handed out: it is given back,
+    in case nobody else has it, and not counted as delivered.
+
+    ``close`` may be called by one thread while another is waiting for the next message.
+    """
+
+    def __init__(self, statement: Statement[list[MessageRow]], queue: str, own: Executor, make: Make) -> None:
+        self._statement = statement
+        self._queue = queue
+        self._own = Stopwatch(own)
+        self._make = make
+        self._ahead: deque[MessageRow] = deque()
+        self._safe_until = inf
+        self._is_closed = False
+
+    def next(self) -> Flow[PeekedMessage | None]:
+        now = yield time.monotonic
+        if now >= self._safe_until:
+            yield from self._give_back()
+        if not self._ahead:
+            yield from self._receive()
+        if self._is_closed:
+            yield from self._give_back()
+        try:
+            return self._make(self._ahead.popleft())
+        except IndexError:  # none has come, or another thread has closed us
+            return None
+
+    def close(self) -> Flow[None]:
+        self._is_closed = True
+        yield from self._give_back()
+
+    def _receive(self) -> Flow[None]:
+        rows = yield from receiving.wait_for(self._statement, self._own, PATIENCE)
+        lasts = [row.lasts.total_seconds() for row in rows if row.lasts is not None]
+        self._safe_until = self._own.sent + min(lasts, default=inf)
+        self._ahead.extend(rows)
+
+    def _give_back(self) -> Flow[None]:
+        unbegun = []
+        while self._ahead:
+            try:
+                unbegun.append(self._ahead.popleft())
+            except IndexError:  # the other thread was faster
+                break
+        yield from settling.release(self._queue, [_lock(self._queue, row) for row in unbegun], self._own)
+
+
+@dataclass
+class Deleted:
+    """Messages that are deleted as they are received."""
+
+    queue: str
+    own: Executor
+
+    def next(self) -> Flow[PeekedMessage | None]:
+        statement = verbs.receive_and_delete(self.queue, max_messages=1)
+        rows = yield from receiving.receive_and_delete(self.queue, statement, self.own, None, PATIENCE)
+        return rows[0].peeked() if rows else None
+
+    def close(self) -> Flow[None]:
+        yield from ()
+
+
+def arrivals(queue: str, mode: ReceiveMode, prefetch: int, locked_by: str, own: Executor, make: Make) -> Arrivals:
+    """What a receiver of this mode is made of."""
+    ahead = whole("prefetch", prefetch, least=0) or 0
+    if mode is ReceiveMode.PEEK_LOCK:
+        statement = verbs.receive(queue, max_messages=ahead + 1, lock_duration=None, locked_by=locked_by)
+        return Locked(statement, queue, own, make)
+    if ahead:
+        raise InvalidArgumentError("prefetch must be 0 in the mode RECEIVE_AND_DELETE, where nothing can be given back")
+    return Deleted(queue, own)
+
+
+def _lock(queue: str, row: MessageRow) -> Lock:
+    assert row.lock_token is not None, "a message that was received is locked"
+    return Lock(queue, row.fields["sequence_number"], row.lock_token)

@@ -1,0 +1,146 @@
+"""Messages that are locked ahead, without a database: the clock, the answers and the other thread are the test's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from pgqueue.errors import ConnectionLostError
+from pgqueue.flows import Flow, Pause
+from pgqueue.flows.arrivals import Locked
+from pgqueue.statements import Statement
+from pgqueue.statements.receiving import MessageRow, receive
+
+TOKEN = UUID(int=1)
+
+
+def row(number: int, lasts: float = 10) -> MessageRow:
+    return MessageRow(TOKEN, {"sequence_number": number}, timedelta(seconds=lasts))
+
+
+@dataclass
+class Desk:
+    """Answers statements, and is where their time passes."""
+
+    answers: list[list[MessageRow]]
+    takes: float = 0
+    now: float = 1000
+    given_back: list[int] = field(default_factory=list)
+    meanwhile: Callable[[], Any] = lambda: None
+
+    def execute(self, statement: Statement[Any]) -> Flow[Any]:
+        if "release_batch" in statement.sql:
+            self.given_back += statement.parameters["sequence_numbers"]
+            yield lambda: None
+            return []
+        self.now += self.takes
+        yield self.meanwhile
+        return self.answers.pop(0) if self.answers else []
+
+    def run(self, flow: Generator[Any, Any, Any]) -> Any:
+        try:
+            step = next(flow)
+            while True:
+                step = flow.send(self._taken(step))
+        except StopIteration as end:
+            return end.value
+
+    def _taken(self, step: Any) -> Any:
+        if isinstance(step, Pause):
+            self.now += step.duration.total_seconds()
+            return None
+        return self.now if step is time.monotonic else step()
+
+
+def locked(desk: Desk) -> Locked:
+    statement = receive("q", max_messages=3, lock_duration=None, locked_by="test")
+    return Locked(statement, "q", desk, lambda row: row.fields["sequence_number"])
+
+
+def test_one_round_trip_brings_many_that_come_out_one_by_one() -> None:
+    desk = Desk([[row(1), row(2), row(3)]])
+    ahead = locked(desk)
+    assert [desk.run(ahead.next()) for _ in range(4)] == [1, 2, 3, None]
+    assert desk.given_back == []
+
+
+def test_what_may_have_expired_is_given_back_and_not_handed_out() -> None:
+    desk = Desk([[row(1), row(2), row(3)], [row(2), row(3)]])
+    ahead = locked(desk)
+    assert desk.run(ahead.next()) == 1
+    desk.now += 10
+    assert desk.run(ahead.next()) == 2
+    assert desk.given_back == [2, 3]
+    desk.now += 9.9
+    assert desk.run(ahead.next()) == 3
+
+
+def test_a_lock_runs_from_when_it_was_asked_for() -> None:
+    desk = Desk([[row(1), row(2)], [row(9)]], takes=6)
+    ahead = locked(desk)
+    assert desk.run(ahead.next()) == 1
+    desk.now += 4
+    assert desk.run(ahead.next()) == 9
+    assert desk.given_back == [2]
+
+
+def test_the_time_before_the_receive_that_brought_something_does_not_count() -> None:
+    desk = Desk([[], [], [], [row(1, lasts=0.2), row(2, lasts=0.2)]], takes=0.1)
+    ahead = locked(desk)
+    assert desk.run(ahead.next()) == 1
+    assert desk.run(ahead.next()) == 2
+
+
+def test_of_several_locks_the_shortest_counts() -> None:
+    desk = Desk([[row(1, lasts=10), row(2, lasts=0), row(3, lasts=10)]])
+    ahead = locked(desk)
+    assert desk.run(ahead.next()) == 1
+    assert desk.run(ahead.next()) is None
+    assert desk.given_back == [2, 3]
+
+
+def test_a_lock_shorter_than_a_round_trip_does_not_stop_the_receiver() -> None:
+    desk = Desk([[row(n, lasts=1)] for n in range(3)], takes=2)
+    ahead = locked(desk)
+    assert [desk.run(ahead.next()) for _ in range(3)] == [0, 1, 2]
+
+
+def test_at_the_end_what_was_not_handed_out_is_given_back_once() -> None:
+    desk = Desk([[row(1), row(2), row(3)]])
+    ahead = locked(desk)
+    desk.run(ahead.next())
+    for _ in range(2):
+        desk.run(ahead.close())
+    assert desk.given_back == [2, 3]
+
+
+def test_what_arrives_after_the_end_is_given_back_too() -> None:
+    desk = Desk([[row(1), row(2)]])
+    ahead = locked(desk)
+    desk.meanwhile = lambda: desk.run(ahead.close())
+    assert desk.run(ahead.next()) is None
+    assert desk.given_back == [1, 2]
+
+
+def test_that_nothing_can_be_given_back_ends_nothing() -> None:
+    class Broken(Desk):
+        def execute(self, statement: Statement[Any]) -> Flow[Any]:
+            if "release_batch" in statement.sql:
+                raise ConnectionLostError("gone")
+            return (yield from super().execute(statement))
+
+    desk = Broken([[row(1), row(2)]])
+    ahead = locked(desk)
+    desk.run(ahead.next())
+    desk.run(ahead.close())
+
+
+def test_how_long_a_lock_lasts_is_read_behind_the_columns_of_the_message() -> None:
+    columns = (7, TOKEN, None, None, 1, None, 0, "body", *[None] * 7)
+    statement = receive("q", max_messages=1, lock_duration=None, locked_by="test")
+    (read,) = statement.read([(*columns, timedelta(seconds=5))])
+    assert (read.lasts, read.fields["sequence_number"], read.fields["body"]) == (timedelta(seconds=5), 7, "body")
