@@ -237,6 +237,19 @@ class Passing(Play):
         if len(self.model.messages) > 12:
             assert self.session(1).client.purge_queue(self.name) == self.model.purge()
 
+    @rule(place=places)
+    def sweep(self, place: int) -> None:
+        known = {number for number, message in self.model.messages.items() if message.reason}
+        foreseen = self.session(place).client.sweep(dry_run=True)
+        report = self.session(place).client.sweep()
+        buried = self._buried(self.world.control) - known
+        assert len(buried) == report.dead_lettered <= foreseen.dead_lettered
+        for message in (self.model.messages[number] for number in buried):
+            assert message.is_available(self.model.now)
+            assert message.holder is None
+            assert message.delivery_count >= self.model.max_delivery_count
+        self.model.dead_letter("MaxDeliveryCountExceeded", buried)
+
     @rule(max_delivery_count=st.integers(1, 4))
     def update(self, max_delivery_count: int) -> None:
         self.session(0).client.update_queue(self.name, max_delivery_count=max_delivery_count)

@@ -327,6 +327,20 @@ def test_a_sweep_without_a_bound_does_everything_at_once(database: Database) -> 
         assert sweep(bob, max_messages=None) == [("q", 2, 1, 2, False)]
 
 
+def test_a_sweep_looks_at_the_front_of_a_lane_only_and_the_rest_is_found_by_whoever_receives(
+    database: Database,
+) -> None:
+    with Stage(database, max_delivery_count=1) as stage:
+        ann = stage.session("ann")
+        numbers = ann.send_many(1001)
+        ann.rows("update pgqueue.message set delivery_count = 1 where sequence_number >= %(last)s", last=numbers[999])
+        assert sweep(ann) == [("q", 1, 0, 0, False)]
+        assert ann.values(DEAD) == [numbers[999]]
+        assert len(ann.receive(1001)) == 999
+        assert ann.receive() == []
+        assert sorted(ann.values(DEAD)) == numbers[999:]
+
+
 @pytest.mark.parametrize("max_messages", [0, -1])
 def test_a_bound_that_is_not_positive_is_refused(database: Database, max_messages: int) -> None:
     with Stage(database) as stage, refused(INVALID_ARGUMENT):
