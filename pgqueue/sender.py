@@ -29,7 +29,8 @@ class PendingSend(Outgoing):
         """
         self._outbox.check_process()
         patience = duration("timeout", timeout)
-        if not self._settled.wait(None if patience is None else patience.total_seconds()):
+        settled = self._outbox.wait_for(self, threading.Event)
+        if settled is not None and not settled.wait(None if patience is None else patience.total_seconds()):
             raise OperationTimeoutError(f"the send has no outcome after {timeout}, and is still out")
         return self._read()
 
@@ -74,7 +75,7 @@ class Sender:
             SendError: a thousand sends have failed, and nobody has read why.
         """
         self._outbox.check_open()
-        pending = PendingSend(message, self._outbox, threading.Event())
+        pending = PendingSend(message, self._outbox)
         self._room.acquire()
         try:
             self._outbox.put(pending)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -28,10 +29,12 @@ class PendingSend(Outgoing):
         """
         self._outbox.check_process()
         patience = duration("timeout", timeout)
-        try:
-            await asyncio.wait_for(self._settled.wait(), None if patience is None else patience.total_seconds())
-        except TimeoutError:
-            raise OperationTimeoutError(f"the send has no outcome after {timeout}, and is still out") from None
+        settled = self._outbox.wait_for(self, asyncio.Event)
+        if settled is not None:
+            try:
+                await asyncio.wait_for(settled.wait(), None if patience is None else patience.total_seconds())
+            except TimeoutError:
+                raise OperationTimeoutError(f"the send has no outcome after {timeout}, and is still out") from None
         return self._read()
 
 
@@ -49,7 +52,7 @@ class Sender:
     def __init__(self, queue: str, own: Source, *, max_in_flight: int, retry: tenacity.BaseRetrying) -> None:
         self._arrived = asyncio.Event()
         self._room = asyncio.Semaphore(max_in_flight)
-        self._outbox = Outbox(queue, self._arrived, self._room.release)
+        self._outbox = Outbox(queue, self._arrived, partial(_make_room, self._room))
         self._flusher = Flusher(self._outbox, own, retry)
         self._task: asyncio.Task[None] | None = None
 
@@ -71,7 +74,7 @@ class Sender:
             SendError: a thousand sends have failed, and nobody has read why.
         """
         self._outbox.check_open()
-        pending = PendingSend(message, self._outbox, asyncio.Event())
+        pending = PendingSend(message, self._outbox)
         await self._room.acquire()
         try:
             self._outbox.put(pending)
@@ -98,6 +101,11 @@ class Sender:
         self._outbox.close()
         if self._task is not None:
             await asyncio.wait({self._task})
+
+
+def _make_room(room: asyncio.Semaphore, places: int) -> None:
+    for _ in range(places):
+        room.release()
 
 
 async def _empty(outbox: Outbox, flusher: Flusher, arrived: asyncio.Event) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pgqueue.errors import MessageNotSerializableError
 from pgqueue.model.message import Message
@@ -15,9 +14,10 @@ DEEPEST = 500
 
 TEXT_FIELDS = ("message_id", "correlation_id", "subject", "content_type", "reply_to")
 
+JSON = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
-@dataclass(frozen=True)
-class EncodedMessage:
+
+class EncodedMessage(NamedTuple):
     """A message in the types of the columns; JSON is text."""
 
     body: str | None
@@ -45,7 +45,8 @@ def encode(message: Message) -> EncodedMessage:
     if not isinstance(message, Message):
         raise MessageNotSerializableError(f"only a Message can be sent, not {type(message).__name__}: wrap it in one")
     for field in TEXT_FIELDS:
-        _check_text(field, getattr(message, field))
+        if (value := getattr(message, field)) is not None:
+            _check_text(field, value)
     _check_priority(message.priority)
     properties = message.application_properties
     if properties is not None and not isinstance(properties, Mapping):
@@ -67,7 +68,7 @@ def encode(message: Message) -> EncodedMessage:
 def to_json(field: str, value: Any) -> str:
     """JSON text that PostgreSQL's jsonb takes as it is."""
     try:
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        text = JSON.encode(value)
         text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         flaw = next(_flaws(field, value), None)
@@ -78,8 +79,6 @@ def to_json(field: str, value: Any) -> str:
 
 
 def _check_text(field: str, value: object) -> None:
-    if value is None:
-        return
     if not isinstance(value, str):
         raise MessageNotSerializableError(f"{field} must be a str, not {type(value).__name__}")
     for flaw in _text_flaws(field, value):

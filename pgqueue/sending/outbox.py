@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypeVar, cast
 
 from pgqueue.errors import InvalidStateError, PGQueueError, SendError, logger
 from pgqueue.model.encoding import EncodedMessage, encode
@@ -22,8 +22,13 @@ SIZE_AT_ONCE = 8_000_000
 UNREAD_AT_MOST = 1_000
 
 
+B = TypeVar("B", bound="Bell")
+
+
 class Bell(Protocol):
     """An event that a thread or a task waits for."""
+
+    def is_set(self) -> bool: ...
 
     def set(self) -> object: ...
 
@@ -31,11 +36,11 @@ class Bell(Protocol):
 class Outgoing:
     """One send: its message, and its outcome as soon as there is one."""
 
-    def __init__(self, message: Message, outbox: Outbox, settled: Any) -> None:
+    def __init__(self, message: Message, outbox: Outbox) -> None:
         self.message = message
         self._encoded = encode(message)
         self._outbox = outbox
-        self._settled = settled
+        self._bell: Bell | None = None
         self._outcome: int | PGQueueError | None = None
 
     def done(self) -> bool:
@@ -70,13 +75,13 @@ class Portion:
 class Outbox:
     """The sends of one sender. Safe to be filled by several threads while one empties it.
 
-    ``arrived`` is rung when there is something to do for who empties it; ``made_room`` is called once for each outcome.
+    ``arrived`` is rung when there is something to do for who empties it; ``make_room`` is told how many were settled.
     """
 
-    def __init__(self, queue: str, arrived: Bell, made_room: Callable[[], object]) -> None:
+    def __init__(self, queue: str, arrived: Bell, make_room: Callable[[int], object]) -> None:
         self.queue = queue
         self._arrived = arrived
-        self._made_room = made_room
+        self._make_room = make_room
         self._process = os.getpid()
         self._lock = threading.RLock()
         self._waiting: deque[Outgoing] = deque()
@@ -111,7 +116,8 @@ class Outbox:
             self.check_open()
             self._out[send] = None
             self._waiting.append(send)
-        self._arrived.set()
+        if not self._arrived.is_set():
+            self._arrived.set()
 
     def take(self) -> Portion | None:
         """What goes with the next flush: what was put back comes first, then all that waits, within bounds."""
@@ -133,15 +139,11 @@ class Outbox:
             self._put_back.extendleft(reversed(portions))
 
     def accept(self, portion: Portion, numbers: Sequence[int]) -> None:
-        for send, number in zip(portion.sends, numbers, strict=True):
-            self._settle(send, number)
+        self._settle(zip(portion.sends, numbers, strict=True))
 
     def refuse(self, portion: Portion, error: PGQueueError) -> None:
         """One refusal of the database, hence one tracking id; but an error for each send, to be raised on its own."""
-        for send in portion.sends:
-            own = type(error)(error.args[0], sqlstate=error.sqlstate, tracking_id=error.tracking_id)
-            own.__cause__ = error.__cause__
-            self._settle(send, own)
+        self._settle((send, _copy(error)) for send in portion.sends)
 
     def fail(self, failure: BaseException) -> None:
         """Nobody empties this any more: all that is out fails, and what comes is refused."""
@@ -176,14 +178,32 @@ class Outbox:
         if error is not None:
             raise error
 
-    def _settle(self, send: Outgoing, outcome: int | PGQueueError) -> None:
+    def wait_for(self, send: Outgoing, bell: Callable[[], B]) -> B | None:
+        """What rings when the send has its outcome; None when it has."""
         with self._lock:
-            del self._out[send]
-            send._outcome = outcome
-            if isinstance(outcome, PGQueueError):
-                self._unread[send] = None
-        send._settled.set()
-        self._made_room()
+            if send._outcome is not None:
+                return None
+            send._bell = send._bell or bell()
+            return cast(B, send._bell)
+
+    def _settle(self, outcomes: Iterable[tuple[Outgoing, int | PGQueueError]]) -> None:
+        settled = 0
+        with self._lock:
+            for send, outcome in outcomes:
+                del self._out[send]
+                send._outcome = outcome
+                if isinstance(outcome, PGQueueError):
+                    self._unread[send] = None
+                if send._bell is not None:
+                    send._bell.set()
+                settled += 1
+        self._make_room(settled)
+
+
+def _copy(error: PGQueueError) -> PGQueueError:
+    copy = type(error)(error.args[0], sqlstate=error.sqlstate, tracking_id=error.tracking_id)
+    copy.__cause__ = error.__cause__
+    return copy
 
 
 def report(outbox: Outbox, error: BaseException | None) -> None:

@@ -27,6 +27,7 @@ from pgqueue.errors import (
 )
 from pgqueue.sending import outbox
 from tests.contract.sources import CLIENTS
+from tests.contract.test_sending import ALL_FIELDS, BODIES, EMPTY_FIELDS
 from tests.contract.world import MINUTE, World
 
 AT_ONCE = tenacity.Retrying(stop=tenacity.stop_after_attempt(3), wait=tenacity.wait_none())
@@ -84,14 +85,16 @@ def test_every_message_is_stored_once_and_has_its_number(own: World) -> None:
 
 
 def test_every_sort_of_message_comes_out_as_it_went_in(either: World) -> None:
-    bodies = [None, 'it\'s \\ "{}"', "%s %(a)s", b"\x00\\'", {"ä": [1, "\U0001f600"]}, 2**200, "x" * 100_000]
-    with either.queue.sender() as sender:
-        for body in bodies:
-            sender.send(Message(body, message_id="it's", application_properties={"a": "%"}, priority=3))
+    """One by itself, and all in one flush."""
+    messages = [Message(body) for body in BODIES.values()] + [Message(1, **ALL_FIELDS | {"priority": 0})]
+    messages += [Message("%s %(a)s %%", subject='it\'s {\\"NULL", %s}'), Message(b"%", **EMPTY_FIELDS)]
+    with either.queue.sender(max_in_flight=100) as sender, held_up(either):
+        for message in messages:
+            sender.send(message)
     found = either.found()
-    assert [message.body for message in found] == bodies
-    assert all(message.message_id == "it's" and message.priority == 3 for message in found)
-    assert all(message.application_properties == {"a": "%"} for message in found)
+    assert [message.body for message in found] == [message.body for message in messages]
+    for field in ALL_FIELDS:
+        assert [getattr(message, field) for message in found] == [getattr(message, field) for message in messages]
 
 
 def test_outcomes_are_read_in_any_order_and_again(either: World) -> None:

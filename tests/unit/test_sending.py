@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -36,6 +37,9 @@ class Rung:
     def __init__(self) -> None:
         self.times = 0
 
+    def is_set(self) -> bool:
+        return False
+
     def set(self) -> None:
         self.times += 1
 
@@ -49,11 +53,11 @@ class Desk:
         self.outbox = Outbox("orders", self.arrived, self.make_room)
         self.sends = [self.send(body) for body in bodies]
 
-    def make_room(self) -> None:
-        self.room += 1
+    def make_room(self, places: int) -> None:
+        self.room += places
 
     def send(self, body: Any) -> Outgoing:
-        send = Outgoing(Message(body), self.outbox, Rung())
+        send = Outgoing(Message(body), self.outbox)
         self.outbox.put(send)
         return send
 
@@ -134,8 +138,8 @@ class Picky(Server):
 
 
 def bodies_of(statement: Statement[Any]) -> list[str]:
-    body = statement.parameters["body"]
-    return body if isinstance(body, list) else [body]
+    """Numbers all of them; one by itself, or in an array."""
+    return re.findall(r"\d+", statement.parameters["body"])
 
 
 def fine(bodies: list[str], commit: bool) -> None:
