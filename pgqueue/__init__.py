@@ -23,12 +23,16 @@ from pgqueue.queue import DeadLetters, Queue
 from pgqueue.received import ReceivedMessage, process
 from pgqueue.receiver import Receiver
 from pgqueue.sender import PendingSend, Sender
+from pgqueue.worker import Health, RetryPolicy, Tally, Worker
+from pgqueue.worker.renewer import AutoLockRenewer
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AutoLockRenewer",
     "DeadLetter",
     "DeadLetters",
+    "Health",
     "LockLostError",
     "Message",
     "PGQueueError",
@@ -44,9 +48,12 @@ __all__ = [
     "ReceiveState",
     "ReceivedMessage",
     "Receiver",
+    "RetryPolicy",
     "Sender",
     "SettlementResult",
     "SweepReport",
+    "Tally",
+    "Worker",
     "errors",
     "process",
 ]

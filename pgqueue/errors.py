@@ -177,6 +177,13 @@ class UnsupportedSourceError(PGQueueError, TypeError):
     """What was given is not a source of connections or transactions that this call can use; nothing was sent."""
 
 
+class HandlerTimeoutError(PGQueueError):
+    """A handler ran longer than its worker allows; nothing that it did in its transaction counts.
+
+    Its message is settled as the worker's policy says. What the handler still does is not listened to.
+    """
+
+
 class DeadLetter(Exception):
     """Raised by work: dead-letter this message with a reason; trying again would not help.
 
@@ -214,6 +221,9 @@ BY_SQLSTATE: dict[str, type[PGQueueError]] = {
     "57P02": ConnectionLostError,
     "57P03": ConnectionLostError,
     "53300": ConnectionLostError,
+    "57P05": ConnectionLostError,
+    "25P03": ConnectionLostError,
+    "25006": ConnectionLostError,
 }
 
 BY_SQLSTATE_CLASS: dict[str, type[PGQueueError]] = {"08": ConnectionLostError, "28": AccessDeniedError}

@@ -7,7 +7,9 @@ from pgqueue.aio.client import QueueClient
 from pgqueue.aio.queue import DeadLetters, Queue
 from pgqueue.aio.received import ReceivedMessage, process
 from pgqueue.aio.receiver import Receiver
+from pgqueue.aio.renewer import AutoLockRenewer
 from pgqueue.aio.sender import PendingSend, Sender
+from pgqueue.aio.worker import Worker
 from pgqueue.errors import DeadLetter, LockLostError, PGQueueError
 from pgqueue.model.context import ReceiveContext, ReceiveState
 from pgqueue.model.message import Message, PeekedMessage
@@ -19,10 +21,13 @@ from pgqueue.model.settings import (
     SettlementResult,
 )
 from pgqueue.model.sweeping import SweepReport
+from pgqueue.worker import Health, RetryPolicy, Tally
 
 __all__ = [
+    "AutoLockRenewer",
     "DeadLetter",
     "DeadLetters",
+    "Health",
     "LockLostError",
     "Message",
     "PGQueueError",
@@ -38,9 +43,12 @@ __all__ = [
     "ReceiveState",
     "ReceivedMessage",
     "Receiver",
+    "RetryPolicy",
     "Sender",
     "SettlementResult",
     "SweepReport",
+    "Tally",
+    "Worker",
     "errors",
     "process",
 ]

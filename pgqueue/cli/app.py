@@ -20,6 +20,7 @@ from pgqueue.cli.receiving import peek, receive
 from pgqueue.cli.sending import send
 from pgqueue.cli.stats import stats
 from pgqueue.cli.sweeping import sweep
+from pgqueue.cli.working import worker
 
 EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted. Durations are written 30s, 5m or 1h30m."
 
@@ -33,6 +34,7 @@ app.command("peek")(peek)
 app.command("stats")(stats)
 app.add_typer(dead_letters.app, name="dead-letters")
 app.command("sweep")(sweep)
+app.command("worker")(worker)
 
 
 def _print_version(wanted: bool) -> None:

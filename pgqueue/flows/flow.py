@@ -51,6 +51,16 @@ class Begun(Executor, Protocol):
 
     handle: Any
 
+    @property
+    def backend(self) -> int:
+        """The process id of the server's session."""
+
+    def mark(self) -> Flow[None]:
+        """Sets a savepoint, in place of the one before."""
+
+    def back(self) -> Flow[None]:
+        """Undoes what was done since the mark."""
+
     def commit(self) -> Flow[None]: ...
 
     def rollback(self) -> Flow[None]: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -41,6 +42,19 @@ class LockedMessage(PeekedMessage):
     def lock(self) -> Lock:
         """What proves to the database that this delivery is ours."""
         return Lock(self.queue, self.sequence_number, self.lock_token)
+
+    @cached_property
+    def lock_lost(self) -> threading.Event:
+        """Set once the delivery is given up or its lock found lost: work that takes long looks at it from time to time.
+
+        Nothing that is done afterwards can be committed together with the message.
+        """
+        event = threading.Event()
+        self.context.on_fault(event.set)
+        self.context.on_abandon(event.set)
+        if self.context.state in (ReceiveState.FAULTED, ReceiveState.ABANDONED):
+            event.set()
+        return event
 
     @cached_property
     def _delivery(self) -> processing.Delivery:

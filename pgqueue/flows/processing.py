@@ -73,7 +73,7 @@ def leave(delivery: Delivery, begun: Begun) -> Flow[None]:
         if context.state not in SETTLED_BY_THE_WORK:
             context.begin(Event.COMPLETE, Outcome.COMPLETED)
             context.transaction_id = yield from begun.execute(verbs.complete(delivery.lock))
-        yield from _commit(delivery, begun)
+        yield from commit(delivery, begun)
     except BaseException as error:
         yield from retreat(delivery, begun, error)
         raise
@@ -85,15 +85,19 @@ def leave(delivery: Delivery, begun: Begun) -> Flow[None]:
 def retreat(delivery: Delivery, begun: Begun, error: BaseException) -> Flow[None]:
     """Rolls back: the message is still there and locked by us, unless its lock is what was lost."""
     delivery.begun = None
+    yield from roll_back(begun)
+    if isinstance(error, LockLostError):
+        delivery.context.fault()
+    elif not isinstance(error, CommitInDoubtError):
+        delivery.context.apply(Event.ABORTED)
+
+
+def roll_back(begun: Begun) -> Flow[None]:
     try:
         yield from begun.rollback()
     except PGQueueError as failure:
         logger.debug("the rollback did not reach the database, which does it by itself: %s", failure)
     yield from begun.release()
-    if isinstance(error, LockLostError):
-        delivery.context.fault()
-    elif not isinstance(error, CommitInDoubtError):
-        delivery.context.apply(Event.ABORTED)
 
 
 def process(delivery: Delivery, work: Work, begin: Begin, retry: tenacity.BaseRetrying) -> Flow[Any]:
@@ -101,19 +105,8 @@ def process(delivery: Delivery, work: Work, begin: Begin, retry: tenacity.BaseRe
 
     When the policy gives up, or the failure will not pass, the message is abandoned with backoff and the error raised.
     """
-    policy = transient_only(retry)
-    policy.begin()
-    tries = RetryCallState(policy, None, (), {})
     try:
-        while True:
-            match policy.iter(retry_state=tries):
-                case DoAttempt():
-                    yield from _attempt(tries, delivery, work, begin)
-                case DoSleep() as pause:
-                    tries.prepare_for_next_attempt()
-                    yield Pause(timedelta(seconds=pause))
-                case result:
-                    return result
+        return (yield from attempts(delivery, work, begin, retry))
     except DeadLetter as verdict:
         statement = verbs.dead_letter(delivery.lock, reason=verdict.reason, description=verdict.description)
         yield from settling.settle(delivery.context, statement, Outcome.DEAD_LETTERED, delivery.own, None)
@@ -122,13 +115,34 @@ def process(delivery: Delivery, work: Work, begin: Begin, retry: tenacity.BaseRe
         raise
 
 
-def _attempt(tries: RetryCallState, delivery: Delivery, work: Work, begin: Begin) -> Flow[None]:
-    try:
-        if tries.attempt_number > 1:
+def attempts(delivery: Delivery, work: Work, begin: Begin, retry: tenacity.BaseRetrying) -> Flow[Any]:
+    """Runs ``work`` in transactions on one lock until one commits, or raises what the last one failed with."""
+
+    def attempt(number: int) -> Flow[Any]:
+        if number > 1:
             yield from delivery.own.execute(verbs.renew_lock(delivery.lock, lock_duration=None))
-        tries.set_result((yield from _try(delivery, work, begin)))
-    except Exception as error:  # noqa: BLE001 - the policy decides what to do about it
-        tries.set_exception((type(error), error, error.__traceback__))
+        return (yield from _try(delivery, work, begin))
+
+    return (yield from insist(attempt, retry))
+
+
+def insist(attempt: Callable[[int], Flow[Any]], retry: tenacity.BaseRetrying) -> Flow[Any]:
+    """Attempts something until it succeeds; raises what it failed with at last, or with no prospect of success."""
+    policy = transient_only(retry)
+    policy.begin()
+    tries = RetryCallState(policy, None, (), {})
+    while True:
+        match policy.iter(retry_state=tries):
+            case DoAttempt():
+                try:
+                    tries.set_result((yield from attempt(tries.attempt_number)))
+                except Exception as error:  # noqa: BLE001 - the policy decides what to do about it
+                    tries.set_exception((type(error), error, error.__traceback__))
+            case DoSleep() as pause:
+                tries.prepare_for_next_attempt()
+                yield Pause(timedelta(seconds=pause))
+            case result:
+                return result
 
 
 def _try(delivery: Delivery, work: Work, begin: Begin) -> Flow[Any]:
@@ -142,8 +156,11 @@ def _try(delivery: Delivery, work: Work, begin: Begin) -> Flow[Any]:
     return result
 
 
-def _commit(delivery: Delivery, begun: Begun) -> Flow[None]:
-    """Commits. When the connection breaks meanwhile, the outcome is asked of the database, not guessed."""
+def commit(delivery: Delivery, begun: Begun) -> Flow[None]:
+    """Commits a transaction that completes this delivery, among others perhaps.
+
+    When the connection breaks meanwhile, the outcome is asked of the database, not guessed.
+    """
     try:
         yield from begun.commit()
     except ConnectionLostError as error:

@@ -11,7 +11,7 @@ from pgqueue.model.encoding import to_json
 from pgqueue.model.message import Lock
 from pgqueue.model.settings import SettlementResult
 from pgqueue.statements.arguments import duration, text
-from pgqueue.statements.statement import Row, Statement, nothing, scalar
+from pgqueue.statements.statement import Row, Statement, nothing, rows, scalar
 
 
 def _proof(lock: Lock) -> dict[str, Any]:
@@ -33,6 +33,16 @@ def _properties(properties: Any) -> str | None:
 def pin(lock: Lock) -> Statement[None]:
     return Statement(
         "select pgqueue.pin(%(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid)", _proof(lock), nothing
+    )
+
+
+def pin_batch(queue: str, locks: Sequence[Lock]) -> Statement[list[tuple[str | None, str]]]:
+    """Answers for each lock with the SQLSTATE that it is refused with, if it is, and the id of the transaction."""
+    return Statement(
+        """select sqlstate, pg_current_xact_id()::text
+             from pgqueue.pin_batch(%(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[])""",
+        _proofs(queue, locks),
+        rows,
     )
 
 
@@ -73,6 +83,17 @@ def renew_lock(lock: Lock, *, lock_duration: timedelta | None) -> Statement[date
                %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(lock_duration)s::interval)""",
         {**_proof(lock), "lock_duration": duration("lock_duration", lock_duration)},
         scalar,
+    )
+
+
+def keep_locks(queue: str, locks: Sequence[Lock]) -> Statement[list[tuple[datetime | None, timedelta | None]]]:
+    """Renews locks; answers for each until when it holds and for how long from now, or with nothing when it is lost."""
+    return Statement(
+        """select locked_until, locked_until - pgqueue.clock()
+             from pgqueue.renew_lock_batch(
+                  %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[])""",
+        _proofs(queue, locks),
+        rows,
     )
 
 

@@ -32,3 +32,8 @@ def scalar(rows: Sequence[Row]) -> Any:
 def column(rows: Sequence[Row]) -> list[Any]:
     """The first value of every row."""
     return [row[0] for row in rows]
+
+
+def rows(found: Sequence[Row]) -> list[Any]:
+    """The rows as they are."""
+    return list(found)

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from pgqueue.errors import UnsupportedSourceError
 from pgqueue.flows import Begun, Flow, Shared, Source
-from pgqueue.transports.alchemy import BegunOwner, EngineSource, SharedOwner, begin_new
+from pgqueue.transports.alchemy import BegunOwner, EngineSource, SessionSource, SharedOwner, begin_new
 from pgqueue.transports.connections import (
     BegunConnection,
     PoolSource,
@@ -27,7 +27,7 @@ from pgqueue.transports.connections import (
 )
 from pgqueue.transports.driving import adrive, drive
 
-__all__ = ["adrive", "begin", "drive", "own", "shared"]
+__all__ = ["adrive", "begin", "drive", "own", "shared", "sized", "transactions"]
 
 SYNC = (
     psycopg.Connection,
@@ -60,6 +60,40 @@ def own(source: object, *, asynchronous: bool) -> Source:
         case Engine() | AsyncEngine():
             return EngineSource(source)
     raise UnsupportedSourceError(f"a client needs a DSN, a connection pool or an engine, not {_name(source)}")
+
+
+def sized(source: Source, size: int, *, asynchronous: bool) -> PoolSource:
+    """A pool of one's own to the same database, so large that who has to wait for a connection waits for the server."""
+    pool_class = psycopg_pool.AsyncConnectionPool if asynchronous else psycopg_pool.ConnectionPool
+    return own_pool(source.conninfo, pool_class, size, patience=5)
+
+
+class GivenSource:
+    """A source of transactions that the application gave us, and keeps."""
+
+    def __init__(self, source: object, *, asynchronous: bool) -> None:
+        self._source = source
+        self._asynchronous = asynchronous
+
+    def begin(self) -> Flow[Begun]:
+        return begin(self._source, asynchronous=self._asynchronous)
+
+    def close(self) -> Flow[None]:
+        yield from ()
+
+
+def transactions(
+    kind: object, own: PoolSource, size: int, *, asynchronous: bool
+) -> PoolSource | SessionSource | GivenSource | None:
+    """Where transactions of the kind asked for are begun: "psycopg", "sqlalchemy", a source that is given, or None."""
+    match kind:
+        case None:
+            return None
+        case "psycopg":
+            return own
+        case "sqlalchemy":
+            return SessionSource(own.conninfo, size, asynchronous=asynchronous)
+    return GivenSource(kind, asynchronous=asynchronous)
 
 
 def shared(transaction: object, *, asynchronous: bool) -> Shared:

@@ -11,9 +11,16 @@ from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
+from sqlalchemy import create_engine
 from sqlalchemy.engine import Connection
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
-from sqlalchemy.orm import Session
+from sqlalchemy.ext.asyncio import (
+    AsyncConnection,
+    AsyncEngine,
+    AsyncSession,
+    async_sessionmaker,
+    create_async_engine,
+)
+from sqlalchemy.orm import Session, sessionmaker
 
 from pgqueue.errors import (
     InvalidStateError,
@@ -29,6 +36,8 @@ from pgqueue.transports.listening import Listener, has_failed
 from pgqueue.transports.translation import translated
 
 T = TypeVar("T")
+
+DIALECT = "postgresql+psycopg://"
 
 #: A SQLAlchemy object, synchronous or asynchronous: the methods used here have the same names in both.
 AnyOwner = Any
@@ -81,17 +90,33 @@ class BegunOwner:
         self.handle = owner
         self._shared = SharedOwner(owner)
         self._owned = owned
+        self._driver: Any = None
+        self._nested: Any = None
+
+    @property
+    def backend(self) -> int:
+        return int(self._driver.info.backend_pid)
 
     def begin(self) -> Flow[Begun]:
         if self.handle.in_transaction():
             raise InvalidStateError(
                 "the session or connection is in a transaction already: end it first, or settle with transaction=…"
             )
-        yield from self._shared._driver()
+        self._driver = yield from self._shared._driver()
         return self
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
         return self._shared.execute(statement)
+
+    def mark(self) -> Flow[None]:
+        with translated():
+            if self._nested is not None and self._nested.is_active:
+                yield self._nested.commit
+            self._nested = yield self.handle.begin_nested
+
+    def back(self) -> Flow[None]:
+        with translated():
+            yield self._nested.rollback
 
     def commit(self) -> Flow[None]:
         with translated():
@@ -158,6 +183,28 @@ class EngineSource:
         except BaseException:
             yield connection.close
             raise
+
+
+class SessionSource:
+    """Sessions of an engine of our own, over that many connections."""
+
+    def __init__(self, conninfo: str, size: int, *, asynchronous: bool) -> None:
+        socket: dict[str, Any] = dict(connections.PATIENCE_OF_A_SOCKET)
+        pool: dict[str, Any] = {"pool_size": size, "max_overflow": -1, "pool_pre_ping": True}
+        self._maker: Callable[[], AnyOwner]
+        if asynchronous:
+            connect = partial(psycopg.AsyncConnection.connect, conninfo, **socket)
+            self._engine: Any = create_async_engine(DIALECT, async_creator=connect, **pool)
+            self._maker = async_sessionmaker(self._engine)
+        else:
+            self._engine = create_engine(DIALECT, creator=partial(psycopg.connect, conninfo, **socket), **pool)
+            self._maker = sessionmaker(self._engine)
+
+    def begin(self) -> Flow[Begun]:
+        return begin_new(self._maker)
+
+    def close(self) -> Flow[None]:
+        yield self._engine.dispose
 
 
 def begin_new(maker: Callable[[], AnyOwner]) -> Flow[Begun]:

@@ -29,6 +29,15 @@ T = TypeVar("T")
 AnyConnection = Any
 AnyPool = Any
 
+#: A server that has vanished without a word is noticed within half a minute.
+PATIENCE_OF_A_SOCKET = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,
+}
+
 
 def execute(connection: AnyConnection, statement: Statement[T]) -> Flow[T]:
     """One round trip."""
@@ -67,6 +76,11 @@ class BegunConnection:
     def __init__(self, connection: AnyConnection, give_back: Callable[[], Any] | None = None) -> None:
         self.handle = connection
         self._give_back = give_back
+        self._is_marked = False
+
+    @property
+    def backend(self) -> int:
+        return int(self.handle.info.backend_pid)
 
     def begin(self) -> Flow[Begun]:
         status = self.handle.info.transaction_status
@@ -81,6 +95,16 @@ class BegunConnection:
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
         return execute(self.handle, statement)
+
+    def mark(self) -> Flow[None]:
+        released = "release savepoint pgqueue_mark; " if self._is_marked else ""
+        with translated():
+            yield partial(self.handle.execute, released + "savepoint pgqueue_mark")
+        self._is_marked = True
+
+    def back(self) -> Flow[None]:
+        with translated():
+            yield partial(self.handle.execute, "rollback to savepoint pgqueue_mark")
 
     def commit(self) -> Flow[None]:
         with translated():
@@ -165,7 +189,7 @@ class PoolSource:
         yield visitor.close
 
 
-def own_pool(conninfo: str, pool_class: type[Any]) -> PoolSource:
+def own_pool(conninfo: str, pool_class: type[Any], size: int = 10, patience: float = 30.0) -> PoolSource:
     """The pool of a client that was given a DSN: opened at the first use, checked before it gives a connection."""
     try:
         psycopg.conninfo.conninfo_to_dict(conninfo)
@@ -174,10 +198,12 @@ def own_pool(conninfo: str, pool_class: type[Any]) -> PoolSource:
     pool = pool_class(
         conninfo,
         min_size=0,
-        max_size=10,
+        max_size=size,
         open=False,
-        kwargs={"autocommit": True, "application_name": "pgqueue"},
+        kwargs={**PATIENCE_OF_A_SOCKET, "autocommit": True, "application_name": "pgqueue"},
         name="pgqueue",
+        timeout=patience,
+        reconnect_timeout=5,
     )
     return PoolSource(pool, owned=True)
 

@@ -15,7 +15,7 @@ PAGES = [ROOT / "README.md", ROOT / "sql" / "README.md", ROOT / "benchmarks" / "
 EXAMPLE_DSN = "postgresql://localhost/shop"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/workers.md"])
 def test_the_python_on_a_page_runs_from_top_to_bottom(page: str, database: Database) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert blocks

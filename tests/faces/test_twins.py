@@ -12,7 +12,10 @@ import pytest
 import pgqueue
 import pgqueue.aio
 
-TWINS = ["DeadLetters", "PendingSend", "Queue", "QueueClient", "ReceivedMessage", "Receiver", "Sender"]
+TWINS = [
+    "AutoLockRenewer", "DeadLetters", "PendingSend", "Queue", "QueueClient", "ReceivedMessage", "Receiver", "Sender",
+    "Worker",
+]  # fmt: skip
 
 # What is said differently where one awaits.
 SPOKEN = {
@@ -26,7 +29,8 @@ SPOKEN = {
 
 # What asks nothing of the database, or is entered with `async with` and `async for`, is not awaited.
 NOT_AWAITED = {
-    "__init__", "__repr__", "__iter__", "queue", "receiver", "sender", "fault", "transaction", "_begin", "_where",
+    "__init__", "__repr__", "__iter__", "queue", "receiver", "sender", "fault", "transaction", "register", "stop",
+    "health", "_begin", "_where",
 }  # fmt: skip
 
 

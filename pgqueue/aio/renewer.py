@@ -1,0 +1,50 @@
+"""Keeping locks for those who run their own loop, asynchronously."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.worker.renewer import Keeper
+from pgqueue.worker.renewing import OnFailure
+
+
+class AutoLockRenewer:
+    """Renews the locks of registered messages until they are settled, in a thread and with a connection of its own.
+
+    A blocked event loop does not stop it. Each lock is renewed for ``max_lock_renewal_duration`` at the most; then it
+    runs out. When a lock could not be renewed before it ran out, or was found lost,
+    ``on_lock_renew_failure(message, error)`` is called, in that thread, and ``message.lock_lost`` is set. To be used in
+    an ``async with`` block, or closed. As the AutoLockRenewer of Azure Service Bus.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_lock_renewal_duration: timedelta = timedelta(minutes=5),
+        on_lock_renew_failure: OnFailure | None = None,
+    ) -> None:
+        self._keeper = Keeper(max_lock_renewal_duration, on_lock_renew_failure)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def register(self, received: LockedMessage) -> None:
+        """Keeps the lock of a message from now on.
+
+        Raises:
+            InvalidStateError: the delivery is over, or the renewer is closed.
+        """
+        self._keeper.keep(received)
+
+    async def close(self) -> None:
+        """Renews nothing more; locks run out by themselves."""
+        await asyncio.to_thread(self._keeper.close)

@@ -1,0 +1,153 @@
+"""What a worker has taken on: what lies ready, what is being handled, what is finished. Its steps are flows."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from pgqueue.errors import QueueDisabledError, logger
+from pgqueue.flows import Flow, Source, batches
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.model.context import Event, Outcome, ReceiveState
+from pgqueue.model.holder import this_process
+from pgqueue.model.settings import QueueProperties
+from pgqueue.statements import queues, receiving, settling
+from pgqueue.statements.receiving import MessageRow
+from pgqueue.worker.pace import LONGEST_PAUSE, Pace
+from pgqueue.worker.renewing import Renewals
+
+RECEIVED = ReceiveState.RECEIVED
+
+Make = Callable[[MessageRow, Source], LockedMessage]
+
+#: How many are completed in one statement.
+AT_ONCE = 1_000
+#: How often the settings of the queue are read again.
+SETTINGS_LAST = 60.0
+
+
+@dataclass
+class Tally:
+    """What a worker has done since it started."""
+
+    received: int = 0
+    completed: int = 0
+    failed: int = 0
+    lost: int = 0
+    timed_out: int = 0
+
+
+class Desk:
+    """One claim in flight, sized to the idle slots; completions in batches; and which locks to keep.
+
+    The slots work elsewhere: they are given what :meth:`claim` brings, and say what became of it with :meth:`finish`.
+    """
+
+    def __init__(self, queue: str, own: Source, make: Make, pace: Pace, renewals: Renewals) -> None:
+        self.tally = Tally()
+        self.renewals = renewals
+        self._queue = queue
+        self._own = own
+        self._make = make
+        self._pace = pace
+        self._finished: deque[tuple[LockedMessage, BaseException | None]] = deque()
+        self._settings: QueueProperties | None = None
+        self._settings_read_at = 0.0
+        self._wanted = 0
+        self._found = 0
+
+    def finish(self, message: LockedMessage, failure: BaseException | None) -> None:
+        """A slot is done with a message. Safe to call from any thread."""
+        self._finished.append((message, failure))
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether there is something to settle."""
+        return bool(self._finished)
+
+    def settle(self) -> Flow[None]:
+        """Completes what the handlers have finished. What a broken connection left open is tried again next time."""
+        while self._finished:
+            taken = [self._finished.popleft() for _ in range(min(len(self._finished), AT_ONCE))]
+            batch = [message for message, failure in taken if failure is None and message.context.state is RECEIVED]
+            try:
+                results = yield from batches.settle(self._queue, batch, self._completion, self._own, None)
+            except BaseException:
+                self._finished.extendleft(reversed(taken))
+                raise
+            self._pace.finished(len(taken), time.monotonic())
+            for message, failure in taken:
+                self.renewals.drop(message)
+                self._count(message, failure)
+            for result in results:
+                if result.error is not None:
+                    logger.warning(
+                        "message %s of %s was handled, but is lost: %s",
+                        result.sequence_number,
+                        self._queue,
+                        result.error,
+                    )
+
+    def claim(self, *, running: int, waiting: int) -> Flow[Sequence[LockedMessage]]:
+        """Claims as many messages as the slots will want, if any."""
+        self._wanted = self._pace.appetite(running, waiting)
+        self._found = 0
+        if not self._wanted:
+            return ()
+        settings = yield from self._read_settings()
+        sent_at = time.monotonic()
+        rows = yield from self._receive(self._wanted, settings.lock_duration)
+        messages = [self._make(row, self._own) for row in rows]
+        self._found = len(messages)
+        self.tally.received += len(messages)
+        self.renewals.keep(messages, sent_at, settings.lock_duration.total_seconds())
+        return messages
+
+    def pause(self) -> float | None:
+        """How long until the next turn, unless a slot falls idle before; None: at once."""
+        if not self._wanted:
+            return LONGEST_PAUSE
+        return self._pace.pause(found=self._found, wanted=self._wanted)
+
+    def give_back(self, messages: Iterable[LockedMessage]) -> Flow[None]:
+        """Gives back what was never handled; it does not count as a delivery."""
+        unstarted = list(messages)
+        for message in unstarted:
+            self.renewals.drop(message)
+        if unstarted:
+            yield from self._own.execute(settling.release_batch(self._queue, [message.lock for message in unstarted]))
+
+    def _receive(self, wanted: int, lock_duration: timedelta) -> Flow[list[MessageRow]]:
+        statement = receiving.receive(
+            self._queue, max_messages=wanted, lock_duration=lock_duration, locked_by=this_process()
+        )
+        try:
+            return (yield from self._own.execute(statement))
+        except QueueDisabledError as error:
+            logger.debug("waiting: %s", error)
+            return []
+
+    def _read_settings(self) -> Flow[QueueProperties]:
+        if self._settings is None or time.monotonic() >= self._settings_read_at + SETTINGS_LAST:
+            self._settings = yield from self._own.execute(queues.get_queue(self._queue))
+            self._settings_read_at = time.monotonic()
+        return self._settings
+
+    @property
+    def _completion(self) -> batches.Settling:
+        return batches.Settling(Event.COMPLETE, Outcome.COMPLETED, self._complete)
+
+    def _complete(self, locks: Sequence[Any]) -> Any:
+        return settling.complete_batch(self._queue, locks, atomic=False)
+
+    def _count(self, message: LockedMessage, failure: BaseException | None) -> None:
+        if failure is not None or message.context.state is ReceiveState.ABANDONED:
+            self.tally.failed += 1
+        elif message.context.state is ReceiveState.COMPLETED:
+            self.tally.completed += 1
+        else:
+            self.tally.lost += 1

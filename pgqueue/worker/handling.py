@@ -1,0 +1,125 @@
+"""What a worker does with one message: runs the handler, and settles the message when that fails."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pgqueue.errors import InvalidArgumentError, InvalidStateError, LockLostError, PGQueueError, logger
+from pgqueue.flows import Executor, Flow, processing, settling
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.model.context import Outcome, ReceiveState
+from pgqueue.statements import sessions
+from pgqueue.statements import settling as verbs
+from pgqueue.worker.policy import Abandon, Bury, LetGo, RetryPolicy, judge
+
+#: Calls the handler as its driver must: at once, in a thread, in an event loop. With a transaction or without.
+Call = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """The handler, how to begin a transaction for it if it shall have one, and what follows when it fails."""
+
+    call: Call
+    begin: processing.Begin | None
+    retry: RetryPolicy
+
+
+def handle(message: LockedMessage, task: Task) -> Flow[BaseException | None]:
+    """Runs the handler on a message; answers with the error it failed with, if it did.
+
+    With a transaction the message is completed then; without one it is left to be completed, with others in a batch.
+    """
+    try:
+        if task.begin is None:
+            yield lambda: task.call(message)
+        else:
+            work = _with(task.call, message)
+            yield from processing.attempts(message._delivery, work, task.begin, task.retry.transaction_retry())
+    except Exception as failure:  # noqa: BLE001 - a handler may raise anything; what follows is for the policy to say
+        yield from fail(message, failure, task.retry)
+        return failure
+    return None
+
+
+def fail(message: LockedMessage, failure: BaseException, policy: RetryPolicy) -> Flow[None]:
+    """Settles a message as the policy says. What cannot be settled is logged, and its lock runs out by itself."""
+    verdict = judge(failure, message.delivery_count, policy, random.random())
+    _tell(message, failure, verdict)
+    if message.context.state is not ReceiveState.RECEIVED:
+        return
+    try:
+        match verdict:
+            case Abandon(delay):
+                statement = verbs.abandon(message.lock, delay=delay, properties=None)
+                yield from settling.abandon(message.context, statement, message._own, None)
+            case Bury(reason, description):
+                burial = verbs.dead_letter(message.lock, reason=reason, description=description)
+                yield from settling.settle(message.context, burial, Outcome.DEAD_LETTERED, message._own, None)
+    except (LockLostError, InvalidStateError) as lost:
+        logger.info("%s was settled by somebody else meanwhile: %s", _name(message), lost)
+    except PGQueueError as error:
+        logger.warning("%s could not be settled, its lock runs out by itself: %s", _name(message), error)
+
+
+def end_transaction(message: LockedMessage, own: Executor) -> Flow[None]:
+    """Ends the transaction that a handler works in from outside: it is rolled back, and releases the message."""
+    begun = message._delivery.begun
+    if begun is not None:
+        yield from own.execute(sessions.terminate(begun.backend))
+
+
+def takes_a_transaction(handler: Callable[..., Any]) -> bool:
+    """Whether a handler is called with a message and a transaction, or with a message alone."""
+    if not callable(handler):
+        raise InvalidArgumentError(f"a handler must be callable, not {handler!r}")
+    try:
+        signature = inspect.signature(handler)
+    except ValueError:
+        return False
+    for arguments in ((None, None), (None,)):
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            continue
+        return len(arguments) == 2
+    raise InvalidArgumentError(f"a handler takes (message) or (message, tx), not {signature}")
+
+
+def is_coroutine(handler: Callable[..., Any]) -> bool:
+    """Whether calling the handler makes a coroutine; an object's __call__ may be one, too."""
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
+
+
+def _with(call: Call, message: LockedMessage) -> processing.Work:
+    return lambda transaction: call(message, transaction)
+
+
+def _tell(message: LockedMessage, failure: BaseException, verdict: Abandon | Bury | LetGo) -> None:
+    outcome = "is let go"
+    match verdict:
+        case Abandon(delay):
+            outcome = f"rests for {delay.total_seconds():.1f} s"
+        case Bury(reason):
+            outcome = f"goes to the dead letters: {reason}"
+    logger.warning(
+        "the handler failed on %s, delivery %s, which %s",
+        _name(message),
+        message.delivery_count,
+        outcome,
+        exc_info=failure if isinstance(verdict, Abandon) else None,
+        extra={
+            "queue": message.queue,
+            "sequence_number": message.sequence_number,
+            "delivery_count": message.delivery_count,
+            "tracking_id": getattr(failure, "tracking_id", None),
+        },
+    )
+
+
+def _name(message: LockedMessage) -> str:
+    return f"message {message.sequence_number} of {message.queue}"

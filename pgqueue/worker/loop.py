@@ -1,0 +1,86 @@
+"""A loop that cannot die in silence: it comes round, or it ends the worker with its error."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+
+from pgqueue.errors import (
+    AccessDeniedError,
+    InvalidArgumentError,
+    PGQueueError,
+    QueueNotFoundError,
+    SchemaVersionError,
+    logger,
+)
+from pgqueue.worker.health import Beat
+from pgqueue.worker.pace import Backoff
+
+#: What no waiting mends: somebody has to do something about it.
+FATAL = (AccessDeniedError, InvalidArgumentError, QueueNotFoundError, SchemaVersionError)
+
+Turn = Callable[[], float | None]
+
+
+class Recovery:
+    """What a loop does about an error: how long it pauses before it comes round again, or that it gives up."""
+
+    def __init__(self, name: str, beat: Beat) -> None:
+        self._name = name
+        self._beat = beat
+        self._backoff = Backoff()
+
+    def passed(self) -> None:
+        if self._beat.failures:
+            logger.info("%s: works again, after %s failures", self._name, self._beat.failures)
+        self._beat.failures, self._beat.error = 0, None
+        self._backoff.reset()
+
+    def failed(self, error: Exception) -> float:
+        """The pause, in seconds. Only the first failure in a row, and each that is new, is logged as a warning."""
+        if not isinstance(error, PGQueueError) or isinstance(error, FATAL):
+            raise error
+        is_news = type(error) is not type(self._beat.error)
+        self._beat.failures += 1
+        self._beat.error = error
+        pause = self._backoff(random.random())
+        logger.log(
+            30 if is_news else 10,
+            "%s: %s; trying again in %.1f s",
+            self._name,
+            error,
+            pause,
+            extra={"tracking_id": error.tracking_id},
+        )
+        return pause
+
+
+class Loop:
+    """Takes turns, each after the pause that the last one asked for, or when it is woken."""
+
+    def __init__(self, name: str, turn: Turn, stopping: threading.Event, woken: threading.Event | None = None) -> None:
+        self.beat = Beat()
+        self._turn = turn
+        self._stopping = stopping
+        self._woken = woken
+        self._recovery = Recovery(name, self.beat)
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                pause = self._turn()
+            except Exception as error:  # noqa: BLE001 - what cannot be mended is raised again
+                pause = self._recovery.failed(error)
+                self._stopping.wait(pause)
+            else:
+                self._recovery.passed()
+                self._wait(pause)
+            self.beat.beat()
+
+    def _wait(self, pause: float | None) -> None:
+        if self._woken is None:
+            self._stopping.wait(pause)
+        elif pause is not None:
+            self._woken.wait(pause)
+            self._woken.clear()

@@ -1,0 +1,76 @@
+"""How much a worker claims, and when it looks again: decisions as values. Times are monotonic seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+#: How much work may lie ready, so that no slot waits for a round trip, in seconds of what the slots get done.
+AHEAD = 0.02
+FIRST_PAUSE = 0.005
+#: At least one query a second keeps expired locks noticed within that time.
+LONGEST_PAUSE = 1.0
+
+
+def growing() -> Iterator[float]:
+    """The pauses between looks that find nothing."""
+    pause = FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(pause * 1.5, LONGEST_PAUSE)
+
+
+@dataclass
+class Pace:
+    """One claim at a time, for the idle slots and for what they will have worked off before the next one is answered.
+
+    What lies ready is bounded by ``most_ahead``, and is nothing for handlers that take long: other workers are there.
+    """
+
+    concurrency: int
+    most_ahead: int
+    rate: float = 0.0
+    _finished: int = 0
+    _since: float | None = None
+    _pauses: Iterator[float] = field(default_factory=growing)
+
+    def finished(self, count: int, now: float) -> None:
+        """So many messages were worked off; the rate follows within a few hundredths of a second."""
+        self._finished += count
+        if self._since is None:
+            self._since = now
+        elapsed = now - self._since
+        if elapsed >= AHEAD:
+            self.rate += (self._finished / elapsed - self.rate) / 2
+            self._finished, self._since = 0, now
+
+    @property
+    def ahead(self) -> int:
+        return min(int(self.rate * AHEAD), self.most_ahead)
+
+    def appetite(self, running: int, waiting: int) -> int:
+        """How many to claim now; none while half of what should lie ready still does."""
+        if waiting * 2 > self.ahead + max(self.concurrency - running, 0):
+            return 0
+        return max(self.concurrency + self.ahead - running - waiting, 0)
+
+    def pause(self, *, found: int, wanted: int) -> float | None:
+        """How long until the next look, unless a slot falls idle before; None: at once."""
+        if found:
+            self._pauses = growing()
+        return None if found and found == wanted else next(self._pauses)
+
+
+class Backoff:
+    """The pauses after failures in a row: doubling, capped, spread by luck."""
+
+    def __init__(self, first: float = 0.1, most: float = 15.0) -> None:
+        self._first, self._most = first, most
+        self.failures = 0
+
+    def __call__(self, luck: float) -> float:
+        self.failures += 1
+        return min(self._first * 2.0 ** min(self.failures - 1, 32), self._most) * (0.5 + luck / 2)
+
+    def reset(self) -> None:
+        self.failures = 0

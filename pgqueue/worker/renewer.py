@@ -1,0 +1,107 @@
+"""Keeping locks for those who run their own loop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+from pgqueue import transports
+from pgqueue.errors import InvalidStateError, logger
+from pgqueue.flows import Source
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.model.context import ReceiveState
+from pgqueue.transports import drive
+from pgqueue.worker.loop import Loop
+from pgqueue.worker.renewing import LONGEST_ROUND, OnFailure, Renewals
+
+
+class Keeper:
+    """A thread that renews locks of whatever queues and databases, over a connection to each database."""
+
+    def __init__(self, longest: timedelta, on_failure: OnFailure | None) -> None:
+        self._longest = longest
+        self._on_failure = on_failure
+        self._sources: dict[str, Source] = {}
+        self._renewals: dict[tuple[str, str], Renewals] = {}
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._woken = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def keep(self, message: LockedMessage) -> None:
+        if self._over.is_set():
+            raise InvalidStateError("the renewer is closed: make another") from self._error
+        message.context.require("register()", ReceiveState.RECEIVED)
+        conninfo = message._own.conninfo
+        with self._lock:
+            if conninfo not in self._sources:
+                self._sources[conninfo] = transports.sized(message._own, 1, asynchronous=False)
+            key = (conninfo, message.queue)
+            if key not in self._renewals:
+                self._renewals[key] = Renewals(message.queue, self._longest, self._on_failure, self._woken)
+            self._renewals[key].keep([message], time.monotonic(), None)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="pgqueue-renewer", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        self._over.set()
+        self._woken.set()
+        if self._thread is not None:
+            self._thread.join()
+        for source in self._sources.values():
+            drive(source.close())
+
+    def _run(self) -> None:
+        try:
+            Loop("renewals", self._turn, self._over, self._woken).run()
+        except BaseException as error:  # noqa: BLE001 - told by the next call of register()
+            logger.exception("the lock renewer ends: its locks run out")
+            self._error = error
+            self._over.set()
+
+    def _turn(self) -> float:
+        pauses = [drive(kept.turn(self._sources[conninfo])) for (conninfo, _), kept in list(self._renewals.items())]
+        return min(pauses, default=LONGEST_ROUND)
+
+
+class AutoLockRenewer:
+    """Renews the locks of registered messages until they are settled, in a thread and with a connection of its own.
+
+    Each is renewed for ``max_lock_renewal_duration`` at the most; then its lock runs out. When a lock could not be
+    renewed before it ran out, or was found lost, ``on_lock_renew_failure(message, error)`` is called, in that thread,
+    and ``message.lock_lost`` is set. To be used in a ``with`` block, or closed. As the AutoLockRenewer of Azure Service
+    Bus.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_lock_renewal_duration: timedelta = timedelta(minutes=5),
+        on_lock_renew_failure: OnFailure | None = None,
+    ) -> None:
+        self._keeper = Keeper(max_lock_renewal_duration, on_lock_renew_failure)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def register(self, received: LockedMessage) -> None:
+        """Keeps the lock of a message from now on.
+
+        Raises:
+            InvalidStateError: the delivery is over, or the renewer is closed.
+        """
+        self._keeper.keep(received)
+
+    def close(self) -> None:
+        """Renews nothing more; locks run out by themselves."""
+        self._keeper.close()

@@ -1,0 +1,131 @@
+"""Which locks are renewed when: decisions about times; the flow that renews them. Times are monotonic seconds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pgqueue.errors import LockLostError, PGQueueError, logger
+from pgqueue.flows import Executor, Flow
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.model.context import ReceiveState
+from pgqueue.statements import settling
+
+OnFailure = Callable[[LockedMessage, PGQueueError], object]
+
+OVER = (ReceiveState.COMPLETED, ReceiveState.ABANDONED, ReceiveState.FAULTED)
+
+#: A lock is renewed when this share of its time is over, so that one renewal may fail and the next still succeeds.
+RENEWED_AFTER = 0.4
+#: How often is looked for locks to renew, at most and at least.
+SHORTEST_ROUND, LONGEST_ROUND = 0.05, 5.0
+AT_ONCE = 1_000
+
+
+@dataclass
+class Renewal:
+    """A message whose lock is kept, and the times that decide about it."""
+
+    message: LockedMessage
+    since: float
+    renewed_at: float
+    lasts: float | None
+
+    def is_due(self, now: float) -> bool:
+        return self.lasts is None or now >= self.renewed_at + self.lasts * RENEWED_AFTER
+
+    def has_run_out(self, now: float) -> bool:
+        return self.lasts is not None and now >= self.renewed_at + self.lasts
+
+    @property
+    def is_over(self) -> bool:
+        return self.message.context.state in OVER
+
+    @property
+    def is_wanted(self) -> bool:
+        """A lock pinned by an open transaction needs no renewal, and one that is settled has none."""
+        return self.message.context.state is ReceiveState.RECEIVED and self.message._delivery.begun is None
+
+
+class Renewals:
+    """The locks of one queue that are kept while their messages are being worked on.
+
+    ``longest`` bounds for how long; then the lock runs out. ``on_failure`` is called, with the message and the error,
+    when a lock could not be renewed before it ran out, or was found lost; the delivery is faulted then. ``woken`` is
+    set when a lock is kept that does not last until the next turn.
+    """
+
+    def __init__(self, queue: str, longest: timedelta, on_failure: OnFailure | None, woken: threading.Event) -> None:
+        self._queue = queue
+        self._longest = longest.total_seconds()
+        self._on_failure = on_failure
+        self._woken = woken
+        self._shortest = float("inf")
+        self._kept: dict[int, Renewal] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def keep(self, messages: Iterable[LockedMessage], claimed_at: float, lasts: float | None) -> None:
+        """Keeps locks that were claimed, by a statement sent at that time, for so many seconds, if that is known."""
+        for message in messages:
+            self._kept[message.sequence_number] = Renewal(message, claimed_at, claimed_at, lasts)
+        if lasts is None or lasts < self._shortest:
+            self._woken.set()
+
+    def drop(self, message: LockedMessage) -> None:
+        self._kept.pop(message.sequence_number, None)
+
+    def turn(self, own: Executor) -> Flow[float]:
+        """Renews what is due; returns after how many seconds to look again."""
+        now = time.monotonic()
+        kept = list(self._kept.values())
+        for renewal in kept:
+            if renewal.is_over or now - renewal.since >= self._longest:
+                self.drop(renewal.message)
+        due = [renewal for renewal in kept if renewal.is_due(now) and renewal.is_wanted]
+        try:
+            for first in range(0, len(due), AT_ONCE):
+                yield from self._renew(due[first : first + AT_ONCE], own)
+        except PGQueueError as error:
+            self._give_up([renewal for renewal in due if renewal.has_run_out(time.monotonic())], error)
+            raise
+        self._shortest = min((renewal.lasts for renewal in kept if renewal.lasts is not None), default=float("inf"))
+        return min(max(self._shortest * RENEWED_AFTER / 2, SHORTEST_ROUND), LONGEST_ROUND)
+
+    def _renew(self, due: list[Renewal], own: Executor) -> Flow[None]:
+        now = time.monotonic()
+        statement = settling.keep_locks(self._queue, [renewal.message.lock for renewal in due])
+        for renewal, (locked_until, remaining) in zip(due, (yield from own.execute(statement)), strict=True):
+            self._note(renewal, now, locked_until, remaining)
+
+    def _note(self, renewal: Renewal, now: float, locked_until: datetime | None, remaining: timedelta | None) -> None:
+        if locked_until is not None and remaining is not None:
+            renewal.message.locked_until = locked_until
+            renewal.renewed_at, renewal.lasts = now, remaining.total_seconds()
+        elif renewal.is_wanted:
+            number = renewal.message.sequence_number
+            self._give_up([renewal], LockLostError(f"the lock on message {number} of queue {self._queue} is lost"))
+
+    def _give_up(self, lost: Iterable[Renewal], error: PGQueueError) -> None:
+        for renewal in lost:
+            self.drop(renewal.message)
+            renewal.message.context.lose()
+            logger.warning(
+                "the lock on message %s of %s was not renewed: %s",
+                renewal.message.sequence_number,
+                self._queue,
+                error,
+                extra={"tracking_id": error.tracking_id},
+            )
+            self._call_back(renewal.message, error)
+
+    def _call_back(self, message: LockedMessage, error: PGQueueError) -> None:
+        if self._on_failure is not None:
+            try:
+                self._on_failure(message, error)
+            except Exception:  # noqa: BLE001 - the callback's failure is its own, the locks of others go on
+                logger.exception("on_lock_renew_failure raised for message %s", message.sequence_number)

@@ -1,0 +1,37 @@
+"""SIGTERM and SIGINT ask a worker to stop; a second one ends the process at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from pgqueue.errors import logger
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Only the main thread can be told of signals; in any other this does nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[int] = []
+
+    def receive(number: int, _: FrameType | None) -> None:
+        if received:
+            os._exit(128 + number)
+        received.append(number)
+        logger.info("%s: stopping", signal.Signals(number).name)
+        stop()
+
+    before = {number: signal.signal(number, receive) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,214 @@
+"""The driver of a worker that runs its handlers as tasks of an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from pgqueue import transports
+from pgqueue.errors import HandlerTimeoutError, InvalidArgumentError, InvalidStateError, PGQueueError, logger
+from pgqueue.flows import Source
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.transports import adrive, drive
+from pgqueue.worker.desk import Desk, Make
+from pgqueue.worker.handling import Task
+from pgqueue.worker.health import Beat, Health
+from pgqueue.worker.loop import Loop, Recovery
+from pgqueue.worker.options import Options
+from pgqueue.worker.pace import Pace
+from pgqueue.worker.renewing import Renewals
+from pgqueue.worker.signals import stopped_by_signals
+from pgqueue.worker.together import Failures, handle_each, handle_together
+
+#: Connections beside those of the handlers: one to claim and to complete, one to settle what failed.
+SPARE_CONNECTIONS = 2
+
+
+class TaskDriver:
+    """What :class:`pgqueue.aio.Worker` runs on. Locks are renewed by a thread, so that a blocked loop loses none."""
+
+    def __init__(self, queue: str, source: Source, make: Make, options: Options) -> None:
+        if options.transaction is not None and not options.is_coroutine:
+            raise InvalidArgumentError("a handler that takes a transaction must be a coroutine function here")
+        self._options = options
+        self._own = transports.sized(source, options.concurrency + SPARE_CONNECTIONS, asynchronous=True)
+        self._keeper = transports.sized(source, 1, asynchronous=False)
+        self._short = threading.Event()
+        self._renewals = Renewals(queue, options.max_lock_renewal_duration, options.on_lock_renew_failure, self._short)
+        self.desk = Desk(
+            queue,
+            self._own,
+            make,
+            Pace(options.concurrency * options.transaction_batch, options.prefetch),
+            self._renewals,
+        )
+        self._waiting: deque[LockedMessage] = deque()
+        self._running: dict[asyncio.Task[None], int] = {}
+        self._error: BaseException | None = None
+        self._stopping = threading.Event()
+        self._over = threading.Event()
+        self._woken = asyncio.Event()
+        self._claiming = Beat()
+        self._renewing = Loop("renewals", self._renew, self._over, self._short)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: Task
+
+    def health(self) -> Health:
+        beats = {"claims": self._claiming, "renewals": self._renewing.beat}
+        return Health(
+            is_stopping=self._stopping.is_set(),
+            running=self._in_hand,
+            waiting=len(self._waiting),
+            overdue=0,
+            loops={name: beat.age for name, beat in beats.items()},
+            failing={name: str(beat.error) for name, beat in beats.items() if beat.error is not None},
+        )
+
+    def stop(self) -> None:
+        """Safe to call from any thread, and from a signal handler."""
+        self._stopping.set()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+    async def run(self) -> None:
+        if self._loop is not None:
+            raise InvalidStateError("a worker runs once: make another")
+        self._loop = asyncio.get_running_loop()
+        source = transports.transactions(
+            self._options.transaction, self._own, self._options.concurrency, asynchronous=True
+        )
+        self._task = Task(self._call, source.begin if source else None, self._options.retry)
+        renewing = threading.Thread(target=self._keep_renewing, name="pgqueue-renewals", daemon=True)
+        renewing.start()
+        try:
+            with stopped_by_signals(self.stop):
+                await self._keep_claiming()
+                await self._wind_up()
+        finally:
+            for task in self._running:
+                task.cancel()
+            if self._running:
+                await asyncio.wait(self._running, timeout=1)
+            self._over.set()
+            self._short.set()
+            renewing.join(timeout=1)
+            drive(self._keeper.close())
+            await adrive(self._own.close())
+            if source is not None:
+                await adrive(source.close())
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def _in_hand(self) -> int:
+        return sum(self._running.values())
+
+    async def _keep_claiming(self) -> None:
+        recovery = Recovery("claims", self._claiming)
+        while not self._stopping.is_set():
+            try:
+                pause = await self._claim()
+            except Exception as error:  # noqa: BLE001 - what cannot be mended is raised again
+                pause = recovery.failed(error)
+            else:
+                recovery.passed()
+            await self._wait(pause)
+            self._claiming.beat()
+
+    def _keep_renewing(self) -> None:
+        try:
+            self._renewing.run()
+        except BaseException as error:  # noqa: BLE001 - raised again where the worker was started
+            self._error = error
+            self.stop()
+
+    async def _claim(self) -> float | None:
+        await adrive(self.desk.settle())
+        claimed = await adrive(self.desk.claim(running=self._in_hand, waiting=len(self._waiting)))
+        self._waiting.extend(claimed)
+        self._start()
+        return self.desk.pause()
+
+    def _renew(self) -> float:
+        return drive(self._renewals.turn(self._keeper))
+
+    def _start(self) -> None:
+        while self._waiting and len(self._running) < self._options.concurrency:
+            size = min(self._options.transaction_batch, len(self._waiting))
+            messages = [self._waiting.popleft() for _ in range(size)]
+            task = asyncio.create_task(self._handle(messages))
+            self._running[task] = size
+            task.add_done_callback(self._ended)
+            for message in messages:
+                message.context.on_fault(partial(self._cancel, task))
+
+    def _cancel(self, task: asyncio.Task[None]) -> None:
+        """The lock is lost. The renewals found it out in their thread."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(task.cancel)
+
+    async def _handle(self, messages: Sequence[LockedMessage]) -> None:
+        failures: Failures
+        try:
+            failures = await adrive((handle_each if len(messages) == 1 else handle_together)(messages, self._task))
+        except asyncio.CancelledError as cancelled:
+            failures = {message.sequence_number: cancelled for message in messages}
+        for message in messages:
+            self.desk.finish(message, failures.get(message.sequence_number))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._running[task]
+        if not task.cancelled() and task.exception() is not None:
+            self._error = task.exception()
+            self._stopping.set()
+        if self._stopping.is_set() or not self._waiting:
+            self._woken.set()
+        else:
+            self._start()
+
+    async def _call(self, *arguments: Any) -> Any:
+        if not self._options.is_coroutine:
+            return await asyncio.to_thread(self._options.handler, *arguments)
+        limit = self._options.handler_timeout
+        deadline = asyncio.timeout(limit.total_seconds() if limit else None)
+        try:
+            async with deadline:
+                return await self._options.handler(*arguments)
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            self.desk.tally.timed_out += 1
+            raise HandlerTimeoutError(f"the handler has not returned within {limit}") from error
+
+    async def _wait(self, pause: float | None) -> None:
+        if pause is not None:
+            try:
+                async with asyncio.timeout(pause):
+                    await self._woken.wait()
+            except TimeoutError:
+                return
+        self._woken.clear()
+
+    async def _wind_up(self) -> None:
+        """Finishes what runs and gives back what was not begun, within the grace period."""
+        deadline = time.monotonic() + self._options.grace_period.total_seconds()
+        unstarted = list(self._waiting)
+        self._waiting.clear()
+        while True:
+            try:
+                await adrive(self.desk.give_back(unstarted))
+                unstarted = []
+                await adrive(self.desk.settle())
+            except PGQueueError as error:
+                logger.warning("stopping: %s", error)
+            if not (unstarted or self._running or self.desk.has_finished):
+                return
+            if time.monotonic() >= deadline:
+                logger.warning("the grace period is over: %s handlers run; their locks run out", len(self._running))
+                return
+            await self._wait(0.05)

@@ -1,0 +1,146 @@
+"""The driver of a worker that runs its handlers in threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from pgqueue import transports
+from pgqueue.errors import HandlerTimeoutError, InvalidStateError, PGQueueError, logger
+from pgqueue.flows import Source
+from pgqueue.transports import drive
+from pgqueue.worker.crew import Crew
+from pgqueue.worker.desk import Desk, Make
+from pgqueue.worker.handling import Task, end_transaction, fail
+from pgqueue.worker.health import Health
+from pgqueue.worker.loop import Loop
+from pgqueue.worker.options import Options
+from pgqueue.worker.pace import Pace
+from pgqueue.worker.renewing import Renewals
+from pgqueue.worker.signals import stopped_by_signals
+
+#: Connections beside those of the handlers: one to claim and to complete, one to settle what failed. Handlers that have
+#: been given up may hold theirs still, so there may be several times as many.
+SPARE_CONNECTIONS = 2
+
+
+class ThreadDriver:
+    """What :class:`pgqueue.Worker` runs on: one loop that settles and claims, one that renews locks, and a crew."""
+
+    def __init__(self, queue: str, source: Source, make: Make, options: Options) -> None:
+        self._options = options
+        self._stopping = threading.Event()
+        self._over = threading.Event()
+        self._woken = threading.Event()
+        self._error: BaseException | None = None
+        self._is_running = False
+
+        size = 4 * options.concurrency + SPARE_CONNECTIONS
+        self._own = transports.sized(source, size, asynchronous=False)
+        self._keeper = transports.sized(source, 1, asynchronous=False)
+        self._short = threading.Event()
+        self._renewals = Renewals(queue, options.max_lock_renewal_duration, options.on_lock_renew_failure, self._short)
+        pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
+        self.desk = Desk(queue, self._own, make, pace, self._renewals)
+        self._claiming = Loop("claims", self._claim, self._stopping, self._woken)
+        self._renewing = Loop("renewals", self._renew, self._over, self._short)
+        self._crew: Crew | None = None
+
+    def run(self) -> None:
+        if self._is_running:
+            raise InvalidStateError("a worker runs once: make another")
+        self._is_running = True
+        source = transports.transactions(
+            self._options.transaction, self._own, self._options.concurrency, asynchronous=False
+        )
+        task = Task(self._options.handler, source.begin if source else None, self._options.retry)
+        self._crew = Crew(self._options, task, self.desk.finish, self._woken)
+        renewing = threading.Thread(
+            target=self._supervise, args=(self._renewing,), name="pgqueue-renewals", daemon=True
+        )
+        renewing.start()
+        try:
+            with stopped_by_signals(self.stop):
+                self._supervise(self._claiming)
+                self._wind_up(self._crew)
+        finally:
+            self._over.set()
+            self._short.set()
+            self._crew.dismiss()
+            renewing.join(timeout=1)
+            drive(self._keeper.close())
+            drive(self._own.close())
+            if source is not None:
+                drive(source.close())
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Safe to call from any thread, and from a signal handler."""
+        self._stopping.set()
+        self._woken.set()
+
+    def health(self) -> Health:
+        loops = {"claims": self._claiming.beat, "renewals": self._renewing.beat}
+        return Health(
+            is_stopping=self._stopping.is_set(),
+            running=self._crew.running if self._crew else 0,
+            waiting=self._crew.waiting if self._crew else 0,
+            overdue=self._crew.overdue if self._crew else 0,
+            loops={name: beat.age for name, beat in loops.items()},
+            failing={name: str(beat.error) for name, beat in loops.items() if beat.error is not None},
+        )
+
+    def _supervise(self, loop: Loop) -> None:
+        """Runs a loop. What it dies of ends the worker, and is raised by :meth:`run`."""
+        try:
+            loop.run()
+        except BaseException as error:  # noqa: BLE001 - raised again where the worker was started
+            self._error = self._error or error
+            self.stop()
+
+    def _claim(self) -> float | None:
+        crew = self._crew
+        assert crew is not None
+        if crew.error is not None:
+            raise crew.error
+        self._give_up_overdue(crew)
+        drive(self.desk.settle())
+        crew.take(drive(self.desk.claim(running=crew.running, waiting=crew.waiting)))
+        return self.desk.pause()
+
+    def _renew(self) -> float:
+        return drive(self._renewals.turn(self._keeper))
+
+    def _give_up_overdue(self, crew: Crew) -> None:
+        if self._options.handler_timeout is None:
+            return
+        for message in crew.give_up(self._options.handler_timeout):
+            self.desk.tally.timed_out += 1
+            error = HandlerTimeoutError(f"the handler has not returned within {self._options.handler_timeout}")
+            drive(end_transaction(message, self._own))
+            drive(fail(message, error, self._options.retry))
+            self.desk.finish(message, error)
+
+    def _wind_up(self, crew: Crew) -> None:
+        """Finishes what runs and gives back what was not begun, within the grace period."""
+        deadline = time.monotonic() + self._options.grace_period.total_seconds()
+        unstarted = crew.unstarted()
+        while True:
+            try:
+                drive(self.desk.give_back(unstarted))
+                unstarted = []
+                drive(self.desk.settle())
+            except PGQueueError as error:
+                logger.warning("stopping: %s", error)
+            if not (unstarted or crew.running or self.desk.has_finished):
+                return
+            if time.monotonic() >= deadline:
+                logger.warning(
+                    "the grace period is over: %s handlers run, %s messages were not given back; their locks run out",
+                    crew.running,
+                    len(unstarted),
+                )
+                return
+            self._woken.wait(0.05)
+            self._woken.clear()

@@ -1,0 +1,103 @@
+"""Several messages in one transaction, a savepoint each: a failure undoes its own effects only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from pgqueue.errors import CommitInDoubtError, LockLostError, logger
+from pgqueue.flows import Begun, Flow, processing
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.model.context import Event, Outcome, ReceiveState
+from pgqueue.model.policy import is_transient
+from pgqueue.statements import settling as verbs
+from pgqueue.worker.handling import Task, fail, handle
+
+#: Sequence numbers, each with what the handler failed with.
+Failures = Mapping[int, BaseException]
+
+
+def handle_each(messages: Sequence[LockedMessage], task: Task) -> Flow[Failures]:
+    """Runs the handler on messages one after the other; answers with those it failed on."""
+    failures = {}
+    for message in messages:
+        if (failure := (yield from handle(message, task))) is not None:
+            failures[message.sequence_number] = failure
+    return failures
+
+
+def handle_together(messages: Sequence[LockedMessage], task: Task) -> Flow[Failures]:
+    """Runs the handler on several messages of one queue; answers with those it failed on.
+
+    Where the transaction as a whole cannot be committed, each message gets one of its own.
+    """
+    failures: Failures
+    try:
+        failures = yield from processing.insist(lambda _: _attempt(messages, task), task.retry.transaction_retry())
+    except CommitInDoubtError as doubt:
+        logger.warning("%s messages of %s: %s", len(messages), messages[0].queue, doubt)
+        return {message.sequence_number: doubt for message in messages}
+    except Exception as error:  # noqa: BLE001 - one by one it is seen whose it is
+        logger.warning("a transaction of %s messages is taken apart: %s", len(messages), error)
+        return (yield from handle_each(messages, task))
+    for message in messages:
+        if (failure := failures.get(message.sequence_number)) is not None:
+            yield from fail(message, failure, task.retry)
+    return failures
+
+
+def _attempt(messages: Sequence[LockedMessage], task: Task) -> Flow[Failures]:
+    assert task.begin is not None
+    begun = yield from task.begin()
+    try:
+        failures = yield from _work(messages, task, begun)
+        done = [message for message in messages if message.sequence_number not in failures]
+        yield from _complete(done, begun)
+    except BaseException as error:
+        for message in messages:
+            message._delivery.begun = None
+        yield from processing.roll_back(begun)
+        for message in messages:
+            if not isinstance(error, CommitInDoubtError):
+                message.context.apply(Event.ABORTED)
+        raise
+    for message in messages:
+        message._delivery.begun = None
+    for message in done:
+        message.context.apply(Event.COMMITTED)
+    yield from begun.release()
+    return failures
+
+
+def _work(messages: Sequence[LockedMessage], task: Task, begun: Begun) -> Flow[Failures]:
+    failures: dict[int, BaseException] = {}
+    pins = yield from begun.execute(verbs.pin_batch(messages[0].queue, [message.lock for message in messages]))
+    for message, (refusal, transaction_id) in zip(messages, pins, strict=True):
+        if refusal is not None:
+            message.context.lose()
+            failures[message.sequence_number] = LockLostError(f"the lock on message {message.sequence_number} is lost")
+            continue
+        message._delivery.begun = begun
+        message.context.transaction_id = transaction_id
+        yield from begun.mark()
+        try:
+            yield partial(task.call, message, begun.handle)
+        except Exception as failure:
+            if is_transient(failure):
+                raise
+            yield from begun.back()
+            failures[message.sequence_number] = failure
+    return failures
+
+
+def _complete(done: Sequence[LockedMessage], begun: Begun) -> Flow[None]:
+    """Completes what the handler has not settled itself, and commits."""
+    unsettled = [message for message in done if message.context.state is ReceiveState.RECEIVED]
+    for message in unsettled:
+        message.context.begin(Event.COMPLETE, Outcome.COMPLETED)
+    if unsettled:
+        locks = [message.lock for message in unsettled]
+        yield from begun.execute(verbs.complete_batch(unsettled[0].queue, locks, atomic=True))
+        yield from processing.commit(unsettled[0]._delivery, begun)
+    else:
+        yield from begun.commit()

@@ -1,0 +1,93 @@
+"""The synchronous face of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from pgqueue.queue import Queue
+from pgqueue.received import ReceivedMessage
+from pgqueue.worker.desk import Tally
+from pgqueue.worker.health import Health
+from pgqueue.worker.options import Options
+from pgqueue.worker.policy import RetryPolicy
+from pgqueue.worker.renewing import OnFailure
+from pgqueue.worker.threads import ThreadDriver
+
+
+class Worker:
+    """Receives the messages of a queue and runs a handler on each, until it is stopped.
+
+    The handler is ``handler(message)``, or ``handler(message, tx)`` with ``transaction="psycopg"`` (it gets a
+    connection), ``"sqlalchemy"`` (a session) or a source of your own, an engine, a session maker or a pool: then the
+    message is completed in the transaction it works in, and both are done or none. A coroutine function runs in an
+    event loop of its thread; for many at once see :class:`pgqueue.aio.Worker`.
+
+    With ``transaction_batch=n`` up to n messages share a transaction and its commit, a savepoint each, so that a
+    failure undoes the effects of its own message only.
+
+    ``concurrency`` is the number of threads; ``retry`` says what follows when a handler fails. Up to ``prefetch``
+    messages lie ready beyond the idle threads: fewer the longer the handler takes, none when it takes long. A handler
+    that runs longer than ``handler_timeout`` loses its message, its transaction and its thread.
+
+    The locks of messages in hand are renewed by a thread with a connection of its own, for as long as
+    ``max_lock_renewal_duration``. ``on_lock_renew_failure(message, error)`` is called when that fails; the handler can
+    see it in ``message.lock_lost``, and can never commit.
+
+    Raises:
+        InvalidArgumentError: an argument is not what it may be.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        handler: Callable[..., Any],
+        *,
+        concurrency: int = 8,
+        transaction: object = None,
+        transaction_batch: int = 1,
+        retry: RetryPolicy | None = None,
+        prefetch: int = 1_000,
+        handler_timeout: timedelta | None = None,
+        max_lock_renewal_duration: timedelta = timedelta(hours=1),
+        on_lock_renew_failure: OnFailure | None = None,
+        grace_period: timedelta = timedelta(seconds=30),
+    ) -> None:
+        options = Options(
+            handler=handler,
+            concurrency=concurrency,
+            transaction=transaction,
+            retry=retry or RetryPolicy(),
+            transaction_batch=transaction_batch,
+            prefetch=prefetch,
+            handler_timeout=handler_timeout,
+            max_lock_renewal_duration=max_lock_renewal_duration,
+            on_lock_renew_failure=on_lock_renew_failure,
+            grace_period=grace_period,
+        )
+        self._driver = ThreadDriver(queue.name, queue._own, ReceivedMessage._from_row, options)
+
+    @property
+    def tally(self) -> Tally:
+        """What was received, completed, failed, lost and timed out since the worker started."""
+        return self._driver.desk.tally
+
+    def run(self) -> None:
+        """Works until :meth:`stop`, SIGTERM or SIGINT: then claims nothing more, finishes what runs within the grace
+        period, and gives back what was not begun. A second signal ends the process at once.
+
+        Raises:
+            QueueNotFoundError, AccessDeniedError, SchemaVersionError: what no waiting mends. While the database is away
+                the worker waits for it.
+            InvalidStateError: it has run already; make another.
+        """
+        self._driver.run()
+
+    def stop(self) -> None:
+        """Asks the worker to stop; :meth:`run` returns when it has. Safe to call from anywhere, more than once."""
+        self._driver.stop()
+
+    def health(self) -> Health:
+        """How the worker is; see :class:`pgqueue.Health`."""
+        return self._driver.health()

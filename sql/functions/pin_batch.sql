@@ -1,0 +1,17 @@
+-- Proves many locks and holds their rows, as pgqueue.pin does one: until the transaction ends nobody can take these
+-- messages over. A lock that is lost neither hides nor undoes the others.
+-- Returns  a row a lock, in the order given: sqlstate is null when it is held, else PQ001.
+-- Raises   PQ002 unknown queue, PQ007 invalid argument.
+-- Locks    the messages, until the transaction ends.
+create or replace function pgqueue.pin_batch(queue text, sequence_numbers bigint[], lock_tokens uuid[])
+returns table (sequence_number bigint, sqlstate text)
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    held record;
+begin
+    select * into held from pgqueue._hold(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
+    return query select * from pgqueue._settlements(queue, sequence_numbers, held.proven, atomic => false);
+end
+$$;

@@ -1,0 +1,62 @@
+"""How much a worker claims, and when it looks again."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from pgqueue.worker.pace import AHEAD, LONGEST_PAUSE, Backoff, Pace
+
+
+def at_rate(rate: float, concurrency: int = 4, most_ahead: int = 1000) -> Pace:
+    pace = Pace(concurrency, most_ahead)
+    for tick in range(30):
+        pace.finished(int(rate * AHEAD) if tick else 0, tick * AHEAD)
+    return pace
+
+
+def test_slow_handlers_get_as_many_as_there_are_idle_slots() -> None:
+    pace = at_rate(10)
+    assert [pace.appetite(running, 0) for running in (0, 1, 4)] == [4, 3, 0]
+
+
+def test_fast_handlers_get_what_they_will_have_worked_off_meanwhile() -> None:
+    pace = at_rate(5_000)
+    assert pace.ahead in range(95, 101)
+    assert pace.appetite(4, 0) == pace.ahead
+
+
+def test_nothing_is_claimed_while_half_of_it_lies_ready() -> None:
+    pace = at_rate(5_000)
+    assert pace.appetite(4, 60) == 0
+    assert pace.appetite(4, 40) > 0
+
+
+def test_what_lies_ready_is_bounded() -> None:
+    assert at_rate(1_000_000, most_ahead=50).ahead == 50
+    assert at_rate(1_000_000, most_ahead=0).appetite(0, 0) == 4
+
+
+def test_a_burst_that_is_over_is_forgotten() -> None:
+    pace = at_rate(5_000)
+    for tick in range(30, 60):
+        pace.finished(0, tick * AHEAD)
+    assert pace.ahead == 0
+
+
+def test_who_finds_all_that_was_wanted_looks_again_at_once() -> None:
+    assert Pace(4, 0).pause(found=4, wanted=4) is None
+
+
+def test_who_finds_nothing_looks_ever_less_often_until_something_comes() -> None:
+    pace = Pace(4, 0)
+    pauses = [pace.pause(found=0, wanted=4) or 0 for _ in range(30)]
+    assert all(before <= after for before, after in pairwise(pauses))
+    assert (pauses[0] <= 0.01, pauses[-1]) == (True, LONGEST_PAUSE)
+    assert pace.pause(found=1, wanted=4) == pauses[0]
+
+
+def test_failures_in_a_row_are_answered_with_longer_pauses_up_to_a_bound() -> None:
+    backoff = Backoff(first=1, most=10)
+    assert [backoff(1) for _ in range(6)] == [1, 2, 4, 8, 10, 10]
+    backoff.reset()
+    assert backoff(0) == 0.5

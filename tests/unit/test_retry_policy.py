@@ -1,0 +1,72 @@
+"""What follows when a handler fails."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pgqueue import DeadLetter, RetryPolicy
+from pgqueue.errors import InvalidArgumentError, InvalidStateError, LockLostError
+from pgqueue.worker.policy import LONGEST_DESCRIPTION, Abandon, Bury, LetGo, judge
+
+SECOND = timedelta(seconds=1)
+
+
+def raised(error: BaseException) -> BaseException:
+    try:
+        raise error
+    except type(error) as caught:
+        return caught
+
+
+def test_the_rest_doubles_with_each_delivery_up_to_the_longest() -> None:
+    policy = RetryPolicy(first_delay=SECOND, max_delay=10 * SECOND, jitter=0)
+    assert [policy.delay(count, 0.3) / SECOND for count in (1, 2, 3, 4, 5, 1000)] == [1, 2, 4, 8, 10, 10]
+
+
+def test_luck_spreads_the_rest_around_its_middle() -> None:
+    policy = RetryPolicy(first_delay=10 * SECOND, jitter=0.2)
+    assert [policy.delay(1, luck) / SECOND for luck in (0, 0.5, 1)] == [8, 10, 12]
+
+
+@pytest.mark.parametrize(
+    ("failure", "policy", "verdict"),
+    [
+        (ValueError("x"), RetryPolicy(jitter=0), Abandon(2 * SECOND)),
+        (DeadLetter("Unreadable", "no order"), RetryPolicy(), Bury("Unreadable", "no order")),
+        (LockLostError("gone"), RetryPolicy(max_attempts=1), LetGo()),
+        (InvalidStateError("settled"), RetryPolicy(dead_letter_on=(Exception,)), LetGo()),
+    ],
+    ids=["any", "on demand", "lost", "settled"],
+)
+def test_a_failure_has_one_verdict(failure: Exception, policy: RetryPolicy, verdict: Any) -> None:
+    assert judge(raised(failure), 2, policy, 0.5) == verdict
+
+
+@pytest.mark.parametrize(
+    "policy", [RetryPolicy(dead_letter_on=(LookupError,)), RetryPolicy(max_attempts=2)], ids=["by type", "by number"]
+)
+def test_what_the_policy_buries_has_the_type_as_reason_and_the_traceback_as_description(policy: RetryPolicy) -> None:
+    verdict = judge(raised(KeyError("k" * 10_000 + "\x00")), 2, policy, 0.5)
+    assert isinstance(verdict, Bury)
+    assert verdict.reason == "KeyError"
+    assert len(verdict.description) == LONGEST_DESCRIPTION + 1
+    assert "\x00" not in verdict.description
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"transaction_attempts": 0},
+        {"max_attempts": 0},
+        {"first_delay": -SECOND},
+        {"first_delay": 2 * SECOND, "max_delay": SECOND},
+        {"jitter": 1.1},
+    ],
+    ids=str,
+)
+def test_a_policy_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
+        RetryPolicy(**wrong)

@@ -1,0 +1,182 @@
+"""What becomes of messages, and of the effects of their handlers."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from psycopg.errors import SerializationFailure
+
+from pgqueue import DeadLetter, Message, RetryPolicy
+from tests.worker.scene import Scene, effect, eventually
+
+KINDS = ["psycopg", "sqlalchemy"]
+IMPATIENT = RetryPolicy(first_delay=timedelta(milliseconds=10), jitter=0)
+
+
+def test_every_message_is_handled_once(scene: Scene) -> None:
+    handled: Counter[int] = Counter()
+
+    async def handler(message: Any) -> None:
+        handled[message.body] += 1
+
+    scene.send(*range(500))
+    with scene.working(handler, concurrency=4) as running:
+        eventually(lambda: running.worker.tally.completed == 500)
+    assert handled == Counter(range(500))
+    assert scene.left() == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_effect_and_the_completion_are_one_transaction(scene: Scene, kind: str) -> None:
+    async def handler(message: Any, tx: Any) -> None:
+        await effect(tx, message.body)
+        if message.body % 2:
+            raise ValueError("odd")
+
+    scene.send(*range(10))
+    with scene.working(handler, transaction=kind, retry=RetryPolicy(first_delay=timedelta(minutes=5))) as running:
+        eventually(lambda: running.worker.tally.completed == 5 and running.worker.tally.failed == 5)
+    assert scene.effects() == [0, 2, 4, 6, 8]
+    assert sorted(scene.left()) == [1, 3, 5, 7, 9]
+
+
+def test_a_failed_message_rests_and_comes_again_counted(scene: Scene) -> None:
+    deliveries = []
+
+    async def handler(message: Any) -> None:
+        deliveries.append(message.delivery_count)
+        if message.delivery_count < 3:
+            raise ValueError("not yet")
+
+    scene.send("a")
+    with scene.working(handler, retry=IMPATIENT) as running:
+        eventually(lambda: running.worker.tally.completed == 1)
+    assert deliveries == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", [None, *KINDS])
+def test_a_handler_dead_letters_on_demand(scene: Scene, kind: str | None) -> None:
+    async def handler(_: Any, *tx: Any) -> None:
+        for transaction in tx:
+            await effect(transaction, 1)
+        raise DeadLetter("Unreadable", "no order")
+
+    async def alone(message: Any) -> None:
+        await handler(message)
+
+    async def both(message: Any, tx: Any) -> None:
+        await handler(message, tx)
+
+    scene.send("a")
+    with scene.working(both if kind else alone, transaction=kind):
+        eventually(lambda: len(scene.dead()) == 1)
+    (dead,) = scene.dead()
+    assert (dead.dead_letter_reason, dead.dead_letter_error_description) == ("Unreadable", "no order")
+    assert scene.effects() == []
+
+
+@pytest.mark.parametrize("policy", [RetryPolicy(dead_letter_on=(KeyError,)), RetryPolicy(max_attempts=1)], ids=str)
+def test_the_policy_dead_letters_with_the_type_and_the_traceback(scene: Scene, policy: RetryPolicy) -> None:
+    async def handler(message: Any) -> None:
+        raise KeyError(message.body)
+
+    scene.send("a")
+    with scene.working(handler, retry=policy):
+        eventually(lambda: len(scene.dead()) == 1)
+    (dead,) = scene.dead()
+    assert dead.dead_letter_reason == "KeyError"
+    assert "Traceback" in dead.dead_letter_error_description
+    assert "in handler" in dead.dead_letter_error_description
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_transaction_that_fails_for_a_passing_reason_is_begun_again_on_the_same_lock(
+    scene: Scene, kind: str, batch: int
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    async def handler(message: Any, tx: Any) -> None:
+        await effect(tx, message.body)
+        seen.append((message.body, message.delivery_count))
+        if seen.count((message.body, 1)) == 1 and message.body == 2:
+            raise SerializationFailure("could not serialize access")
+
+    scene.send(0, 1, 2, 3)
+    with scene.working(handler, transaction=kind, concurrency=1, transaction_batch=batch) as running:
+        eventually(lambda: running.worker.tally.completed == 4)
+    assert scene.effects() == [0, 1, 2, 3]
+    assert {count for _, count in seen} == {1}
+    assert [body for body, _ in seen].count(2) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_a_shared_transaction_a_failure_undoes_its_own_effect_only(scene: Scene, kind: str) -> None:
+    async def handler(message: Any, tx: Any) -> None:
+        await effect(tx, message.body)
+        if message.body == 2:
+            raise ValueError("two")
+
+    scene.send(*range(5))
+    with scene.working(
+        handler, transaction=kind, concurrency=1, transaction_batch=5, retry=RetryPolicy(max_attempts=1)
+    ) as running:
+        eventually(lambda: running.worker.tally.completed == 4 and running.worker.tally.failed == 1)
+    assert scene.effects() == [0, 1, 3, 4]
+    assert len(scene.rows("select distinct transaction from effect")) == 1
+    assert [dead.body for dead in scene.dead()] == [2]
+    assert scene.left() == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_shared_transaction_that_cannot_commit_is_taken_apart(scene: Scene, kind: str) -> None:
+    scene.run("alter table effect add constraint distinct_numbers unique (number) deferrable initially deferred")
+
+    async def handler(message: Any, tx: Any) -> None:
+        await effect(tx, message.body % 2)
+
+    scene.send(1, 2, 3)
+    with scene.working(
+        handler, transaction=kind, concurrency=1, transaction_batch=3, retry=RetryPolicy(max_attempts=1)
+    ) as running:
+        eventually(lambda: running.worker.tally.completed + running.worker.tally.failed == 3)
+    assert scene.effects() == [0, 1]
+    assert [dead.body for dead in scene.dead()] == [3]
+
+
+def test_what_the_handler_settles_itself_is_left_to_it(scene: Scene) -> None:
+    async def handler(message: Any) -> None:
+        result = message.dead_letter("Mine")
+        if result is not None:
+            await result
+
+    scene.send("a")
+    with scene.working(handler) as running:
+        eventually(lambda: running.worker.tally.completed == 1)
+    assert [dead.dead_letter_reason for dead in scene.dead()] == ["Mine"]
+
+
+def test_plain_functions_are_handlers_too(scene: Scene) -> None:
+    threads = set()
+    scene.send(*range(20))
+    with scene.working(lambda message: threads.add((message.body, threading.get_ident())), concurrency=2) as running:
+        eventually(lambda: running.worker.tally.completed == 20)
+    assert {body for body, _ in threads} == set(range(20))
+
+
+def test_what_is_sent_later_is_found_without_being_told(scene: Scene) -> None:
+    handled: list[int] = []
+
+    async def handler(message: Any) -> None:
+        handled.append(message.body)
+
+    with scene.working(handler):
+        for body in range(3):
+            scene.queue.send(Message(body))
+            eventually(partial(handled.__contains__, body))
+    assert handled == [0, 1, 2]

@@ -1,0 +1,194 @@
+"""Locks are kept while a handler runs; one that is lost is told, and costs nobody anything."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import pgqueue
+from pgqueue.errors import HandlerTimeoutError, InvalidStateError, LockLostError
+from tests.worker.scene import Scene, effect, eventually
+
+SHORT = timedelta(milliseconds=300)
+
+
+@pytest.fixture
+def short_locks(scene: Scene) -> None:
+    scene.client.update_queue("q", lock_duration=SHORT)
+
+
+@pytest.mark.usefixtures("short_locks")
+def test_a_handler_of_ten_times_the_lock_duration_runs_once(scene: Scene) -> None:
+    deliveries = []
+
+    async def handler(message: Any) -> None:
+        deliveries.append(message.delivery_count)
+        await asyncio.sleep(10 * SHORT.total_seconds())
+
+    scene.send("a")
+    with scene.working(handler, concurrency=2) as first, scene.working(handler, concurrency=2) as second:
+        eventually(lambda: first.worker.tally.completed + second.worker.tally.completed == 1)
+    assert deliveries == [1]
+
+
+@pytest.mark.usefixtures("short_locks")
+def test_a_handler_that_blocks_its_event_loop_keeps_its_lock(scene: Scene) -> None:
+    deliveries = []
+
+    async def handler(message: Any) -> None:
+        deliveries.append(message.delivery_count)
+        time.sleep(5 * SHORT.total_seconds())
+
+    scene.send("a")
+    with scene.working(handler) as running:
+        eventually(lambda: running.worker.tally.completed == 1)
+    assert deliveries == [1]
+
+
+@pytest.mark.usefixtures("short_locks")
+def test_a_handler_whose_lock_is_lost_is_told_and_completes_nothing(scene: Scene) -> None:
+    told: list[Any] = []
+    lost: list[Any] = []
+    begun = threading.Event()
+
+    async def wait(message: Any) -> None:
+        begun.set()
+        try:
+            while not message.lock_lost.is_set():
+                await asyncio.sleep(0.01)
+            told.append("an event")
+        except asyncio.CancelledError:
+            told.append("a cancellation")
+            raise
+
+    async def handler(message: Any) -> None:
+        await wait(message)
+
+    scene.send("a")
+    options = {"on_lock_renew_failure": lambda message, error: lost.append((message.body, error))}
+    with scene.working(handler, **options) as running:
+        assert begun.wait(20)
+        scene.run(
+            "update pgqueue.message set lock_token = gen_random_uuid(), locked_until = clock_timestamp() + '1 hour'"
+        )
+        eventually(lambda: bool(told) and bool(lost))
+        assert scene.left() == ["a"]
+    assert told == ["an event" if scene.face == "threads" else "a cancellation"]
+    assert [(body, type(error)) for body, error in lost] == [("a", LockLostError)]
+    assert running.worker.tally.completed == 0
+
+
+@pytest.mark.usefixtures("short_locks")
+def test_locks_are_kept_no_longer_than_was_allowed(scene: Scene) -> None:
+    deliveries = []
+
+    async def handler(message: Any) -> None:
+        deliveries.append(message.delivery_count)
+        if message.delivery_count == 1:
+            await asyncio.sleep(8 * SHORT.total_seconds())
+
+    scene.send("a")
+    with scene.working(handler, concurrency=2, max_lock_renewal_duration=2 * SHORT) as running:
+        eventually(lambda: deliveries == [1, 2])
+        eventually(lambda: running.worker.tally.completed + running.worker.tally.lost == 2)
+    assert running.worker.tally.lost == 1
+    assert scene.left() == []
+
+
+@pytest.mark.parametrize("kind", [None, "psycopg", "sqlalchemy"])
+def test_a_handler_that_takes_too_long_loses_its_message_and_its_transaction(scene: Scene, kind: str | None) -> None:
+    go_on = threading.Event()
+    deliveries = []
+
+    async def work(message: Any, *transactions: Any) -> None:
+        deliveries.append(message.delivery_count)
+        for tx in transactions:
+            await effect(tx, message.delivery_count)
+        if message.delivery_count == 1:
+            if scene.face == "threads":
+                go_on.wait(20)
+            else:
+                await asyncio.sleep(20)
+
+    async def alone(message: Any) -> None:
+        await work(message)
+
+    async def both(message: Any, tx: Any) -> None:
+        await work(message, tx)
+
+    scene.send("a")
+    policy = pgqueue.RetryPolicy(first_delay=timedelta(0))
+    with scene.working(
+        both if kind else alone,
+        transaction=kind,
+        concurrency=1,
+        handler_timeout=timedelta(milliseconds=200),
+        retry=policy,
+    ) as running:
+        eventually(lambda: running.worker.tally.completed == 1)
+        assert running.worker.tally.timed_out == 1
+        if scene.face == "threads":
+            assert running.worker.health().overdue == 1
+            go_on.set()
+            eventually(lambda: running.worker.health().overdue == 0)
+    assert deliveries == [1, 2]
+    assert scene.effects() == ([2] if kind else [])
+    assert scene.left() == []
+
+
+def test_the_timeout_is_told_in_the_dead_letters(scene: Scene) -> None:
+    async def handler(_: Any) -> None:
+        if scene.face == "threads":
+            time.sleep(1)
+        else:
+            await asyncio.sleep(20)
+
+    scene.send("a")
+    policy = pgqueue.RetryPolicy(dead_letter_on=(HandlerTimeoutError,))
+    with scene.working(handler, handler_timeout=timedelta(milliseconds=100), retry=policy):
+        eventually(lambda: len(scene.dead()) == 1)
+    assert scene.dead()[0].dead_letter_reason == "pgqueue.errors.HandlerTimeoutError"
+
+
+def test_a_renewer_keeps_the_locks_of_ones_own_loop(scene: Scene) -> None:
+    scene.send("a", "b")
+    received = scene.queue.receive(max_messages=2, lock_duration=SHORT)
+    scene.client.update_queue("q", lock_duration=SHORT)
+    with pgqueue.AutoLockRenewer() as renewer:
+        for message in received:
+            renewer.register(message)
+        time.sleep(4 * SHORT.total_seconds())
+        assert scene.queue.receive() == []
+        received[0].complete()
+        with pytest.raises(InvalidStateError):
+            renewer.register(received[0])
+    eventually(lambda: [message.body for message in scene.queue.receive()] == ["b"])
+    with pytest.raises(InvalidStateError, match="make another"):
+        renewer.register(received[1])
+
+
+def test_a_renewer_tells_of_a_lock_it_could_not_keep(scene: Scene) -> None:
+    lost = []
+    scene.send("a")
+    (received,) = scene.queue.receive(lock_duration=SHORT)
+    scene.run("update pgqueue.message set lock_token = gen_random_uuid()")
+    with pgqueue.AutoLockRenewer(on_lock_renew_failure=lambda message, error: lost.append((message, error))) as renewer:
+        renewer.register(received)
+        assert received.lock_lost.wait(20)
+        eventually(lambda: len(lost) == 1)
+    assert lost[0][0] is received
+    assert isinstance(lost[0][1], LockLostError)
+
+
+def test_a_renewer_keeps_a_lock_for_so_long_only(scene: Scene) -> None:
+    scene.client.update_queue("q", lock_duration=SHORT)
+    scene.send("a")
+    (received,) = scene.queue.receive()
+    with pgqueue.AutoLockRenewer(max_lock_renewal_duration=2 * SHORT) as renewer:
+        renewer.register(received)
+        eventually(lambda: len(scene.queue.receive()) == 1)

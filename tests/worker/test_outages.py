@@ -1,0 +1,118 @@
+"""The database goes away and comes back: no message is lost, none has its effect twice, and the worker lives."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgqueue.testing.database import create_template, created
+from pgqueue.testing.server import ThrowawayServer
+from tests.worker.scene import FACES, Running, Scene, effect, eventually
+
+MANY = 300
+TERMINATE = """
+select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
+"""
+
+
+@pytest.fixture(params=FACES)
+def own_server(request: pytest.FixtureRequest, throwaway_server: ThrowawayServer) -> Iterator[Scene]:
+    dsn = throwaway_server.dsn()
+    with created(dsn, create_template(dsn)) as database, Scene(database, request.param) as scene:
+        yield scene
+
+
+def has_completed_more(running: Running, than: int) -> bool:
+    return bool(running.worker.tally.completed > than)
+
+
+def conserved(scene: Scene) -> None:
+    """Each message had its effect once, or is still there or among the dead."""
+    assert sorted([*scene.effects(), *scene.left(), *(dead.body for dead in scene.dead())]) == list(range(MANY))
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_backends_that_are_terminated_again_and_again(scene: Scene, batch: int) -> None:
+    async def handler(message: Any, tx: Any) -> None:
+        await effect(tx, message.body)
+
+    scene.send(*range(MANY))
+    with scene.working(handler, transaction="psycopg", transaction_batch=batch) as running:
+        for already in range(0, MANY, MANY // 5):
+            eventually(partial(has_completed_more, running, already))
+            scene.rows(TERMINATE)
+        eventually(lambda: len(scene.effects()) == MANY)
+    conserved(scene)
+    assert scene.effects() == list(range(MANY))
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_server_that_restarts(own_server: Scene, throwaway_server: ThrowawayServer, mode: str) -> None:
+    async def handler(message: Any, tx: Any) -> None:
+        await effect(tx, message.body)
+
+    scene = own_server
+    scene.send(*range(MANY))
+    with scene.working(handler, transaction="psycopg", concurrency=2) as running:
+        eventually(lambda: running.worker.tally.completed > 10)
+        throwaway_server.restart(mode)
+        eventually(lambda: len(scene.effects()) == MANY)
+    conserved(scene)
+
+
+def test_an_outage_is_waited_out_without_a_storm_of_logs(
+    own_server: Scene, throwaway_server: ThrowawayServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(message: Any) -> None:
+        """Nothing to do."""
+
+    scene = own_server
+    caplog.set_level(logging.WARNING, "pgqueue")
+    with scene.working(handler) as running:
+        eventually(lambda: running.worker.health().is_alive)
+        throwaway_server.stop("immediate")
+        eventually(lambda: bool(running.worker.health().failing))
+        assert running.worker.health().is_alive
+        throwaway_server.start()
+        eventually(lambda: not running.worker.health().failing)
+        scene.send("a")
+        eventually(lambda: running.worker.tally.completed == 1)
+    assert 1 <= len([record for record in caplog.records if record.name == "pgqueue"]) < 10
+
+
+def test_a_completion_that_the_database_could_not_take_is_made_up_for(scene: Scene) -> None:
+    scene.run(
+        """create function refuse() returns trigger language plpgsql as $$
+           begin raise exception 'not now' using errcode = '53100'; end $$"""
+    )
+    refusal = "create trigger refusal before delete on pgqueue.message for each row execute function refuse()"
+
+    async def handler(_: Any) -> None:
+        with psycopg.connect(scene.database.dsn) as connection:
+            connection.execute(refusal)
+
+    scene.send("a")
+    with scene.working(handler) as running:
+        eventually(lambda: bool(running.worker.health().failing))
+        assert scene.left() == ["a"]
+        scene.run("drop trigger refusal on pgqueue.message")
+        eventually(lambda: running.worker.tally.completed == 1)
+    assert scene.left() == []
+
+
+def test_two_workers_share_a_queue(scene: Scene) -> None:
+    async def handler(message: Any, tx: Any) -> None:
+        await effect(tx, message.body)
+
+    scene.send(*range(MANY))
+    with (
+        scene.working(handler, transaction="psycopg") as one,
+        scene.working(handler, transaction="psycopg", transaction_batch=5) as other,
+    ):
+        eventually(lambda: one.worker.tally.completed + other.worker.tally.completed == MANY)
+    assert scene.effects() == list(range(MANY))

@@ -1,0 +1,171 @@
+"""A worker that is asked to stop leaves nothing undone and nothing counted; one that cannot go on says so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import urllib.error
+import urllib.request
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgqueue.errors import InvalidArgumentError, InvalidStateError, QueueNotFoundError
+from pgqueue.worker.health import STUCK_AFTER, Health
+from pgqueue.worker.probes import healthy_file, healthy_port
+from tests.worker.scene import Running, Scene, effect, eventually
+
+
+def test_stopping_finishes_what_runs_and_gives_back_what_was_not_begun(scene: Scene) -> None:
+    begun = threading.Event()
+    handled: list[int] = []
+
+    async def handler(message: Any) -> None:
+        begun.set()
+        while not running.worker.health().is_stopping:
+            await asyncio.sleep(0.01)
+        handled.append(message.body)
+
+    scene.send(*range(10))
+    # Rows ahead of the handlers, as after a burst of short ones.
+    worker = scene.make(handler, concurrency=2)
+    worker._driver.desk._pace.rate = 400.0
+    running = Running(worker)
+    assert begun.wait(20)
+    eventually(lambda: running.worker.health().waiting > 0)
+    running.stop()
+    left = scene.queue.receive(max_messages=10)
+    assert len(left) == 10 - len(handled)
+    assert [message.delivery_count for message in left] == [1] * len(left)
+    assert sorted([*handled, *(message.body for message in left)]) == list(range(10))
+
+
+def test_what_does_not_end_within_the_grace_period_is_left_behind(scene: Scene) -> None:
+    go_on = threading.Event()
+    begun = threading.Event()
+
+    async def handler(_: Any, tx: Any) -> None:
+        await effect(tx, 1)
+        begun.set()
+        while not go_on.is_set():
+            await asyncio.sleep(0.01)
+
+    scene.send("a")
+    running = Running(scene.make(handler, transaction="psycopg", grace_period=timedelta(milliseconds=100)))
+    try:
+        assert begun.wait(20)
+        running.stop()
+        assert scene.left() == ["a"]
+    finally:
+        go_on.set()
+
+
+def test_a_queue_that_is_deleted_ends_the_worker_with_the_error(scene: Scene) -> None:
+    async def handler(_: Any) -> None:
+        """Never called."""
+
+    running = Running(scene.make(handler))
+    eventually(lambda: not running.worker.health().failing)
+    scene.client.delete_queue("q")
+    with pytest.raises(QueueNotFoundError):
+        running.ended()
+
+
+def test_an_unknown_queue_is_told_at_once(scene: Scene) -> None:
+    async def handler(_: Any) -> None:
+        """Never called."""
+
+    scene.client.delete_queue("q")
+    with pytest.raises(QueueNotFoundError):
+        Running(scene.make(handler)).ended()
+
+
+def test_a_disabled_queue_is_waited_for(scene: Scene) -> None:
+    async def handler(_: Any) -> None:
+        """Nothing to do."""
+
+    scene.client.update_queue("q", status="RECEIVE_DISABLED")
+    scene.send("a")
+    with scene.working(handler) as running:
+        eventually(lambda: running.worker.tally.received == 0 and not running.worker.health().failing)
+        scene.client.update_queue("q", status="ACTIVE")
+        eventually(lambda: running.worker.tally.completed == 1)
+
+
+def test_a_worker_runs_once(scene: Scene) -> None:
+    async def handler(_: Any) -> None:
+        """Never called."""
+
+    with scene.working(handler) as running:
+        eventually(lambda: running.worker.health().is_alive)
+    again = Running(running.worker)
+    with pytest.raises(InvalidStateError, match="make another"):
+        again.ended()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"concurrency": 0}, "concurrency"),
+        ({"prefetch": -1}, "prefetch"),
+        ({"transaction": "oracle"}, "psycopg"),
+        ({"transaction": "psycopg"}, r"handler\(message, tx\)"),
+        ({"transaction_batch": 0}, "transaction_batch"),
+        ({"transaction_batch": 2}, "needs a transaction"),
+        ({"grace_period": timedelta(-1)}, "grace_period"),
+        ({"handler_timeout": timedelta(-1)}, "handler_timeout"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_named(scene: Scene, options: dict[str, Any], complaint: str) -> None:
+    async def handler(_: Any) -> None:
+        """Never called."""
+
+    with pytest.raises(InvalidArgumentError, match=complaint):
+        scene.make(handler, **options)
+
+
+def test_a_handler_must_take_what_it_is_given(scene: Scene) -> None:
+    async def takes_two(message: Any, tx: Any) -> None:
+        """Never called."""
+
+    async def takes_three(message: Any, tx: Any, more: Any) -> None:
+        """Never called."""
+
+    with pytest.raises(InvalidArgumentError, match="say which"):
+        scene.make(takes_two)
+    with pytest.raises(InvalidArgumentError, match="a handler takes"):
+        scene.make(takes_three)
+    with pytest.raises(InvalidArgumentError, match="callable"):
+        scene.make("shop.handlers:ship")  # type: ignore[arg-type]  # the mistake
+
+
+def test_the_health_is_told_to_probes(tmp_path: Path) -> None:
+    age = timedelta(0)
+
+    def ask() -> Health:
+        return Health(
+            is_stopping=False, running=1, waiting=2, overdue=0, loops={"claims": age}, failing={"claims": "gone"}
+        )
+
+    def answer(port: int, path: str) -> tuple[int, Any]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as response:
+                return response.status, json.load(response)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    file = tmp_path / "health"
+    with healthy_file(file, ask), healthy_port(0, ask) as port:
+        assert answer(port, "/health")[0] == 200
+        assert answer(port, "/health")[1]["failing"] == {"claims": "gone"}
+        assert answer(port, "/elsewhere")[0] == 404
+        eventually(lambda: json.loads(file.read_text() or "{}").get("running") == 1)
+        age = STUCK_AFTER * 2
+        assert answer(port, "/health")[0] == 503
+        assert answer(port, "/health")[1]["is_alive"] is False
+    assert not file.exists()
