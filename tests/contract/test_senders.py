@@ -125,6 +125,23 @@ def test_the_eleventh_waits_while_ten_are_out(either: World) -> None:
     assert sent(either) == list(range(11))
 
 
+def test_who_waits_for_room_is_refused_when_the_sender_is_closed_meanwhile(either: World) -> None:
+    sender = either.queue.sender(max_in_flight=1)
+    with ThreadPoolExecutor() as threads:
+        with held_up(either):
+            out = sender.send(Message("out"))
+            waiting = [threads.submit(sender.send, Message(body)) for body in range(3)]
+            time.sleep(0.1)
+            closing = threads.submit(sender.close)
+            time.sleep(0.1)
+        for each in waiting:
+            with pytest.raises(InvalidStateError, match="closed"):
+                each.result(timeout=20)
+        closing.result(timeout=20)
+    assert out.done()
+    assert either.bodies() == ["out"]
+
+
 def test_a_send_is_out_until_its_outcome_is_there(either: World) -> None:
     with either.queue.sender() as sender:
         with held_up(either):
