@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -15,17 +14,11 @@ from benchmarks.engine.design import BODY, Design
 from benchmarks.engine.measurements import FULL, QUICK, Row, Scale
 from benchmarks.engine.pgbench import Pgbench
 from benchmarks.report import machine, table
+from benchmarks.server import running, version
 from pgqueue.testing.hosts import binaries
 from pgqueue.testing.server import ThrowawayServer
 
 LABELS = {"pgqueue": "pgqueue", "front_scan": "front scan", "floor": "raw floor"}
-SETTINGS = {
-    "shared_buffers": "1GB",
-    "synchronous_commit": "off",
-    "fsync": "on",
-    "full_page_writes": "on",
-    "max_wal_size": "8GB",
-}
 
 
 def main() -> None:
@@ -34,13 +27,12 @@ def main() -> None:
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
     rows = []
-    with _server() as server:
+    with running() as server:
         designs = [_made(server, name) for name in LABELS]
         for row in _measure(designs, QUICK if options.quick else FULL):
             rows.append(row)
             print(f"{row.title}: {row.figures}", file=sys.stderr, flush=True)
-        version = _version(server)
-    text = f"{machine()}, PostgreSQL {version}, synchronous_commit off\n\n{table(LABELS, rows)}\n"
+        text = f"{machine()}, PostgreSQL {version(server)}, synchronous_commit off\n\n{table(LABELS, rows)}\n"
     print(text)
     if options.markdown:
         options.markdown.write_text(f"# The engine\n\n`make bench-engine`\n\n{text}")
@@ -55,33 +47,12 @@ def _measure(designs: list[Design], scale: Scale) -> Iterator[Row]:
     yield measurements.under_an_open_sender(ours, scale)
 
 
-@contextmanager
-def _server() -> Iterator[ThrowawayServer]:
-    server = ThrowawayServer(binaries())
-    try:
-        server.create()
-        server.start()
-        with psycopg.connect(server.dsn(), autocommit=True) as connection:
-            for setting, value in SETTINGS.items():
-                connection.execute(f"alter system set {setting} = '{value}'".encode())
-        server.restart()
-        yield server
-    finally:
-        server.remove()
-
-
 def _made(server: ThrowawayServer, name: str) -> Design:
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         connection.execute(f"create database {name}".encode())
     design = Design(name, LABELS[name], server.dsn(name), Pgbench(binaries(), BODY))
     design.set_up()
     return design
-
-
-def _version(server: ThrowawayServer) -> str:
-    with psycopg.connect(server.dsn()) as connection:
-        row = connection.execute("show server_version").fetchone()
-        return str(row[0]) if row else "?"
 
 
 if __name__ == "__main__":

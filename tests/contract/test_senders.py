@@ -92,6 +92,9 @@ def test_every_sort_of_message_comes_out_as_it_went_in(either: World) -> None:
         for message in messages:
             sender.send(message)
     found = either.found()
+    transactions = """select count(distinct message.xmin::text) from pgqueue.message
+                        join pgqueue.queue on queue.id = queue_id where name = %s"""
+    assert either.look(transactions, either.name) <= [(2,)]
     assert [message.body for message in found] == [message.body for message in messages]
     for field in ALL_FIELDS:
         assert [getattr(message, field) for message in found] == [getattr(message, field) for message in messages]

@@ -24,8 +24,9 @@ from pgqueue.errors import (
     TransactionConflictError,
 )
 from pgqueue.flows import Flow, Pause
+from pgqueue.model.encoding import encode
 from pgqueue.sending import Flusher, Outbox, Outgoing, Portion, log_unread, outbox, report
-from pgqueue.statements import Statement
+from pgqueue.statements import Statement, sending
 from pgqueue.statements.sending import Stored
 
 THREE_TRIES = tenacity.Retrying(stop=tenacity.stop_after_attempt(3), wait=tenacity.wait_fixed(1))
@@ -333,3 +334,12 @@ def test_a_fork_has_no_thread_that_sends(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(InvalidStateError, match="make one in this process"):
         desk.send(1)
+
+
+def test_arrays_are_written_as_postgresql_reads_them() -> None:
+    messages = [Message('\\ "', subject="NULL"), Message(b"\x00\xff", subject="{a,b}"), Message(1)]
+    parameters = sending.store("orders", [encode(message) for message in messages]).parameters
+    assert parameters["body"] == r"""{"\"\\\\ \\\"\"",NULL,"1"}"""
+    assert parameters["binary_body"] == r"""{NULL,"\\x00ff",NULL}"""
+    assert parameters["subject"] == """{"NULL","{a,b}",NULL}"""
+    assert parameters["priority"] is None

@@ -1,0 +1,1 @@
+"""How fast messages are sent, beside what psycopg does with the same rows."""

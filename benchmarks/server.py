@@ -1,0 +1,39 @@
+"""A throw-away PostgreSQL of a benchmark's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import psycopg
+
+from pgqueue.testing.hosts import binaries
+from pgqueue.testing.server import ThrowawayServer
+
+SETTINGS = {
+    "shared_buffers": "1GB",
+    "synchronous_commit": "off",
+    "fsync": "on",
+    "full_page_writes": "on",
+    "max_wal_size": "8GB",
+}
+
+
+@contextmanager
+def running(settings: Mapping[str, str] = SETTINGS) -> Iterator[ThrowawayServer]:
+    server = ThrowawayServer(binaries())
+    try:
+        server.create()
+        server.start()
+        with psycopg.connect(server.dsn(), autocommit=True) as connection:
+            for setting, value in settings.items():
+                connection.execute(f"alter system set {setting} = '{value}'".encode())
+        server.restart()
+        yield server
+    finally:
+        server.remove()
+
+
+def version(server: ThrowawayServer) -> str:
+    with psycopg.connect(server.dsn()) as connection:
+        return str(connection.info.parameter_status("server_version"))
