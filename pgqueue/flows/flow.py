@@ -51,10 +51,6 @@ class Begun(Executor, Protocol):
 
     handle: Any
 
-    @property
-    def backend(self) -> int:
-        """The process id of the server's session."""
-
     def mark(self) -> Flow[None]:
         """Sets a savepoint, in place of the one before."""
 

@@ -40,13 +40,13 @@ Begin = Callable[[], Flow[Begun]]
 
 @dataclass
 class Delivery:
-    """What these flows need of a received message, and the transaction that they have begun for it."""
+    """What these flows need of a received message, and the id of the transaction that they have begun for it."""
 
     lock: Lock
     context: ReceiveContext
     delivery_count: int
     own: Executor
-    begun: Begun | None = None
+    begun: str | None = None
 
 
 def enter(delivery: Delivery, begin: Begin) -> Flow[Begun]:
@@ -55,11 +55,10 @@ def enter(delivery: Delivery, begin: Begin) -> Flow[Begun]:
     delivery.context.require("transaction()", ReceiveState.RECEIVED)
     begun = yield from begin()
     try:
-        yield from begun.execute(verbs.pin(delivery.lock))
+        delivery.begun = yield from begun.execute(verbs.pin(delivery.lock))
     except BaseException as error:
         yield from retreat(delivery, begun, error)
         raise
-    delivery.begun = begun
     return begun
 
 

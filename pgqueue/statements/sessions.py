@@ -5,6 +5,14 @@ from __future__ import annotations
 from pgqueue.statements.statement import Statement, nothing
 
 
-def terminate(backend: int) -> Statement[None]:
-    """Ends a session; what it has open is rolled back."""
-    return Statement("select pg_terminate_backend(%(backend)s::integer)", {"backend": backend}, nothing)
+def end_transaction(transaction_id: str) -> Statement[None]:
+    """Ends the session that a transaction is open in, so that it is rolled back; none, when it is over by now.
+
+    The session is looked for: what a driver knows of it may be made up by PgBouncer, and another's by now.
+    """
+    return Statement(
+        """select pg_terminate_backend(pid) from pg_stat_activity
+            where backend_xid = %(transaction_id)s::text::xid8::xid""",
+        {"transaction_id": transaction_id},
+        nothing,
+    )

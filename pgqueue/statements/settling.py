@@ -30,9 +30,13 @@ def _properties(properties: Any) -> str | None:
     return None if properties is None else to_json("properties", properties)
 
 
-def pin(lock: Lock) -> Statement[None]:
+def pin(lock: Lock) -> Statement[str]:
+    """Answers with the id of the transaction the message is pinned in."""
     return Statement(
-        "select pgqueue.pin(%(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid)", _proof(lock), nothing
+        """select pg_current_xact_id()::text
+             from pgqueue.pin(%(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid)""",
+        _proof(lock),
+        scalar,
     )
 
 

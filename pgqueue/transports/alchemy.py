@@ -90,19 +90,14 @@ class BegunOwner:
         self.handle = owner
         self._shared = SharedOwner(owner)
         self._owned = owned
-        self._driver: Any = None
         self._nested: Any = None
-
-    @property
-    def backend(self) -> int:
-        return int(self._driver.info.backend_pid)
 
     def begin(self) -> Flow[Begun]:
         if self.handle.in_transaction():
             raise InvalidStateError(
                 "the session or connection is in a transaction already: end it first, or settle with transaction=…"
             )
-        self._driver = yield from self._shared._driver()
+        yield from self._shared._driver()
         return self
 
     def execute(self, statement: Statement[T]) -> Flow[T]:

@@ -78,10 +78,6 @@ class BegunConnection:
         self._give_back = give_back
         self._is_marked = False
 
-    @property
-    def backend(self) -> int:
-        return int(self.handle.info.backend_pid)
-
     def begin(self) -> Flow[Begun]:
         status = self.handle.info.transaction_status
         if status in (TransactionStatus.INTRANS, TransactionStatus.INERROR, TransactionStatus.ACTIVE):

@@ -68,9 +68,9 @@ def fail(message: LockedMessage, failure: BaseException, policy: RetryPolicy) ->
 
 def end_transaction(message: LockedMessage, own: Executor) -> Flow[None]:
     """Ends the transaction that a handler works in from outside: it is rolled back, and releases the message."""
-    begun = message._delivery.begun
-    if begun is not None:
-        yield from own.execute(sessions.terminate(begun.backend))
+    transaction_id = message._delivery.begun
+    if transaction_id is not None:
+        yield from own.execute(sessions.end_transaction(transaction_id))
 
 
 def takes_a_transaction(handler: Callable[..., Any]) -> bool:

@@ -77,7 +77,7 @@ def _work(messages: Sequence[LockedMessage], task: Task, begun: Begun) -> Flow[F
             message.context.lose()
             failures[message.sequence_number] = LockLostError(f"the lock on message {message.sequence_number} is lost")
             continue
-        message._delivery.begun = begun
+        message._delivery.begun = transaction_id
         message.context.transaction_id = transaction_id
         yield from begun.mark()
         try:
