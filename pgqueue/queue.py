@@ -93,7 +93,7 @@ class Queue:
         statement = receiving_verbs.receive(
             self.name, max_messages=max_messages, lock_duration=lock_duration, locked_by=this_process()
         )
-        rows = drive(receiving.wait_for(statement, self._own, wait))
+        rows = drive(receiving.wait_for(self.name, statement, self._own, wait))
         return [ReceivedMessage._from_row(row, self._own) for row in rows]
 
     def receive_and_delete(

@@ -29,10 +29,13 @@ class QueueClient:
 
     With a DSN the client has a pool of its own, opened at the first use and closed by :meth:`close` or at the end of a
     ``async with`` block; a pool or an engine that was given stays open. Safe to use from several tasks.
+
+    Who waits for messages is told by the database when some come, over one connection for all queues; with
+    ``listen=False``, and behind a pooler that makes it impossible, who waits looks from time to time instead.
     """
 
-    def __init__(self, source: Any) -> None:
-        self._own = transports.own(source, asynchronous=True)
+    def __init__(self, source: Any, *, listen: bool = True) -> None:
+        self._own = transports.own(source, asynchronous=True, listens=listen)
 
     @classmethod
     async def embedded(cls, directory: Path | None = None) -> Self:

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.flows import receiving, settling
-from pgqueue.flows.flow import Executor, Flow
+from pgqueue.flows.flow import Bell, Flow, Told
 from pgqueue.model.message import Lock, PeekedMessage
 from pgqueue.model.settings import ReceiveMode
 from pgqueue.statements import Statement
@@ -41,12 +41,15 @@ class Arrivals(Protocol):
 class Stopwatch:
     """Runs statements, and knows when the last one was sent, by the clock of this process."""
 
-    own: Executor
+    own: Told
     sent: float = -inf
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
         self.sent = yield time.monotonic
         return (yield from self.own.execute(statement))
+
+    def bell(self, queue: str) -> Bell | None:
+        return self.own.bell(queue)
 
 
 class Locked:
@@ -59,7 +62,7 @@ class Locked:
     ``close`` may be called by one thread while another is waiting for the next message.
     """
 
-    def __init__(self, statement: Statement[list[MessageRow]], queue: str, own: Executor, make: Make) -> None:
+    def __init__(self, statement: Statement[list[MessageRow]], queue: str, own: Told, make: Make) -> None:
         self._statement = statement
         self._queue = queue
         self._own = Stopwatch(own)
@@ -86,7 +89,7 @@ class Locked:
         yield from self._give_back()
 
     def _receive(self) -> Flow[None]:
-        rows = yield from receiving.wait_for(self._statement, self._own, PATIENCE)
+        rows = yield from receiving.wait_for(self._queue, self._statement, self._own, PATIENCE)
         lasts = [row.lasts.total_seconds() for row in rows if row.lasts is not None]
         self._safe_until = self._own.sent + min(lasts, default=inf)
         self._ahead.extend(rows)
@@ -106,7 +109,7 @@ class Deleted:
     """Messages that are deleted as they are received."""
 
     queue: str
-    own: Executor
+    own: Told
 
     def next(self) -> Flow[PeekedMessage | None]:
         statement = verbs.receive_and_delete(self.queue, max_messages=1)
@@ -117,7 +120,7 @@ class Deleted:
         yield from ()
 
 
-def arrivals(queue: str, mode: ReceiveMode, prefetch: int, locked_by: str, own: Executor, make: Make) -> Arrivals:
+def arrivals(queue: str, mode: ReceiveMode, prefetch: int, locked_by: str, own: Told, make: Make) -> Arrivals:
     """What a receiver of this mode is made of."""
     ahead = whole("prefetch", prefetch, least=0) or 0
     if mode is ReceiveMode.PEEK_LOCK:

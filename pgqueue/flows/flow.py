@@ -7,6 +7,7 @@ and awaits what comes back. So every verb is written once, for both faces; see `
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
@@ -18,11 +19,26 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+class Bell(Protocol):
+    """Rings when messages of a queue have come; see :class:`pgqueue.transports.bells.Bell`."""
+
+    rings: int
+    is_live: bool
+
+    def heard_by(self, hearer: Callable[[], object], since: int) -> AbstractContextManager[None]: ...
+
+    def wait(self, seconds: float, since: int) -> None: ...
+
+    async def arrives(self, seconds: float, since: int) -> None: ...
+
+
 @dataclass(frozen=True)
 class Pause:
-    """A step that waits, holding nothing."""
+    """A step that waits, holding nothing, until a bell has rung after the count stood ``since``, if there is one."""
 
     duration: timedelta
+    bell: Bell | None = None
+    since: int = 0
 
 
 Step = Callable[[], Any] | Pause
@@ -74,7 +90,14 @@ class Line(Protocol):
         """Gives the connection back, rolling back what is open; the server does it itself where that fails."""
 
 
-class Source(Executor, Protocol):
+class Told(Executor, Protocol):
+    """Where a statement can run, and somebody may tell when it is worth while to run it again."""
+
+    def bell(self, queue: str) -> Bell | None:
+        """What rings when messages of a queue have come; None when nobody listens."""
+
+
+class Source(Told, Protocol):
     """Where a client's own statements run, each in a transaction of its own."""
 
     @property

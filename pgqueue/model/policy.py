@@ -83,3 +83,18 @@ class Tries:
         assert isinstance(pause, tenacity.DoSleep), "what has failed is not attempted at once"
         self._state.prepare_for_next_attempt()
         return timedelta(seconds=pause)
+
+
+class Backoff:
+    """The pauses after failures in a row: doubling, capped, spread by luck."""
+
+    def __init__(self, first: float = 0.1, most: float = 15.0) -> None:
+        self._first, self._most = first, most
+        self.failures = 0
+
+    def __call__(self, luck: float) -> float:
+        self.failures += 1
+        return min(self._first * 2.0 ** min(self.failures - 1, 32), self._most) * (0.5 + luck / 2)
+
+    def reset(self) -> None:
+        self.failures = 0

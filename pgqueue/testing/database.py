@@ -20,9 +20,16 @@ from pgqueue.testing.clock import Clock, install
 
 @dataclass(frozen=True)
 class Database:
-    """A database of one test's own; ``dsn`` is a URL that libpq understands, ``url`` one for SQLAlchemy."""
+    """A database of one test's own; ``dsn`` is a URL that libpq understands, ``url`` one for SQLAlchemy.
+
+    Where ``dsn`` leads through PgBouncer, ``direct`` leads past it; what a test does with ``connect`` goes there.
+    """
 
     dsn: str
+    direct: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "direct", self.direct or self.dsn)
 
     @property
     def name(self) -> str:
@@ -34,24 +41,27 @@ class Database:
 
     @property
     def clock(self) -> Clock:
-        return Clock(self.dsn)
+        return Clock(self.direct)
 
     def connect(self, **kwargs: Any) -> psycopg.Connection[Any]:
-        return psycopg.connect(self.dsn, **kwargs)
+        return psycopg.connect(self.direct, **kwargs)
 
     async def connect_async(self, **kwargs: Any) -> psycopg.AsyncConnection[Any]:
-        return await psycopg.AsyncConnection.connect(self.dsn, **kwargs)
+        return await psycopg.AsyncConnection.connect(self.direct, **kwargs)
 
     def move_clock(self, by: timedelta) -> None:
         self.clock.move(by)
 
 
 @contextmanager
-def created(server: str, template: str | None = None) -> Iterator[Database]:
-    """A new database on a server, empty or a copy; dropped at the end, whoever is still connected."""
+def created(server: str, template: str | None = None, through: str | None = None) -> Iterator[Database]:
+    """A new database on a server, empty or a copy; dropped at the end, whoever is still connected.
+
+    Clients reach it ``through`` a PgBouncer, if there is one.
+    """
     database = create(server, template)
     try:
-        yield database
+        yield database if through is None else Database(dsn(through, database.name), database.dsn)
     finally:
         drop(server, database.name)
 

@@ -1,7 +1,7 @@
 """The pytest plugin: one server for a whole test run, whatever the number of its processes, and a database per test.
 
 The server is started by the first test that wants a database, in whichever process that is, and stopped by the
-process that started the run.
+process that started the run. So is a PgBouncer before it, where PGQUEUE_TEST_PGBOUNCER names the program.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pgqueue.embedded.locking import exclusive
 from pgqueue.testing.clock import Clock
 from pgqueue.testing.database import Database, create_template, created, drop
 from pgqueue.testing.hosts import HOSTS, binaries, choose
+from pgqueue.testing.pgbouncer import PgBouncer, program
 from pgqueue.testing.server import ThrowawayServer, short_directory
 
 SHARED = "pgqueue_shared_directory"
@@ -33,6 +35,14 @@ class SharedServer:
     handle: str
     dsn: str
     template: str
+    pgbouncer: str | None = None
+    through: str | None = None
+
+    @contextmanager
+    def database(self, template: str | None = None) -> Iterator[Database]:
+        """A new database, empty or a copy, for as long as the block lasts."""
+        with created(self.dsn, template, self.through) as database:
+            yield database
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -52,7 +62,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     try:
         server = _known(directory)
         if server is not None:
-            _stop(server)
+            _stop(server, directory)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -68,21 +78,21 @@ def database_server(pytestconfig: pytest.Config) -> SharedServer:
 @pytest.fixture
 def database(database_server: SharedServer) -> Iterator[Database]:
     """A database of this test's own, migrated, with a clock that can be moved."""
-    with created(database_server.dsn, database_server.template) as database:
+    with database_server.database(database_server.template) as database:
         yield database
 
 
 @pytest.fixture
 def empty_database(database_server: SharedServer) -> Iterator[Database]:
     """A database of this test's own in which pgqueue was never installed."""
-    with created(database_server.dsn) as database:
+    with database_server.database() as database:
         yield database
 
 
 @pytest.fixture
 def another_empty_database(database_server: SharedServer) -> Iterator[Database]:
     """One more, to compare with."""
-    with created(database_server.dsn) as database:
+    with database_server.database() as database:
         yield database
 
 
@@ -109,16 +119,28 @@ def _start(directory: Path) -> SharedServer:
     address = HOSTS[host].start(directory)
     try:
         template = create_template(address.dsn)
+        server = SharedServer(host, address.handle, address.dsn, template, *_put_before(address.dsn, directory))
     except BaseException:
         HOSTS[host].stop(address.handle)
         raise
-    server = SharedServer(host, address.handle, address.dsn, template)
     (directory / "server.json").write_text(json.dumps(asdict(server)))
     return server
 
 
-def _stop(server: SharedServer) -> None:
+def _put_before(server: str, directory: Path) -> tuple[str, str] | tuple[()]:
+    """Starts the PgBouncer that is asked for: what program it is, and how to reach it."""
+    pgbouncer = program()
+    if pgbouncer is None:
+        return ()
+    started = PgBouncer(pgbouncer, directory / "pgbouncer", server)
+    started.start()
+    return pgbouncer, started.dsn
+
+
+def _stop(server: SharedServer, directory: Path) -> None:
     try:
+        if server.pgbouncer is not None:
+            PgBouncer(server.pgbouncer, directory / "pgbouncer", server.dsn).stop()
         drop(server.dsn, server.template)
     finally:
         HOSTS[server.host].stop(server.handle)

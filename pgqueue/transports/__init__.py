@@ -50,9 +50,15 @@ ASYNC = (
 OWNERS = (Session, Connection, AsyncSession, AsyncConnection)
 
 
-def own(source: object, *, asynchronous: bool) -> Source:
+def own(source: object, *, asynchronous: bool, listens: bool = True) -> Source:
     """Where a client's own statements run: a DSN, a pool or an engine."""
-    match _checked(source, asynchronous):
+    own = _own(_checked(source, asynchronous), asynchronous)
+    own.listens = listens
+    return own
+
+
+def _own(source: object, asynchronous: bool) -> PoolSource | EngineSource:
+    match source:
         case str() as conninfo:
             return own_pool(conninfo, psycopg_pool.AsyncConnectionPool if asynchronous else psycopg_pool.ConnectionPool)
         case psycopg_pool.ConnectionPool() | psycopg_pool.AsyncConnectionPool():

@@ -31,6 +31,7 @@ from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
 from pgqueue.transports import connections
+from pgqueue.transports.hub import HubOwner
 from pgqueue.transports.lines import ConnectionLine
 from pgqueue.transports.listening import Listener, has_failed
 from pgqueue.transports.translation import translated
@@ -126,7 +127,7 @@ class BegunOwner:
             yield self.handle.close
 
 
-class EngineSource:
+class EngineSource(HubOwner):
     """A SQLAlchemy engine over psycopg."""
 
     def __init__(self, engine: AnyOwner) -> None:
@@ -137,7 +138,7 @@ class EngineSource:
         self._engine = engine
 
     @property
-    def conninfo(self) -> str:
+    def conninfo(self) -> str:  # type: ignore[override]  # a property is an attribute to whom reads it
         url = self._engine.url.set(drivername="postgresql")
         return str(url.render_as_string(hide_password=False))
 
@@ -165,7 +166,7 @@ class EngineSource:
 
     def close(self) -> Flow[None]:
         """The engine is the caller's, and stays open."""
-        yield from ()
+        yield self.hush
 
     def _take(self) -> Flow[tuple[AnyOwner, Any]]:
         """A connection in autocommit mode, and that of psycopg beneath."""

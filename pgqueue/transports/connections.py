@@ -20,6 +20,7 @@ from pgqueue.errors import (
 from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
+from pgqueue.transports.hub import HubOwner
 from pgqueue.transports.lines import ConnectionLine
 from pgqueue.transports.translation import translated
 
@@ -116,7 +117,7 @@ class BegunConnection:
             yield self._give_back
 
 
-class PoolSource:
+class PoolSource(HubOwner):
     """A pool of psycopg connections, the client's own or the caller's."""
 
     def __init__(self, pool: AnyPool, *, owned: bool) -> None:
@@ -125,7 +126,7 @@ class PoolSource:
         self._opened = not owned
 
     @property
-    def conninfo(self) -> str:
+    def conninfo(self) -> str:  # type: ignore[override]  # a property is an attribute to whom reads it
         return str(self._pool.conninfo)
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
@@ -159,6 +160,7 @@ class PoolSource:
         return ConnectionLine(connection, partial(self._pool.putconn, connection), restore=restore)
 
     def close(self) -> Flow[None]:
+        yield self.hush
         if self._owned and self._opened:
             yield self._pool.close
 

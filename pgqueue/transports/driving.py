@@ -43,12 +43,14 @@ async def adrive(flow: Flow[T]) -> T:
 
 def _take(step: Step) -> Any:
     if isinstance(step, Pause):
-        return time.sleep(step.duration.total_seconds())
+        seconds = step.duration.total_seconds()
+        return time.sleep(seconds) if step.bell is None else step.bell.wait(seconds, step.since)
     return step()
 
 
 async def _await(step: Step) -> Any:
     if isinstance(step, Pause):
-        return await asyncio.sleep(step.duration.total_seconds())
+        seconds = step.duration.total_seconds()
+        return await (asyncio.sleep(seconds) if step.bell is None else step.bell.arrives(seconds, step.since))
     result = step()
     return await result if hasattr(result, "__await__") else result

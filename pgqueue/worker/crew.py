@@ -83,6 +83,11 @@ class Crew:
                 self._slots[place] = self._hire()
         return abandoned
 
+    def time_left(self, limit: timedelta) -> float:
+        """How many seconds until a handler has run longer than ``limit``."""
+        oldest = min((slot.started_at for slot in self._slots if slot.messages), default=time.monotonic())
+        return max(oldest + limit.total_seconds() - time.monotonic(), 0.001)
+
     def dismiss(self) -> None:
         """Lets the threads end, each when its handler has returned."""
         for _ in self._slots:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from pgqueue.errors import QueueDisabledError, logger
-from pgqueue.flows import Flow, Source, batches
+from pgqueue.flows import Bell, Flow, Source, batches
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.context import Event, Outcome, ReceiveState
 from pgqueue.model.holder import this_process
@@ -47,13 +48,17 @@ class Desk:
     The slots work elsewhere: they are given what :meth:`claim` brings, and say what became of it with :meth:`finish`.
     """
 
-    def __init__(self, queue: str, own: Source, make: Make, pace: Pace, renewals: Renewals) -> None:
+    def __init__(
+        self, queue: str, own: Source, make: Make, pace: Pace, renewals: Renewals, bell: Bell | None = None
+    ) -> None:
         self.tally = Tally()
         self.renewals = renewals
         self._queue = queue
         self._own = own
         self._make = make
         self._pace = pace
+        self._bell = bell
+        self._rings = 0
         self._finished: deque[tuple[LockedMessage, BaseException | None]] = deque()
         self._settings: QueueProperties | None = None
         self._settings_read_at = 0.0
@@ -94,6 +99,7 @@ class Desk:
 
     def claim(self, *, running: int, waiting: int) -> Flow[Sequence[LockedMessage]]:
         """Claims as many messages as the slots will want, if any."""
+        self._rings = self._bell.rings if self._bell else 0
         self._wanted = self._pace.appetite(running, waiting)
         self._found = 0
         if not self._wanted:
@@ -109,9 +115,15 @@ class Desk:
 
     def pause(self) -> float | None:
         """How long until the next turn, unless a slot falls idle before; None: at once."""
-        if not self._wanted:
+        if not self._wanted or (self._bell and self._bell.is_live and not self._found):
             return LONGEST_PAUSE
         return self._pace.pause(found=self._found, wanted=self._wanted)
+
+    def hearing(self, woken: Callable[[], object]) -> AbstractContextManager[None]:
+        """While it is entered, ``woken`` is called when messages have come since the last claim, if more are wanted."""
+        if self._bell is None or not self._wanted:
+            return nullcontext()
+        return self._bell.heard_by(woken, self._rings)
 
     def give_back(self, messages: Iterable[LockedMessage]) -> Flow[None]:
         """Gives back what was never handled; it does not count as a delivery."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from pgqueue.errors import (
     AccessDeniedError,
@@ -14,8 +15,8 @@ from pgqueue.errors import (
     SchemaVersionError,
     logger,
 )
+from pgqueue.model.policy import Backoff
 from pgqueue.worker.health import Beat
-from pgqueue.worker.pace import Backoff
 
 #: What no waiting mends: somebody has to do something about it.
 FATAL = (AccessDeniedError, InvalidArgumentError, QueueNotFoundError, SchemaVersionError)
@@ -59,11 +60,19 @@ class Recovery:
 class Loop:
     """Takes turns, each after the pause that the last one asked for, or when it is woken."""
 
-    def __init__(self, name: str, turn: Turn, stopping: threading.Event, woken: threading.Event | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        turn: Turn,
+        stopping: threading.Event,
+        woken: threading.Event,
+        hearing: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self.beat = Beat()
         self._turn = turn
         self._stopping = stopping
         self._woken = woken
+        self._hearing = hearing
         self._recovery = Recovery(name, self.beat)
 
     def run(self) -> None:
@@ -79,8 +88,7 @@ class Loop:
             self.beat.beat()
 
     def _wait(self, pause: float | None) -> None:
-        if self._woken is None:
-            self._stopping.wait(pause)
-        elif pause is not None:
-            self._woken.wait(pause)
+        if pause is not None:
+            with self._hearing():
+                self._woken.wait(pause)
             self._woken.clear()

@@ -59,18 +59,3 @@ class Pace:
         if found:
             self._pauses = growing()
         return None if found and found == wanted else next(self._pauses)
-
-
-class Backoff:
-    """The pauses after failures in a row: doubling, capped, spread by luck."""
-
-    def __init__(self, first: float = 0.1, most: float = 15.0) -> None:
-        self._first, self._most = first, most
-        self.failures = 0
-
-    def __call__(self, luck: float) -> float:
-        self.failures += 1
-        return min(self._first * 2.0 ** min(self.failures - 1, 32), self._most) * (0.5 + luck / 2)
-
-    def reset(self) -> None:
-        self.failures = 0

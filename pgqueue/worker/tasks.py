@@ -40,13 +40,8 @@ class TaskDriver:
         self._keeper = transports.sized(source, 1, asynchronous=False)
         self._short = threading.Event()
         self._renewals = Renewals(queue, options.max_lock_renewal_duration, options.on_lock_renew_failure, self._short)
-        self.desk = Desk(
-            queue,
-            self._own,
-            make,
-            Pace(options.concurrency * options.transaction_batch, options.prefetch),
-            self._renewals,
-        )
+        pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
+        self.desk = Desk(queue, self._own, make, pace, self._renewals, source.bell(queue))
         self._waiting: deque[LockedMessage] = deque()
         self._running: dict[asyncio.Task[None], int] = {}
         self._error: BaseException | None = None
@@ -72,6 +67,9 @@ class TaskDriver:
     def stop(self) -> None:
         """Safe to call from any thread, and from a signal handler."""
         self._stopping.set()
+        self._wake()
+
+    def _wake(self) -> None:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
 
@@ -117,7 +115,8 @@ class TaskDriver:
                 pause = recovery.failed(error)
             else:
                 recovery.passed()
-            await self._wait(pause)
+            with self.desk.hearing(self._wake):
+                await self._wait(pause)
             self._claiming.beat()
 
     def _keep_renewing(self) -> None:

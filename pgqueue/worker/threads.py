@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 
 from pgqueue import transports
 from pgqueue.errors import HandlerTimeoutError, InvalidStateError, PGQueueError, logger
@@ -41,8 +42,9 @@ class ThreadDriver:
         self._short = threading.Event()
         self._renewals = Renewals(queue, options.max_lock_renewal_duration, options.on_lock_renew_failure, self._short)
         pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
-        self.desk = Desk(queue, self._own, make, pace, self._renewals)
-        self._claiming = Loop("claims", self._claim, self._stopping, self._woken)
+        self.desk = Desk(queue, self._own, make, pace, self._renewals, source.bell(queue))
+        hearing = partial(self.desk.hearing, self._woken.set)
+        self._claiming = Loop("claims", self._claim, self._stopping, self._woken, hearing)
         self._renewing = Loop("renewals", self._renew, self._over, self._short)
         self._crew: Crew | None = None
 
@@ -107,7 +109,11 @@ class ThreadDriver:
         self._give_up_overdue(crew)
         drive(self.desk.settle())
         crew.take(drive(self.desk.claim(running=crew.running, waiting=crew.waiting)))
-        return self.desk.pause()
+        return self._no_longer_than_a_handler_may_take(crew, self.desk.pause())
+
+    def _no_longer_than_a_handler_may_take(self, crew: Crew, pause: float | None) -> float | None:
+        limit = self._options.handler_timeout
+        return pause if pause is None or limit is None else min(pause, crew.time_left(limit))
 
     def _renew(self) -> float:
         return drive(self._renewals.turn(self._keeper))

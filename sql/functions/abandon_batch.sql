@@ -16,7 +16,8 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    held record;
+    source pgqueue.queue := pgqueue._find_queue(queue);
+    held   record;
 begin
     if delay < interval '0' or not isfinite(delay) then
         perform pgqueue._refuse_argument('delay', 'zero or positive', delay::text);
@@ -24,7 +25,7 @@ begin
     if jsonb_typeof(properties) <> 'object' then
         perform pgqueue._refuse_argument('properties', 'a JSON object', properties::text);
     end if;
-    select * into held from pgqueue._hold(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
+    select * into held from pgqueue._hold(source, sequence_numbers, lock_tokens);
     if properties is not null then
         held.places := pgqueue._annotate(held.places, properties);
     end if;
@@ -32,6 +33,9 @@ begin
         perform pgqueue._put_off(held.places, pgqueue.clock() + delay);
     else
         perform pgqueue._bring_back(held.places, settled => true);
+        if source.awaited_until > pgqueue.clock() then
+            perform pgqueue._ring(source);
+        end if;
     end if;
     return query select * from pgqueue._settlements(queue, sequence_numbers, held.proven, atomic);
 end

@@ -9,10 +9,14 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    held record;
+    source pgqueue.queue := pgqueue._find_queue(queue);
+    held   record;
 begin
-    select * into held from pgqueue._hold(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
+    select * into held from pgqueue._hold(source, sequence_numbers, lock_tokens);
     perform pgqueue._bring_back(pgqueue._uncount(held.places), settled => true);
+    if source.awaited_until > pgqueue.clock() then
+        perform pgqueue._ring(source);
+    end if;
     return query select * from pgqueue._settlements(queue, sequence_numbers, held.proven, atomic => false);
 end
 $$;

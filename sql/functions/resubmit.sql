@@ -34,6 +34,9 @@ begin
          order by sequence_number
          limit max_messages
            for update skip locked);
+    if source.awaited_until > pgqueue.clock() then
+        perform pgqueue._ring(source);
+    end if;
     return query select pgqueue._revive(places);
 end
 $$;

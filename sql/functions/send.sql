@@ -36,6 +36,9 @@ begin
         number, number, pgqueue.clock(), target.id, 2 * priority + 1, body, binary_body,
         message_id, correlation_id, subject, content_type, reply_to, application_properties
     );
+    if target.awaited_until > pgqueue.clock() then
+        perform pgqueue._ring(target);
+    end if;
     return number;
 end
 $$;

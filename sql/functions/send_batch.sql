@@ -36,19 +36,22 @@ begin
             select number, number, pgqueue.clock(), target.id, 1, body
               from (select nextval('pgqueue.sequence_number') as number, body from unnest(bodies) as body) as numbered
             returning sequence_number;
-        return;
+    else
+        return query
+            insert into pgqueue.message (
+                sequence_number, position, enqueued_time, queue_id, lane, body, binary_body,
+                message_id, correlation_id, subject, content_type, reply_to, application_properties)
+            select number, number, pgqueue.clock(), target.id, 2 * coalesce(priority, 0) + 1, body, binary_body,
+                   message_id, correlation_id, subject, content_type, reply_to, properties
+              from (select nextval('pgqueue.sequence_number') as number, given.*
+                      from unnest(bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
+                                  send_batch.application_properties, priorities)
+                           as given (body, binary_body, message_id, correlation_id, subject, content_type, reply_to,
+                                     properties, priority)) as numbered
+            returning sequence_number;
     end if;
-    return query
-        insert into pgqueue.message (
-            sequence_number, position, enqueued_time, queue_id, lane, body, binary_body,
-            message_id, correlation_id, subject, content_type, reply_to, application_properties)
-        select number, number, pgqueue.clock(), target.id, 2 * coalesce(priority, 0) + 1, body, binary_body,
-               message_id, correlation_id, subject, content_type, reply_to, properties
-          from (select nextval('pgqueue.sequence_number') as number, given.*
-                  from unnest(bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-                              send_batch.application_properties, priorities)
-                       as given (body, binary_body, message_id, correlation_id, subject, content_type, reply_to,
-                                 properties, priority)) as numbered
-        returning sequence_number;
+    if target.awaited_until > pgqueue.clock() then
+        perform pgqueue._ring(target);
+    end if;
 end
 $$;

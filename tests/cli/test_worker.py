@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,7 +77,8 @@ def test_a_worker_works_until_it_is_asked_to_stop(
 
 def test_a_handler_that_takes_a_transaction_gets_one(pgqueue: CommandLine, client: QueueClient) -> None:
     client.queue("orders").send(Message(7))
-    with worker(pgqueue, "shop:write", "orders", "--transaction-batch", "3") as process:
+    options = ["--transaction-batch", "3", "--concurrency", "2", "--handler-timeout", "1m"]
+    with worker(pgqueue, "shop:write", "orders", *options) as process:
         until(lambda: client.queue("orders").peek() == [])
         process.terminate()
         assert process.wait(60) == 0
@@ -91,6 +94,19 @@ def test_a_second_signal_ends_it_at_once(pgqueue: CommandLine, client: QueueClie
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 128 + signal.SIGTERM
     assert len(client.queue("orders").peek()) == 1
+
+
+def test_a_probe_is_answered(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.queue("orders").send(Message(1))
+    with worker(pgqueue, "shop:note", "orders", "--health-port", "0") as process:
+        assert process.stdout is not None
+        said = process.stdout.readline().decode()
+        port = said.removeprefix("health on port ").strip()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=30) as answer:
+            assert json.load(answer)["is_alive"] is True
+        until(lambda: client.queue("orders").peek() == [])
+        process.terminate()
+        assert process.wait(60) == 0
 
 
 def test_what_does_not_end_in_time_does_not_keep_the_process(

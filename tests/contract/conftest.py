@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from pgqueue.testing import Database
-from pgqueue.testing.database import created
 from pgqueue.testing.plugin import SharedServer
 from tests.contract.sources import FACES, WORKPLACES, Sources
 from tests.contract.world import OWN, SHARED, Mode, World, prepare
@@ -16,7 +15,7 @@ from tests.contract.world import OWN, SHARED, Mode, World, prepare
 @pytest.fixture(scope="session")
 def shared_database(database_server: SharedServer) -> Iterator[Database]:
     """One database for all these tests of a process; each has a queue of its own."""
-    with created(database_server.dsn, database_server.template) as database:
+    with database_server.database(database_server.template) as database:
         prepare(database)
         yield database
 

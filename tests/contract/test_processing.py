@@ -59,6 +59,12 @@ def conflict(tx: Any) -> None:
     execute(tx, CONFLICT)
 
 
+def cut(connection: Any) -> None:
+    """Nothing goes in or out any more, and nobody is told."""
+    with socket.socket(fileno=os.dup(meant(connection).fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
+
+
 def fail(_: Any) -> None:
     raise WorkFailedError
 
@@ -167,21 +173,20 @@ def test_after_a_lost_connection_the_work_is_done_again_on_another(either: World
 
 @pytest.mark.parametrize("kind", ["nothing", "pool"])
 def test_a_connection_that_breaks_without_a_word_is_lost_too(either: World, kind: str) -> None:
-    def cut(tx: Any) -> None:
-        with socket.socket(fileno=os.dup(meant(tx).fileno())) as line:
-            line.shutdown(socket.SHUT_RDWR)
+    def work(tx: Any) -> None:
+        cut(tx)
         execute(tx, "select 1")
 
     received = either.locked()
     with either.sources.workplace(kind) as source:
-        assert either.sources.process(received, Tries(either, cut), source, retry=AT_ONCE) == "done at try 2"
+        assert either.sources.process(received, Tries(either, work), source, retry=AT_ONCE) == "done at try 2"
     assert either.effects() == ["try 2"]
 
 
 def test_a_connection_of_the_callers_that_is_lost_cannot_be_replaced(either: World) -> None:
     received = either.locked()
     with either.sources.workplace("connection") as source:
-        either.look("select pg_terminate_backend(%s, 5000)", meant(source).info.backend_pid)
+        cut(source)
         with pytest.raises(ConnectionLostError):
             either.sources.process(received, Tries(either), source, retry=AT_ONCE)
     assert received.context.state is ReceiveState.ABANDONED

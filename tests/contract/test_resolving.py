@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import psycopg
 import pytest
 
 from pgqueue import Message, QueueClient, ReceivedMessage, ReceiveState
@@ -129,7 +130,7 @@ def test_the_state_asks_by_itself_where_it_can(database: Database) -> None:
 def _completed_out_of_sight(client: QueueClient, database: Database) -> ReceivedMessage:
     client.queue("orders").send(Message(1))
     (received,) = client.queue("orders").receive()
-    with database.connect() as connection:
+    with psycopg.connect(database.dsn) as connection:
         received.complete(transaction=connection)
         assert execute(connection, "select 1") == [(1,)]
     return received

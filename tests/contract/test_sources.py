@@ -241,7 +241,7 @@ def test_a_database_without_the_schema_says_what_to_do(empty_database: Database)
 def test_a_role_without_rights_is_told_so(either: World) -> None:
     role = f"stranger_{either.name.replace('-', '_')}"
     either.run(f"create role {role} login")
-    client = QueueClient(psycopg.conninfo.make_conninfo(either.database.dsn, user=role))
+    client = QueueClient(psycopg.conninfo.make_conninfo(either.database.direct, user=role))
     with client, pytest.raises(AccessDeniedError, match="permission denied"):
         client.queue(either.name).send(Message(1))
     either.run(f"drop role {role}")

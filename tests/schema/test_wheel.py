@@ -47,4 +47,4 @@ def test_the_wheel_migrates_from_any_directory(wheel: Path, tmp_path: Path, empt
         capture_output=True,
         text=True,
     )
-    assert outcome.stdout.splitlines() == [str(tmp_path / "pgqueue" / "schema" / "__init__.py"), "0001_queue"]
+    assert outcome.stdout.splitlines() == [str(tmp_path / "pgqueue" / "schema" / "__init__.py"), "0002_awaited"]

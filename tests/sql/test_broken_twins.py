@@ -166,6 +166,7 @@ WAITS = [
         test_races.test_a_purge_skips_what_is_being_activated,
     ),
     Twin("_sweep_queue", " skip locked", "", test_sweep.test_a_completion_that_is_under_way_is_skipped),
+    Twin("_attend", " skip locked", "", test_races.test_who_asks_to_be_told_does_not_wait_for_who_changes_the_queue),
     Twin("resubmit", " skip locked", "", test_races.test_two_who_resubmit_never_bring_back_the_same_message),
     Twin(
         "_refuse_old_snapshot",

@@ -64,6 +64,7 @@ select pgqueue.create_queue('orders') > 0;
 select count(*) from pgqueue.send_batch('orders', array['1', '2', '3', '4']::jsonb[]);
 select array_agg(sequence_number) as numbers, array_agg(lock_token) as tokens from pgqueue.receive('orders', 4) \\gset
 select * from pgqueue.renew_lock_batch('orders', :'numbers', :'tokens') where sqlstate is not null;
+select * from pgqueue.pin_batch('orders', :'numbers', :'tokens') where sqlstate is not null;
 select * from pgqueue.complete_batch('orders', (:'numbers'::bigint[])[:2], (:'tokens'::uuid[])[:2]);
 select * from pgqueue.abandon_batch('orders', (:'numbers'::bigint[])[2:3], (:'tokens'::uuid[])[2:3]);
 select * from pgqueue.dead_letter_batch('orders', (:'numbers'::bigint[])[3:], (:'tokens'::uuid[])[3:], 'Tired');

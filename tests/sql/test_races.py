@@ -331,3 +331,13 @@ def test_a_turn_is_taken_by_one_session_at_a_time(database: Database) -> None:
         ann.call("take_turn", queue="q")
         assert len(bob.receive()) == 1
         ann.commit()
+
+
+def test_who_asks_to_be_told_does_not_wait_for_who_changes_the_queue(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.begin()
+        ann.call("alter_queue", queue="q", max_delivery_count=3)
+        assert bob.rows("select * from pgqueue._attend(array['q'], '1 minute')") == []
+        ann.commit()
+        assert len(bob.rows("select * from pgqueue._attend(array['q'], '1 minute')")) == 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from pgqueue.worker.pace import AHEAD, LONGEST_PAUSE, Backoff, Pace
+from pgqueue.model.policy import Backoff
+from pgqueue.worker.pace import AHEAD, LONGEST_PAUSE, Pace
 
 
 def at_rate(rate: float, concurrency: int = 4, most_ahead: int = 1000) -> Pace:

@@ -83,6 +83,9 @@ class Server:
 
     conninfo = ""
 
+    def bell(self, _: str) -> None:
+        """Nobody listens."""
+
     def line(self) -> Flow[Any]:
         yield from ()
         self.lines += 1

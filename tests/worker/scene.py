@@ -90,11 +90,11 @@ class Scene:
         running.ended()
 
     def rows(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.database.dsn, autocommit=True) as connection:
+        with self.database.connect(autocommit=True) as connection:
             return connection.execute(statement.encode(), parameters or None).fetchall()
 
     def run(self, statement: str) -> None:
-        with psycopg.connect(self.database.dsn, autocommit=True) as connection:
+        with self.database.connect(autocommit=True) as connection:
             connection.execute(statement.encode())
 
     def effects(self) -> list[int]:

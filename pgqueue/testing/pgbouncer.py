@@ -1,0 +1,95 @@
+"""A PgBouncer to be thrown away, in transaction mode, before the server that the tests' databases are on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import psutil
+from psycopg.conninfo import conninfo_to_dict
+
+from pgqueue.embedded.account import UNPRIVILEGED, unprivileged
+from pgqueue.testing.database import dsn
+
+PORT = 6432
+
+#: Few server connections for each database, so that clients share them all the time.
+SETTINGS = {
+    "auth_type": "any",
+    "default_pool_size": 8,
+    "listen_port": PORT,
+    "log_connections": 0,
+    "log_disconnections": 0,
+    "max_client_conn": 1000,
+    "max_prepared_statements": 200,
+    "pool_mode": "transaction",
+    "query_wait_timeout": 30,
+    "server_login_retry": 1,
+}
+
+
+def program() -> str | None:
+    """The PgBouncer that clients shall go through: PGQUEUE_TEST_PGBOUNCER."""
+    return os.environ.get("PGQUEUE_TEST_PGBOUNCER") or None
+
+
+class PgBouncer:
+    """Leads to every database of a server, by a Unix socket. Whoever may start it may stop it, in any process."""
+
+    def __init__(self, program: str, directory: Path, server: str) -> None:
+        self.program = program
+        self.directory = directory
+        self._server = server
+
+    @property
+    def dsn(self) -> str:
+        user = conninfo_to_dict(self._server).get("user") or "postgres"
+        return dsn(f"host={self.directory} port={PORT} user={user}", "postgres")
+
+    def start(self, **settings: object) -> None:
+        """Start it, with these settings in place of ours; it listens when this returns."""
+        account = unprivileged()
+        account.make_directory(self.directory)
+        configuration = self.directory / "pgbouncer.ini"
+        configuration.write_text(self._configuration(SETTINGS | settings))
+        switch = [] if account.user_id is None else ["--user", UNPRIVILEGED]  # it refuses to run as root
+        log = self.directory / "start.log"
+        with log.open("w") as output:
+            outcome = subprocess.run(
+                [self.program, "--daemon", *switch, str(configuration)],
+                check=False,
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        if outcome.returncode != 0:
+            raise RuntimeError(f"{self.program} failed: {log.read_text()}")
+
+    def stop(self) -> None:
+        """Stop it at once, whoever is still connected."""
+        try:
+            process = psutil.Process(int((self.directory / "pid").read_text()))
+        except (FileNotFoundError, psutil.NoSuchProcess):
+            return
+        process.terminate()
+        process.wait(20)
+
+    def _configuration(self, settings: dict[str, object]) -> str:
+        server = conninfo_to_dict(self._server)
+        wanted = {name: server[name] for name in ("host", "port", "user", "password") if server.get(name)}
+        ours = settings | {
+            "unix_socket_dir": self.directory,
+            "logfile": self.directory / "log",
+            "pidfile": self.directory / "pid",
+        }
+        return "\n".join(
+            [
+                "[databases]",
+                "* = " + " ".join(f"{name}='{value}'" for name, value in wanted.items()),
+                "[pgbouncer]",
+                *(f"{name} = {value}" for name, value in ours.items()),
+                "",
+            ]
+        )

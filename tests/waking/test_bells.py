@@ -1,0 +1,179 @@
+"""Who waits is woken when messages come, and nobody else pays for it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+import pgqueue.aio
+from pgqueue import Message, QueueClient
+from pgqueue.testing import Database
+
+LONG = timedelta(seconds=30)
+HUBS = "pg_stat_activity where datname = current_database() and application_name = 'pgqueue hub'"
+AWAITED = "select awaited_until > pgqueue.clock() from pgqueue.queue where name = %s"
+
+
+@pytest.fixture
+def client(database: Database) -> Iterator[QueueClient]:
+    with QueueClient(database.dsn) as client:
+        client.create_queue("q")
+        yield client
+
+
+def is_awaited(database: Database, queue: str = "q") -> bool:
+    with database.connect(autocommit=True) as connection:
+        return connection.execute(AWAITED, [queue]).fetchone() == (True,)
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+class Waiting:
+    """Somebody who waits for a message in a thread, and when it came."""
+
+    def __init__(self, receive: Callable[[], list[Any]]) -> None:
+        self.received: list[Any] = []
+        self.came_at = 0.0
+        self._receive = receive
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self.received = self._receive()
+        self.came_at = time.monotonic()
+
+    def end(self) -> None:
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+
+def test_who_waits_is_woken_long_before_looking_again(client: QueueClient, database: Database) -> None:
+    queue = client.queue("q")
+    bell: Any = queue._own.bell("q")
+    waits = []
+    for _ in range(5):
+        waiting = Waiting(lambda: queue.receive(wait=LONG))
+        eventually(lambda: is_awaited(database))
+        eventually(lambda: bell.is_awaited)
+        sent_at = time.monotonic()
+        queue.send(Message("a"))
+        waiting.end()
+        waits.append(waiting.came_at - sent_at)
+        waiting.received[0].complete()
+    assert min(waits) < 0.2, "looked for, not told"
+
+
+def test_who_awaits_is_woken_too(client: QueueClient, database: Database) -> None:
+    async def receive() -> list[Any]:
+        async with pgqueue.aio.QueueClient(database.dsn) as theirs:
+            return list(await theirs.queue("q").receive(wait=LONG))
+
+    waiting = Waiting(lambda: asyncio.run(receive()))
+    eventually(lambda: is_awaited(database))
+    client.queue("q").send(Message("a"))
+    waiting.end()
+    assert [message.body for message in waiting.received] == ["a"]
+
+
+@pytest.mark.parametrize("verb", ["send_batch", "abandon", "resubmit"])
+def test_whatever_brings_messages_rings(client: QueueClient, database: Database, verb: str) -> None:
+    queue = client.queue("q")
+    queue.send(Message("a"))
+    (received,) = queue.receive()
+    if verb == "resubmit":
+        received.dead_letter("r")
+    with psycopg.connect(database.dsn, autocommit=True) as listener:
+        told = listener.execute("select channel from pgqueue._attend(array['q'], '1 minute')").fetchone()
+        assert told is not None
+        listener.execute(f"listen {told[0]}".encode())
+        match verb:
+            case "send_batch":
+                queue.send_batch([Message("b"), Message("c")])
+            case "abandon":
+                received.abandon()
+            case "resubmit":
+                queue.dead_letters.resubmit()
+        assert [notify.payload for notify in listener.notifies(timeout=20, stop_after=1)] == ["q"]
+
+
+def test_a_queue_nobody_waits_for_rings_no_bell(client: QueueClient, database: Database) -> None:
+    with psycopg.connect(database.dsn, autocommit=True) as listener:
+        for channel in range(16):
+            listener.execute(f"listen pgqueue_{channel}".encode())
+        client.queue("q").send(Message("a"))
+        client.queue("q").send_batch([Message("a")])
+        assert list(listener.notifies(timeout=0.2)) == []
+
+
+def test_one_connection_listens_for_all_queues(client: QueueClient, database: Database) -> None:
+    names = [f"q{number}" for number in range(20)]
+    for name in names:
+        client.create_queue(name)
+    waiting = [Waiting(lambda name=name: client.queue(name).receive(wait=LONG)) for name in names]  # type: ignore[misc]
+    for name in names:
+        eventually(lambda name=name: is_awaited(database, name))  # type: ignore[misc]
+    with database.connect(autocommit=True) as connection:
+        hubs = connection.execute(f"select count(*) from {HUBS}".encode()).fetchone()
+    for name in names:
+        client.queue(name).send(Message(name))
+    for waiter, name in zip(waiting, names, strict=True):
+        waiter.end()
+        assert [message.body for message in waiter.received] == [name]
+    assert hubs == (1,)
+
+
+def test_who_does_not_listen_looks(database: Database, client: QueueClient) -> None:
+    with QueueClient(database.dsn, listen=False) as deaf:
+        waiting = Waiting(lambda: deaf.queue("q").receive(wait=LONG))
+        client.queue("q").send(Message("a"))
+        waiting.end()
+        assert [message.body for message in waiting.received] == ["a"]
+        assert not is_awaited(database)
+
+
+def test_a_hub_whose_connection_is_cut_listens_again(client: QueueClient, database: Database) -> None:
+    queue = client.queue("q")
+    cut = f"select pg_terminate_backend(pid) from {HUBS}".encode()
+    waiting = Waiting(lambda: queue.receive(wait=LONG))
+    bell: Any = queue._own.bell("q")
+    eventually(lambda: bell.is_live)
+    with database.connect(autocommit=True) as connection:
+        assert len(connection.execute(cut).fetchall()) == 1
+    eventually(lambda: not bell.is_live)
+    eventually(lambda: bell.is_live)
+    queue.send(Message("a"))
+    waiting.end()
+    assert [message.body for message in waiting.received] == ["a"]
+
+
+def test_who_is_told_too_often_asks_not_to_be(client: QueueClient, database: Database) -> None:
+    queue = client.queue("q")
+    bell: Any = queue._own.bell("q")
+    with bell.heard_by(lambda: None, bell.rings):
+        eventually(lambda: bell.is_live)
+        with database.connect(autocommit=True) as connection:
+            for _ in range(200):
+                connection.execute("select pgqueue._ring(queue) from pgqueue.queue")
+        eventually(lambda: not is_awaited(database))
+        eventually(lambda: is_awaited(database))
+
+
+def test_what_rang_before_one_began_to_wait_is_not_missed(client: QueueClient) -> None:
+    bell: Any = client.queue("q")._own.bell("q")
+    since = bell.rings
+    bell.ring()
+    began = time.monotonic()
+    bell.wait(20, since)
+    assert time.monotonic() - began < 10
