@@ -8,7 +8,7 @@ PG     ?= 14 15 16 17 18
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types layers check test-matrix bench-engine bench-sending wheel try-wheel lock clean
+.PHONY: help demo test lint format types layers check test-matrix test-pgbouncer bench-engine bench-sending wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -42,6 +42,11 @@ test-matrix: $(READY) ## the contract on every PostgreSQL, or on some: make test
 	    PGQUEUE_TEST_PG_BIN=$$binaries $(BIN)/pytest tests/contract tests/sql || failed="$$failed $$version"; \
 	done; \
 	test -z "$$failed" || { echo "failed on PostgreSQL$$failed" >&2; exit 1; }
+
+test-pgbouncer: $(READY) ## the contract, and workers, through PgBouncer in transaction mode
+	@program=$$($(BIN)/python .ci/pgbouncer.py) && \
+	echo "== $$($$program --version | head -n 1), from $$program" && \
+	PGQUEUE_TEST_PGBOUNCER=$$program $(BIN)/pytest tests/contract tests/worker tests/pgbouncer
 
 bench-sending: $(READY) ## sends one by one, overlapped and in batches, beside raw psycopg; then with durable commits
 	$(BIN)/python -m benchmarks.sending --markdown benchmarks/results/sending.md

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 
 import psycopg
 from sqlalchemy import Connection, create_engine, text
@@ -85,7 +86,8 @@ def _is_done(connection: Connection) -> bool:
 
 @contextmanager
 def _transaction(conninfo: str) -> Iterator[Connection]:
-    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(conninfo), poolclass=NullPool)
+    connect = partial(psycopg.connect, conninfo, prepare_threshold=None)  # what is done once is not worth preparing
+    engine = create_engine("postgresql+psycopg://", creator=connect, poolclass=NullPool)
     try:
         with engine.begin() as connection:
             yield connection

