@@ -33,6 +33,8 @@ class Worker:
     ``max_lock_renewal_duration``, even while the event loop is blocked. ``on_lock_renew_failure(message, error)`` is
     called, in that thread, when that fails; the handler is cancelled then, and can never commit.
 
+    With ``sweep_interval`` the worker sweeps the database so often; of several that do, one at a time does.
+
     Raises:
         InvalidArgumentError: an argument is not what it may be.
     """
@@ -51,6 +53,7 @@ class Worker:
         max_lock_renewal_duration: timedelta = timedelta(hours=1),
         on_lock_renew_failure: OnFailure | None = None,
         grace_period: timedelta = timedelta(seconds=30),
+        sweep_interval: timedelta | None = None,
     ) -> None:
         options = Options(
             handler=handler,
@@ -63,6 +66,7 @@ class Worker:
             max_lock_renewal_duration=max_lock_renewal_duration,
             on_lock_renew_failure=on_lock_renew_failure,
             grace_period=grace_period,
+            sweep_interval=sweep_interval,
         )
         self._driver = TaskDriver(queue.name, queue._own, ReceivedMessage._from_row, options)
 

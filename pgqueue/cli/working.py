@@ -19,7 +19,8 @@ from pgqueue.cli import output
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed, WrongUse
 from pgqueue.cli.quantities import parse_duration
-from pgqueue.worker import Health, Worker
+from pgqueue.worker import Worker
+from pgqueue.worker.exposition import Exposition
 from pgqueue.worker.handling import is_coroutine, takes_a_transaction
 from pgqueue.worker.probes import healthy_file, healthy_port
 
@@ -42,8 +43,11 @@ def worker(
         timedelta,
         typer.Option(parser=parse_duration, metavar="DURATION", help="How long to finish what runs when stopped."),
     ] = "30s",  # type: ignore[assignment]  # typer parses defaults, too
+    sweep_interval: Annotated[
+        timedelta | None, typer.Option(parser=parse_duration, metavar="DURATION", help="Sweep the database so often.")
+    ] = None,
     health_file: Annotated[Path | None, typer.Option(help="Written every second while the worker is alive.")] = None,
-    health_port: Annotated[int | None, typer.Option(min=0, max=65535, help="Answers GET /health.")] = None,
+    health_port: Annotated[int | None, typer.Option(min=0, max=65535, help="Answers GET /health and /metrics.")] = None,
 ) -> None:
     """Run a handler on each message of a queue, until SIGTERM or SIGINT.
 
@@ -59,6 +63,7 @@ def worker(
         "transaction_batch": transaction_batch,
         "handler_timeout": handler_timeout,
         "grace_period": grace_period,
+        "sweep_interval": sweep_interval,
     }
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     database.client.get_queue(queue)
@@ -66,7 +71,7 @@ def worker(
         asyncio.run(_run_asynchronously(database.dsn, queue, function, options, health_file, health_port))
     else:
         made = Worker(database.client.queue(queue), function, **options)
-        with _probed(made.health, health_file, health_port):
+        with _probed(made, queue, database.dsn, health_file, health_port):
             made.run()
     output.say("stopped")
 
@@ -76,7 +81,7 @@ async def _run_asynchronously(
 ) -> None:
     async with pgqueue.aio.QueueClient(dsn) as client:
         made = pgqueue.aio.Worker(client.queue(queue), function, **options)
-        with _probed(made.health, file, port):
+        with _probed(made, queue, dsn, file, port):
             await made.run()
 
 
@@ -103,10 +108,11 @@ def load(name: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _probed(ask: Callable[[], Health], file: Path | None, port: int | None) -> ExitStack:
+def _probed(made: Worker | pgqueue.aio.Worker, queue: str, dsn: str, file: Path | None, port: int | None) -> ExitStack:
     stack = ExitStack()
     if file is not None:
-        stack.enter_context(healthy_file(file, ask))
+        stack.enter_context(healthy_file(file, made.health))
     if port is not None:
-        output.say(f"health on port {stack.enter_context(healthy_port(port, ask))}")
+        scrape = Exposition(made._driver, queue, dsn).text
+        output.say(f"health on port {stack.enter_context(healthy_port(port, made.health, scrape))}")
     return stack

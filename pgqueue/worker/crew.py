@@ -8,6 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -103,7 +104,7 @@ class Crew:
             with asyncio.Runner() as runner:
                 task = replace(self._task, call=_in_loop(runner, self._task.call))
                 while not slot.is_given_up and (message := self._inbox.get()) is not None:
-                    self._handle(slot, [message, *self._company()], task)
+                    self._handle(slot, [message, *self._company()] if self._batch > 1 else [message], task)
         except BaseException as error:  # noqa: BLE001 - the worker ends with it
             self.error = error
             self._idle.set()
@@ -136,6 +137,6 @@ def _in_loop(runner: asyncio.Runner, call: Callable[..., Any]) -> Callable[..., 
 
     def called(*arguments: Any) -> Any:
         result = call(*arguments)
-        return runner.run(result) if inspect.iscoroutine(result) else result
+        return runner.run(result, context=copy_context()) if inspect.iscoroutine(result) else result
 
     return called

@@ -13,11 +13,13 @@ from typing import Any
 from pgqueue.errors import QueueDisabledError, logger
 from pgqueue.flows import Bell, Flow, Source, batches
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.model.about import about
 from pgqueue.model.context import Event, Outcome, ReceiveState
 from pgqueue.model.holder import this_process
 from pgqueue.model.settings import QueueProperties
 from pgqueue.statements import queues, receiving, settling
 from pgqueue.statements.receiving import MessageRow
+from pgqueue.worker.durations import Durations
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
 from pgqueue.worker.renewing import Renewals
 
@@ -52,6 +54,7 @@ class Desk:
         self, queue: str, own: Source, make: Make, pace: Pace, renewals: Renewals, bell: Bell | None = None
     ) -> None:
         self.tally = Tally()
+        self.durations = Durations()
         self.renewals = renewals
         self._queue = queue
         self._own = own
@@ -88,13 +91,14 @@ class Desk:
             for message, failure in taken:
                 self.renewals.drop(message)
                 self._count(message, failure)
-            for result in results:
+            for message, result in zip(batch, results, strict=True):
                 if result.error is not None:
                     logger.warning(
                         "message %s of %s was handled, but is lost: %s",
                         result.sequence_number,
                         self._queue,
                         result.error,
+                        extra=about(message, message.delivery_count, result.error),
                     )
 
     def claim(self, *, running: int, waiting: int) -> Flow[Sequence[LockedMessage]]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import inspect
 import random
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pgqueue.errors import InvalidArgumentError, InvalidStateError, LockLostError, PGQueueError, logger
 from pgqueue.flows import Executor, Flow, processing, settling
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.model.about import about
 from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.statements import sessions
 from pgqueue.statements import settling as verbs
+from pgqueue.telemetry import Processing
+from pgqueue.worker.durations import Durations
 from pgqueue.worker.policy import Abandon, Bury, LetGo, RetryPolicy, judge
 
 #: Calls the handler as its driver must: at once, in a thread, in an event loop. With a transaction or without.
@@ -27,22 +31,21 @@ class Task:
     call: Call
     begin: processing.Begin | None
     retry: RetryPolicy
+    durations: Durations = field(default_factory=Durations)
 
 
-def handle(message: LockedMessage, task: Task) -> Flow[BaseException | None]:
+def handle(message: LockedMessage, task: Task, watched: Processing) -> Flow[BaseException | None]:
     """Runs the handler on a message; answers with the error it failed with, if it did.
 
     With a transaction the message is completed then; without one it is left to be completed, with others in a batch.
     """
-    try:
-        if task.begin is None:
-            yield lambda: task.call(message)
-        else:
-            work = _with(task.call, message)
-            yield from processing.attempts(message._delivery, work, task.begin, task.retry.transaction_retry())
-    except Exception as failure:  # noqa: BLE001 - a handler may raise anything; what follows is for the policy to say
-        yield from fail(message, failure, task.retry)
-        return failure
+    with watched.at_work():
+        try:
+            yield from _run(message, task, watched)
+        except Exception as failure:  # noqa: BLE001 - a handler may raise anything; the policy says what follows
+            watched.failed(failure)
+            yield from fail(message, failure, task.retry)
+            return failure
     return None
 
 
@@ -61,9 +64,11 @@ def fail(message: LockedMessage, failure: BaseException, policy: RetryPolicy) ->
                 burial = verbs.dead_letter(message.lock, reason=reason, description=description)
                 yield from settling.settle(message.context, burial, Outcome.DEAD_LETTERED, message._own, None)
     except (LockLostError, InvalidStateError) as lost:
-        logger.info("%s was settled by somebody else meanwhile: %s", _name(message), lost)
+        extra = about(message, message.delivery_count, lost)
+        logger.info("%s was settled by somebody else meanwhile: %s", _name(message), lost, extra=extra)
     except PGQueueError as error:
-        logger.warning("%s could not be settled, its lock runs out by itself: %s", _name(message), error)
+        extra = about(message, message.delivery_count, error)
+        logger.warning("%s could not be settled, its lock runs out by itself: %s", _name(message), error, extra=extra)
 
 
 def end_transaction(message: LockedMessage, own: Executor) -> Flow[None]:
@@ -95,6 +100,19 @@ def is_coroutine(handler: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 
+def _run(message: LockedMessage, task: Task, watched: Processing) -> Flow[None]:
+    began = time.perf_counter()
+    try:
+        if task.begin is None:
+            yield lambda: task.call(message)
+        else:
+            retry = task.retry.transaction_retry()
+            retry.before_sleep = watched.tries_again
+            yield from processing.attempts(message._delivery, _with(task.call, message), task.begin, retry)
+    finally:
+        task.durations.observe(time.perf_counter() - began)
+
+
 def _with(call: Call, message: LockedMessage) -> processing.Work:
     return lambda transaction: call(message, transaction)
 
@@ -112,12 +130,7 @@ def _tell(message: LockedMessage, failure: BaseException, verdict: Abandon | Bur
         message.delivery_count,
         outcome,
         exc_info=failure if isinstance(verdict, Abandon) else None,
-        extra={
-            "queue": message.queue,
-            "sequence_number": message.sequence_number,
-            "delivery_count": message.delivery_count,
-            "tracking_id": getattr(failure, "tracking_id", None),
-        },
+        extra=about(message, message.delivery_count, failure),
     )
 
 

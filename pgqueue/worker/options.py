@@ -29,6 +29,7 @@ class Options:
     max_lock_renewal_duration: timedelta
     on_lock_renew_failure: OnFailure | None
     grace_period: timedelta
+    sweep_interval: timedelta | None
 
     def __post_init__(self) -> None:
         takes_two = takes_a_transaction(self.handler)
@@ -50,6 +51,10 @@ class Options:
         _require(
             not takes_two or self.transaction is not None,
             'the handler takes a transaction: say which, transaction="psycopg" or "sqlalchemy"',
+        )
+        _require(
+            self.sweep_interval is None or self.sweep_interval > timedelta(0),
+            "sweep_interval must be positive, or None",
         )
         for name in ("handler_timeout", "max_lock_renewal_duration", "grace_period"):
             duration = getattr(self, name)

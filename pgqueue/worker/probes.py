@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,8 +14,22 @@ from pathlib import Path
 from pgqueue.worker.health import Health
 
 Ask = Callable[[], Health]
+Scrape = Callable[[], bytes]
+
+#: The text format of Prometheus.
+EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
+REMEDY = b"metrics need the extra otel: pip install 'pgqueue[otel]'\n"
 
 TOUCHED_EVERY = 1.0
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a probe is answered."""
+
+    status: HTTPStatus
+    body: bytes
+    content_type: str = "application/json"
 
 
 @contextmanager
@@ -41,20 +56,31 @@ def healthy_file(path: Path, ask: Ask) -> Iterator[None]:
 
 
 @contextmanager
-def healthy_port(port: int, ask: Ask, host: str = "0.0.0.0") -> Iterator[int]:  # noqa: S104 - a probe comes from outside
-    """Answers GET /health with 200, or 503 when a loop of the worker is stuck; port 0 takes any. Yields the port."""
+def healthy_port(
+    port: int,
+    ask: Ask,
+    scrape: Scrape | None = None,
+    host: str = "0.0.0.0",  # noqa: S104 - a probe comes from outside
+) -> Iterator[int]:
+    """Answers GET /health with 200, or 503 when a loop of the worker is stuck; port 0 takes any. Yields the port.
+
+    GET /metrics is answered with what ``scrape`` brings, and with 501 where the library for that is missing.
+    """
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            health = ask()
-            found = self.path in ("/health", "/healthz")
-            status = HTTPStatus.OK if health.is_alive else HTTPStatus.SERVICE_UNAVAILABLE
-            body = json.dumps(health.as_dict() if found else {"error": "ask for /health"}).encode() + b"\n"
-            self.send_response(status if found else HTTPStatus.NOT_FOUND)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
+            match self.path.partition("?")[0]:
+                case "/health" | "/healthz":
+                    reply = _told(ask())
+                case "/metrics" if scrape is not None:
+                    reply = _scraped(scrape)
+                case _:
+                    reply = Reply(HTTPStatus.NOT_FOUND, _json({"error": "ask for /health or /metrics"}))
+            self.send_response(reply.status)
+            self.send_header("Content-Type", reply.content_type)
+            self.send_header("Content-Length", str(len(reply.body)))
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(reply.body)
 
         def log_message(self, *_: object) -> None:
             """A probe that comes by is no news."""
@@ -68,3 +94,18 @@ def healthy_port(port: int, ask: Ask, host: str = "0.0.0.0") -> Iterator[int]:  
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _told(health: Health) -> Reply:
+    return Reply(HTTPStatus.OK if health.is_alive else HTTPStatus.SERVICE_UNAVAILABLE, _json(health.as_dict()))
+
+
+def _scraped(scrape: Scrape) -> Reply:
+    try:
+        return Reply(HTTPStatus.OK, scrape(), EXPOSITION)
+    except ImportError:
+        return Reply(HTTPStatus.NOT_IMPLEMENTED, REMEDY, "text/plain; charset=utf-8")
+
+
+def _json(document: dict[str, object]) -> bytes:
+    return json.dumps(document).encode() + b"\n"

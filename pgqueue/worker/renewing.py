@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from pgqueue.errors import LockLostError, PGQueueError, logger
 from pgqueue.flows import Executor, Flow
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.model.about import about
 from pgqueue.model.context import ReceiveState
 from pgqueue.statements import settling
 
@@ -47,7 +48,7 @@ class Renewal:
     @property
     def is_wanted(self) -> bool:
         """A lock pinned by an open transaction needs no renewal, and one that is settled has none."""
-        return self.message.context.state is ReceiveState.RECEIVED and self.message._delivery.begun is None
+        return self.message.context.state is ReceiveState.RECEIVED and not self.message._is_pinned
 
 
 class Renewals:
@@ -119,7 +120,7 @@ class Renewals:
                 renewal.message.sequence_number,
                 self._queue,
                 error,
-                extra={"tracking_id": error.tracking_id},
+                extra=about(renewal.message, renewal.message.delivery_count, error),
             )
             self._call_back(renewal.message, error)
 
@@ -128,4 +129,10 @@ class Renewals:
             try:
                 self._on_failure(message, error)
             except Exception:  # noqa: BLE001 - the callback's failure is its own, the locks of others go on
-                logger.exception("on_lock_renew_failure raised for message %s", message.sequence_number)
+                extra = about(message, message.delivery_count, error)
+                logger.exception(
+                    "on_lock_renew_failure raised for message %s of %s",
+                    message.sequence_number,
+                    self._queue,
+                    extra=extra,
+                )

@@ -14,14 +14,14 @@ from pgqueue import transports
 from pgqueue.errors import HandlerTimeoutError, InvalidArgumentError, InvalidStateError, PGQueueError, logger
 from pgqueue.flows import Source
 from pgqueue.flows.locked import LockedMessage
-from pgqueue.transports import adrive, drive
+from pgqueue.transports import adrive
+from pgqueue.worker.background import Background
 from pgqueue.worker.desk import Desk, Make
 from pgqueue.worker.handling import Task
 from pgqueue.worker.health import Beat, Health
-from pgqueue.worker.loop import Loop, Recovery
+from pgqueue.worker.loop import Recovery
 from pgqueue.worker.options import Options
 from pgqueue.worker.pace import Pace
-from pgqueue.worker.renewing import Renewals
 from pgqueue.worker.signals import stopped_by_signals
 from pgqueue.worker.together import Failures, handle_each, handle_together
 
@@ -37,24 +37,20 @@ class TaskDriver:
             raise InvalidArgumentError("a handler that takes a transaction must be a coroutine function here")
         self._options = options
         self._own = transports.sized(source, options.concurrency + SPARE_CONNECTIONS, asynchronous=True)
-        self._keeper = transports.sized(source, 1, asynchronous=False)
-        self._short = threading.Event()
-        self._renewals = Renewals(queue, options.max_lock_renewal_duration, options.on_lock_renew_failure, self._short)
+        self._background = Background(queue, source, options, self._end_with)
         pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
-        self.desk = Desk(queue, self._own, make, pace, self._renewals, source.bell(queue))
+        self.desk = Desk(queue, self._own, make, pace, self._background.renewals, source.bell(queue))
         self._waiting: deque[LockedMessage] = deque()
         self._running: dict[asyncio.Task[None], int] = {}
         self._error: BaseException | None = None
         self._stopping = threading.Event()
-        self._over = threading.Event()
         self._woken = asyncio.Event()
         self._claiming = Beat()
-        self._renewing = Loop("renewals", self._renew, self._over, self._short)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: Task
 
     def health(self) -> Health:
-        beats = {"claims": self._claiming, "renewals": self._renewing.beat}
+        beats = {"claims": self._claiming, **self._background.beats}
         return Health(
             is_stopping=self._stopping.is_set(),
             running=self._in_hand,
@@ -80,9 +76,8 @@ class TaskDriver:
         source = transports.transactions(
             self._options.transaction, self._own, self._options.concurrency, asynchronous=True
         )
-        self._task = Task(self._call, source.begin if source else None, self._options.retry)
-        renewing = threading.Thread(target=self._keep_renewing, name="pgqueue-renewals", daemon=True)
-        renewing.start()
+        self._task = Task(self._call, source.begin if source else None, self._options.retry, self.desk.durations)
+        self._background.start()
         try:
             with stopped_by_signals(self.stop):
                 await self._keep_claiming()
@@ -92,10 +87,7 @@ class TaskDriver:
                 task.cancel()
             if self._running:
                 await asyncio.wait(self._running, timeout=1)
-            self._over.set()
-            self._short.set()
-            renewing.join(timeout=1)
-            drive(self._keeper.close())
+            self._background.close()
             await adrive(self._own.close())
             if source is not None:
                 await adrive(source.close())
@@ -119,12 +111,9 @@ class TaskDriver:
                 await self._wait(pause)
             self._claiming.beat()
 
-    def _keep_renewing(self) -> None:
-        try:
-            self._renewing.run()
-        except BaseException as error:  # noqa: BLE001 - raised again where the worker was started
-            self._error = error
-            self.stop()
+    def _end_with(self, error: BaseException) -> None:
+        self._error = self._error or error
+        self.stop()
 
     async def _claim(self) -> float | None:
         await adrive(self.desk.settle())
@@ -132,9 +121,6 @@ class TaskDriver:
         self._waiting.extend(claimed)
         self._start()
         return self.desk.pause()
-
-    def _renew(self) -> float:
-        return drive(self._renewals.turn(self._keeper))
 
     def _start(self) -> None:
         while self._waiting and len(self._running) < self._options.concurrency:
@@ -163,8 +149,7 @@ class TaskDriver:
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._running[task]
         if not task.cancelled() and task.exception() is not None:
-            self._error = task.exception()
-            self._stopping.set()
+            self._end_with(task.exception() or RuntimeError("a handler's task has died"))
         if self._stopping.is_set() or not self._waiting:
             self._woken.set()
         else:

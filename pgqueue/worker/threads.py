@@ -10,6 +10,7 @@ from pgqueue import transports
 from pgqueue.errors import HandlerTimeoutError, InvalidStateError, PGQueueError, logger
 from pgqueue.flows import Source
 from pgqueue.transports import drive
+from pgqueue.worker.background import Background
 from pgqueue.worker.crew import Crew
 from pgqueue.worker.desk import Desk, Make
 from pgqueue.worker.handling import Task, end_transaction, fail
@@ -17,7 +18,6 @@ from pgqueue.worker.health import Health
 from pgqueue.worker.loop import Loop
 from pgqueue.worker.options import Options
 from pgqueue.worker.pace import Pace
-from pgqueue.worker.renewing import Renewals
 from pgqueue.worker.signals import stopped_by_signals
 
 #: Connections beside those of the handlers: one to claim and to complete, one to settle what failed. Handlers that have
@@ -31,21 +31,17 @@ class ThreadDriver:
     def __init__(self, queue: str, source: Source, make: Make, options: Options) -> None:
         self._options = options
         self._stopping = threading.Event()
-        self._over = threading.Event()
         self._woken = threading.Event()
         self._error: BaseException | None = None
         self._is_running = False
 
         size = 4 * options.concurrency + SPARE_CONNECTIONS
         self._own = transports.sized(source, size, asynchronous=False)
-        self._keeper = transports.sized(source, 1, asynchronous=False)
-        self._short = threading.Event()
-        self._renewals = Renewals(queue, options.max_lock_renewal_duration, options.on_lock_renew_failure, self._short)
+        self._background = Background(queue, source, options, self._end_with)
         pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
-        self.desk = Desk(queue, self._own, make, pace, self._renewals, source.bell(queue))
+        self.desk = Desk(queue, self._own, make, pace, self._background.renewals, source.bell(queue))
         hearing = partial(self.desk.hearing, self._woken.set)
         self._claiming = Loop("claims", self._claim, self._stopping, self._woken, hearing)
-        self._renewing = Loop("renewals", self._renew, self._over, self._short)
         self._crew: Crew | None = None
 
     def run(self) -> None:
@@ -55,22 +51,19 @@ class ThreadDriver:
         source = transports.transactions(
             self._options.transaction, self._own, self._options.concurrency, asynchronous=False
         )
-        task = Task(self._options.handler, source.begin if source else None, self._options.retry)
+        task = Task(self._options.handler, source.begin if source else None, self._options.retry, self.desk.durations)
         self._crew = Crew(self._options, task, self.desk.finish, self._woken)
-        renewing = threading.Thread(
-            target=self._supervise, args=(self._renewing,), name="pgqueue-renewals", daemon=True
-        )
-        renewing.start()
+        self._background.start()
         try:
             with stopped_by_signals(self.stop):
-                self._supervise(self._claiming)
+                try:
+                    self._claiming.run()
+                except BaseException as error:  # noqa: BLE001 - raised when all is wound up
+                    self._end_with(error)
                 self._wind_up(self._crew)
         finally:
-            self._over.set()
-            self._short.set()
             self._crew.dismiss()
-            renewing.join(timeout=1)
-            drive(self._keeper.close())
+            self._background.close()
             drive(self._own.close())
             if source is not None:
                 drive(source.close())
@@ -83,23 +76,19 @@ class ThreadDriver:
         self._woken.set()
 
     def health(self) -> Health:
-        loops = {"claims": self._claiming.beat, "renewals": self._renewing.beat}
+        beats = {"claims": self._claiming.beat, **self._background.beats}
         return Health(
             is_stopping=self._stopping.is_set(),
             running=self._crew.running if self._crew else 0,
             waiting=self._crew.waiting if self._crew else 0,
             overdue=self._crew.overdue if self._crew else 0,
-            loops={name: beat.age for name, beat in loops.items()},
-            failing={name: str(beat.error) for name, beat in loops.items() if beat.error is not None},
+            loops={name: beat.age for name, beat in beats.items()},
+            failing={name: str(beat.error) for name, beat in beats.items() if beat.error is not None},
         )
 
-    def _supervise(self, loop: Loop) -> None:
-        """Runs a loop. What it dies of ends the worker, and is raised by :meth:`run`."""
-        try:
-            loop.run()
-        except BaseException as error:  # noqa: BLE001 - raised again where the worker was started
-            self._error = self._error or error
-            self.stop()
+    def _end_with(self, error: BaseException) -> None:
+        self._error = self._error or error
+        self.stop()
 
     def _claim(self) -> float | None:
         crew = self._crew
@@ -114,9 +103,6 @@ class ThreadDriver:
     def _no_longer_than_a_handler_may_take(self, crew: Crew, pause: float | None) -> float | None:
         limit = self._options.handler_timeout
         return pause if pause is None or limit is None else min(pause, crew.time_left(limit))
-
-    def _renew(self) -> float:
-        return drive(self._renewals.turn(self._keeper))
 
     def _give_up_overdue(self, crew: Crew) -> None:
         if self._options.handler_timeout is None:

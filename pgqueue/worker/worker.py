@@ -35,6 +35,8 @@ class Worker:
     ``max_lock_renewal_duration``. ``on_lock_renew_failure(message, error)`` is called when that fails; the handler can
     see it in ``message.lock_lost``, and can never commit.
 
+    With ``sweep_interval`` the worker sweeps the database so often; of several that do, one at a time does.
+
     Raises:
         InvalidArgumentError: an argument is not what it may be.
     """
@@ -53,6 +55,7 @@ class Worker:
         max_lock_renewal_duration: timedelta = timedelta(hours=1),
         on_lock_renew_failure: OnFailure | None = None,
         grace_period: timedelta = timedelta(seconds=30),
+        sweep_interval: timedelta | None = None,
     ) -> None:
         options = Options(
             handler=handler,
@@ -65,6 +68,7 @@ class Worker:
             max_lock_renewal_duration=max_lock_renewal_duration,
             on_lock_renew_failure=on_lock_renew_failure,
             grace_period=grace_period,
+            sweep_interval=sweep_interval,
         )
         self._driver = ThreadDriver(queue.name, queue._own, ReceivedMessage._from_row, options)
 

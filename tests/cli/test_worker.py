@@ -77,7 +77,7 @@ def test_a_worker_works_until_it_is_asked_to_stop(
 
 def test_a_handler_that_takes_a_transaction_gets_one(pgqueue: CommandLine, client: QueueClient) -> None:
     client.queue("orders").send(Message(7))
-    options = ["--transaction-batch", "3", "--concurrency", "2", "--handler-timeout", "1m"]
+    options = ["--transaction-batch", "3", "--concurrency", "2", "--handler-timeout", "1m", "--sweep-interval", "1m"]
     with worker(pgqueue, "shop:write", "orders", *options) as process:
         until(lambda: client.queue("orders").peek() == [])
         process.terminate()

@@ -192,3 +192,16 @@ def test_a_renewer_keeps_a_lock_for_so_long_only(scene: Scene) -> None:
     with pgqueue.AutoLockRenewer(max_lock_renewal_duration=2 * SHORT) as renewer:
         renewer.register(received)
         eventually(lambda: len(scene.queue.receive()) == 1)
+
+
+def test_a_worker_sweeps_queues_that_nobody_receives_from(scene: Scene) -> None:
+    async def handler(_: Any) -> None:
+        """Never called."""
+
+    scene.client.create_queue("quiet", max_delivery_count=1)
+    quiet = scene.client.queue("quiet")
+    quiet.send(pgqueue.Message("a"))
+    quiet.receive(lock_duration=SHORT)
+    with scene.working(handler, sweep_interval=timedelta(milliseconds=50)) as running:
+        eventually(lambda: len(quiet.dead_letters.peek()) == 1)
+        assert set(running.worker.health().loops) == {"claims", "renewals", "sweeps"}

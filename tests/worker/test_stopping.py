@@ -117,6 +117,7 @@ def test_a_worker_runs_once(scene: Scene) -> None:
         ({"transaction_batch": 2}, "needs a transaction"),
         ({"grace_period": timedelta(-1)}, "grace_period"),
         ({"handler_timeout": timedelta(-1)}, "handler_timeout"),
+        ({"sweep_interval": timedelta(0)}, "sweep_interval"),
     ],
     ids=str,
 )

@@ -1,0 +1,66 @@
+"""The threads beside the handlers of a worker: one renews locks, one sweeps if that is wanted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+
+from pgqueue import transports
+from pgqueue.flows import Flow, Source, sweeping
+from pgqueue.transports import drive
+from pgqueue.worker.health import Beat
+from pgqueue.worker.loop import Loop
+from pgqueue.worker.options import Options
+from pgqueue.worker.renewing import Renewals
+
+Died = Callable[[BaseException], None]
+
+
+class Background:
+    """Loops in threads, each with a connection of its own. What one of them dies of is told to ``died``."""
+
+    def __init__(self, queue: str, source: Source, options: Options, died: Died) -> None:
+        self._source = source
+        self._options = options
+        self._died = died
+        self._over = threading.Event()
+        self._short = threading.Event()
+        self._ends = ExitStack()
+        self._loops: dict[str, Loop] = {}
+        self.renewals = Renewals(queue, options.max_lock_renewal_duration, options.on_lock_renew_failure, self._short)
+
+    @property
+    def beats(self) -> Mapping[str, Beat]:
+        return {name: loop.beat for name, loop in self._loops.items()}
+
+    def start(self) -> None:
+        self._start("renewals", self.renewals.turn, self._short)
+        if self._options.sweep_interval is not None:
+            self._start("sweeps", self._sweep, self._over)
+
+    def close(self) -> None:
+        self._over.set()
+        self._short.set()
+        self._ends.close()
+
+    def _start(self, name: str, turn: Callable[[Source], Flow[float]], woken: threading.Event) -> None:
+        own = transports.sized(self._source, 1, asynchronous=False)
+        loop = Loop(name, lambda: drive(turn(own)), self._over, woken)
+        thread = threading.Thread(target=self._run, args=(loop,), name=f"pgqueue-{name}", daemon=True)
+        self._loops[name] = loop
+        self._ends.callback(lambda: drive(own.close()))
+        self._ends.callback(partial(thread.join, timeout=1))
+        thread.start()
+
+    def _run(self, loop: Loop) -> None:
+        try:
+            loop.run()
+        except BaseException as error:  # noqa: BLE001 - raised where the worker was started
+            self._died(error)
+
+    def _sweep(self, own: Source) -> Flow[float]:
+        yield from sweeping.sweep(own, dry_run=False)
+        assert self._options.sweep_interval is not None
+        return self._options.sweep_interval.total_seconds()

@@ -1,0 +1,122 @@
+"""What a scrape of Prometheus is answered: what the worker has done, how it is, and how deep its queue is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Protocol
+
+from pgqueue.errors import PGQueueError, logger
+from pgqueue.model.settings import Depth
+from pgqueue.statements import queues
+from pgqueue.transports import visit
+from pgqueue.worker.desk import Desk
+from pgqueue.worker.health import Health
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+#: The database is asked for the depth of the queue at most so often, and waited for at most so long.
+ASKED_EVERY = 5.0
+PATIENCE = timedelta(seconds=2)
+
+COUNTED = {
+    "received": "Messages that were claimed.",
+    "completed": "Messages that were handled and completed.",
+    "failed": "Messages whose handler failed, or gave them back.",
+    "lost": "Messages that were handled when their lock was lost.",
+    "timed_out": "Handlers that ran out of their time.",
+}
+AT_THE_MOMENT = {
+    "running": "Messages in handlers.",
+    "waiting": "Messages that were claimed and wait for a handler.",
+    "overdue": "Handlers that ran out of their time and ignore it.",
+}
+DEPTH = {
+    "ready": "Messages that can be received.",
+    "locked": "Messages under lock.",
+    "scheduled": "Messages that rest until their time has come.",
+    "dead_letters": "Dead letters.",
+    "oldest_age": "How long ago the oldest message that can be received was sent; 0 when there is none.",
+}
+
+
+class Watched(Protocol):
+    """The driver of a worker."""
+
+    desk: Desk
+
+    def health(self) -> Health: ...
+
+
+class Soundings:
+    """How deep a queue is, asked of the database on a connection that is closed again.
+
+    Nothing while the database cannot be asked; what it said last, for a scrape that comes while another asks.
+    """
+
+    def __init__(self, queue: str, dsn: str) -> None:
+        self._ask: Callable[[], Depth] = lambda: visit(dsn, queues.depth(queue), PATIENCE)
+        self._asking = threading.Lock()
+        self._asked_at = float("-inf")
+        self._depth: Depth | None = None
+
+    def __call__(self) -> Depth | None:
+        if self._asking.acquire(blocking=False):
+            try:
+                if time.monotonic() >= self._asked_at + ASKED_EVERY:
+                    self._depth = self._sound()
+                    self._asked_at = time.monotonic()
+            finally:
+                self._asking.release()
+        return self._depth
+
+    def _sound(self) -> Depth | None:
+        try:
+            return self._ask()
+        except PGQueueError as error:
+            logger.debug("the depth of the queue is left out: %s", error, extra={"tracking_id": error.tracking_id})
+            return None
+
+
+class Exposition:
+    """The metrics of a worker in the text format, after those of the process: what handlers count is there, too."""
+
+    def __init__(self, watched: Watched, queue: str, dsn: str) -> None:
+        self._watched = watched
+        self._queue = queue
+        self._soundings = Soundings(queue, dsn)
+
+    def text(self) -> bytes:
+        """Raises ImportError without the extra ``pgqueue[otel]``."""
+        from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
+
+        own = CollectorRegistry()
+        own.register(self)
+        return generate_latest(REGISTRY) + generate_latest(own)
+
+    def collect(self) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+        values = [self._queue]
+        for name, meaning in COUNTED.items():
+            counter = CounterMetricFamily(f"pgqueue_messages_{name}", meaning, labels=["queue"])
+            counter.add_metric(values, getattr(self._watched.desk.tally, name))
+            yield counter
+        health = self._watched.health()
+        for name, meaning in AT_THE_MOMENT.items():
+            gauge = GaugeMetricFamily(f"pgqueue_worker_{name}", meaning, labels=["queue"])
+            gauge.add_metric(values, getattr(health, name))
+            yield gauge
+        histogram = HistogramMetricFamily("pgqueue_handling_seconds", "How long handlers take.", labels=["queue"])
+        buckets, total = self._watched.desk.durations.read()
+        histogram.add_metric(values, buckets, total)
+        yield histogram
+        if (depth := self._soundings()) is not None:
+            for name, meaning in DEPTH.items():
+                unit = "_seconds" if name == "oldest_age" else ""
+                gauge = GaugeMetricFamily(f"pgqueue_queue_{name}{unit}", meaning, labels=["queue"])
+                gauge.add_metric(values, getattr(depth, name))
+                yield gauge
