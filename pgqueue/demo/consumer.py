@@ -56,11 +56,16 @@ class Consumer:
         self.name = name
         self._pool = pool
         self._chance = chance
-        self._departures = QueueClient(pool).queue(QUEUE)
+        self._client = QueueClient(pool)
+        self._departures = self._client.queue(QUEUE)
 
     @classmethod
     def of(cls, plan: Plan, name: str, pool: ConnectionPool[Any]) -> Consumer:
         return cls(name, pool, Random(f"{plan.seed} {name}"))
+
+    def close(self) -> None:
+        """The pool stays open, and what listens for messages ends."""
+        self._client.close()
 
     def turn(self) -> None:
         """Receives some flights and posts them: all in one transaction, or each in its own if one is in the way."""

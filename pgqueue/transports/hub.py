@@ -7,6 +7,7 @@ import random
 import select
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -81,6 +82,7 @@ class HubOwner:
         with self._one_at_a_time:
             if self.listens and self._hub is None:
                 self._hub = Hub(self.conninfo)
+                weakref.finalize(self, self._hub.leave)
             return self._hub.bell(queue) if self._hub is not None else None
 
     def hush(self) -> None:
@@ -90,7 +92,7 @@ class HubOwner:
 
 
 class Hub:
-    """Listens for all queues of a process, in one thread, over one connection, once anybody waits.
+    """Listens for all queues of a process, in one thread, over one connection, as long as anybody waits.
 
     Nothing depends on it: a ring that is missed costs those who wait the time until they look again. Behind a pooler
     that gives each transaction another session nothing can be heard, and nobody is asked.
@@ -104,6 +106,7 @@ class Hub:
         self._ear, self._mouth = os.pipe()
         os.set_blocking(self._mouth, False)
         self._is_over = False
+        self._is_deaf = False
 
     def bell(self, queue: str) -> Bell:
         with self._lock:
@@ -112,20 +115,36 @@ class Hub:
             return self._attentions[queue].bell
 
     def close(self) -> None:
+        self.leave()
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def leave(self) -> None:
+        """Ends without waiting for the end."""
         self._is_over = True
         self._say()
-        if self._thread is not None:
-            self._thread.join()
+
+    def __del__(self) -> None:
         os.close(self._ear)
         os.close(self._mouth)
 
     def _wake(self) -> None:
         """Somebody waits whom the database does not tell yet."""
         with self._lock:
-            if self._thread is None and not self._is_over:
+            if self._thread is None and not (self._is_over or self._is_deaf):
                 self._thread = threading.Thread(target=self._run, name="pgqueue-hub", daemon=True)
                 self._thread.start()
         self._say()
+
+    def _goes_on(self) -> bool:
+        """Whether somebody waits, or has been promised to be told; else the thread ends, until somebody waits again."""
+        with self._lock:
+            known = self._attentions.values()
+            is_wanted = any(each.bell.is_awaited or each.bell.is_live for each in known)
+            if self._is_over or self._is_deaf or not is_wanted:
+                self._thread = None
+            return self._thread is not None
 
     def _say(self) -> None:
         try:
@@ -136,7 +155,7 @@ class Hub:
     def _run(self) -> None:
         backoff = Backoff()
         try:
-            while not self._is_over:
+            while self._goes_on():
                 try:
                     self._listen(backoff)
                 except psycopg.Error as error:
@@ -147,16 +166,16 @@ class Hub:
                     select.select([], [], [], pause)
         except BaseException:
             logger.exception("the hub ends: nobody is woken any more, who waits looks from time to time")
+            self._is_deaf = True
             raise
         finally:
-            self._is_over = True
             self._hush()
 
     def _listen(self, backoff: Backoff) -> None:
         with psycopg.connect(self._conninfo, autocommit=True, application_name="pgqueue hub") as connection:
             if connection.execute(POOLED).fetchone() != (connection.info.backend_pid,):
                 logger.info("a pooler stands before the database: nobody is woken, who waits looks from time to time")
-                self._is_over = True
+                self._is_deaf = True
                 return
             connection.add_notify_handler(lambda notify: self._told(notify.payload))
             channels: set[str] = set()
@@ -171,6 +190,8 @@ class Hub:
                 elif now >= probe_at:
                     connection.execute(POOLED)
                     probe_at = now + PROBED_EVERY
+                if look_at == float("inf"):
+                    return
                 if self._hears(connection, max(min(look_at, probe_at) - time.monotonic(), 0)):
                     look_at = 0.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
@@ -78,8 +79,10 @@ def _undone_transaction(connection: psycopg.Connection[Any]) -> None:
 
 
 def _consume(database: Database, client: QueueClient) -> None:
-    with ConnectionPool(database.dsn, min_size=1, max_size=1) as pool:
-        consumer = Consumer("somebody", pool, BadLuck())
+    with (
+        ConnectionPool(database.dsn, min_size=1, max_size=1) as pool,
+        closing(Consumer("somebody", pool, BadLuck())) as consumer,
+    ):
         while _messages(client):
             consumer.turn()
             database.move_clock(timedelta(seconds=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -132,6 +133,23 @@ def test_one_connection_listens_for_all_queues(client: QueueClient, database: Da
         waiter.end()
         assert [message.body for message in waiter.received] == [name]
     assert hubs == (1,)
+
+
+def test_who_lets_go_of_a_client_without_closing_it_leaves_no_connection_behind(database: Database) -> None:
+    client = QueueClient(database.dsn)
+    client.create_queue("q")
+    assert client.queue("q").receive(wait=timedelta(milliseconds=300)) == []
+
+    def hubs() -> int:
+        with database.connect(autocommit=True) as connection:
+            row = connection.execute(f"select count(*) from {HUBS}".encode()).fetchone()
+        return int(row[0]) if row else 0
+
+    assert hubs() == 1
+    client._own._pool.close()  # type: ignore[attr-defined]  # a pool of its own complains when it is forgotten
+    del client
+    gc.collect()
+    eventually(lambda: hubs() == 0)
 
 
 def test_who_does_not_listen_looks(database: Database, client: QueueClient) -> None:
