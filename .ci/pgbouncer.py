@@ -7,6 +7,7 @@ C library, are unpacked into ``.postgres``, once; apt fetches them from the mirr
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -93,12 +94,12 @@ def private_apt(scratch: Path) -> list[str]:
 
 def mirror() -> str:
     """Where this machine has its packages from, leaving out the security updates, which are a place of their own."""
-    targets = run("apt-get", "indextargets", "--format", "$(ORIGIN) $(CODENAME) $(REPO_URI)", cwd=CACHE)
-    known = (line.split(maxsplit=2) for line in targets.splitlines())
-    mirrors = [uri for origin, codename, uri in known if origin == "Debian" and "-" not in codename]
+    codename = platform.freedesktop_os_release().get("VERSION_CODENAME", RELEASE)
+    would_fetch = run("apt-get", "update", "--print-uris", cwd=CACHE)
+    mirrors = re.findall(rf"'(\S+)/dists/(?:{codename}|stable)/InRelease'", would_fetch)
     if not mirrors:
-        give_up("it is not on the PATH, or too old, and apt knows no mirror of Debian's; `apt-get update` may help")
-    return mirrors[0]
+        give_up(f"it is not on the PATH, or too old, and apt's sources have no mirror of Debian's {codename}")
+    return str(mirrors[0])
 
 
 def write_starter(unpacked: Path) -> None:

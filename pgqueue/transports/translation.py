@@ -20,6 +20,10 @@ from pgqueue.errors import (
 
 REMEDY = "run `pgqueue migrate`, or client.migrate()"
 
+#: A statement of that name exists already, or does not: somebody else has been in the session.
+NOT_OUR_STATEMENT = ("42P05", "26000")
+POOLER_REMEDY = "PgBouncer needs max_prepared_statements > 0, or connections with prepare_threshold=None"
+
 
 @contextmanager
 def translated() -> Iterator[None]:
@@ -55,4 +59,5 @@ def translate(error: psycopg.Error) -> PGQueueError:
 
 def _text(error: psycopg.Error) -> str:
     primary = error.diag.message_primary or str(error)
-    return f"{primary}. {error.diag.message_hint}" if error.diag.message_hint else primary
+    hint = POOLER_REMEDY if error.sqlstate in NOT_OUR_STATEMENT else error.diag.message_hint
+    return f"{primary}. {hint}" if hint else primary

@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy
 
 from pgqueue import Message, QueueClient, RetryPolicy, Worker
+from pgqueue.errors import PGQueueError
 from pgqueue.testing import Database
 from tests.pgbouncer.conftest import Through
 from tests.worker.scene import Running, eventually
@@ -120,3 +121,16 @@ def test_nothing_is_prepared_where_the_pool_says_so(database: Database, through:
         client.queue("q").receive()[0].complete()
     with psycopg.connect(dsn) as connection:
         assert connection.execute("select name from pg_prepared_statements").fetchall() == []
+
+
+def test_a_pgbouncer_that_mixes_statements_up_is_named_with_the_remedy(database: Database, through: Through) -> None:
+    dsn = through(database.name, default_pool_size=1, max_prepared_statements=0)
+    with QueueClient(dsn) as ann, QueueClient(dsn) as bob:
+        ann.create_queue("q")
+
+        def send_by_turns() -> None:
+            for client in [ann, bob] * 10:
+                client.queue("q").send(Message(1))
+
+        with pytest.raises(PGQueueError, match="max_prepared_statements"):
+            send_by_turns()
