@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -112,7 +112,9 @@ def _consume(plan: Plan, name: str) -> None:
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     options: dict[str, Any] = {"application_name": name}
-    with ConnectionPool(plan.dsn, min_size=1, max_size=2, kwargs=options) as pool:
-        consumer = Consumer.of(plan, name, pool)
+    with (
+        ConnectionPool(plan.dsn, min_size=1, max_size=2, kwargs=options) as pool,
+        closing(Consumer.of(plan, name, pool)) as consumer,
+    ):
         while not stopping.is_set():
             consumer.turn()

@@ -30,6 +30,9 @@ T = TypeVar("T")
 AnyConnection = Any
 AnyPool = Any
 
+#: Arguments of psycopg's connect() that are not part of a DSN.
+NOT_OF_LIBPQ = ("autocommit", "context", "cursor_factory", "prepare_threshold", "row_factory")
+
 #: A server that has vanished without a word is noticed within half a minute.
 PATIENCE_OF_A_SOCKET = {
     "connect_timeout": 10,
@@ -127,7 +130,7 @@ class PoolSource(HubOwner):
 
     @property
     def conninfo(self) -> str:  # type: ignore[override]  # a property is an attribute to whom reads it
-        return str(self._pool.conninfo)
+        return _conninfo(self._pool)
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
         connection = yield from self._take()
@@ -204,6 +207,14 @@ def own_pool(conninfo: str, pool_class: type[Any], size: int = 10, patience: flo
         reconnect_timeout=5,
     )
     return PoolSource(pool, owned=True)
+
+
+def _conninfo(pool: AnyPool) -> str:
+    """How to reach the database of a pool otherwise: what it says in its DSN, and beside it."""
+    conninfo = pool.conninfo() if callable(pool.conninfo) else pool.conninfo
+    beside = pool.kwargs() if callable(pool.kwargs) else pool.kwargs
+    options = {name: value for name, value in (beside or {}).items() if name not in NOT_OF_LIBPQ}
+    return psycopg.conninfo.make_conninfo(conninfo or "", **options)
 
 
 def _has_gone(connection: AnyConnection) -> Flow[bool]:

@@ -9,9 +9,12 @@ from functools import partial
 from typing import Any
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import SerializationFailure
+from psycopg_pool import ConnectionPool
 
-from pgqueue import DeadLetter, Message, RetryPolicy
+from pgqueue import DeadLetter, Message, QueueClient, RetryPolicy, Worker
+from pgqueue.testing import Database
 from tests.worker.scene import Scene, effect, eventually
 
 KINDS = ["psycopg", "sqlalchemy"]
@@ -180,3 +183,15 @@ def test_what_is_sent_later_is_found_without_being_told(scene: Scene) -> None:
             scene.queue.send(Message(body))
             eventually(partial(handled.__contains__, body))
     assert handled == [0, 1, 2]
+
+
+def test_a_worker_reaches_the_database_of_a_pool_that_has_no_dsn(database: Database) -> None:
+    options = {**conninfo_to_dict(database.dsn), "autocommit": True}
+    with ConnectionPool("", kwargs=options, min_size=1) as pool:
+        client = QueueClient(pool)
+        client.create_queue("q")
+        client.queue("q").send(Message("a"))
+        worker = Worker(client.queue("q"), lambda _: worker.stop())
+        worker.run()
+        assert worker.tally.completed == 1
+        client.close()
