@@ -79,8 +79,9 @@ class Sender:
         self._room.acquire()
         try:
             self._outbox.put(pending)
-        except BaseException:
+        except BaseException as error:
             self._room.release()
+            pending._sending.end(error)
             raise
         return pending
 

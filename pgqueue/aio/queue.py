@@ -13,17 +13,16 @@ from pgqueue import transports
 from pgqueue.aio.received import ReceivedMessage
 from pgqueue.aio.receiver import Receiver
 from pgqueue.aio.sender import Sender
-from pgqueue.flows import Shared, Source, batches, receiving
+from pgqueue.flows import Shared, Source, batches, observed, receiving
 from pgqueue.flows.arrivals import arrivals
 from pgqueue.model.context import Event, Outcome
-from pgqueue.model.encoding import encode
 from pgqueue.model.holder import this_process
 from pgqueue.model.message import Message, PeekedMessage
 from pgqueue.model.policy import default_retry, transient_only
 from pgqueue.model.settings import ReceiveMode, SettlementResult
 from pgqueue.statements import dead_letters as dead_letter_verbs
 from pgqueue.statements import receiving as receiving_verbs
-from pgqueue.statements import sending, settling
+from pgqueue.statements import settling
 from pgqueue.statements.arguments import count
 from pgqueue.transports import adrive
 
@@ -59,15 +58,14 @@ class Queue:
             MessageSizeExceededError: it is larger than the queue allows.
             QueueDisabledError: the queue's status forbids it.
         """
-        return await adrive(self._where(transaction).execute(sending.send(self.name, encode(message))))
+        return await adrive(observed.send(self.name, message, self._where(transaction)))
 
     async def send_batch(self, messages: Iterable[Message], *, transaction: object = None) -> list[int]:
         """Stores many messages in one round trip, all or none; returns their sequence numbers in order.
 
         Raises what :meth:`send` raises; then none is stored.
         """
-        encoded = [encode(message) for message in messages]
-        return await adrive(self._where(transaction).execute(sending.send_batch(self.name, encoded))) if encoded else []
+        return await adrive(observed.send_batch(self.name, messages, self._where(transaction)))
 
     def sender(self, *, max_in_flight: int = 10, retry: tenacity.BaseRetrying | None = None) -> Sender:
         """Sends that overlap, to be used in an ``async with`` block, whose end waits for all of them.

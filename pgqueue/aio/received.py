@@ -11,8 +11,8 @@ from typing import Any
 import tenacity
 
 from pgqueue import transports
-from pgqueue.flows import Shared, processing
-from pgqueue.flows.locked import LockedMessage, with_message
+from pgqueue.flows import Shared, observed, processing
+from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.context import ReceiveState
 from pgqueue.model.policy import default_retry
 from pgqueue.transports import adrive
@@ -108,10 +108,7 @@ async def process(
     is renewed between the tries, as often as ``retry`` allows. :class:`~pgqueue.errors.DeadLetter` raised by the work
     dead-letters the message. After any other error the message is abandoned with backoff, and the error raised.
     """
-    flow = processing.process(
-        received._delivery, with_message(work, received), received._begin(source), retry or default_retry()
-    )
-    return await adrive(flow)
+    return await adrive(observed.process(received, work, received._begin(source), retry or default_retry()))
 
 
 def _shared(transaction: object) -> Shared | None:

@@ -78,8 +78,9 @@ class Sender:
         await self._room.acquire()
         try:
             self._outbox.put(pending)
-        except BaseException:
+        except BaseException as error:
             self._room.release()
+            pending._sending.end(error)
             raise
         if self._task is None:
             work = _empty(self._outbox, self._flusher, self._arrived)

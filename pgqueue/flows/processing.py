@@ -24,6 +24,7 @@ from pgqueue.errors import (
 )
 from pgqueue.flows import settling
 from pgqueue.flows.flow import Begun, Executor, Flow, Pause
+from pgqueue.model.about import about
 from pgqueue.model.context import Event, Outcome, ReceiveContext, ReceiveState
 from pgqueue.model.message import Lock
 from pgqueue.model.policy import backoff, pauses, transient_only
@@ -99,13 +100,13 @@ def roll_back(begun: Begun) -> Flow[None]:
     yield from begun.release()
 
 
-def process(delivery: Delivery, work: Work, begin: Begin, retry: tenacity.BaseRetrying) -> Flow[Any]:
-    """Runs ``work`` in transactions on one lock until one commits, and answers with what it returned.
+def process(delivery: Delivery, tried: Flow[Any]) -> Flow[Any]:
+    """Answers with what the :func:`attempts` answer.
 
     When the policy gives up, or the failure will not pass, the message is abandoned with backoff and the error raised.
     """
     try:
-        return (yield from attempts(delivery, work, begin, retry))
+        return (yield from tried)
     except DeadLetter as verdict:
         statement = verbs.dead_letter(delivery.lock, reason=verdict.reason, description=verdict.description)
         yield from settling.settle(delivery.context, statement, Outcome.DEAD_LETTERED, delivery.own, None)
@@ -198,5 +199,5 @@ def _give_up(delivery: Delivery) -> Flow[None]:
             delivery.lock.sequence_number,
             delivery.lock.queue,
             failure,
-            extra={"tracking_id": failure.tracking_id},
+            extra=about(delivery.lock, delivery.delivery_count, failure),
         )

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from pgqueue.errors import LockLostError, PGQueueError, logger
 from pgqueue.flows.flow import Executor, Flow, Shared
+from pgqueue.model.about import about_all
 from pgqueue.model.context import Event, Outcome, ReceiveContext, ReceiveState
 from pgqueue.model.message import Lock
 from pgqueue.statements import Statement, settling
@@ -49,7 +50,7 @@ def release(queue: str, locks: Sequence[Lock], own: Executor) -> Flow[None]:
             len(locks),
             queue,
             failure,
-            extra={"tracking_id": failure.tracking_id},
+            extra=about_all(queue, locks, failure),
         )
 
 

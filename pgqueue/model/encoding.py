@@ -36,8 +36,8 @@ class EncodedMessage(NamedTuple):
         return len(self.body or self.binary_body or "") + len(self.application_properties or "")
 
 
-def encode(message: Message) -> EncodedMessage:
-    """The message as the database stores it.
+def encode(message: Message, trace: Mapping[str, str] | None = None) -> EncodedMessage:
+    """The message as the database stores it. ``trace`` is added to its application properties, unless it carries one.
 
     Raises:
         MessageNotSerializableError: a field is not JSON, has a NUL character, NaN or an infinity, or the wrong type.
@@ -51,6 +51,8 @@ def encode(message: Message) -> EncodedMessage:
     properties = message.application_properties
     if properties is not None and not isinstance(properties, Mapping):
         raise MessageNotSerializableError(f"application_properties must be a mapping, not {type(properties).__name__}")
+    if trace and "traceparent" not in (properties or ()):
+        properties = {**trace, **(properties or {})}
     binary = isinstance(message.body, bytes | bytearray | memoryview)
     return EncodedMessage(
         body=None if binary else to_json("body", message.body),

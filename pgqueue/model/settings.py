@@ -66,6 +66,17 @@ class QueueRuntimeProperties:
 
 
 @dataclass(frozen=True)
+class Depth:
+    """How much is in a queue, and for how many seconds the oldest message that can be received has been there."""
+
+    ready: int
+    locked: int
+    scheduled: int
+    dead_letters: int
+    oldest_age: float
+
+
+@dataclass(frozen=True)
 class SettlementResult:
     """What became of one message of a batch: settled when ``error`` is None."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
+from pgqueue import telemetry
 from pgqueue.errors import InvalidStateError, PGQueueError, SendError, logger
 from pgqueue.model.encoding import EncodedMessage, encode
 from pgqueue.model.message import Message
@@ -38,8 +39,13 @@ class Outgoing:
 
     def __init__(self, message: Message, outbox: Outbox) -> None:
         self.message = message
-        self._encoded = encode(message)
         self._outbox = outbox
+        self._sending = telemetry.sending(outbox.queue)
+        try:
+            self._encoded = encode(message, self._sending.trace)
+        except PGQueueError as refusal:
+            self._sending.end(refusal)
+            raise
         self._bell: Bell | None = None
         self._outcome: int | PGQueueError | None = None
 
@@ -192,6 +198,7 @@ class Outbox:
             for send, outcome in outcomes:
                 del self._out[send]
                 send._outcome = outcome
+                send._sending.end(outcome)
                 if isinstance(outcome, PGQueueError):
                     self._unread[send] = None
                 if send._bell is not None:
@@ -220,4 +227,6 @@ def log_unread(outbox: Outbox) -> None:
     """What nobody can read any more."""
     failures = outbox.unread()
     if failures is not None:
-        logger.error("a sender was not closed: %s", failures, extra={"tracking_id": failures.tracking_id})
+        logger.error(
+            "a sender was not closed: %s", failures, extra={"queue": outbox.queue, "tracking_id": failures.tracking_id}
+        )

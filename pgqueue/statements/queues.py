@@ -10,6 +10,7 @@ from pgqueue.errors import InvalidArgumentError, QueueNotFoundError
 from pgqueue.model.encoding import to_json
 from pgqueue.model.settings import (
     UNSET,
+    Depth,
     QueueProperties,
     QueueRuntimeProperties,
     QueueStatus,
@@ -106,6 +107,18 @@ def get_queue_runtime_properties(name: str) -> Statement[QueueRuntimeProperties]
 
     return Statement(
         """select name, ready, locked, scheduled, dead_letters, oldest_enqueued_time
+             from pgqueue.queues where name = %(name)s::text""",
+        {"name": queue_name(name)},
+        read,
+    )
+
+
+def depth(name: str) -> Statement[Depth]:
+    def read(rows: Sequence[Row]) -> Depth:
+        return _only(name, [Depth(*row) for row in rows])
+
+    return Statement(
+        """select ready, locked, scheduled, dead_letters, coalesce(extract(epoch from oldest_age), 0)::float8
              from pgqueue.queues where name = %(name)s::text""",
         {"name": queue_name(name)},
         read,

@@ -26,8 +26,9 @@ from pgqueue.transports.connections import (
     own_pool,
 )
 from pgqueue.transports.driving import adrive, drive
+from pgqueue.transports.visiting import visit
 
-__all__ = ["adrive", "begin", "drive", "own", "shared", "sized", "transactions"]
+__all__ = ["adrive", "begin", "drive", "own", "shared", "sized", "transactions", "visit"]
 
 SYNC = (
     psycopg.Connection,

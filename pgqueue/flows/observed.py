@@ -1,0 +1,53 @@
+"""The verbs that are watched: sends, and work on a message. What a message carries of its trace is added here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import tenacity
+
+from pgqueue import telemetry
+from pgqueue.flows import processing
+from pgqueue.flows.flow import Executor, Flow
+from pgqueue.flows.locked import LockedMessage, with_message
+from pgqueue.model.encoding import encode
+from pgqueue.model.message import Message
+from pgqueue.statements import sending
+
+
+def send(queue: str, message: Message, where: Executor) -> Flow[int]:
+    with telemetry.sending(queue) as sent:
+        number = yield from where.execute(sending.send(queue, encode(message, sent.trace)))
+        sent.stored([number])
+    return number
+
+
+def send_batch(queue: str, messages: Iterable[Message], where: Executor) -> Flow[list[int]]:
+    """Sends many in one statement, which is one span."""
+    given = list(messages)
+    if not given:
+        return []
+    with telemetry.sending(queue, len(given)) as sent:
+        encoded = [encode(message, sent.trace) for message in given]
+        numbers = yield from where.execute(sending.send_batch(queue, encoded))
+        sent.stored(numbers)
+    return numbers
+
+
+def process(
+    message: LockedMessage, work: Callable[..., Any], begin: processing.Begin, retry: tenacity.BaseRetrying
+) -> Flow[Any]:
+    """All tries of the work are one span."""
+    with telemetry.processing(message) as watched, watched.at_work():
+        tried = processing.attempts(message._delivery, with_message(work, message), begin, watched.telling(retry))
+        return (yield from processing.process(message._delivery, _watched(tried, watched)))
+
+
+def _watched(tried: Flow[Any], watched: telemetry.Processing) -> Flow[Any]:
+    """What fails is told, even where the failure goes no further: a dead letter is the end of it."""
+    try:
+        return (yield from tried)
+    except Exception as failure:
+        watched.failed(failure)
+        raise

@@ -1,0 +1,35 @@
+"""Whom a line of the log is about, as fields for a program to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+
+class Numbered(Protocol):
+    """What names a message: a message itself, or its lock."""
+
+    @property
+    def queue(self) -> str: ...
+
+    @property
+    def sequence_number(self) -> int: ...
+
+
+def about(message: Numbered, delivery_count: int, error: BaseException | None = None) -> dict[str, Any]:
+    """The fields of a line about one message, and about an error where there is one."""
+    return {
+        "queue": message.queue,
+        "sequence_number": message.sequence_number,
+        "delivery_count": delivery_count,
+        "tracking_id": getattr(error, "tracking_id", None),
+    }
+
+
+def about_all(queue: str, messages: Iterable[Numbered], error: BaseException | None = None) -> dict[str, Any]:
+    """The fields of a line about several messages of a queue."""
+    return {
+        "queue": queue,
+        "sequence_numbers": [message.sequence_number for message in messages],
+        "tracking_id": getattr(error, "tracking_id", None),
+    }

@@ -1,0 +1,178 @@
+"""A send and the handling of a message, as OpenTelemetry sees them: a span each, a count and a duration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Self
+
+import tenacity
+from opentelemetry import trace
+from opentelemetry.metrics import Meter
+from opentelemetry.trace import Link, SpanKind, StatusCode, Tracer
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from pgqueue.model.message import PeekedMessage
+from pgqueue.telemetry.unwatched import Processing, Sending
+
+W3C = TraceContextTextMapPropagator()
+
+Attributes = dict[str, Any]
+
+
+class Instruments:
+    """What is counted and measured, by queue."""
+
+    def __init__(self, meter: Meter) -> None:
+        self.sent = meter.create_counter(
+            "messaging.client.sent.messages", "{message}", "Messages that were sent, or tried to."
+        )
+        self.send_duration = meter.create_histogram(
+            "messaging.client.operation.duration", "s", "How long sends take, until their outcome is known."
+        )
+        self.processed = meter.create_counter(
+            "messaging.client.consumed.messages",
+            "{message}",
+            "Messages that handlers have returned from, or failed on.",
+        )
+        self.process_duration = meter.create_histogram(
+            "messaging.process.duration", "s", "How long the handling of a message takes, with all tries."
+        )
+
+
+class WatchedSending(Sending):
+    """A span ``send <queue>``, which all messages of the send carry as W3C trace context."""
+
+    def __init__(self, tracer: Tracer, instruments: Instruments, queue: str, count: int) -> None:
+        self._instruments = instruments
+        self._count = count
+        self._said = _said("send", queue)
+        size = {"messaging.batch.message_count": count} if count > 1 else {}
+        self._span = tracer.start_span(f"send {queue}", kind=SpanKind.PRODUCER, attributes={**self._said, **size})
+        self._marked: AbstractContextManager[Any] | None = None
+        self._began = time.perf_counter()
+        carrier: dict[str, str] = {}
+        W3C.inject(carrier, trace.set_span_in_context(self._span))
+        self.trace = carrier
+
+    def __enter__(self) -> Self:
+        self._marked = _marked(self._span)
+        self._marked.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._marked is not None
+        self._marked.__exit__(None, None, None)
+        self._end(error)
+
+    def stored(self, numbers: Sequence[int]) -> None:
+        if len(numbers) == 1:
+            self._span.set_attribute("messaging.message.id", str(numbers[0]))
+
+    def end(self, outcome: int | BaseException) -> None:
+        if isinstance(outcome, int):
+            self.stored([outcome])
+        self._end(outcome if isinstance(outcome, BaseException) else None)
+
+    def _end(self, error: BaseException | None) -> None:
+        said = _finish(self._span, self._said, error)
+        self._instruments.sent.add(self._count, said)
+        self._instruments.send_duration.record(time.perf_counter() - self._began, said)
+
+
+class WatchedProcessing(Processing):
+    """A span ``process <queue>``, linked to that of the send, with an event for each try that has failed."""
+
+    def __init__(self, tracer: Tracer, instruments: Instruments, message: PeekedMessage) -> None:
+        self._instruments = instruments
+        self._said = _said("process", message.queue)
+        attributes: Attributes = {
+            **self._said,
+            "messaging.message.id": str(message.sequence_number),
+            "messaging.pgqueue.delivery_count": message.delivery_count,
+        }
+        if message.correlation_id is not None:
+            attributes["messaging.message.conversation_id"] = message.correlation_id
+        self._span = tracer.start_span(
+            f"process {message.queue}", kind=SpanKind.CONSUMER, attributes=attributes, links=_links(message)
+        )
+        self._began = time.perf_counter()
+        self._failure: BaseException | None = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        said = _finish(self._span, self._said, error or self._failure)
+        self._instruments.processed.add(1, said)
+        self._instruments.process_duration.record(time.perf_counter() - self._began, said)
+
+    def at_work(self) -> AbstractContextManager[None]:
+        return _marked(self._span)
+
+    def failed(self, failure: BaseException) -> None:
+        self._failure = failure
+
+    def tries_again(self, state: tenacity.RetryCallState) -> None:
+        failure = state.outcome.exception() if state.outcome else None
+        said = {"error.type": _kind(failure), "exception.message": str(failure)} if failure else {}
+        self._span.add_event("retry", {"messaging.pgqueue.attempt": state.attempt_number, **said})
+
+    def telling(self, retry: tenacity.BaseRetrying) -> tenacity.BaseRetrying:
+        if not isinstance(retry, tenacity.BaseRetrying):
+            return retry
+        told_before = retry.before_sleep
+
+        def tell(state: tenacity.RetryCallState) -> None:
+            self.tries_again(state)
+            if told_before is not None:
+                told_before(state)
+
+        return retry.copy(before_sleep=tell)
+
+
+def _marked(span: trace.Span) -> AbstractContextManager[Any]:
+    return trace.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False)
+
+
+def _said(operation: str, queue: str) -> Attributes:
+    return {
+        "messaging.system": "pgqueue",
+        "messaging.destination.name": queue,
+        "messaging.operation.name": operation,
+        "messaging.operation.type": operation,
+    }
+
+
+def _finish(span: trace.Span, said: Attributes, error: BaseException | None) -> Attributes:
+    """Ends a span, and answers with what the metrics shall say."""
+    if error is not None:
+        said = {**said, "error.type": _kind(error)}
+        span.set_attribute("error.type", said["error.type"])
+        span.record_exception(error)
+        span.set_status(StatusCode.ERROR, str(error))
+    span.end()
+    return said
+
+
+def _kind(error: BaseException) -> str:
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _links(message: PeekedMessage) -> list[Link]:
+    carried = message.application_properties
+    if not isinstance(carried, Mapping):
+        return []
+    context = trace.get_current_span(W3C.extract(_texts(carried), trace.set_span_in_context(trace.INVALID_SPAN)))
+    span_context = context.get_span_context()
+    return [Link(span_context)] if span_context.is_valid else []
+
+
+def _texts(carried: Mapping[str, Any]) -> dict[str, str]:
+    """What may be trace context; an application may keep anything under these names."""
+    names = ("traceparent", "tracestate")
+    return {name: value for name in names if isinstance(value := carried.get(name), str)}

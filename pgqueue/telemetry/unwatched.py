@@ -1,0 +1,58 @@
+"""Sends and handling that nobody watches: all of this does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+from typing import Self
+
+import tenacity
+
+UNMARKED: AbstractContextManager[None] = nullcontext()
+
+
+class Sending:
+    """A send, from before the message is encoded to its outcome. ``trace`` is what the message carries of it."""
+
+    trace: Mapping[str, str] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """The send has ended, with an error or well."""
+
+    def stored(self, numbers: Sequence[int]) -> None:
+        """The sequence numbers that the messages got."""
+
+    def end(self, outcome: int | BaseException) -> None:
+        """For a send that was not entered, because others begin before it ends."""
+
+
+class Processing:
+    """The handling of a message, all tries of its transaction together."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """The handling has ended, with an error or well."""
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """While this is entered, what happens belongs to the handling of this message."""
+        return UNMARKED
+
+    def failed(self, failure: BaseException) -> None:
+        """What the handling failed with, where that is not raised."""
+
+    def tries_again(self, state: tenacity.RetryCallState) -> None:
+        """A transaction has failed for a passing reason, and is begun again."""
+
+    def telling(self, retry: tenacity.BaseRetrying) -> tenacity.BaseRetrying:
+        """The policy, which tells of what is tried again."""
+        return retry

@@ -1,0 +1,54 @@
+"""Without OpenTelemetry, or with no provider set, everything works, and messages carry nothing."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from pgqueue import Message, telemetry
+from tests.telemetry.conftest import Told
+from tests.worker.scene import Scene, eventually
+
+
+@pytest.fixture(params=["not installed", "no provider"])
+def without(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "not installed":
+        for name in [name for name in sys.modules if name.partition(".")[0] == "opentelemetry"]:
+            monkeypatch.setitem(sys.modules, name, None)
+        monkeypatch.delitem(sys.modules, "pgqueue.telemetry.observer", raising=False)
+        monkeypatch.delitem(sys.modules, "pgqueue.telemetry.spans", raising=False)
+        monkeypatch.setitem(sys.modules, "opentelemetry", None)
+
+
+@pytest.mark.usefixtures("without")
+@pytest.mark.parametrize("batch", [None, 1, 3])
+def test_everything_works_without(scene: Scene, batch: int | None) -> None:
+    handled = []
+
+    async def alone(message: Any) -> None:
+        handled.append(message.application_properties)
+
+    async def with_transaction(message: Any, tx: Any) -> None:
+        handled.append(message.application_properties)
+
+    with scene.queue.sender() as sender:
+        sender.send(Message(1)).result()
+    scene.queue.send(Message(2))
+    scene.send(3, 4)
+    options: Any = {} if batch is None else {"transaction": "psycopg", "transaction_batch": batch}
+    with scene.working(alone if batch is None else with_transaction, **options):
+        eventually(lambda: len(handled) == 4 and scene.left() == [])
+    assert handled == [None] * 4
+
+
+@pytest.mark.usefixtures("without")
+def test_nobody_watches_without() -> None:
+    assert telemetry.sending("q") is telemetry.SENDING
+    assert telemetry.processing(Message("a")) is telemetry.PROCESSING  # type: ignore[arg-type]  # nobody looks at it
+
+
+def test_somebody_watches_with(told: Told) -> None:
+    with telemetry.sending("q") as sent:
+        assert sent is not telemetry.SENDING

@@ -1,0 +1,112 @@
+"""What is logged about a message says which, in fields that a program can read."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+import pgqueue
+from pgqueue import DeadLetter
+from pgqueue.errors import TransactionConflictError
+from tests.worker.scene import Scene, eventually
+
+
+def about(caplog: pytest.LogCaptureFixture, part: str) -> dict[str, Any]:
+    """The fields of the line that says so."""
+    eventually(lambda: any(part in record.getMessage() for record in caplog.records), f"nobody said {part!r}")
+    record = next(record for record in caplog.records if part in record.getMessage())
+    names = ("queue", "sequence_number", "sequence_numbers", "delivery_count", "tracking_id")
+    return {name: getattr(record, name) for name in names if hasattr(record, name)}
+
+
+@pytest.mark.parametrize(
+    ("failure", "tracked"),
+    [(ValueError("no"), False), (DeadLetter("Unknown"), False), (TransactionConflictError("again"), True)],
+    ids=repr,
+)
+def test_a_handler_that_fails(
+    scene: Scene, caplog: pytest.LogCaptureFixture, failure: Exception, tracked: bool
+) -> None:
+    async def handler(_: Any) -> None:
+        raise failure
+
+    (number,) = scene.send("a")
+    with scene.working(handler):
+        said = about(caplog, "the handler failed")
+    tracking_id = getattr(failure, "tracking_id", None)
+    assert bool(tracking_id) is tracked
+    assert said == {"queue": "q", "sequence_number": number, "delivery_count": 1, "tracking_id": tracking_id}
+
+
+def test_a_message_that_was_handled_and_is_lost(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    async def handler(message: Any) -> None:
+        scene.run("update pgqueue.message set lock_token = gen_random_uuid()")
+
+    (number,) = scene.send("a")
+    with scene.working(handler):
+        said = about(caplog, "was handled, but is lost")
+    assert said.pop("tracking_id")
+    assert said == {"queue": "q", "sequence_number": number, "delivery_count": 1}
+
+
+def test_a_lock_that_is_not_renewed(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("the callback's own")
+
+    (number,) = scene.send("a")
+    (received,) = scene.queue.receive()
+    scene.run("update pgqueue.message set lock_token = gen_random_uuid()")
+    with pgqueue.AutoLockRenewer(on_lock_renew_failure=fail) as renewer:
+        renewer.register(received)
+        for line in ("was not renewed", "on_lock_renew_failure raised"):
+            said = about(caplog, line)
+            assert said.pop("tracking_id")
+            assert said == {"queue": "q", "sequence_number": number, "delivery_count": 1}
+
+
+def test_a_shared_transaction_that_is_taken_apart(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    calls = []
+
+    async def handler(message: Any, tx: Any) -> None:
+        calls.append(message.body)
+        if len(calls) == 1:
+            raise psycopg.errors.SerializationFailure("conflict")
+
+    numbers = scene.send(1, 2, 3)
+    retry = pgqueue.RetryPolicy(transaction_attempts=1)
+    options: Any = {"transaction": "psycopg", "transaction_batch": 3, "concurrency": 1, "retry": retry}
+    with scene.working(handler, **options):
+        said = about(caplog, "is taken apart")
+    assert said == {"queue": "q", "sequence_numbers": numbers, "tracking_id": None}
+
+
+def test_a_message_that_cannot_be_settled(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "pgqueue")
+
+    async def handler(message: Any) -> None:
+        scene.run("update pgqueue.message set lock_token = gen_random_uuid()")
+        raise ValueError("no")
+
+    (number,) = scene.send("a")
+    with scene.working(handler, grace_period=timedelta(seconds=5)):
+        said = about(caplog, "was settled by somebody else")
+    assert said.pop("tracking_id")
+    assert said == {"queue": "q", "sequence_number": number, "delivery_count": 1}
+
+
+def test_a_message_that_cannot_be_abandoned(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    def work(_: Any) -> None:
+        raise ValueError("no")
+
+    (number,) = scene.send("a")
+    (received,) = scene.queue.receive()
+    received.context.on_abandon(lambda: scene.run("update pgqueue.message set lock_token = gen_random_uuid()"))
+    with pytest.raises(ValueError, match="no"):
+        pgqueue.process(received, work)
+    said = about(caplog, "could not be abandoned")
+    assert said.pop("tracking_id")
+    assert said == {"queue": "q", "sequence_number": number, "delivery_count": 1}
