@@ -8,6 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -38,10 +39,13 @@ class Crew:
     not listened to. Threads are daemons, so none of them can keep the process alive.
     """
 
-    def __init__(self, options: Options, task: Task, finish: Finish, idle: threading.Event) -> None:
+    def __init__(
+        self, options: Options, task: Task, finish: Finish, idle: threading.Event, is_low: Callable[[int], bool]
+    ) -> None:
         self._task = task
         self._finish = finish
         self._idle = idle
+        self._is_low = is_low
         self._batch = options.transaction_batch
         self._inbox: queue.SimpleQueue[LockedMessage | None] = queue.SimpleQueue()
         self._slots = [self._hire() for _ in range(options.concurrency)]
@@ -101,7 +105,7 @@ class Crew:
 
     def _work(self, slot: Slot) -> None:
         try:
-            with asyncio.Runner() as runner:
+            with closing(asyncio.Runner()) as runner:  # which makes its loop when a coroutine comes
                 task = replace(self._task, call=_in_loop(runner, self._task.call))
                 while not slot.is_given_up and (message := self._inbox.get()) is not None:
                     self._handle(slot, [message, *self._company()] if self._batch > 1 else [message], task)
@@ -117,7 +121,7 @@ class Crew:
         if not slot.is_given_up:
             for message in messages:
                 self._finish(message, failures.get(message.sequence_number))
-            if self._inbox.empty():
+            if self._is_low(self._inbox.qsize()):
                 self._idle.set()
 
     def _company(self) -> list[LockedMessage]:
