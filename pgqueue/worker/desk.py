@@ -77,6 +77,10 @@ class Desk:
         """Whether there is something to settle."""
         return bool(self._finished)
 
+    def is_low(self, waiting: int) -> bool:
+        """Whether it is time to claim more, while so many lie ready."""
+        return self._pace.is_low(waiting)
+
     def settle(self) -> Flow[None]:
         """Completes what the handlers have finished. What a broken connection left open is tried again next time."""
         while self._finished:

@@ -48,6 +48,10 @@ class Pace:
     def ahead(self) -> int:
         return min(int(self.rate * AHEAD), self.most_ahead)
 
+    def is_low(self, waiting: int) -> bool:
+        """Whether half of what should lie ready is gone: time to claim, so that the answer is there before the rest."""
+        return waiting * 2 <= self.ahead
+
     def appetite(self, running: int, waiting: int) -> int:
         """How many to claim now; none while half of what should lie ready still does."""
         if waiting * 2 > self.ahead + max(self.concurrency - running, 0):

@@ -150,10 +150,10 @@ class TaskDriver:
         del self._running[task]
         if not task.cancelled() and task.exception() is not None:
             self._end_with(task.exception() or RuntimeError("a handler's task has died"))
-        if self._stopping.is_set() or not self._waiting:
-            self._woken.set()
-        else:
+        if not self._stopping.is_set():
             self._start()
+        if self._stopping.is_set() or self.desk.is_low(len(self._waiting)):
+            self._woken.set()
 
     async def _call(self, *arguments: Any) -> Any:
         if not self._options.is_coroutine:

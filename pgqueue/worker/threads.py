@@ -52,7 +52,7 @@ class ThreadDriver:
             self._options.transaction, self._own, self._options.concurrency, asynchronous=False
         )
         task = Task(self._options.handler, source.begin if source else None, self._options.retry, self.desk.durations)
-        self._crew = Crew(self._options, task, self.desk.finish, self._woken)
+        self._crew = Crew(self._options, task, self.desk.finish, self._woken, self.desk.is_low)
         self._background.start()
         try:
             with stopped_by_signals(self.stop):
