@@ -114,7 +114,8 @@ def _resolved(queue: str, received: Iterable[LockedMessage]) -> Flow[list[Locked
     """The messages; where a settlement is part of a transaction of the caller's, it is known by now how that ended."""
     messages = _checked(queue, received)
     for message in messages:
-        yield from message._settled_by_now()
+        if message._is_unresolved:
+            yield from message._resolution()
     return messages
 
 

@@ -99,7 +99,7 @@ class LockedMessage(PeekedMessage):
 
     def _refuse_to_wait_for_ourselves(self, transaction: Shared | None) -> None:
         """In the block of ``transaction()`` the message is held by the transaction of that block."""
-        if transaction is None and self._delivery.begun is not None:
+        if transaction is None and self._is_pinned:
             raise InvalidStateError(
                 "the message is held by the transaction of this block: settle it there, with transaction=…, or after it"
             )
@@ -108,6 +108,12 @@ class LockedMessage(PeekedMessage):
         """Remembers the caller's transaction that a settlement is part of."""
         self._transaction = transaction
         self.context.transaction_id = transaction_id
+
+    @property
+    def _is_pinned(self) -> bool:
+        """Whether a transaction that works on the message is open; asked of each, while few ever have one."""
+        delivery: processing.Delivery | None = self.__dict__.get("_delivery")
+        return delivery is not None and delivery.begun is not None
 
     @property
     def _is_unresolved(self) -> bool:

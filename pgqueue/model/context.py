@@ -14,7 +14,13 @@ from enum import Enum
 from pgqueue.errors import FaultedError, InvalidStateError, MessageAlreadySettledError
 
 
-class ReceiveState(Enum):
+class Named(Enum):
+    """Each member is one object, and hashed as such: Enum hashes its name, in Python, and that is a busy place here."""
+
+    __hash__ = object.__hash__
+
+
+class ReceiveState(Named):
     """Where a delivery stands."""
 
     RECEIVED = "received"
@@ -25,7 +31,7 @@ class ReceiveState(Enum):
     FAULTED = "faulted"
 
 
-class Outcome(Enum):
+class Outcome(Named):
     """How a delivery that is over was settled."""
 
     COMPLETED = "completed"
@@ -33,7 +39,7 @@ class Outcome(Enum):
     ABANDONED = "abandoned"
 
 
-class Event(Enum):
+class Event(Named):
     """What can happen to a delivery: three calls, and two things that become known."""
 
     COMPLETE = "complete()"

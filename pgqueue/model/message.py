@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 
@@ -48,8 +48,7 @@ class PeekedMessage(Message):
     dead_lettered_at: datetime | None = None
 
 
-@dataclass(frozen=True)
-class Lock:
+class Lock(NamedTuple):
     """The proof that a delivery is ours: every settlement and every renewal shows it to the database."""
 
     queue: str

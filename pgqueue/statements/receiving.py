@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from pgqueue.model.message import PeekedMessage
@@ -21,8 +20,7 @@ RECEIVED_COLUMNS: Final = COLUMNS + ", locked_until - pgqueue.clock()"
 DEAD_LETTER_COLUMNS: Final = COLUMNS + ", dead_letter_reason, dead_letter_error_description, dead_lettered_at"
 
 
-@dataclass(frozen=True)
-class MessageRow:
+class MessageRow(NamedTuple):
     """A row of a message, read: the fields of the message, and the token of its lock if it has one.
 
     ``lasts`` is for how much longer the lock of a received message lasts, by the database's clock alone.
@@ -107,7 +105,7 @@ def _read_rows(queue: str, rows: Sequence[Row]) -> list[MessageRow]:
 
 
 def _read_received(queue: str, rows: Sequence[Row]) -> list[MessageRow]:
-    return [replace(_read_row(queue, *columns), lasts=lasts) for *columns, lasts in rows]
+    return [_read_row(queue, *columns)._replace(lasts=lasts) for *columns, lasts in rows]
 
 
 def _read_row(
