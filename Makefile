@@ -8,7 +8,7 @@ PG     ?= 14 15 16 17 18
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types layers check test-matrix test-pgbouncer bench-engine bench-sending wheel try-wheel lock clean
+.PHONY: help demo test lint format types layers check test-matrix test-pgbouncer bench-engine bench-sending bench-worker wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -51,6 +51,9 @@ test-pgbouncer: $(READY) ## the contract, and workers, through PgBouncer in tran
 bench-sending: $(READY) ## sends one by one, overlapped and in batches, beside raw psycopg; then with durable commits
 	$(BIN)/python -m benchmarks.sending --markdown benchmarks/results/sending.md
 	$(BIN)/python -m benchmarks.sending --durable --markdown benchmarks/results/sending-durable.md
+
+bench-worker: $(READY) ## one worker process: how much it works off, how soon it begins, what it costs idle
+	$(BIN)/python -m benchmarks.working --markdown benchmarks/results/working.md
 
 bench-engine: $(READY) ## the engine beside a front-scanning design and the raw floor
 	$(BIN)/python -m benchmarks.engine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import statistics
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
@@ -45,3 +46,13 @@ def _shown(figure: float | None) -> str:
     if figure is None:
         return ""
     return f"{figure:,.0f}" if figure >= 100 else f"{figure:.2f}"
+
+
+def medians(measured: Mapping[str, Sequence[float]], floors: Mapping[str, str], unit: str) -> str:
+    """A row for each title: the median, the range, and the median of the ratios to its floor within each run."""
+    lines = [f"| | {unit} (median) | lowest to highest | ÷ raw |", "| --- | ---: | ---: | ---: |"]
+    for title, figures in measured.items():
+        ratio = statistics.median(a / b for a, b in zip(figures, measured[floors[title]], strict=True))
+        span = f"{_shown(min(figures))} to {_shown(max(figures))}"
+        lines.append(f"| {title} | {_shown(statistics.median(figures))} | {span} | {ratio:.2f} |")
+    return "\n".join(lines)
