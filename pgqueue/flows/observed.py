@@ -17,7 +17,7 @@ from pgqueue.statements import sending
 
 
 def send(queue: str, message: Message, where: Executor) -> Flow[int]:
-    with telemetry.sending(queue) as sent:
+    with telemetry.watcher().sending(queue) as sent:
         number = yield from where.execute(sending.send(queue, encode(message, sent.trace)))
         sent.stored([number])
     return number
@@ -28,7 +28,7 @@ def send_batch(queue: str, messages: Iterable[Message], where: Executor) -> Flow
     given = list(messages)
     if not given:
         return []
-    with telemetry.sending(queue, len(given)) as sent:
+    with telemetry.watcher().sending(queue, len(given)) as sent:
         encoded = [encode(message, sent.trace) for message in given]
         numbers = yield from where.execute(sending.send_batch(queue, encoded))
         sent.stored(numbers)
@@ -39,7 +39,7 @@ def process(
     message: LockedMessage, work: Callable[..., Any], begin: processing.Begin, retry: tenacity.BaseRetrying
 ) -> Flow[Any]:
     """All tries of the work are one span."""
-    with telemetry.processing(message) as watched, watched.at_work():
+    with telemetry.watcher().processing(message) as watched, watched.at_work():
         tried = processing.attempts(message._delivery, with_message(work, message), begin, watched.telling(retry))
         return (yield from processing.process(message._delivery, _watched(tried, watched)))
 

@@ -1,40 +1,31 @@
 """What OpenTelemetry is told of sends and of handling: spans, counts and durations; see ``docs/observability.md``.
 
-A program that has not imported OpenTelemetry pays a look into a dictionary for this, one that has set no provider two
-questions to the API. Nothing here imports it for a program that does not use it.
+Nothing here imports it for a program that does not use it. Who sends or handles many asks once who watches, a single
+send asks each time: that is a look into a dictionary, or two questions to the API where it is imported.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import cache
 
-from pgqueue.model.message import PeekedMessage
-from pgqueue.telemetry.unwatched import Processing, Sending
+from pgqueue.telemetry.unwatched import Processing, Sending, Watcher
 
-if TYPE_CHECKING:
-    from pgqueue.telemetry.observer import Observer
+__all__ = ["Processing", "Sending", "Watcher", "watcher"]
 
-__all__ = ["Processing", "Sending", "processing", "sending"]
-
-SENDING, PROCESSING = Sending(), Processing()
+NOBODY = Watcher()
 
 
-def sending(queue: str, count: int = 1) -> Sending:
-    """A send of so many messages in one: to be entered, or ended with its outcome."""
-    observer = _observer()
-    return SENDING if observer is None else observer.sending(queue, count)
-
-
-def processing(message: PeekedMessage) -> Processing:
-    """The handling of one message, with all its tries: to be entered."""
-    observer = _observer()
-    return PROCESSING if observer is None else observer.processing(message)
-
-
-def _observer() -> Observer | None:
+def watcher() -> Watcher:
+    """Who watches at the moment: nobody, where OpenTelemetry is not imported, or the program has set no provider."""
     if sys.modules.get("opentelemetry") is None:
-        return None
-    from pgqueue.telemetry import observer
+        return NOBODY
+    return _current()() or NOBODY
 
-    return observer.current()
+
+@cache
+def _current() -> Callable[[], Watcher | None]:
+    from pgqueue.telemetry.observer import current
+
+    return current

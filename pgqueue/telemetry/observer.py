@@ -8,19 +8,20 @@ from opentelemetry import metrics, trace
 
 from pgqueue.model.message import PeekedMessage
 from pgqueue.telemetry.spans import Instruments, WatchedProcessing, WatchedSending
+from pgqueue.telemetry.unwatched import Watcher
 
 #: The API's own providers do nothing, and wait for others to be set.
 IDLE = ("opentelemetry.trace", "opentelemetry.metrics")
 
 
-class Observer:
+class Observer(Watcher):
     """Makes the spans and counts of one pair of providers."""
 
     def __init__(self, tracers: trace.TracerProvider, meters: metrics.MeterProvider) -> None:
         self._tracer = tracers.get_tracer("pgqueue")
         self._instruments = Instruments(meters.get_meter("pgqueue"))
 
-    def sending(self, queue: str, count: int) -> WatchedSending:
+    def sending(self, queue: str, count: int = 1) -> WatchedSending:
         return WatchedSending(self._tracer, self._instruments, queue, count)
 
     def processing(self, message: PeekedMessage) -> WatchedProcessing:

@@ -9,6 +9,8 @@ from typing import Self
 
 import tenacity
 
+from pgqueue.model.message import PeekedMessage
+
 UNMARKED: AbstractContextManager[None] = nullcontext()
 
 
@@ -56,3 +58,18 @@ class Processing:
     def telling(self, retry: tenacity.BaseRetrying) -> tenacity.BaseRetrying:
         """The policy, which tells of what is tried again."""
         return retry
+
+
+SENDING, PROCESSING = Sending(), Processing()
+
+
+class Watcher:
+    """Who watches; this one does not look."""
+
+    def sending(self, queue: str, count: int = 1) -> Sending:
+        """A send of so many messages in one: to be entered, or ended with its outcome."""
+        return SENDING
+
+    def processing(self, message: PeekedMessage) -> Processing:
+        """The handling of one message, with all its tries: to be entered."""
+        return PROCESSING

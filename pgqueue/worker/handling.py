@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pgqueue import telemetry
 from pgqueue.errors import InvalidArgumentError, InvalidStateError, LockLostError, PGQueueError, logger
 from pgqueue.flows import Executor, Flow, processing, settling
 from pgqueue.flows.locked import LockedMessage
@@ -16,7 +17,7 @@ from pgqueue.model.about import about
 from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.statements import sessions
 from pgqueue.statements import settling as verbs
-from pgqueue.telemetry import Processing
+from pgqueue.telemetry import Processing, Watcher
 from pgqueue.worker.durations import Durations
 from pgqueue.worker.policy import Abandon, Bury, LetGo, RetryPolicy, judge
 
@@ -32,6 +33,7 @@ class Task:
     begin: processing.Begin | None
     retry: RetryPolicy
     durations: Durations = field(default_factory=Durations)
+    watcher: Watcher = field(default_factory=telemetry.watcher)
 
 
 def handle(message: LockedMessage, task: Task, watched: Processing) -> Flow[BaseException | None]:

@@ -9,7 +9,6 @@ from functools import partial
 
 import tenacity
 
-from pgqueue import telemetry
 from pgqueue.errors import CommitInDoubtError, LockLostError, logger
 from pgqueue.flows import Begun, Flow, processing
 from pgqueue.flows.locked import LockedMessage
@@ -30,7 +29,7 @@ def handle_each(messages: Sequence[LockedMessage], task: Task) -> Flow[Failures]
     """Runs the handler on messages one after the other; answers with those it failed on."""
     failures = {}
     for message in messages:
-        with telemetry.processing(message) as watched:
+        with task.watcher.processing(message) as watched:
             failure = yield from handle(message, task, watched)
         if failure is not None:
             failures[message.sequence_number] = failure
@@ -43,7 +42,9 @@ def handle_together(messages: Sequence[LockedMessage], task: Task) -> Flow[Failu
     Where the transaction as a whole cannot be committed, each message gets one of its own.
     """
     with ExitStack() as stack:
-        watched = {message.sequence_number: stack.enter_context(telemetry.processing(message)) for message in messages}
+        watched = {
+            message.sequence_number: stack.enter_context(task.watcher.processing(message)) for message in messages
+        }
         failures = yield from _share(messages, task, watched)
         for number, failure in failures.items():
             watched[number].failed(failure)
