@@ -96,14 +96,17 @@ def test_a_second_signal_ends_it_at_once(pgqueue: CommandLine, client: QueueClie
     assert len(client.queue("orders").peek()) == 1
 
 
-def test_a_probe_is_answered(pgqueue: CommandLine, client: QueueClient) -> None:
+@pytest.mark.parametrize("handler", ["note", "note_asynchronously"])
+def test_a_probe_is_answered(pgqueue: CommandLine, client: QueueClient, handler: str) -> None:
     client.queue("orders").send(Message(1))
-    with worker(pgqueue, "shop:note", "orders", "--health-port", "0") as process:
+    with worker(pgqueue, f"shop:{handler}", "orders", "--health-port", "0") as process:
         assert process.stdout is not None
         said = process.stdout.readline().decode()
         port = said.removeprefix("health on port ").strip()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=30) as answer:
             assert json.load(answer)["is_alive"] is True
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+            assert b'pgqueue_queue_dead_letters{queue="orders"} 0.0' in answer.read()
         until(lambda: client.queue("orders").peek() == [])
         process.terminate()
         assert process.wait(60) == 0
