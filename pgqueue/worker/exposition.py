@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from pgqueue.errors import PGQueueError, logger
+from pgqueue.errors import logger
 from pgqueue.model.settings import Depth
 from pgqueue.statements import queues
 from pgqueue.transports import visit
@@ -58,6 +58,7 @@ class Soundings:
     """
 
     def __init__(self, queue: str, dsn: str) -> None:
+        self._queue = queue
         self._ask: Callable[[], Depth] = lambda: visit(dsn, queues.depth(queue), PATIENCE)
         self._asking = threading.Lock()
         self._asked_at = float("-inf")
@@ -76,8 +77,9 @@ class Soundings:
     def _sound(self) -> Depth | None:
         try:
             return self._ask()
-        except PGQueueError as error:
-            logger.debug("the depth of the queue is left out: %s", error, extra={"tracking_id": error.tracking_id})
+        except Exception as error:  # noqa: BLE001 - a scrape is answered in any case
+            extra = {"queue": self._queue, "tracking_id": getattr(error, "tracking_id", None)}
+            logger.debug("the depth of %s is left out: %s", self._queue, error, extra=extra)
             return None
 
 

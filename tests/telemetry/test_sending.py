@@ -6,9 +6,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from opentelemetry.context import attach, detach
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, NumberDataPoint
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 import pgqueue
 import pgqueue.aio
@@ -105,6 +107,19 @@ def test_what_the_caller_wrote_stays(scene: Scene, told: Told) -> None:
     asyncio.run(send_batch(scene, [first, second]))
     assert carried(scene) == [own, {**state_only, "traceparent": traceparent(told.only("send q"))}]
     assert (first.application_properties, second.application_properties) == (own, {"tracestate": "shop=1"})
+
+
+def test_a_trace_is_never_mixed_with_another(scene: Scene, told: Told) -> None:
+    own = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    theirs = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": "vendor=1"}
+    token = attach(TraceContextTextMapPropagator().extract(theirs))
+    try:
+        asyncio.run(send_batch(scene, [Message("a", application_properties=own), Message("b")]))
+    finally:
+        detach(token)
+    with_own, with_ours = carried(scene)
+    assert with_own == own
+    assert with_ours == {"traceparent": traceparent(told.only("send q")), "tracestate": "vendor=1"}
 
 
 @pytest.mark.parametrize(
