@@ -19,7 +19,7 @@ NOBODY = Watcher()
 
 def watcher() -> Watcher:
     """Who watches at the moment: nobody, where OpenTelemetry is not imported, or the program has set no provider."""
-    if sys.modules.get("opentelemetry") is None:
+    if sys.modules.get("opentelemetry.trace") is None:  # the SDK imports it, for metrics alone, too
         return NOBODY
     return _current()() or NOBODY
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,14 +13,17 @@ from tests.telemetry.conftest import Told
 from tests.worker.scene import Scene, eventually
 
 
-@pytest.fixture(params=["not installed", "no provider"])
+@pytest.fixture(params=["not installed", "not imported", "no provider"])
 def without(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "not installed":
-        for name in [name for name in sys.modules if name.partition(".")[0] == "opentelemetry"]:
-            monkeypatch.setitem(sys.modules, name, None)
-        monkeypatch.delitem(sys.modules, "pgqueue.telemetry.observer", raising=False)
-        monkeypatch.delitem(sys.modules, "pgqueue.telemetry.spans", raising=False)
-        monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    parts = [name for name in sys.modules if name.partition(".")[0] == "opentelemetry"]
+    match request.param:
+        case "not installed":
+            for name in [*parts, "opentelemetry", "pgqueue.telemetry.observer", "pgqueue.telemetry.spans"]:
+                monkeypatch.setitem(sys.modules, name, None)
+        case "not imported":  # but another part of its namespace is
+            for name in parts:
+                monkeypatch.delitem(sys.modules, name)
+            monkeypatch.setitem(sys.modules, "opentelemetry", ModuleType("opentelemetry"))
 
 
 @pytest.mark.usefixtures("without")
