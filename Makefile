@@ -4,11 +4,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PG     ?= 14 15 16 17 18
+MINUTES ?= 30
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types layers check test-matrix test-pgbouncer bench-engine bench-sending bench-worker wheel try-wheel lock clean
+.PHONY: help demo test lint format types layers check test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers soak wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -55,6 +56,12 @@ bench-sending: $(READY) ## sends one by one, overlapped and in batches, beside r
 bench-worker: $(READY) ## one worker process: how much it works off, how soon it begins, what it costs idle
 	$(BIN)/python -m benchmarks.working --markdown benchmarks/results/working.md
 
+bench-peers: $(READY) .bench/.ready ## sending and working off beside other libraries, which live in .bench/
+	$(BIN)/python -m benchmarks.peers --markdown benchmarks/results/peers.md
+
+soak: $(READY) ## a steady rate for long, and whether anything grows: make soak MINUTES=30
+	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES) --rate 200
+
 bench-engine: $(READY) ## the engine beside a front-scanning design and the raw floor
 	$(BIN)/python -m benchmarks.engine
 
@@ -74,8 +81,16 @@ lock: $(READY) ## requirements.lock anew from pyproject.toml, at the newest vers
 	    --generate-hashes --upgrade --no-header --quiet --custom-compile-command 'make lock' --output-file requirements.lock
 
 clean: ## remove what was made
-	rm -rf $(VENV) .postgres build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .bench .postgres build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A peer that does not install is left out of the table's figures, not of the table.
+.bench/.ready: $(BIN)/python benchmarks/peers/requirements.txt
+	@$(BIN)/python -m venv .bench
+	@while read -r peer; do \
+	    .bench/bin/pip install --quiet "$$peer" || echo "$$peer does not install" >&2; \
+	done < benchmarks/peers/requirements.txt
+	@touch $@
 
 $(READY): $(BIN)/python requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock

@@ -50,7 +50,7 @@ def _parts(scene: Scene, options: argparse.Namespace) -> list[str]:
     if "pickup" in options.only:
         parts.append("## From send to handler\n\n" + pickup.measure(scene, 200, options.seconds, min(options.runs, 3)))
     if "idle" in options.only:
-        parts.append("## Nothing to do\n\n" + idling.measure(scene, options.seconds))
+        parts.append("## Nothing to do\n\n" + idling.measure(scene, 2 * options.seconds))
     if "snapshot" in options.only:
         parts.append("## While a snapshot is held\n\n" + snapshot.measure(scene, options.hold))
     return parts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import LiteralString
 
 import pgqueue
 from benchmarks.working.scene import Scene
@@ -16,6 +17,7 @@ COMMITTED = "select xact_commit from pg_stat_database where datname = current_da
 
 def measure(scene: Scene, seconds: float) -> str:
     scene.clear()
+    _vacuum_by_itself(scene, "off")  # its transactions count, too
     quiet = _transactions(scene, seconds)
     worker = pgqueue.Worker(scene.queue, lambda _: None)
     thread = threading.Thread(target=worker.run)
@@ -23,6 +25,7 @@ def measure(scene: Scene, seconds: float) -> str:
     busy = _transactions(scene, seconds)
     worker.stop()
     thread.join()
+    _vacuum_by_itself(scene, "on")
     return f"An idle worker: {busy - quiet:.2f} transactions a second, over {seconds:.0f} s."
 
 
@@ -32,3 +35,8 @@ def _transactions(scene: Scene, seconds: float) -> float:
     time.sleep(seconds)
     after = scene.connection.execute(COMMITTED).fetchall()[0][0]
     return float(after - before) / seconds
+
+
+def _vacuum_by_itself(scene: Scene, state: LiteralString) -> None:
+    scene.connection.execute(f"alter system set autovacuum = {state}")
+    scene.connection.execute("select pg_reload_conf()")

@@ -53,7 +53,7 @@ def worker(scene: Scene, rate: int, seconds: float) -> list[float]:
     thread = threading.Thread(target=worker.run)
     thread.start()
     time.sleep(SETTLING)
-    _from_another_process(_send, scene, rate, seconds)
+    _from_another_process(send_at_a_rate, scene, rate, seconds)
     worker.stop()
     thread.join()
     return delays
@@ -87,19 +87,19 @@ def _from_another_process(send: Callable[..., None], scene: Scene, rate: int, se
     time.sleep(SETTLING)
 
 
-def _send(dsn: str, rate: int, count: int) -> None:
+def send_at_a_rate(dsn: str, rate: int, count: int) -> None:
     with pgqueue.QueueClient(dsn) as client:
         queue = client.queue("bench")
-        at_a_rate(rate, count, lambda: queue.send(pgqueue.Message(BODY | {"sent": time.monotonic()})))
+        _steadily(rate, count, lambda: queue.send(pgqueue.Message(BODY | {"sent": time.monotonic()})))
 
 
 def _send_raw(dsn: str, rate: int, count: int) -> None:
 
     with psycopg.connect(dsn, autocommit=True) as connection:
-        at_a_rate(rate, count, lambda: connection.execute(SEND, [json.dumps(BODY | {"sent": time.monotonic()})]))
+        _steadily(rate, count, lambda: connection.execute(SEND, [json.dumps(BODY | {"sent": time.monotonic()})]))
 
 
-def at_a_rate(rate: float, count: int, send: Callable[[], object]) -> None:
+def _steadily(rate: float, count: int, send: Callable[[], object]) -> None:
     began = time.monotonic()
     for number in range(count):
         time.sleep(max(began + number / rate - time.monotonic(), 0))

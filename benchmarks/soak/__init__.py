@@ -1,0 +1,1 @@
+"""Whether anything grows while a worker works for long."""

@@ -1,0 +1,37 @@
+"""What counts as growing, and a short soak of a real worker; ``make soak`` is the long one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.soak.__main__ import soak
+from benchmarks.soak.growth import Sample, growing
+from pgqueue.testing import Database
+
+CALM = [
+    Sample(minutes, memory=80, threads=20, connections=12, backend_memory=40, dead_rows=5_000, p50=4, p99=9)
+    for minutes in range(20)
+]
+
+
+def test_what_stays_as_it_is_does_not_grow() -> None:
+    assert growing(CALM) == []
+
+
+def test_what_has_grown_only_at_first_does_not_grow() -> None:
+    assert growing([replace(CALM[0], memory=40, connections=1), *CALM[1:]]) == []
+
+
+@pytest.mark.parametrize("name", ["memory", "threads", "connections", "backend_memory", "dead_rows", "p50"])
+def test_what_rises_all_the_time_grows(name: str) -> None:
+    rising = [replace(sample, **{name: getattr(sample, name) * (1 + sample.minutes)}) for sample in CALM]
+    assert [found.split()[0] for found in growing(rising)] == [name]
+
+
+def test_a_worker_holds_on_to_nothing(database: Database) -> None:
+    samples = soak(database.dsn, rate=100, seconds=16, every=1)
+    last = [replace(sample, dead_rows=0, backend_memory=0.0, p50=0.0) for sample in samples]  # these need minutes
+    assert growing(last) == []
+    assert len(samples) >= 10
