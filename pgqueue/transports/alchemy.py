@@ -185,15 +185,15 @@ class SessionSource:
     """Sessions of an engine of our own, over that many connections."""
 
     def __init__(self, conninfo: str, size: int, *, asynchronous: bool) -> None:
-        socket: dict[str, Any] = dict(connections.PATIENCE_OF_A_SOCKET)
+        conninfo = connections.patient(conninfo)
         pool: dict[str, Any] = {"pool_size": size, "max_overflow": -1, "pool_pre_ping": True}
         self._maker: Callable[[], AnyOwner]
         if asynchronous:
-            connect = partial(psycopg.AsyncConnection.connect, conninfo, **socket)
+            connect = partial(psycopg.AsyncConnection.connect, conninfo)
             self._engine: Any = create_async_engine(DIALECT, async_creator=connect, **pool)
             self._maker = async_sessionmaker(self._engine)
         else:
-            self._engine = create_engine(DIALECT, creator=partial(psycopg.connect, conninfo, **socket), **pool)
+            self._engine = create_engine(DIALECT, creator=partial(psycopg.connect, conninfo), **pool)
             self._maker = sessionmaker(self._engine)
 
     def begin(self) -> Flow[Begun]:

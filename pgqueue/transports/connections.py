@@ -33,7 +33,7 @@ AnyPool = Any
 #: Arguments of psycopg's connect() that are not part of a DSN.
 NOT_OF_LIBPQ = ("autocommit", "context", "cursor_factory", "prepare_threshold", "row_factory")
 
-#: A server that has vanished without a word is noticed within half a minute.
+#: A server that has vanished without a word is noticed within half a minute. What a DSN says itself counts.
 PATIENCE_OF_A_SOCKET = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
@@ -192,21 +192,27 @@ class PoolSource(HubOwner):
 
 def own_pool(conninfo: str, pool_class: type[Any], size: int = 10, patience: float = 30.0) -> PoolSource:
     """The pool of a client that was given a DSN: opened at the first use, checked before it gives a connection."""
-    try:
-        psycopg.conninfo.conninfo_to_dict(conninfo)
-    except psycopg.ProgrammingError as error:
-        raise InvalidArgumentError(f"the DSN must be one that libpq understands: {error}") from error
     pool = pool_class(
-        conninfo,
+        patient(conninfo),
         min_size=0,
         max_size=size,
         open=False,
-        kwargs={**PATIENCE_OF_A_SOCKET, "autocommit": True, "application_name": "pgqueue"},
+        kwargs={"autocommit": True},
         name="pgqueue",
         timeout=patience,
         reconnect_timeout=5,
     )
     return PoolSource(pool, owned=True)
+
+
+def patient(conninfo: str) -> str:
+    """The same DSN, with the bounds of our patience and our name where it says nothing of its own."""
+    try:
+        said = psycopg.conninfo.conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError as error:
+        raise InvalidArgumentError(f"the DSN must be one that libpq understands: {error}") from error
+    ours: dict[str, str | int] = {"application_name": "pgqueue", **PATIENCE_OF_A_SOCKET}
+    return psycopg.conninfo.make_conninfo(conninfo, **{name: ours[name] for name in ours.keys() - said.keys()})
 
 
 def _conninfo(pool: AnyPool) -> str:

@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +37,8 @@ class Proxy:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._sockets: list[socket.socket] = [self._listening]
         self._threads: list[threading.Thread] = []
+        self._thawed = threading.Event()
+        self._thawed.set()
         self._cut: tuple[bytes, Cut] | None = None
         self._awaited: tuple[bytes, threading.Event] | None = None
         port = self._listening.getsockname()[1]
@@ -53,6 +55,15 @@ class Proxy:
             _close(open_socket)
         for thread in self._threads:
             thread.join()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Nothing comes through, either way; connections stay open."""
+        self._thawed.clear()
+        try:
+            yield
+        finally:
+            self._thawed.set()
 
     def cut(self, how: Cut, at: bytes = b"COMMIT") -> None:
         """Loses the connection of whoever sends the next statement that begins like this; once."""
@@ -90,6 +101,7 @@ class Proxy:
         return how
 
     def listen(self, frame: bytes) -> None:
+        self._thawed.wait()
         if self._awaited is not None and self._awaited[0] in frame:
             self._awaited[1].set()
 

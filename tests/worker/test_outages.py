@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg_pool import ConnectionPool
 
+from pgqueue import QueueClient, RetryPolicy, Worker
+from pgqueue.testing import Database
 from pgqueue.testing.database import create_template, created
 from pgqueue.testing.server import ThrowawayServer
+from tests.chaos.proxy import Proxy
 from tests.worker.scene import FACES, Running, Scene, effect, eventually
 
 MANY = 300
@@ -116,3 +121,44 @@ def test_two_workers_share_a_queue(scene: Scene) -> None:
     ):
         eventually(lambda: one.worker.tally.completed + other.worker.tally.completed == MANY)
     assert scene.effects() == list(range(MANY))
+
+
+def test_a_pool_that_is_exhausted_is_waited_for(database: Database) -> None:
+    def handler(message: Any, tx: Any) -> None:
+        tx.execute("insert into effect values (%s)", [message.body])
+
+    policy = RetryPolicy(first_delay=timedelta(milliseconds=10), transaction_attempts=3)
+    with (
+        Scene(database, "threads") as scene,
+        ConnectionPool(database.dsn, min_size=1, max_size=1, timeout=0.02) as pool,
+    ):
+        scene.client.update_queue("q", max_delivery_count=1000)
+        scene.send(*range(40))
+        with scene.working(handler, transaction=pool, concurrency=4, retry=policy) as running:
+            with pool.connection():
+                eventually(lambda: running.worker.tally.failed > 0)
+            eventually(lambda: running.worker.tally.completed == 40)
+        assert scene.effects() == list(range(40))
+
+
+def test_a_worker_whose_database_answers_no_more_is_not_called_alive(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a network that loses all packets, or a server that is frozen: nothing fails, and nothing comes."""
+    monkeypatch.setattr("pgqueue.worker.health.STUCK_AFTER", timedelta(seconds=3))
+    with (
+        Scene(database, "threads") as scene,
+        Proxy(database.dsn) as proxy,
+        QueueClient(proxy.dsn, listen=False) as client,
+    ):
+        worker = Worker(client.queue("q"), lambda _: None)
+        running = Running(worker)
+        scene.send("a")
+        eventually(lambda: worker.tally.completed == 1)
+        assert worker.health().is_alive
+        with proxy.frozen():
+            eventually(lambda: not worker.health().is_alive)
+        eventually(lambda: worker.health().is_alive)
+        scene.send("b")
+        eventually(lambda: worker.tally.completed == 2)
+        running.stop()

@@ -1,0 +1,25 @@
+"""What a DSN says itself counts; where it is silent, our patience has bounds."""
+
+from __future__ import annotations
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from pgqueue.errors import InvalidArgumentError
+from pgqueue.transports.connections import PATIENCE_OF_A_SOCKET, patient
+
+
+def test_a_dsn_that_is_silent_gets_our_bounds_and_our_name() -> None:
+    options = conninfo_to_dict(patient("postgresql://localhost/shop"))
+    assert options["application_name"] == "pgqueue"
+    assert {name: int(options[name]) for name in PATIENCE_OF_A_SOCKET} == PATIENCE_OF_A_SOCKET  # type: ignore[arg-type]
+
+
+def test_what_a_dsn_says_counts() -> None:
+    options = conninfo_to_dict(patient("postgresql://localhost/shop?connect_timeout=3&application_name=till"))
+    assert (options["connect_timeout"], options["application_name"]) == ("3", "till")
+
+
+def test_a_dsn_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="libpq"):
+        patient("postgres//localhost")
