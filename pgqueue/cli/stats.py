@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated
 
@@ -35,11 +36,19 @@ def stats(
     With --watch and --json, each look is a document of its own.
     """
     looks = _looks(database, name, interval if watch else None)
+    if watch:
+        with suppress(KeyboardInterrupt):  # the way a watch ends
+            _show(database, looks, as_json=as_json, animated=output.console().is_terminal)
+    else:
+        _show(database, looks, as_json=as_json, animated=False)
+
+
+def _show(database: Database, looks: Iterator[list[QueueRuntimeProperties]], *, as_json: bool, animated: bool) -> None:
     if as_json:
         for counts in looks:
             output.document([documents.counts_document(one) for one in counts])
             output.flush()
-    elif watch and output.console().is_terminal:
+    elif animated:
         _animate(database, looks)
     else:
         for counts in looks:
@@ -50,10 +59,7 @@ def stats(
 def _looks(database: Database, name: str | None, interval: timedelta | None) -> Iterator[list[QueueRuntimeProperties]]:
     yield _counts(database, name)
     while interval is not None:
-        try:
-            time.sleep(interval.total_seconds())
-        except KeyboardInterrupt:
-            return  # the way a watch ends
+        time.sleep(interval.total_seconds())
         yield _counts(database, name)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -65,4 +66,10 @@ class CommandLine:
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            preexec_fn=listening_to_interrupts,  # noqa: PLW1509 - the child does nothing else before it begins
         )
+
+
+def listening_to_interrupts() -> None:
+    """Whoever runs the tests in the background may ignore SIGINT, and what they start would inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
