@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -67,6 +68,7 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Runs a command and returns its exit code. Whatever goes wrong, there is a line about it and no traceback."""
     sys.stdout, sys.stderr = _reliable(sys.stdout), _reliable(sys.stderr)
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # what its pools meet with, we tell ourselves
     try:
         code = app(arguments, prog_name="pgqueue", standalone_mode=False)
         sys.stdout.flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,11 +53,23 @@ Kinds = type[BaseException] | tuple[type[BaseException], ...]
 
 
 def failure_of(error: BaseException) -> Failure:
-    """The exit code and the line for an error. What nobody foresaw is a bug, and says so."""
+    """The exit code and the line for an error. What nobody foresaw is a bug, and says so.
+
+    What goes wrong while an interrupt is on its way out is the interrupt's doing.
+    """
+    if any(isinstance(cause, KeyboardInterrupt) for cause in _history(error)):
+        return Failure(INTERRUPTED, "")
     for kinds, exit_code, tell in TOLD:
         if isinstance(error, kinds):
             return Failure(exit_code, one_line(tell(error)))
     return Failure(FAILED, one_line(f"unexpected {type(error).__name__}: {error} (a bug of pgqueue: please report it)"))
+
+
+def _history(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and what was being handled when it came, back to the first."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def one_line(text: str) -> str:

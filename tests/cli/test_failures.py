@@ -119,6 +119,7 @@ def test_a_terminal_that_lacks_a_character_still_gets_the_rest(pgqueue: CommandL
 def _wait_until_connected(database: Database) -> None:
     with database.connect(autocommit=True) as connection:
         question = """select 1 from pg_stat_activity
-                       where datname = current_database() and application_name = 'pgqueue' and query ~ 'receive'"""
+                       where datname = current_database() and application_name = 'pgqueue' and query ~ 'receive'
+                         and state = 'idle'"""
         while connection.execute(question).fetchone() is None:
             time.sleep(0.01)
