@@ -36,11 +36,11 @@ class Design:
     def fill(self, messages: int) -> None:
         for portion in range(0, messages, FILL_AT_ONCE):
             self._execute("fill", messages=min(FILL_AT_ONCE, messages - portion))
-        self._vacuum()
+        self.vacuum()
 
     def schedule(self, messages: int) -> None:
         self._execute("schedule", messages=messages)
-        self._vacuum()
+        self.vacuum()
 
     def cycle(self, *, clients: int, seconds: int) -> Run:
         """send, receive and complete of ten messages, each a transaction, as fast as so many clients can."""
@@ -61,7 +61,7 @@ class Design:
         with psycopg.connect(self.dsn) as connection:
             connection.execute(text.encode(), {"body": BODY, **parameters} if parameters else None)
 
-    def _vacuum(self) -> None:
+    def vacuum(self) -> None:
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             connection.execute("vacuum analyze")
             connection.execute("checkpoint")
