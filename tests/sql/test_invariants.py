@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from pgqueue.testing import Database
 from tests.sql.stage import SECOND, Stage
 
 BROKEN = "select pgqueue.broken_invariants()"
-IS_PASSED = "select cursor = 4 from pgqueue.progress where lane = 1"
+IS_PASSED = "select cursor = 4 and awaited = '{}' from pgqueue.progress where lane = 1"
 
 # Message 1 is dead, 2 is scheduled, 3 has come back and is free, 4 is locked and under watch, 5 is fresh.
 DAMAGE = [
@@ -66,7 +68,7 @@ DAMAGE = [
     ("delete from pgqueue.watch", "message 4 of queue 1 is behind the cursor 4, and not under watch"),
     (
         "update pgqueue.watch set due = due + interval '1 hour'",
-        "message 4 of queue 1 is locked until 2030-01-01 00:01:00+00, but watched until 2030-01-01 01:01:00+00",
+        "message 4 of queue 1 is locked until 2030-01-01 01:00:00+00, but watched until 2030-01-01 02:00:00+00",
     ),
 ]
 
@@ -76,7 +78,7 @@ def test_what_is_broken_is_said(database: Database) -> None:
         ann = stage.session("ann")
         ann.rows("set timezone = 'UTC'")
         ann.send("dead", "scheduled", "returned", "locked", "fresh")
-        dead, scheduled, returned, _ = ann.receive(4)
+        dead, scheduled, returned, _ = ann.receive(4, lock_duration=timedelta(hours=1))
         ann.settle("dead_letter", dead, reason="r")
         ann.abandon(scheduled, delay=60 * SECOND)
         ann.abandon(returned)
