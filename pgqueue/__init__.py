@@ -10,13 +10,15 @@ from pgqueue import errors
 from pgqueue.client import QueueClient
 from pgqueue.errors import DeadLetter, LockLostError, PGQueueError
 from pgqueue.model.context import ReceiveContext, ReceiveState
-from pgqueue.model.message import Message, PeekedMessage
+from pgqueue.model.message import Message, PeekedMessage, RecordedEffect, SequenceNumber, SettledMessage
 from pgqueue.model.settings import (
     QueueProperties,
     QueueRuntimeProperties,
+    QueueSettings,
     QueueStatus,
     ReceiveMode,
     SettlementResult,
+    SubQueue,
 )
 from pgqueue.model.sweeping import SweepReport
 from pgqueue.queue import DeadLetters, Queue
@@ -42,15 +44,20 @@ __all__ = [
     "QueueClient",
     "QueueProperties",
     "QueueRuntimeProperties",
+    "QueueSettings",
     "QueueStatus",
     "ReceiveContext",
     "ReceiveMode",
     "ReceiveState",
     "ReceivedMessage",
     "Receiver",
+    "RecordedEffect",
     "RetryPolicy",
     "Sender",
+    "SequenceNumber",
+    "SettledMessage",
     "SettlementResult",
+    "SubQueue",
     "SweepReport",
     "Tally",
     "Worker",

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from pgqueue import embedded, schema, transports
 from pgqueue.flows import queues as flows
 from pgqueue.flows import sweeping
-from pgqueue.model.settings import (
-    UNSET,
-    QueueProperties,
-    QueueRuntimeProperties,
-    QueueStatus,
-    Unset,
-)
+from pgqueue.model.settings import QueueProperties, QueueRuntimeProperties, QueueSettings
 from pgqueue.model.sweeping import SweepReport
 from pgqueue.queue import Queue
 from pgqueue.statements import queues
@@ -66,32 +59,14 @@ class QueueClient:
         """
         schema.migrate(self._own.conninfo)
 
-    def create_queue(
-        self,
-        name: str,
-        *,
-        lock_duration: timedelta | None = None,
-        max_delivery_count: int | None = None,
-        max_message_size: int | None = None,
-        status: QueueStatus | str | None = None,
-        user_metadata: Any = None,
-        exist_ok: bool = False,
-    ) -> QueueProperties:
-        """Creates a queue; None stands for the default: 60 s, 10 deliveries, no bound on the size in bytes, ACTIVE.
+    def create_queue(self, name: str, *, exist_ok: bool = False, **settings: Unpack[QueueSettings]) -> QueueProperties:
+        """Creates a queue, with these settings of :class:`~pgqueue.QueueSettings`; the others have their defaults.
 
         Raises:
             QueueAlreadyExistsError: a queue of that name exists; with ``exist_ok`` it is returned as it is instead.
             InvalidArgumentError: the name or a setting is not what it may be.
         """
-        statement = queues.create_queue(
-            name,
-            lock_duration=lock_duration,
-            max_delivery_count=max_delivery_count,
-            max_message_size=max_message_size,
-            status=status,
-            user_metadata=user_metadata,
-        )
-        return drive(flows.create(statement, name, self._own, exist_ok=exist_ok))
+        return drive(flows.create(queues.create_queue(name, settings), name, self._own, exist_ok=exist_ok))
 
     def get_queue(self, name: str) -> QueueProperties:
         """The settings of a queue. Raises :class:`~pgqueue.errors.QueueNotFoundError`."""
@@ -101,38 +76,23 @@ class QueueClient:
         """What is in a queue now. Raises :class:`~pgqueue.errors.QueueNotFoundError`."""
         return drive(self._own.execute(queues.get_queue_runtime_properties(name)))
 
-    def update_queue(
-        self,
-        name: str,
-        *,
-        lock_duration: timedelta | Unset = UNSET,
-        max_delivery_count: int | Unset = UNSET,
-        max_message_size: int | Unset | None = UNSET,
-        status: QueueStatus | str | Unset = UNSET,
-        user_metadata: Any = UNSET,
-    ) -> QueueProperties:
-        """Changes the settings that are given; None takes a bound or the metadata away. Locks in force stay.
+    def update_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueProperties:
+        """Changes the settings that are given; None takes away what may be absent. Locks in force stay, and messages
+        that were sent keep their times.
 
         Raises:
             QueueNotFoundError: no queue has that name.
             InvalidArgumentError: a setting is not what it may be.
         """
-        statement = queues.alter_queue(
-            name,
-            lock_duration=lock_duration,
-            max_delivery_count=max_delivery_count,
-            max_message_size=max_message_size,
-            status=status,
-            user_metadata=user_metadata,
-        )
-        return drive(flows.alter(statement, name, self._own))
+        return drive(flows.alter(queues.alter_queue(name, settings), name, self._own))
 
     def delete_queue(self, name: str) -> None:
         """Deletes a queue with all its messages and dead letters. Raises QueueNotFoundError."""
         drive(flows.drop(name, self._own))
 
     def purge_queue(self, name: str) -> int:
-        """Deletes the messages of a queue, locked and scheduled ones too, and returns how many; dead letters stay.
+        """Deletes the messages of a queue, locked, deferred and scheduled ones too, and returns how many; dead
+        letters stay, unless it is them that are named: ``"<queue>/$deadletterqueue"``.
 
         What an open transaction holds is left to it.
         """

@@ -65,9 +65,19 @@ class MessageSizeExceededError(PGQueueError):
 
 
 class MessageNotFoundError(PGQueueError):
-    """No such message is there to be had; nothing was changed."""
+    """No message with that number is deferred, or scheduled, as the call wants it; nothing was changed."""
 
     default_sqlstate = "PQ006"
+
+
+class QueueFullError(PGQueueError):
+    """The queue holds as many messages as it may (``max_queue_length``); nothing of the call was stored.
+
+    Transient: send it again when some were received.
+    """
+
+    is_transient = True
+    default_sqlstate = "PQ008"
 
 
 class InvalidArgumentError(PGQueueError, ValueError):
@@ -206,6 +216,7 @@ BY_SQLSTATE: dict[str, type[PGQueueError]] = {
         MessageSizeExceededError,
         MessageNotFoundError,
         InvalidArgumentError,
+        QueueFullError,
     )
     if kind.default_sqlstate
 } | {

@@ -15,7 +15,9 @@ from pgqueue.errors import PGQueueError
 from pgqueue.flows import Shared, observed, processing
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.context import ReceiveState
+from pgqueue.model.message import RecordedEffect
 from pgqueue.model.policy import default_retry
+from pgqueue.statements import history
 from pgqueue.transports import drive
 
 
@@ -63,6 +65,42 @@ class ReceivedMessage(LockedMessage):
     def dead_letter(self, reason: str, description: str | None = None, *, transaction: object = None) -> None:
         """Moves the message to the dead letters of its queue, with a reason and a description."""
         drive(self._dead_lettering(reason, description, _shared(transaction)))
+
+    def postpone(self, delay: timedelta, *body: Any, transaction: object = None) -> None:
+        """Gives the message back, to be delivered again after ``delay``; the delivery is not counted.
+
+        For work that waits for something else. With a ``body`` the message has that from now on. Otherwise as
+        :meth:`abandon`: the delivery is abandoned.
+        """
+        drive(self._postponement(delay, body, _shared(transaction)))
+
+    def defer(self, *, properties: Mapping[str, Any] | None = None, transaction: object = None) -> None:
+        """Sets the message aside: it is received again by its sequence number only, with ``receive_deferred``.
+
+        Keep the number. ``properties`` are merged into its application properties. Not counted as a delivery.
+        """
+        drive(self._deferral(properties, _shared(transaction)))
+
+    def record_effect(
+        self,
+        effect: str,
+        *,
+        result: Any = None,
+        keep: timedelta = timedelta(days=7),
+        transaction: object = None,
+    ) -> bool:
+        """Records that something was done for this message outside of the database, and its ``result``, any JSON.
+
+        By its message id, or without one by its number, for as long as ``keep``. Do it in the transaction that
+        completes the message; see ``docs/duplicates.md``. False when it was recorded before.
+        """
+        where = _shared(transaction) or self._own
+        statement = history.record_effect(*self._effect_key, effect, result=result, keep=keep)
+        return drive(where.execute(statement))
+
+    def recorded_effects(self) -> list[RecordedEffect]:
+        """What was recorded for this message by transactions that have committed, the first first."""
+        return drive(self._own.execute(history.recorded_effects(*self._effect_key)))
 
     def renew_lock(self, *, lock_duration: timedelta | None = None) -> datetime:
         """Renews the lock: it lasts the queue's lock duration, or this one, from now. Returns until when."""

@@ -13,7 +13,7 @@ import tenacity
 
 from pgqueue.errors import OperationTimeoutError, PGQueueError
 from pgqueue.flows import Source
-from pgqueue.model.message import Message
+from pgqueue.model.message import Message, SequenceNumber
 from pgqueue.sending import Flusher, Outbox, Outgoing, log_unread, report
 from pgqueue.statements.arguments import duration
 from pgqueue.transports import drive
@@ -22,7 +22,7 @@ from pgqueue.transports import drive
 class PendingSend(Outgoing):
     """A send that is out: ``message``, and its outcome as soon as there is one."""
 
-    def result(self, *, timeout: timedelta | None = None) -> int:
+    def result(self, *, timeout: timedelta | None = None) -> SequenceNumber:
         """Waits for the outcome, and returns the sequence number or raises what :meth:`Queue.send` raises.
 
         Raises OperationTimeoutError when there is none after ``timeout``: the send is still out then.

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
 
 from benchmarks.engine import measurements
 from benchmarks.engine.design import BODY, Design
+from benchmarks.engine.earlier import engine_at
 from benchmarks.engine.measurements import FULL, QUICK, Row, Scale
 from benchmarks.engine.pgbench import Pgbench
 from benchmarks.report import machine, table
 from benchmarks.server import running, version
+from pgqueue import schema
 from pgqueue.testing.hosts import binaries
 from pgqueue.testing.server import ThrowawayServer
 
@@ -24,18 +27,41 @@ LABELS = {"pgqueue": "pgqueue", "front_scan": "front scan", "floor": "raw floor"
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="about two minutes, for a look; figures are rough")
+    parser.add_argument("--beside", metavar="COMMIT", help="only this engine and the one of an earlier commit")
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
+    scale = QUICK if options.quick else FULL
     rows = []
-    with running() as server:
-        designs = [_made(server, name) for name in LABELS]
-        for row in _measure(designs, QUICK if options.quick else FULL):
+    with running() as server, ExitStack() as stack:
+        if options.beside:
+            designs = _with_an_earlier_one(server, options.beside, stack)
+            measured = _compare(designs, scale)
+        else:
+            designs = [_made(server, name) for name in LABELS]
+            measured = _measure(designs, scale)
+        for row in measured:
             rows.append(row)
             print(f"{row.title}: {row.figures}", file=sys.stderr, flush=True)
-        text = f"{machine()}, PostgreSQL {version(server)}, synchronous_commit off\n\n{table(LABELS, rows)}\n"
+        labels = {design.name: design.label for design in designs}
+        text = f"{machine()}, PostgreSQL {version(server)}, synchronous_commit off\n\n{table(labels, rows)}\n"
     print(text)
     if options.markdown:
         options.markdown.write_text(f"# The engine\n\n`make bench-engine`\n\n{text}")
+
+
+def _with_an_earlier_one(server: ThrowawayServer, commit: str, stack: ExitStack) -> list[Design]:
+    ours = _made(server, "pgqueue")
+    label = f"pgqueue at {commit[:7]}"
+    return [
+        ours,
+        _made(server, "earlier", label=label, folder="pgqueue", migrate=stack.enter_context(engine_at(commit))),
+    ]
+
+
+def _compare(designs: list[Design], scale: Scale) -> Iterator[Row]:
+    yield measurements.throughput(designs, scale, clients=1)
+    yield measurements.throughput(designs, scale, clients=16)
+    yield from measurements.claim_latencies(designs, scale)
 
 
 def _measure(designs: list[Design], scale: Scale) -> Iterator[Row]:
@@ -47,10 +73,18 @@ def _measure(designs: list[Design], scale: Scale) -> Iterator[Row]:
     yield measurements.under_an_open_sender(ours, scale)
 
 
-def _made(server: ThrowawayServer, name: str) -> Design:
+def _made(
+    server: ThrowawayServer,
+    name: str,
+    *,
+    label: str | None = None,
+    folder: str | None = None,
+    migrate: Callable[[str], object] = schema.migrate,
+) -> Design:
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         connection.execute(f"create database {name}".encode())
-    design = Design(name, LABELS[name], server.dsn(name), Pgbench(binaries(), BODY))
+    pgbench = Pgbench(binaries(), BODY)
+    design = Design(name, label or LABELS[name], server.dsn(name), pgbench, folder or name, migrate)
     design.set_up()
     return design
 

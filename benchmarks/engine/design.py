@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,12 @@ class Design:
     label: str
     dsn: str
     pgbench: Pgbench
+    folder: str
+    migrate: Callable[[str], object] = schema.migrate
 
     def set_up(self) -> None:
         """pgqueue's schema is in every database: the floor copies the shape of its table."""
-        schema.migrate(self.dsn)
+        self.migrate(self.dsn)
         self._execute("setup")
 
     def empty(self) -> None:
@@ -54,7 +57,7 @@ class Design:
         return psycopg.connect(self.dsn)
 
     def _script(self, name: str) -> Path:
-        return Path(__file__).parent / "designs" / self.name / f"{name}.sql"
+        return Path(__file__).parent / "designs" / self.folder / f"{name}.sql"
 
     def _execute(self, name: str, **parameters: int) -> None:
         text = self._script(name).read_text()

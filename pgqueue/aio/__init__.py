@@ -12,13 +12,15 @@ from pgqueue.aio.sender import PendingSend, Sender
 from pgqueue.aio.worker import Worker
 from pgqueue.errors import DeadLetter, LockLostError, PGQueueError
 from pgqueue.model.context import ReceiveContext, ReceiveState
-from pgqueue.model.message import Message, PeekedMessage
+from pgqueue.model.message import Message, PeekedMessage, RecordedEffect, SequenceNumber, SettledMessage
 from pgqueue.model.settings import (
     QueueProperties,
     QueueRuntimeProperties,
+    QueueSettings,
     QueueStatus,
     ReceiveMode,
     SettlementResult,
+    SubQueue,
 )
 from pgqueue.model.sweeping import SweepReport
 from pgqueue.worker import Health, RetryPolicy, Tally
@@ -37,15 +39,20 @@ __all__ = [
     "QueueClient",
     "QueueProperties",
     "QueueRuntimeProperties",
+    "QueueSettings",
     "QueueStatus",
     "ReceiveContext",
     "ReceiveMode",
     "ReceiveState",
     "ReceivedMessage",
     "Receiver",
+    "RecordedEffect",
     "RetryPolicy",
     "Sender",
+    "SequenceNumber",
+    "SettledMessage",
     "SettlementResult",
+    "SubQueue",
     "SweepReport",
     "Tally",
     "Worker",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -13,16 +14,17 @@ from pgqueue import transports
 from pgqueue.aio.received import ReceivedMessage
 from pgqueue.aio.receiver import Receiver
 from pgqueue.aio.sender import Sender
-from pgqueue.flows import Shared, Source, batches, observed, receiving
+from pgqueue.flows import Shared, Source, batches, dead_letters, observed, queues, receiving
 from pgqueue.flows.arrivals import arrivals
 from pgqueue.model.context import Event, Outcome
 from pgqueue.model.holder import this_process
-from pgqueue.model.message import Message, PeekedMessage
+from pgqueue.model.message import Message, PeekedMessage, SequenceNumber, SettledMessage
+from pgqueue.model.names import dead_letter_queue, dead_letters_of
 from pgqueue.model.policy import default_retry, transient_only
-from pgqueue.model.settings import ReceiveMode, SettlementResult
-from pgqueue.statements import dead_letters as dead_letter_verbs
+from pgqueue.model.settings import ReceiveMode, SettlementResult, SubQueue
+from pgqueue.statements import history as remembering
 from pgqueue.statements import receiving as receiving_verbs
-from pgqueue.statements import settling
+from pgqueue.statements import sending, settling
 from pgqueue.statements.arguments import count
 from pgqueue.transports import adrive
 
@@ -45,27 +47,45 @@ class Queue:
 
     @property
     def dead_letters(self) -> DeadLetters:
-        """The messages of this queue that nobody will receive any more, with the reasons."""
+        """The messages of this queue that went wrong, with the reasons: a queue of its own, but for sending."""
         return DeadLetters(self.name, self._own)
 
-    async def send(self, message: Message, *, transaction: object = None) -> int:
+    async def send(self, message: Message, *, transaction: object = None) -> SequenceNumber:
         """Stores a message and returns its sequence number; numbers increase, and may have gaps.
 
-        When it returns the message is stored, or part of your transaction.
+        When it returns the message is stored, or part of your transaction. A duplicate is not stored again: the number
+        is that of the message that was sent before, and its ``is_duplicate`` says so.
 
         Raises:
             MessageNotSerializableError: a field cannot be stored; the error names it.
             MessageSizeExceededError: it is larger than the queue allows.
+            QueueFullError: the queue holds as many messages as it may.
             QueueDisabledError: the queue's status forbids it.
         """
         return await adrive(observed.send(self.name, message, self._where(transaction)))
 
-    async def send_batch(self, messages: Iterable[Message], *, transaction: object = None) -> list[int]:
+    async def send_batch(self, messages: Iterable[Message], *, transaction: object = None) -> list[SequenceNumber]:
         """Stores many messages in one round trip, all or none; returns their sequence numbers in order.
 
         Raises what :meth:`send` raises; then none is stored.
         """
         return await adrive(observed.send_batch(self.name, messages, self._where(transaction)))
+
+    async def schedule(self, message: Message, *, at: datetime, transaction: object = None) -> SequenceNumber:
+        """Stores a message that cannot be received before ``at``, an aware time; see :meth:`send`.
+
+        It keeps its number, and goes before the messages that wait when its time has come. Receivers notice it within
+        a second.
+        """
+        return await self.send(replace(message, scheduled_enqueue_time=at), transaction=transaction)
+
+    async def cancel_scheduled(self, sequence_numbers: Sequence[int], *, transaction: object = None) -> None:
+        """Deletes scheduled messages, those that were abandoned with a delay too, before their time comes: all or none.
+
+        Raises:
+            MessageNotFoundError: one is not scheduled, or not any more.
+        """
+        await adrive(self._where(transaction).execute(sending.cancel_scheduled(self.name, sequence_numbers)))
 
     def sender(self, *, max_in_flight: int = 10, retry: tenacity.BaseRetrying | None = None) -> Sender:
         """Sends that overlap, to be used in an ``async with`` block, whose end waits for all of them.
@@ -94,6 +114,21 @@ class Queue:
         rows = await adrive(receiving.wait_for(self.name, statement, self._own, wait))
         return [ReceivedMessage._from_row(row, self._own) for row in rows]
 
+    async def receive_deferred(
+        self, sequence_numbers: Sequence[int], *, lock_duration: timedelta | None = None
+    ) -> list[ReceivedMessage]:
+        """Locks deferred messages by their numbers and returns them, but for those that somebody else holds.
+
+        Abandoned, or when the lock has expired, they are deferred still.
+
+        Raises:
+            MessageNotFoundError: one is not deferred, or not any more; none is locked.
+        """
+        statement = receiving_verbs.receive_deferred(
+            self.name, sequence_numbers, lock_duration=lock_duration, locked_by=this_process()
+        )
+        return [ReceivedMessage._from_row(row, self._own) for row in await adrive(self._own.execute(statement))]
+
     async def receive_and_delete(
         self, *, max_messages: int = 1, wait: timedelta | None = None, transaction: object = None
     ) -> list[PeekedMessage]:
@@ -106,23 +141,30 @@ class Queue:
         rows = await adrive(receiving.receive_and_delete(self.name, statement, self._own, _shared(transaction), wait))
         return [row.peeked() for row in rows]
 
-    def receiver(self, *, receive_mode: ReceiveMode = ReceiveMode.PEEK_LOCK, prefetch: int = 0) -> Receiver:
+    def receiver(
+        self,
+        *,
+        receive_mode: ReceiveMode = ReceiveMode.PEEK_LOCK,
+        prefetch: int = 0,
+        sub_queue: SubQueue | None = None,
+    ) -> Receiver:
         """An endless iterator over what arrives, one message at a time, to be used in an ``async with`` block.
 
         ``receive_mode`` says whether it locks what it receives, or deletes it at once. Up to ``prefetch`` messages are
         locked ahead, to save round trips. Their locks run meanwhile: one that may be over when its turn comes is not
-        handed out. The end of the block gives back what was not.
+        handed out. The end of the block gives back what was not. With ``sub_queue`` it receives the dead letters.
 
         Raises:
             InvalidArgumentError: ``prefetch`` with the mode RECEIVE_AND_DELETE, or negative.
         """
         make = partial(ReceivedMessage._from_row, own=self._own)
-        return Receiver(arrivals(self.name, receive_mode, prefetch, this_process(), self._own, make))
+        name = self.name if sub_queue is None else dead_letter_queue(self.name)
+        return Receiver(arrivals(name, receive_mode, prefetch, this_process(), self._own, make))
 
     async def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage]:
-        """Browses by ascending sequence number, locked and scheduled messages too; changes and counts nothing.
+        """Browses by ascending sequence number, locked, deferred and scheduled messages too.
 
-        Up to ``max_messages``, and none below ``from_sequence_number``.
+        Up to ``max_messages``, and none below ``from_sequence_number``. Changes and counts nothing.
         """
         statement = receiving_verbs.peek(
             self.name, max_messages=max_messages, from_sequence_number=from_sequence_number
@@ -178,11 +220,48 @@ class Queue:
         )
         return await self._settle(received, Event.COMPLETE, Outcome.DEAD_LETTERED, statement, transaction)
 
+    async def defer_batch(
+        self,
+        received: Iterable[ReceivedMessage],
+        *,
+        properties: Mapping[str, Any] | None = None,
+        transaction: object = None,
+    ) -> list[SettlementResult]:
+        """Sets many messages aside in one round trip; see :meth:`complete_batch` and ``ReceivedMessage.defer``.
+
+        ``properties`` hold for all of them.
+        """
+        statement = partial(settling.defer_batch, self.name, properties=properties, atomic=transaction is not None)
+        return await self._settle(received, Event.COMPLETE, Outcome.DEFERRED, statement, transaction)
+
     async def renew_lock_batch(
         self, received: Iterable[ReceivedMessage], *, lock_duration: timedelta | None = None
     ) -> list[SettlementResult]:
         """Renews many locks in one round trip; a result each, with ``locked_until``, in order."""
         return await adrive(batches.renew(self.name, received, lock_duration, self._own))
+
+    async def history(
+        self,
+        *,
+        since: datetime | None = None,
+        outcome: str | None = None,
+        message_id: str | None = None,
+        sequence_number: int | None = None,
+        limit: int = 100,
+    ) -> list[SettledMessage]:
+        """What became of settled messages, the last first, up to ``limit``; the queue must ``retain_history``.
+
+        Those settled ``since`` then, with this ``outcome``, ``message_id`` or ``sequence_number``, as far as given.
+        """
+        statement = remembering.history(
+            self.name,
+            since=since,
+            outcome=outcome,
+            message_id=message_id,
+            sequence_number=sequence_number,
+            limit=limit,
+        )
+        return await adrive(self._own.execute(statement))
 
     async def _settle(
         self,
@@ -199,22 +278,19 @@ class Queue:
         return _shared(transaction) or self._own
 
 
-class DeadLetters:
-    """The dead letters of a queue. They never expire, and are never dead-lettered again."""
+class DeadLetters(Queue):
+    """The dead letters of a queue, as a queue of their own: received under lock, settled, browsed.
 
-    def __init__(self, name: str, own: Source) -> None:
-        self.name = name
-        self._own = own
+    They never expire, are never dead-lettered again, and go only when somebody completes, resubmits or purges them.
+    Nothing can be sent to them, and none be deferred: that raises :class:`~pgqueue.errors.InvalidArgumentError`.
+    """
 
-    async def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage]:
-        """Browses by ascending sequence number; changes nothing.
+    def __init__(self, queue: str, own: Source) -> None:
+        super().__init__(dead_letter_queue(queue), own)
 
-        Up to ``max_messages``, and none below ``from_sequence_number``.
-        """
-        statement = receiving_verbs.peek_dead_letters(
-            self.name, max_messages=max_messages, from_sequence_number=from_sequence_number
-        )
-        return [row.peeked() for row in await adrive(self._own.execute(statement))]
+    async def purge(self) -> int:
+        """Deletes them all, locked ones too, and returns how many. What an open transaction holds is left to it."""
+        return await adrive(queues.purge(self.name, self._own))
 
     async def resubmit(
         self,
@@ -227,13 +303,19 @@ class DeadLetters:
         """Moves dead letters back into the queue, to be delivered as if for the first time; returns their numbers.
 
         Those with these ``sequence_numbers``, with this ``reason``, dead-lettered longer ago than ``older_than``: all
-        that is given must fit, and nothing given means all. One statement, one transaction: give ``limit`` to move many
-        in portions.
+        that is given must fit, and nothing given means all, ``limit`` at the most; those that somebody holds stay. By a
+        thousand each in transactions of their own, the oldest first: if one fails, those before it are moved.
         """
-        statement = dead_letter_verbs.resubmit(
-            self.name, sequence_numbers=sequence_numbers, reason=reason, older_than=older_than, limit=limit
+        return await adrive(
+            dead_letters.resubmit(
+                dead_letters_of(self.name),
+                self._own,
+                sequence_numbers=sequence_numbers,
+                reason=reason,
+                older_than=older_than,
+                limit=limit,
+            )
         )
-        return await adrive(self._own.execute(statement))
 
 
 def _shared(transaction: object) -> Shared | None:

@@ -14,7 +14,9 @@ from pgqueue import transports
 from pgqueue.flows import Shared, observed, processing
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.context import ReceiveState
+from pgqueue.model.message import RecordedEffect
 from pgqueue.model.policy import default_retry
+from pgqueue.statements import history
 from pgqueue.transports import adrive
 
 
@@ -57,6 +59,42 @@ class ReceivedMessage(LockedMessage):
     async def dead_letter(self, reason: str, description: str | None = None, *, transaction: object = None) -> None:
         """Moves the message to the dead letters of its queue, with a reason and a description."""
         await adrive(self._dead_lettering(reason, description, _shared(transaction)))
+
+    async def postpone(self, delay: timedelta, *body: Any, transaction: object = None) -> None:
+        """Gives the message back, to be delivered again after ``delay``; the delivery is not counted.
+
+        For work that waits for something else. With a ``body`` the message has that from now on. Otherwise as
+        :meth:`abandon`: the delivery is abandoned.
+        """
+        await adrive(self._postponement(delay, body, _shared(transaction)))
+
+    async def defer(self, *, properties: Mapping[str, Any] | None = None, transaction: object = None) -> None:
+        """Sets the message aside: it is received again by its sequence number only, with ``receive_deferred``.
+
+        Keep the number. ``properties`` are merged into its application properties. Not counted as a delivery.
+        """
+        await adrive(self._deferral(properties, _shared(transaction)))
+
+    async def record_effect(
+        self,
+        effect: str,
+        *,
+        result: Any = None,
+        keep: timedelta = timedelta(days=7),
+        transaction: object = None,
+    ) -> bool:
+        """Records that something was done for this message outside of the database, and its ``result``, any JSON.
+
+        By its message id, or without one by its number, for as long as ``keep``. Do it in the transaction that
+        completes the message; see ``docs/duplicates.md``. False when it was recorded before.
+        """
+        where = _shared(transaction) or self._own
+        statement = history.record_effect(*self._effect_key, effect, result=result, keep=keep)
+        return await adrive(where.execute(statement))
+
+    async def recorded_effects(self) -> list[RecordedEffect]:
+        """What was recorded for this message by transactions that have committed, the first first."""
+        return await adrive(self._own.execute(history.recorded_effects(*self._effect_key)))
 
     async def renew_lock(self, *, lock_duration: timedelta | None = None) -> datetime:
         """Renews the lock: it lasts the queue's lock duration, or this one, from now. Returns until when."""

@@ -15,10 +15,11 @@ from pgqueue.cli import dead_letters, output, queues
 from pgqueue.cli.connection import Choice, Dsn, Embedded
 from pgqueue.cli.demonstration import demo
 from pgqueue.cli.failures import FAILED, failure_of, one_line
+from pgqueue.cli.history import history
 from pgqueue.cli.migration import migrate
 from pgqueue.cli.output import printable
 from pgqueue.cli.receiving import peek, receive
-from pgqueue.cli.sending import send
+from pgqueue.cli.sending import cancel, send
 from pgqueue.cli.stats import stats
 from pgqueue.cli.sweeping import sweep
 from pgqueue.cli.working import worker
@@ -30,9 +31,11 @@ app.command("demo")(demo)
 app.command("migrate")(migrate)
 app.add_typer(queues.app, name="queue")
 app.command("send")(send)
+app.command("cancel")(cancel)
 app.command("receive")(receive)
 app.command("peek")(peek)
 app.command("stats")(stats)
+app.command("history")(history)
 app.add_typer(dead_letters.app, name="dead-letters")
 app.command("sweep")(sweep)
 app.command("worker")(worker)

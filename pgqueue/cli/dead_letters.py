@@ -1,8 +1,7 @@
-"""``pgqueue dead-letters``: list, show, resubmit."""
+"""``pgqueue dead-letters``: list, show, resubmit, purge."""
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from typing import Annotated
 
@@ -13,11 +12,9 @@ from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed
 from pgqueue.cli.output import AsJson
 from pgqueue.cli.quantities import parse_duration
-from pgqueue.cli.queues import Name
+from pgqueue.cli.queues import Name, Yes, ask
 
 app = typer.Typer(no_args_is_help=True, help="Look at what could not be delivered or worked on, and send it back.")
-
-AT_ONCE = 1000
 
 
 @app.command("list")
@@ -86,35 +83,26 @@ def resubmit(
 
     All that is said must fit; nothing said means all.
     """
-    resubmitted = _resubmit(database, name, sequence_numbers or None, reason, older_than, limit)
+    resubmitted = database.client.queue(name).dead_letters.resubmit(
+        sequence_numbers=sequence_numbers or None, reason=reason, older_than=older_than, limit=limit
+    )
     if as_json:
         output.document({"queue": name, "sequence_numbers": resubmitted})
     else:
         output.say(f"{output.counted(len(resubmitted), 'dead letter')} sent back to {name}")
     missing = sorted(set(sequence_numbers or ()) - set(resubmitted))
     if missing:
-        raise Failed(f"not resubmitted, because not there or not fitting: {', '.join(map(str, missing))}")
+        raise Failed(f"not resubmitted, because not there, locked or not fitting: {', '.join(map(str, missing))}")
 
 
-def _resubmit(
-    database: Database,
-    name: str,
-    sequence_numbers: list[int] | None,
-    reason: str | None,
-    older_than: timedelta | None,
-    limit: int | None,
-) -> list[int]:
-    """In portions. What is dead-lettered anew meanwhile is left alone, or there might be no end."""
-    started = time.monotonic()
-    resubmitted: list[int] = []
-    while limit is None or len(resubmitted) < limit:
-        portion = database.client.queue(name).dead_letters.resubmit(
-            sequence_numbers=sequence_numbers,
-            reason=reason,
-            older_than=max(older_than or timedelta(0), timedelta(seconds=time.monotonic() - started)),
-            limit=AT_ONCE if limit is None else min(AT_ONCE, limit - len(resubmitted)),
-        )
-        resubmitted += portion
-        if len(portion) < AT_ONCE:
-            break
-    return resubmitted
+@app.command("purge")
+@on_database
+def purge(database: Database, name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Delete all dead letters of a queue, locked ones too. The messages of the queue stay. There is no way back."""
+    counts = database.client.get_queue_runtime_properties(name)
+    ask(f"Delete {output.counted(counts.dead_letters, 'dead letter')} of {name}?", yes)
+    purged = database.client.queue(name).dead_letters.purge()
+    if as_json:
+        output.document({"queue": name, "purged": purged})
+    else:
+        output.say(f"{output.counted(purged, 'dead letter')} of {name} deleted")

@@ -11,15 +11,18 @@ from typing import Any
 
 from rich.table import Table
 
-from pgqueue import PeekedMessage, QueueProperties, QueueRuntimeProperties, ReceivedMessage
+from pgqueue import PeekedMessage, QueueProperties, QueueRuntimeProperties, ReceivedMessage, SettledMessage
 from pgqueue.cli import output
-from pgqueue.cli.quantities import format_duration
+from pgqueue.cli.quantities import NONE, format_duration
 
 MESSAGE_FIELDS = (
     "queue",
     "sequence_number",
     "enqueued_time",
+    "scheduled_enqueue_time",
+    "expires_at",
     "delivery_count",
+    "is_deferred",
     "locked_until",
     "locked_by",
     "priority",
@@ -45,18 +48,22 @@ def message_document(message: PeekedMessage) -> dict[str, Any]:
 
 
 def messages_table(messages: Sequence[PeekedMessage], now: datetime) -> Table:
+    if messages[0].dead_letter_reason is not None:
+        return dead_letters_table(messages, now)
     rows = [
         (
             output.Number(message.sequence_number),
             _age(message.enqueued_time, now),
             message.delivery_count,
-            _remaining(message.locked_until, now),
+            _state(message, now),
+            _remaining(message.expires_at, now),
             message.subject,
             body_text(message),
         )
         for message in messages
     ]
-    return output.table(("number", "age", "deliveries", "locked for", "subject", "body"), rows, wide=("body",))
+    columns = ("number", "age", "deliveries", "state", "expires in", "subject", "body")
+    return output.table(columns, rows, wide=("subject", "body"), spare=("expires in", "subject"))
 
 
 def dead_letters_table(messages: Sequence[PeekedMessage], now: datetime) -> Table:
@@ -65,22 +72,46 @@ def dead_letters_table(messages: Sequence[PeekedMessage], now: datetime) -> Tabl
             output.Number(message.sequence_number),
             _age(message.dead_lettered_at, now),
             message.delivery_count,
+            _remaining(message.locked_until, now),
             message.dead_letter_reason,
             message.dead_letter_error_description,
             body_text(message),
         )
         for message in messages
     ]
-    return output.table(
-        ("number", "dead for", "deliveries", "reason", "description", "body"), rows, wide=("description", "body")
-    )
+    columns = ("number", "dead for", "deliveries", "locked for", "reason", "description", "body")
+    return output.table(columns, rows, wide=("description", "body"), spare=("locked for", "description"))
+
+
+def settled_document(message: SettledMessage) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in asdict(message).items()}
+
+
+def history_table(messages: Sequence[SettledMessage], now: datetime) -> Table:
+    rows = [
+        (
+            output.Number(message.sequence_number),
+            f"{_age(message.settled_at, now)} ago",
+            message.outcome,
+            message.delivery_count,
+            _age(message.first_locked_at, message.settled_at),
+            message.reason,
+            message.message_id,
+            message.subject,
+            message.locked_by,
+        )
+        for message in messages
+    ]
+    spare = ("work took", "reason", "message id", "subject", "last locked by")
+    columns = ("number", "settled", "outcome", "deliveries", *spare)
+    return output.table(columns, rows, wide=spare[1:], spare=spare)
 
 
 def message_record(message: PeekedMessage) -> Table:
-    """Everything about one message; what it does not have is left out."""
+    """Everything about one message; what it does not have, and is not, is left out."""
     document = message_document(message)
     body = document.pop("body", None) if "body" in document else document.pop("binary_body")
-    fields = [(name.replace("_", " "), _readable(value)) for name, value in document.items() if value is not None]
+    fields = [(name.replace("_", " "), _readable(value)) for name, value in document.items() if _says(value)]
     text = body if isinstance(message.body, bytes) else json.dumps(body, ensure_ascii=False, indent=2)
     return output.record([*fields, ("body", text)])
 
@@ -100,39 +131,67 @@ def counts_document(counts: QueueRuntimeProperties) -> dict[str, Any]:
 
 
 def queues_table(queues: Sequence[QueueProperties]) -> Table:
+    """What distinguishes the queues, as far as it fits; :func:`settings_record` has all."""
     rows = [
         (
             queue.name,
             str(queue.status),
             format_duration(queue.lock_duration),
             queue.max_delivery_count,
+            _duration(queue.default_message_time_to_live),
+            queue.max_queue_length,
+            format_duration(queue.duplicate_detection_history_time_window)
+            if queue.requires_duplicate_detection
+            else None,
+            _duration(queue.retain_history),
             queue.max_message_size,
-            None if queue.user_metadata is None else json.dumps(queue.user_metadata, ensure_ascii=False),
+            _metadata(queue.user_metadata),
         )
         for queue in queues
     ]
-    columns = ("queue", "status", "lock duration", "max deliveries", "max bytes", "user metadata")
-    return output.table(columns, rows, wide=("user metadata",))
+    spare = ("to live", "max length", "unique for", "history", "max bytes", "user metadata")
+    columns = ("queue", "status", "lock for", "deliveries", *spare)
+    return output.table(columns, rows, wide=("queue", "user metadata"), spare=spare)
+
+
+def settings_record(queue: QueueProperties) -> Table:
+    return output.record(_settings(queue))
 
 
 def queue_record(queue: QueueProperties, counts: QueueRuntimeProperties, now: datetime) -> Table:
     return output.record(
         [
-            ("queue", queue.name),
-            ("status", str(queue.status)),
-            ("lock duration", format_duration(queue.lock_duration)),
-            ("max delivery count", queue.max_delivery_count),
-            ("max message size", "no bound" if queue.max_message_size is None else f"{queue.max_message_size:,} bytes"),
-            ("user metadata", None if queue.user_metadata is None else json.dumps(queue.user_metadata)),
-            ("created", _readable(queue.created_at.isoformat())),
-            ("updated", _readable(queue.updated_at.isoformat())),
+            *_settings(queue),
             ("ready", counts.ready),
             ("locked", counts.locked),
+            ("deferred", counts.deferred),
+            ("expired", counts.expired),
             ("scheduled", counts.scheduled),
             ("dead letters", counts.dead_letters),
             ("oldest waits for", _age(counts.oldest_enqueued_time, now)),
         ]
     )
+
+
+def _settings(queue: QueueProperties) -> list[tuple[str, object]]:
+    """Named as the options that set them."""
+    size, length = queue.max_message_size, queue.max_queue_length
+    return [
+        ("queue", queue.name),
+        ("status", str(queue.status)),
+        ("lock duration", format_duration(queue.lock_duration)),
+        ("max delivery count", queue.max_delivery_count),
+        ("max message size", "no bound" if size is None else f"{size:,} bytes"),
+        ("max queue length", "no bound" if length is None else length),
+        ("default message time to live", _duration(queue.default_message_time_to_live) or NONE),
+        ("dead lettering on message expiration", _readable(queue.dead_lettering_on_message_expiration)),
+        ("requires duplicate detection", _readable(queue.requires_duplicate_detection)),
+        ("duplicate detection history time window", format_duration(queue.duplicate_detection_history_time_window)),
+        ("retain history", _duration(queue.retain_history) or NONE),
+        ("user metadata", _metadata(queue.user_metadata)),
+        ("created", _readable(queue.created_at.isoformat())),
+        ("updated", _readable(queue.updated_at.isoformat())),
+    ]
 
 
 def counts_table(all_counts: Sequence[QueueRuntimeProperties], now: datetime) -> Table:
@@ -141,13 +200,16 @@ def counts_table(all_counts: Sequence[QueueRuntimeProperties], now: datetime) ->
             counts.name,
             counts.ready,
             counts.locked,
+            counts.deferred,
+            counts.expired,
             counts.scheduled,
             counts.dead_letters,
             _age(counts.oldest_enqueued_time, now),
         )
         for counts in all_counts
     ]
-    return output.table(("queue", "ready", "locked", "scheduled", "dead letters", "oldest"), rows, wide=("queue",))
+    columns = ("queue", "ready", "locked", "deferred", "expired", "scheduled", "dead\nletters", "oldest")
+    return output.table(columns, rows, wide=("queue",))
 
 
 def _plain(value: Any) -> Any:
@@ -159,8 +221,39 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _says(value: Any) -> bool:
+    return value is not None and value is not False
+
+
 def _readable(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case dict():
+            return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+def _metadata(metadata: Any) -> str | None:
+    return None if metadata is None else json.dumps(metadata, ensure_ascii=False)
+
+
+def _duration(duration: timedelta | None) -> str | None:
+    return None if duration is None else format_duration(duration)
+
+
+def _state(message: PeekedMessage, now: datetime) -> str:
+    """Where a message stands, and for how long."""
+    if message.locked_until is not None and message.locked_until > now:
+        aside = "deferred, " if message.is_deferred else ""
+        return f"{aside}locked for {_remaining(message.locked_until, now)}"
+    if message.expires_at is not None and message.expires_at <= now:
+        return "expired"
+    if message.scheduled_enqueue_time is not None and message.scheduled_enqueue_time > now:
+        return f"due in {_remaining(message.scheduled_enqueue_time, now)}"
+    if message.is_deferred:
+        return "deferred"
+    return "ready" if message.locked_until is None else "lock expired"
 
 
 def _age(moment: datetime | None, now: datetime) -> str | None:

@@ -25,6 +25,9 @@ REMEDIES: dict[type[Exception], str] = {
     errors.QueueAlreadyExistsError: "change it with `pgqueue queue update`, or say --exist-ok",
     errors.QueueDisabledError: "`pgqueue queue update NAME --status ACTIVE` opens it",
     errors.MessageSizeExceededError: "send less, or raise the bound with `pgqueue queue update --max-message-size`",
+    errors.QueueFullError: "try again when some were received, or raise the bound with `pgqueue queue update"
+    " --max-queue-length`",
+    errors.MessageNotFoundError: "nothing was changed; `pgqueue peek` shows what is scheduled and what is deferred",
     errors.ConnectionLostError: "is the server running, and is the DSN right?",
     errors.OperationTimeoutError: "try again",
     errors.TransactionConflictError: "try again",

@@ -10,12 +10,16 @@ from typing import Annotated, Any
 
 import typer
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 #: Where nobody looks at a terminal, lines are not cut to fit one.
 WIDTH_OF_A_FILE = 200
+
+#: Between two columns, and what a column that may be cut should show at least.
+GAP, FEW_WORDS = 2, 12
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
 
@@ -55,19 +59,52 @@ def flush() -> None:
     sys.stdout.flush()
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, wide: Collection[str] = ()) -> Table:
-    """Numbers to the right, text to the left, a row a line; what does not fit is cut, first in the columns ``wide``."""
-    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for place, column in enumerate(columns):
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    wide: Collection[str] = (),
+    spare: Collection[str] = (),
+) -> Table:
+    """Numbers to the right, text to the left, a row a line; what does not fit is cut, first in the columns ``wide``.
+
+    The columns ``spare`` are left out where they are empty and, from the right, where there is no room for them beside
+    the others and the whole of the first column.
+    """
+    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    kept = _kept(columns, rows, wide, spare)
+    for place in kept:
         numeric = bool(rows) and all(isinstance(row[place], int | None) for row in rows)
         grid.add_column(
-            column,
+            columns[place],
             justify="right" if numeric else "left",
-            no_wrap=column not in wide,
+            no_wrap=columns[place] not in wide,
         )
     for row in rows:
-        grid.add_row(*(cell(value, line=True) for value in row))
+        grid.add_row(*(cell(row[place], line=True) for place in kept))
     return grid
+
+
+def _kept(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], wide: Collection[str], spare: Collection[str]
+) -> list[int]:
+    """The places of the columns that are shown."""
+    needed = {
+        place: _needed(column, [row[place] for row in rows], FEW_WORDS if place and column in wide else sys.maxsize)
+        for place, column in enumerate(columns)
+        if column not in spare or any(row[place] is not None for row in rows)
+    }
+    for place in reversed([place for place in needed if columns[place] in spare]):
+        if sum(needed.values()) + GAP * (len(needed) - 1) <= console().width:
+            break
+        del needed[place]
+    return list(needed)
+
+
+def _needed(column: str, values: Sequence[object], enough: int) -> int:
+    """How many characters a column needs, or how many are enough for it."""
+    widest = max((cell(value, line=True).cell_len for value in values), default=0)
+    return max(cell_len(column), min(widest, enough))
 
 
 def record(fields: Sequence[tuple[str, object]]) -> Table:

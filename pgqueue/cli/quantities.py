@@ -1,17 +1,25 @@
-"""Durations and sizes as people write them: 30s, 1h30m, 64kB."""
+"""Durations, times and sizes as people write them: 30s, 1h30m, 2026-01-31T08:00Z, 64kB."""
 
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import typer
+
+from pgqueue.cli.failures import WrongUse
+from pgqueue.model.encoding import LONGEST
+
+#: How it is said that there is to be no bound.
+NONE = "none"
 
 SECONDS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 BYTES = {"": 1, "B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms])", re.ASCII)
 BARE = re.compile(r"\d+(\.\d+)?", re.ASCII)
+COUNT = re.compile(r"\d+", re.ASCII)
 SIZE = re.compile(r"(\d+) ?(B|kB|MB|GB|)", re.ASCII)
 
 
@@ -46,6 +54,53 @@ def format_duration(duration: timedelta) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts[:2]) or "0s"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A time, or how far it is from now. Whose now, only the command knows."""
+
+    text: str
+    said: datetime | timedelta
+
+    def after(self, now: datetime) -> datetime:
+        return self._near(now, 1)
+
+    def before(self, now: datetime) -> datetime:
+        return self._near(now, -1)
+
+    def _near(self, now: datetime, sign: int) -> datetime:
+        """Within a lifetime of now: beyond the calendar nobody could read it."""
+        away = self.said - now if isinstance(self.said, datetime) else sign * self.said
+        if abs(away) > LONGEST:
+            raise WrongUse(f"{self.text} is more than a hundred years away from now: say a time within them")
+        return now + away
+
+
+def parse_moment(text: str) -> Moment:
+    """Reads a time with its zone, or a duration.
+
+    >>> parse_moment("2026-01-31T08:00Z").said
+    datetime.datetime(2026, 1, 31, 8, 0, tzinfo=datetime.timezone.utc)
+    """
+    try:
+        return Moment(text, parse_duration(text))
+    except typer.BadParameter:
+        pass
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no time: write 2026-01-31T08:00Z, or 10m from now") from None
+    if time.tzinfo is None:
+        raise typer.BadParameter(f"{text!r} lacks its zone: write 2026-01-31T08:00Z, or +01:00 instead of the Z")
+    return Moment(text, time)
+
+
+def parse_count(text: str) -> int:
+    """Reads a whole number that is not negative."""
+    if COUNT.fullmatch(text) is None:
+        raise typer.BadParameter(f"{text!r} is no number: write digits, such as 10000")
+    return int(text)
 
 
 def parse_size(text: str) -> int:

@@ -15,8 +15,11 @@ from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed, WrongUse
 from pgqueue.cli.output import AsJson
 from pgqueue.cli.quantities import parse_duration
-from pgqueue.cli.queues import LockDuration, Name
+from pgqueue.cli.queues import Name
+from pgqueue.cli.settings import LockDuration
+from pgqueue.model.names import is_dead_letter_queue
 
+SOURCE = "Which messages"
 PANEL = "What becomes of the messages once they are printed"
 
 
@@ -26,6 +29,7 @@ class Afterwards(Enum):
     KEEP_LOCKED = "locked"
     COMPLETE = "completed"
     ABANDON = "abandoned"
+    DEFER = "deferred"
 
 
 @on_database
@@ -38,7 +42,10 @@ def peek(
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Look at messages without touching them, the locked ones too, by sequence number. Nothing is locked or counted."""
+    """Look at messages without touching them, by sequence number. Nothing is locked or counted.
+
+    Those that are locked, deferred or scheduled are shown, too; dead letters are by `pgqueue dead-letters list`.
+    """
     messages = database.client.queue(name).peek(max_messages=max_messages, from_sequence_number=start)
     if as_json:
         output.document([documents.message_document(message) for message in messages])
@@ -52,7 +59,9 @@ def peek(
 def receive(
     database: Database,
     name: Name,
-    max_messages: Annotated[int, typer.Option("--max-messages", "-n", min=1, help="How many at the most.")] = 1,
+    max_messages: Annotated[
+        int | None, typer.Option("--max-messages", "-n", min=1, help="How many at the most; 1 without it.")
+    ] = None,
     wait: Annotated[
         timedelta | None,
         typer.Option(
@@ -63,12 +72,33 @@ def receive(
         ),
     ] = None,
     lock_duration: LockDuration = None,
+    deferred: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--deferred",
+            metavar="NUMBER",
+            help="The deferred message with this sequence number. May be repeated.",
+            show_default=False,
+            rich_help_panel=SOURCE,
+        ),
+    ] = None,
+    dead_letters: Annotated[
+        bool, typer.Option("--dead-letters", help="The dead letters of the queue.", rich_help_panel=SOURCE)
+    ] = False,
     complete: Annotated[
         bool, typer.Option("--complete", help="Complete them: they are gone from the queue.", rich_help_panel=PANEL)
     ] = False,
     abandon: Annotated[
         bool,
         typer.Option("--abandon", help="Give them back at once; this delivery has counted.", rich_help_panel=PANEL),
+    ] = False,
+    defer: Annotated[
+        bool,
+        typer.Option(
+            "--defer",
+            help="Set them aside: from then on --deferred receives them, and nothing else does.",
+            rich_help_panel=PANEL,
+        ),
     ] = False,
     keep_locked: Annotated[
         bool,
@@ -85,38 +115,73 @@ def receive(
 
     pgqueue receive orders --wait 30s --complete
 
+    pgqueue receive orders --deferred 17 --deferred 18
+
     Each delivery counts toward the queue's max delivery count. To look without any effect, use `pgqueue peek`.
     With the lock token that --json prints, SQL can settle a message that is still locked:
     select pgqueue.complete('orders', 7, 'a4e5…').
     """
-    afterwards = _afterwards(complete, abandon, keep_locked)
+    afterwards = _afterwards(
+        {
+            Afterwards.COMPLETE: complete,
+            Afterwards.ABANDON: abandon,
+            Afterwards.DEFER: defer,
+            Afterwards.KEEP_LOCKED: keep_locked,
+        }
+    )
     queue = database.client.queue(name)
-    received = queue.receive(max_messages=max_messages, wait=wait, lock_duration=lock_duration)
+    queue = queue.dead_letters if dead_letters else queue
+    _refuse_contradictions(queue, afterwards, deferred, max_messages, wait)
+    if deferred:
+        received = queue.receive_deferred(deferred, lock_duration=lock_duration)
+    else:
+        received = queue.receive(max_messages=max_messages or 1, wait=wait, lock_duration=lock_duration)
     try:
-        _print(database, name, received, as_json)
+        _print(database, received, as_json)
         output.flush()
     except BaseException:
         queue.abandon_batch(received)  # nobody has seen them
         raise
     if received:
         _settle(queue, received, afterwards)
+    elif not deferred:
+        output.hint(f"nothing to receive in {queue.name} now")
+    _refuse_missing(queue, deferred, received)
 
 
-def _afterwards(complete: bool, abandon: bool, keep_locked: bool) -> Afterwards:
-    if complete + abandon + keep_locked > 1:
-        raise WrongUse("say one of --complete, --abandon and --keep-locked")
-    return Afterwards.COMPLETE if complete else Afterwards.ABANDON if abandon else Afterwards.KEEP_LOCKED
+def _afterwards(choices: dict[Afterwards, bool]) -> Afterwards:
+    said = [afterwards for afterwards, is_said in choices.items() if is_said]
+    if len(said) > 1:
+        raise WrongUse("say one of --complete, --abandon, --defer and --keep-locked")
+    return said[0] if said else Afterwards.KEEP_LOCKED
 
 
-def _print(database: Database, name: str, received: Sequence[ReceivedMessage], as_json: bool) -> None:
+def _refuse_contradictions(
+    queue: Queue,
+    afterwards: Afterwards,
+    deferred: list[int] | None,
+    max_messages: int | None,
+    wait: timedelta | None,
+) -> None:
+    """Before anything is locked."""
+    dead_letters = is_dead_letter_queue(queue.name)
+    if dead_letters and afterwards is Afterwards.DEFER:
+        raise WrongUse("dead letters cannot be deferred: say --abandon to give them back")
+    if dead_letters and deferred:
+        raise WrongUse("dead letters are never deferred: say --dead-letters or --deferred, not both")
+    if deferred and (max_messages is not None or wait is not None):
+        raise WrongUse(
+            "--deferred names the messages, and nothing comes to wait for: leave out --max-messages and --wait"
+        )
+
+
+def _print(database: Database, received: Sequence[ReceivedMessage], as_json: bool) -> None:
     if as_json:
         output.document([documents.message_document(message) for message in received])
     elif len(received) == 1:
         output.show(documents.message_record(received[0]))
     elif received:
         output.show(documents.messages_table(received, database.now()))
-    else:
-        output.hint(f"nothing to receive in {name} now")
 
 
 def _settle(queue: Queue, received: Sequence[ReceivedMessage], afterwards: Afterwards) -> None:
@@ -126,14 +191,32 @@ def _settle(queue: Queue, received: Sequence[ReceivedMessage], afterwards: After
             _refuse_losses(queue.complete_batch(received))
         case Afterwards.ABANDON:
             _refuse_losses(queue.abandon_batch(received))
+        case Afterwards.DEFER:
+            _refuse_losses(queue.defer_batch(received))
+            output.hint(f"{count} deferred, to be had with `pgqueue receive {queue.name}{_by_number(received)}`")
+            return
         case Afterwards.KEEP_LOCKED:
             until = received[0].locked_until
-            output.hint(f"{count} locked until {until}, then back in {queue.name} (--complete or --abandon settles)")
+            then = "deferred again" if received[0].is_deferred else f"back in {queue.name}"
+            output.hint(f"{count} locked until {until}, then {then} (--complete or --abandon settles)")
             return
     output.hint(f"{count} {afterwards.value}")
+
+
+def _by_number(received: Sequence[ReceivedMessage]) -> str:
+    return "".join(f" --deferred {message.sequence_number}" for message in received)
 
 
 def _refuse_losses(results: Sequence[SettlementResult]) -> None:
     lost = [str(result.sequence_number) for result in results if not result.is_settled]
     if lost:
         raise Failed(f"the lock ran out before message {', '.join(lost)} was settled: take a longer --lock-duration")
+
+
+def _refuse_missing(queue: Queue, deferred: list[int] | None, received: Sequence[ReceivedMessage]) -> None:
+    missing = sorted(set(deferred or ()) - {message.sequence_number for message in received})
+    if missing:
+        raise Failed(
+            f"not received, because somebody holds it, it has expired or was delivered too often: "
+            f"{', '.join(map(str, missing))}; see `pgqueue peek {queue.name} --from {missing[0]}`"
+        )

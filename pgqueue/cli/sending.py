@@ -1,4 +1,4 @@
-"""``pgqueue send``: one message from the command line, or a file of them."""
+"""``pgqueue send``: one message from the command line, or a file of them; ``pgqueue cancel`` before its time comes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import Enum
 from itertools import islice
 from pathlib import Path
@@ -15,14 +16,15 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from pgqueue import Message
+from pgqueue import Message, SequenceNumber
 from pgqueue.cli import output
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed, WrongUse
 from pgqueue.cli.output import AsJson
+from pgqueue.cli.quantities import Moment, parse_duration, parse_moment
 from pgqueue.cli.queues import Name
 from pgqueue.errors import PGQueueError
-from pgqueue.model.encoding import encode
+from pgqueue.model.encoding import LONGEST, encode
 
 STDIN = "-"
 AT_ONCE = 1000
@@ -60,6 +62,13 @@ def parse_property(text: str) -> tuple[str, Any]:
         raise typer.BadParameter(f"the value of {key[:-1]!r} is not JSON: {error}") from None
 
 
+def parse_time_to_live(text: str) -> timedelta:
+    duration = parse_duration(text)
+    if not timedelta(0) < duration <= LONGEST:
+        raise typer.BadParameter(f"{text!r} is no time to live: say more than 0, and {LONGEST.days}d at the most")
+    return duration
+
+
 def _field(meaning: str, *names: str, **options: Any) -> Any:
     return typer.Option(*names, help=meaning, show_default=False, rich_help_panel=PANEL, **options)
 
@@ -75,6 +84,8 @@ class Envelope:
     reply_to: str | None
     priority: int
     properties: dict[str, Any] | None
+    time_to_live: timedelta | None
+    at: datetime | None
 
     def around(self, body: Any) -> Message:
         return Message(
@@ -86,6 +97,8 @@ class Envelope:
             reply_to=self.reply_to,
             priority=self.priority,
             application_properties=self.properties,
+            time_to_live=self.time_to_live,
+            scheduled_enqueue_time=self.at,
         )
 
 
@@ -124,6 +137,20 @@ def send(
     content_type: Annotated[str | None, _field("What the body is, such as application/json.")] = None,
     reply_to: Annotated[str | None, _field("The queue that an answer should go to.")] = None,
     priority: Annotated[int, _field("From -100 to 100; the smaller is served the sooner.", min=-100, max=100)] = 0,
+    time_to_live: Annotated[
+        timedelta | None,
+        _field(
+            "It expires after so long, or sooner if its queue says so.", parser=parse_time_to_live, metavar="DURATION"
+        ),
+    ] = None,
+    at: Annotated[
+        Moment | None,
+        _field(
+            "Nobody receives it before: a time with its zone, or a duration from now, such as 10m.",
+            parser=parse_moment,
+            metavar="TIME",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Send a message, or a file of them. When this returns, they are stored.
@@ -133,6 +160,10 @@ def send(
     pgqueue send orders --text "call me back"
 
     pgqueue send orders --file orders.jsonl
+
+    pgqueue send orders '{"id": 8}' --at 2026-12-24T18:00+01:00 --time-to-live 2h
+
+    Where the queue detects duplicates, a message id that was sent before is not stored again; that is no failure.
     """
     if (body is None) == (file is None):
         raise WrongUse(f"what is to be sent? Say a body, {STDIN} to read it from stdin, or --file PATH")
@@ -140,15 +171,38 @@ def send(
         raise WrongUse("--message-id is for one message, and --file may send many")
     form = _form(text, binary)
     given = dict(map(parse_property, properties or ())) or None
-    envelope = Envelope(message_id, correlation_id, subject, content_type, reply_to, priority, given)
+    due = at.after(database.now()) if at else None
+    envelope = Envelope(message_id, correlation_id, subject, content_type, reply_to, priority, given, time_to_live, due)
     if file is not None:
         _tell(name, _send_file(database, name, file, form, envelope), as_json)
     else:
         whole = sys.stdin.buffer.read() if body == STDIN else os.fsencode(body or "")
-        _tell(name, [_send_one(database, name, whole, form, envelope)], as_json)
+        _tell(name, [_send_one(database, name, whole, form, envelope)], as_json, message_id)
 
 
-def _send_one(database: Database, name: str, body: bytes, form: Form, envelope: Envelope) -> int:
+@on_database
+def cancel(
+    database: Database,
+    name: Name,
+    sequence_numbers: Annotated[
+        list[int], typer.Argument(metavar="NUMBER", help="Their sequence numbers, which send has said.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Cancel scheduled messages before their time comes, all or none. They are deleted.
+
+    pgqueue cancel orders 17 18
+
+    Those that were abandoned with a delay are scheduled, too. `pgqueue peek` shows what is.
+    """
+    database.client.queue(name).cancel_scheduled(sequence_numbers)
+    if as_json:
+        output.document({"queue": name, "cancelled": sorted(set(sequence_numbers))})
+    else:
+        output.say(f"{output.counted(len(set(sequence_numbers)), 'message')} of {name} cancelled")
+
+
+def _send_one(database: Database, name: str, body: bytes, form: Form, envelope: Envelope) -> SequenceNumber:
     try:
         message = envelope.around(form.read(body))
     except ValueError as error:
@@ -156,9 +210,9 @@ def _send_one(database: Database, name: str, body: bytes, form: Form, envelope: 
     return database.client.queue(name).send(message)
 
 
-def _send_file(database: Database, name: str, file: str, form: Form, envelope: Envelope) -> list[int]:
+def _send_file(database: Database, name: str, file: str, form: Form, envelope: Envelope) -> list[SequenceNumber]:
     """All lines in one transaction, so that after a failure the file can be put right and sent again."""
-    numbers: list[int] = []
+    numbers: list[SequenceNumber] = []
     with _opened(file) as stream, database.transaction() as transaction:
         messages = _messages(file, stream, form, envelope)
         while batch := list(islice(messages, AT_ONCE)):
@@ -189,9 +243,13 @@ def _opened(file: str) -> AbstractContextManager[BinaryIO]:
     return nullcontext(sys.stdin.buffer) if file == STDIN else Path(file).open("rb")
 
 
-def _tell(name: str, numbers: list[int], as_json: bool) -> None:
+def _tell(name: str, numbers: list[SequenceNumber], as_json: bool, message_id: str | None = None) -> None:
+    """A file's lines have no message ids, so that none of them is a duplicate."""
+    duplicate = any(number.is_duplicate for number in numbers)
     if as_json:
-        output.document({"queue": name, "sequence_numbers": numbers})
+        output.document({"queue": name, "sequence_numbers": numbers, "duplicate": duplicate})
+    elif duplicate:
+        output.say(f"message id {message_id} was sent before as {numbers[0]}: nothing was stored")
     elif len(numbers) == 1:
         output.say(f"sent message {numbers[0]} to {name}")
     else:

@@ -31,7 +31,7 @@ def stats(
     ] = "1s",  # type: ignore[assignment]  # typer parses it
     as_json: AsJson = False,
 ) -> None:
-    """Count what is in the queues: ready to be received, locked, scheduled, dead letters.
+    """Count what is in the queues: ready to be received, locked, deferred, expired, scheduled, dead letters.
 
     With --watch and --json, each look is a document of its own.
     """

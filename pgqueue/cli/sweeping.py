@@ -19,7 +19,7 @@ def sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what there is to do, and do nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Tidy up all queues: dead-letter what was delivered too often, put back what can be received again.
+    """Tidy up all queues: drop or dead-letter what is over, put back what can be received again, forget what may be.
 
     Nothing depends on it, for whoever receives does the same. Run it from cron as often as you like: two at once do no
     harm, and neither does killing it.
@@ -34,8 +34,15 @@ def sweep(
 
 
 def _told(report: SweepReport) -> str:
-    return (
-        f"{output.counted(report.dead_lettered, 'message')} dead-lettered, "
-        f"{report.returned:,} put back after {'its lock' if report.returned == 1 else 'their locks'} expired, "
-        f"{report.activated:,} whose time had come"
-    )
+    """What there was to do, and nothing of the rest."""
+    told = {
+        f"{output.counted(report.expired, 'message')} expired": report.expired,
+        f"{output.counted(report.dead_lettered, 'message')} dead-lettered": report.dead_lettered,
+        f"{report.returned:,} put back after {'its lock' if report.returned == 1 else 'their locks'} expired": (
+            report.returned
+        ),
+        f"{report.activated:,} whose time had come": report.activated,
+        f"{output.counted(report.forgotten, 'id')} forgotten": report.forgotten,
+        f"{output.counted(report.reclaimed_days, 'day')} of history reclaimed": report.reclaimed_days,
+    }
+    return ", ".join(text for text, count in told.items() if count)

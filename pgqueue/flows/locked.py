@@ -16,6 +16,7 @@ from pgqueue.flows import processing, settling
 from pgqueue.flows.flow import Flow, Shared, Source
 from pgqueue.model.context import Outcome, ReceiveContext, ReceiveState
 from pgqueue.model.message import Lock, PeekedMessage
+from pgqueue.model.names import dead_letters_of
 from pgqueue.statements import settling as verbs
 from pgqueue.statements.receiving import MessageRow
 
@@ -79,6 +80,19 @@ class LockedMessage(PeekedMessage):
         statement = verbs.abandon(self.lock, delay=delay, properties=properties)
         yield from settling.abandon(self.context, statement, self._own, transaction)
 
+    def _postponement(self, delay: timedelta, body: tuple[Any, ...], transaction: Shared | None) -> Flow[None]:
+        yield from self._settled_by_now()
+        self._refuse_to_wait_for_ourselves(transaction)
+        statement = verbs.postpone(self.lock, delay=delay, body=body)
+        yield from settling.abandon(self.context, statement, self._own, transaction)
+
+    def _deferral(self, properties: Any, transaction: Shared | None) -> Flow[None]:
+        yield from self._settled_by_now()
+        self._refuse_to_wait_for_ourselves(transaction)
+        statement = verbs.defer(self.lock, properties=properties)
+        yield from settling.settle(self.context, statement, Outcome.DEFERRED, self._own, transaction)
+        self._transaction = transaction
+
     def _renewal(self, lock_duration: timedelta | None) -> Flow[datetime]:
         yield from self._settled_by_now()
         self.context.require("renew_lock()", *STILL_LOCKED)
@@ -108,6 +122,11 @@ class LockedMessage(PeekedMessage):
         """Remembers the caller's transaction that a settlement is part of."""
         self._transaction = transaction
         self.context.transaction_id = transaction_id
+
+    @property
+    def _effect_key(self) -> tuple[str, str]:
+        """What effects are recorded under: the queue, and the message id or, without one, the number that stays."""
+        return dead_letters_of(self.queue), self.message_id or f"#{self.sequence_number}"
 
     @property
     def _is_pinned(self) -> bool:

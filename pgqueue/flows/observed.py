@@ -12,18 +12,18 @@ from pgqueue.flows import processing
 from pgqueue.flows.flow import Executor, Flow
 from pgqueue.flows.locked import LockedMessage, with_message
 from pgqueue.model.encoding import encode
-from pgqueue.model.message import Message
+from pgqueue.model.message import Message, SequenceNumber
 from pgqueue.statements import sending
 
 
-def send(queue: str, message: Message, where: Executor) -> Flow[int]:
+def send(queue: str, message: Message, where: Executor) -> Flow[SequenceNumber]:
     with telemetry.watcher().sending(queue) as sent:
         number = yield from where.execute(sending.send(queue, encode(message, sent.trace)))
         sent.stored([number])
     return number
 
 
-def send_batch(queue: str, messages: Iterable[Message], where: Executor) -> Flow[list[int]]:
+def send_batch(queue: str, messages: Iterable[Message], where: Executor) -> Flow[list[SequenceNumber]]:
     """Sends many in one statement, which is one span."""
     given = list(messages)
     if not given:

@@ -10,12 +10,10 @@ SWEPT_AT_ONCE = 1000
 
 
 def sweep(own: Executor, *, dry_run: bool) -> Flow[SweepReport]:
-    dead_lettered = returned = activated = 0
+    report = SweepReport()
     more = True
     while more:
         swept = yield from own.execute(sweeping.sweep(max_messages=SWEPT_AT_ONCE, dry_run=dry_run))
-        dead_lettered += swept.report.dead_lettered
-        returned += swept.report.returned
-        activated += swept.report.activated
+        report += swept.report
         more = swept.more
-    return SweepReport(dead_lettered, returned, activated)
+    return report

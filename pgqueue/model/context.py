@@ -37,6 +37,7 @@ class Outcome(Named):
     COMPLETED = "completed"
     DEAD_LETTERED = "dead-lettered"
     ABANDONED = "abandoned"
+    DEFERRED = "deferred"
 
 
 class Event(Named):
@@ -120,12 +121,12 @@ class ReceiveContext:
     def begin(self, event: Event, outcome: Outcome) -> bool:
         """Takes the transition of ``complete()`` or ``abandon()`` and runs its callbacks; False: nothing is to be done.
 
-        A dead-lettering is a completion with another outcome, and calls nobody back.
+        A dead-lettering and a deferral are completions with another outcome, and call nobody back.
         """
         if not self.apply(event):
             return False
         self.outcome = outcome
-        if outcome is not Outcome.DEAD_LETTERED:
+        if outcome in (Outcome.COMPLETED, Outcome.ABANDONED):
             try:
                 self._call_back(event)
             except BaseException:

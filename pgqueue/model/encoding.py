@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from pgqueue.errors import MessageNotSerializableError
 from pgqueue.model.message import Message
 
 DEEPEST = 500
+
+LONGEST = timedelta(days=36_500)
 
 TEXT_FIELDS = ("message_id", "correlation_id", "subject", "content_type", "reply_to")
 
@@ -29,6 +32,8 @@ class EncodedMessage(NamedTuple):
     reply_to: str | None
     application_properties: str | None
     priority: int
+    time_to_live: timedelta | None
+    scheduled_enqueue_time: datetime | None
 
     @property
     def size(self) -> int:
@@ -48,15 +53,16 @@ def encode(message: Message, trace: Mapping[str, str] | None = None) -> EncodedM
         if (value := getattr(message, field)) is not None:
             _check_text(field, value)
     _check_priority(message.priority)
+    _check_times(message.time_to_live, message.scheduled_enqueue_time)
     properties = message.application_properties
     if properties is not None and not isinstance(properties, Mapping):
         raise MessageNotSerializableError(f"application_properties must be a mapping, not {type(properties).__name__}")
     if trace and "traceparent" not in (properties or ()):
         properties = {**trace, **(properties or {})}
-    binary = isinstance(message.body, bytes | bytearray | memoryview)
+    body, binary_body = encode_body(message.body)
     return EncodedMessage(
-        body=None if binary else to_json("body", message.body),
-        binary_body=bytes(message.body) if binary else None,
+        body=body,
+        binary_body=binary_body,
         message_id=message.message_id,
         correlation_id=message.correlation_id,
         subject=message.subject,
@@ -64,6 +70,8 @@ def encode(message: Message, trace: Mapping[str, str] | None = None) -> EncodedM
         reply_to=message.reply_to,
         application_properties=None if properties is None else to_json("application_properties", dict(properties)),
         priority=message.priority,
+        time_to_live=message.time_to_live,
+        scheduled_enqueue_time=message.scheduled_enqueue_time,
     )
 
 
@@ -90,6 +98,28 @@ def _check_text(field: str, value: object) -> None:
 def _check_priority(value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not -100 <= value <= 100:
         raise MessageNotSerializableError(f"priority must be a whole number from -100 to 100, not {value!r}")
+
+
+def _check_times(time_to_live: object, scheduled_enqueue_time: object) -> None:
+    if time_to_live is not None and not isinstance(time_to_live, timedelta):
+        raise MessageNotSerializableError(f"time_to_live must be a timedelta, not {type(time_to_live).__name__}")
+    if time_to_live is not None and not timedelta(0) < time_to_live <= LONGEST:
+        raise MessageNotSerializableError(
+            f"time_to_live must be positive and at most a hundred years, not {time_to_live}"
+        )
+    if scheduled_enqueue_time is not None and (
+        not isinstance(scheduled_enqueue_time, datetime) or scheduled_enqueue_time.tzinfo is None
+    ):
+        raise MessageNotSerializableError(
+            f"scheduled_enqueue_time must be a datetime with a time zone, not {scheduled_enqueue_time!r}"
+        )
+
+
+def encode_body(body: Any) -> tuple[str | None, bytes | None]:
+    """A body as JSON text or as bytes; the other is None."""
+    if isinstance(body, bytes | bytearray | memoryview):
+        return None, bytes(body)
+    return to_json("body", body), None
 
 
 def _text_flaws(path: str, text: str) -> Iterator[str]:

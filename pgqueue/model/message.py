@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from datetime import datetime
-from typing import Any, NamedTuple
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Self
 from uuid import UUID
 
 
@@ -14,8 +14,9 @@ class Message:
     """A message to be sent.
 
     ``body`` is anything JSON can hold, or ``bytes``, which are kept byte for byte. ``priority`` is a whole number from
-    -100 to 100, and the smaller is served the sooner, as with Unix ``nice``. The rest is the application's own: the
-    names are those of AMQP and Azure Service Bus.
+    -100 to 100, and the smaller is served the sooner, as with Unix ``nice``. It is enqueued at once, or at the
+    ``scheduled_enqueue_time``, an aware time; it expires ``time_to_live`` later, or sooner if its queue says so. The
+    rest is the application's own: the names are those of AMQP and Azure Service Bus.
     """
 
     body: Any
@@ -27,6 +28,23 @@ class Message:
     subject: str | None = None
     reply_to: str | None = None
     priority: int = 0
+    time_to_live: timedelta | None = None
+    scheduled_enqueue_time: datetime | None = None
+
+
+class SequenceNumber(int):
+    """The number of a message that was sent.
+
+    ``is_duplicate`` says that nothing was stored, because the queue detects duplicates: the number is that of the
+    message that was sent before with the same message id.
+    """
+
+    is_duplicate: bool
+
+    def __new__(cls, number: int, *, is_duplicate: bool = False) -> Self:
+        self = super().__new__(cls, number)
+        self.is_duplicate = is_duplicate
+        return self
 
 
 @dataclass(kw_only=True)
@@ -34,7 +52,9 @@ class PeekedMessage(Message):
     """A message as it stands in a queue: looked at, not locked.
 
     Times are aware and the database's. ``delivery_count`` is how often it was delivered so far. ``locked_until`` is
-    set while somebody holds it; ``locked_by`` names the holder. The ``dead_letter_…`` fields are set on dead letters.
+    set while somebody holds it; ``locked_by`` names the holder. After ``expires_at`` it is not delivered any more; None
+    is never. One that ``is_deferred`` is received by its number only. ``dead_letter_…`` is set on dead letters; their
+    source only where a message was forwarded before it died, which no queue does yet.
     """
 
     queue: str
@@ -43,9 +63,46 @@ class PeekedMessage(Message):
     enqueued_time: datetime
     locked_until: datetime | None = None
     locked_by: str | None = None
+    expires_at: datetime | None = None
+    is_deferred: bool = False
     dead_letter_reason: str | None = None
     dead_letter_error_description: str | None = None
+    dead_letter_source: str | None = None
     dead_lettered_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class SettledMessage:
+    """What the history of a queue keeps of a message: how it ended, when, and after how many deliveries.
+
+    ``outcome`` is COMPLETED, DEAD_LETTERED (for this ``reason``), EXPIRED, RECEIVED_AND_DELETED, PURGED or CANCELLED.
+    ``locked_by`` held it last. ``body_size`` is in bytes, as stored; the body itself is not kept.
+    """
+
+    queue: str
+    sequence_number: int
+    outcome: str
+    reason: str | None
+    enqueued_time: datetime
+    first_locked_at: datetime | None
+    settled_at: datetime
+    delivery_count: int
+    locked_by: str | None
+    priority: int
+    body_size: int
+    message_id: str | None
+    correlation_id: str | None
+    subject: str | None
+    content_type: str | None
+
+
+@dataclass(frozen=True)
+class RecordedEffect:
+    """That something was done for a message outside of the database, and what came of it."""
+
+    effect: str
+    result: Any
+    recorded_at: datetime
 
 
 class Lock(NamedTuple):

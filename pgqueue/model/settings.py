@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
-from typing import Any
+from typing import Any, TypedDict
 
 
 class QueueStatus(StrEnum):
@@ -24,14 +24,31 @@ class ReceiveMode(Enum):
     RECEIVE_AND_DELETE = "receive-and-delete"
 
 
-class Unset:
-    """The absence of an argument, where None has a meaning of its own."""
+class SubQueue(StrEnum):
+    """What else belongs to a queue and can be received from."""
 
-    def __repr__(self) -> str:
-        return "UNSET"
+    DEAD_LETTER = "deadletter"
 
 
-UNSET = Unset()
+class QueueSettings(TypedDict, total=False):
+    """The settings of a queue that are given: what is left out has its default, or stays as it is.
+
+    See :class:`QueueProperties` for what they mean. The defaults: a ``lock_duration`` of 60 s, a ``max_delivery_count``
+    of 10, the ``status`` ACTIVE, a ``duplicate_detection_history_time_window`` of 10 minutes (20 s to 7 days), and
+    nothing of the rest. None is the default in a new queue; in an existing one it takes away what may be absent.
+    """
+
+    lock_duration: timedelta | None
+    max_delivery_count: int | None
+    max_message_size: int | None
+    status: QueueStatus | str | None
+    user_metadata: Any
+    default_message_time_to_live: timedelta | None
+    dead_lettering_on_message_expiration: bool | None
+    requires_duplicate_detection: bool | None
+    duplicate_detection_history_time_window: timedelta | None
+    max_queue_length: int | None
+    retain_history: timedelta | None
 
 
 @dataclass(frozen=True)
@@ -39,8 +56,14 @@ class QueueProperties:
     """The settings of a queue.
 
     ``lock_duration`` is how long a message is locked by a receive. A message that was delivered ``max_delivery_count``
-    times is dead-lettered. ``max_message_size`` bounds body and application properties, in bytes; None is no bound.
-    ``status`` says whether it may be sent to and received from; ``user_metadata`` is any JSON of your own.
+    times is dead-lettered. ``max_message_size`` bounds body and application properties, in bytes; ``max_queue_length``
+    bounds how many messages there are besides dead letters; None is no bound. ``status`` says whether it may be sent to
+    and received from; ``user_metadata`` is any JSON of your own.
+
+    A message expires after its own time to live or ``default_message_time_to_live``, whichever is shorter, and is
+    dropped then, or dead-lettered with ``dead_lettering_on_message_expiration``. With ``requires_duplicate_detection``
+    a message id is stored once within the ``duplicate_detection_history_time_window``. ``retain_history`` is for how
+    long the history keeps what became of settled messages; None keeps nothing.
     """
 
     name: str
@@ -49,17 +72,28 @@ class QueueProperties:
     max_message_size: int | None
     status: QueueStatus
     user_metadata: Any
+    default_message_time_to_live: timedelta | None
+    dead_lettering_on_message_expiration: bool
+    requires_duplicate_detection: bool
+    duplicate_detection_history_time_window: timedelta
+    max_queue_length: int | None
+    retain_history: timedelta | None
     created_at: datetime
     updated_at: datetime
 
 
 @dataclass(frozen=True)
 class QueueRuntimeProperties:
-    """What is in a queue: messages by where they are, and when the oldest that can be received was sent."""
+    """What is in a queue: messages by where they are, and when the oldest that can be received was sent.
+
+    ``expired`` are those that nobody will receive, and that no receive and no sweep has met yet.
+    """
 
     name: str
     ready: int
     locked: int
+    deferred: int
+    expired: int
     scheduled: int
     dead_letters: int
     oldest_enqueued_time: datetime | None

@@ -28,7 +28,7 @@ from pgqueue.errors import (
     TransactionConflictError,
     error_class,
 )
-from pgqueue.schema import definitions, revisions
+from pgqueue.schema import definitions, indexes, revisions
 from pgqueue.schema.revisions import head as head
 
 logger = logging.getLogger("pgqueue.schema")
@@ -37,7 +37,8 @@ MIGRATION_LOCK = 0x7067_7175_6575_65  # "pgqueue"
 
 
 def migrate(conninfo: str, *, lock_timeout: timedelta = timedelta(seconds=5), attempts: int = 5) -> str:
-    """Bring the database to head, all in one transaction, and return the revision it is at.
+    """Bring the database to head and return the revision it is at: all in one transaction, but for indexes on tables
+    that may be large, which are built while everybody works.
 
     Any number of processes may do this at once: one works, the others find it done. Where a lock is not to be had
     within ``lock_timeout`` everything is rolled back, so that applications are not held up, and tried again.
@@ -49,12 +50,15 @@ def migrate(conninfo: str, *, lock_timeout: timedelta = timedelta(seconds=5), at
         before_sleep=before_sleep_log(logger, logging.INFO),
     )
     try:
-        return trials(_migrate_once, conninfo, lock_timeout)
+        revision = trials(_migrate_once, conninfo, lock_timeout)
     except RetryError as error:
         raise OperationTimeoutError(
             f"the schema was not migrated: {attempts} times, a lock was not to be had within"
             f" {lock_timeout.total_seconds():g} s. Look for old transactions in pg_stat_activity."
         ) from error.last_attempt.exception()
+    with _our_words():
+        indexes.build(conninfo, lock_timeout=lock_timeout)
+    return revision
 
 
 def current(conninfo: str) -> str | None:
@@ -88,9 +92,14 @@ def _is_done(connection: Connection) -> bool:
 def _transaction(conninfo: str) -> Iterator[Connection]:
     connect = partial(psycopg.connect, conninfo, prepare_threshold=None)  # what is done once is not worth preparing
     engine = create_engine("postgresql+psycopg://", creator=connect, poolclass=NullPool)
+    with _our_words(), engine.begin() as connection:
+        yield connection
+
+
+@contextmanager
+def _our_words() -> Iterator[None]:
     try:
-        with engine.begin() as connection:
-            yield connection
+        yield
     except (DBAPIError, psycopg.Error) as error:
         raise _in_our_words(error) from error
 

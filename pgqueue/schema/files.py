@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,11 +30,12 @@ def folder(name: str) -> Path:
 
 @cache
 def definitions() -> tuple[Definition, ...]:
-    return tuple(
-        Definition(kind=kind, name=path.stem, sql=path.read_text(encoding="utf-8"))
-        for kind in REPEATABLE
-        for path in sorted((folder("sql") / kind).glob("*.sql"))
-    )
+    return tuple(definition for kind in REPEATABLE for definition in _read(kind))
+
+
+@cache
+def indexes() -> tuple[Definition, ...]:
+    return tuple(_read("indexes"))
 
 
 @cache
@@ -43,3 +45,8 @@ def digest() -> str:
     for definition in definitions():
         sha.update(repr(definition).encode())
     return sha.hexdigest()
+
+
+def _read(kind: str) -> Iterator[Definition]:
+    for path in sorted((folder("sql") / kind).glob("*.sql")):
+        yield Definition(kind=kind, name=path.stem, sql=path.read_text(encoding="utf-8"))

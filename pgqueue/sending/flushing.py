@@ -19,6 +19,7 @@ from pgqueue.errors import (
     ConnectionLostError,
     PGQueueError,
     QueueDisabledError,
+    QueueFullError,
     QueueNotFoundError,
     SchemaVersionError,
 )
@@ -99,6 +100,9 @@ class Flusher:
             yield from self._judge(committing.portion, error)
 
     def _judge(self, portion: Portion, error: PGQueueError) -> Flow[None]:
+        if len(portion.sends) > 1 and _fewer_may_pass(error):
+            self._outbox.put_back(*portion.halves())
+            return
         if is_transient(error):
             portion.tries = portion.tries or Tries(self._policy)
             pause = portion.tries.pause_after(error)
@@ -106,9 +110,6 @@ class Flusher:
                 self._outbox.put_back(portion)
                 yield Pause(pause)
                 return
-        elif len(portion.sends) > 1 and not isinstance(error, REFUSED_FOR_ALL):
-            self._outbox.put_back(*portion.halves())
-            return
         self._outbox.refuse(portion, error)
 
     def _is_committed(self, held: Held, error: PGQueueError) -> Flow[bool]:
@@ -142,3 +143,8 @@ class Flusher:
         line, self._line = self._line, None
         if line is not None:
             yield from line.release()
+
+
+def _fewer_may_pass(error: PGQueueError) -> bool:
+    """Whether a portion is refused because of some of its messages, or because there are too many."""
+    return isinstance(error, QueueFullError) or not (is_transient(error) or isinstance(error, REFUSED_FOR_ALL))

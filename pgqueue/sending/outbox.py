@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar, cast
 from pgqueue import telemetry
 from pgqueue.errors import InvalidStateError, PGQueueError, SendError, logger
 from pgqueue.model.encoding import EncodedMessage, encode
-from pgqueue.model.message import Message
+from pgqueue.model.message import Message, SequenceNumber
 from pgqueue.model.policy import Tries
 
 #: The most messages, and the most characters and bytes, of one flush; one message goes, however large.
@@ -47,13 +47,13 @@ class Outgoing:
             self._sending.end(refusal)
             raise
         self._bell: Bell | None = None
-        self._outcome: int | PGQueueError | None = None
+        self._outcome: SequenceNumber | PGQueueError | None = None
 
     def done(self) -> bool:
         """Whether there is an outcome, so that ``result()`` answers at once."""
         return self._outcome is not None
 
-    def _read(self) -> int:
+    def _read(self) -> SequenceNumber:
         """The outcome, which now counts as read."""
         assert self._outcome is not None, "it was waited for"
         self._outbox.forget(self)
@@ -145,7 +145,7 @@ class Outbox:
         with self._lock:
             self._put_back.extendleft(reversed(portions))
 
-    def accept(self, portion: Portion, numbers: Sequence[int]) -> None:
+    def accept(self, portion: Portion, numbers: Sequence[SequenceNumber]) -> None:
         self._settle(zip(portion.sends, numbers, strict=True))
 
     def refuse(self, portion: Portion, error: PGQueueError) -> None:
@@ -193,7 +193,7 @@ class Outbox:
             send._bell = send._bell or bell()
             return cast(B, send._bell)
 
-    def _settle(self, outcomes: Iterable[tuple[Outgoing, int | PGQueueError]]) -> None:
+    def _settle(self, outcomes: Iterable[tuple[Outgoing, SequenceNumber | PGQueueError]]) -> None:
         settled = 0
         with self._lock:
             for send, outcome in outcomes:

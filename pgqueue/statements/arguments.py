@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -42,6 +43,25 @@ def count(argument: str, value: Any) -> int:
     if number is None:
         raise InvalidArgumentError(f"{argument} must be a whole number, not None")
     return number
+
+
+def flag(argument: str, value: Any) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise InvalidArgumentError(f"{argument} must be True or False, not {value!r}")
+    return value
+
+
+def numbers(argument: str, value: Any) -> list[int]:
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes):
+        raise InvalidArgumentError(f"{argument} must be whole numbers, not {value!r}")
+    return [_number(argument, number) for number in value]
+
+
+def _number(argument: str, value: Any) -> int:
+    number = whole(f"one of {argument}", value, bits=64)
+    if number is None:
+        raise InvalidArgumentError(f"one of {argument} must be a whole number, not None")
+    return int(number)
 
 
 def duration(argument: str, value: Any) -> timedelta | None:

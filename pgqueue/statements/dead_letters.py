@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from pgqueue.statements.arguments import duration, queue_name, text, whole
+from pgqueue.statements.arguments import duration, numbers, queue_name, text, whole
 from pgqueue.statements.statement import Statement, column
 
 
@@ -16,17 +16,19 @@ def resubmit(
     reason: str | None,
     older_than: timedelta | None,
     limit: int | None,
+    after: int | None,
 ) -> Statement[list[int]]:
     return Statement(
         """select pgqueue.resubmit(
                %(queue)s::text, %(sequence_numbers)s::bigint[], %(reason)s::text,
-               %(older_than)s::interval, %(limit)s::integer)""",
+               %(older_than)s::interval, %(limit)s::integer, %(after)s::bigint)""",
         {
             "queue": queue_name(queue),
-            "sequence_numbers": None if sequence_numbers is None else list(sequence_numbers),
+            "sequence_numbers": None if sequence_numbers is None else numbers("sequence_numbers", sequence_numbers),
             "reason": text("reason", reason),
             "older_than": duration("older_than", older_than),
             "limit": whole("limit", limit, least=1),
+            "after": after,
         },
         column,
     )

@@ -2,75 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from pgqueue.errors import InvalidArgumentError, QueueNotFoundError
 from pgqueue.model.encoding import to_json
 from pgqueue.model.settings import (
-    UNSET,
     Depth,
     QueueProperties,
     QueueRuntimeProperties,
+    QueueSettings,
     QueueStatus,
-    Unset,
 )
-from pgqueue.statements.arguments import duration, queue_name, text, whole
+from pgqueue.statements.arguments import duration, flag, queue_name, text, whole
 from pgqueue.statements.statement import Row, Statement, nothing, scalar
 
 T = TypeVar("T")
 
 SETTINGS: Final = """name, lock_duration, max_delivery_count, max_message_size, status, user_metadata,
-       created_at, updated_at"""
+       default_message_time_to_live, dead_lettering_on_message_expiration, requires_duplicate_detection,
+       duplicate_detection_history_time_window, max_queue_length, retain_history, created_at, updated_at"""
+
+GIVEN_SETTINGS: Final = """%(name)s::text, %(lock_duration)s::interval, %(max_delivery_count)s::integer,
+               %(max_message_size)s::bigint, %(status)s::text, %(user_metadata)s::jsonb,
+               %(default_message_time_to_live)s::interval, %(dead_lettering_on_message_expiration)s::boolean,
+               %(requires_duplicate_detection)s::boolean, %(duplicate_detection_history_time_window)s::interval,
+               %(max_queue_length)s::bigint, %(retain_history)s::interval"""
+
+KINDS: Final[dict[str, Callable[[str, Any], Any]]] = {
+    "lock_duration": duration,
+    "max_delivery_count": whole,
+    "max_message_size": partial(whole, bits=64),
+    "status": text,
+    "default_message_time_to_live": duration,
+    "dead_lettering_on_message_expiration": flag,
+    "requires_duplicate_detection": flag,
+    "duplicate_detection_history_time_window": duration,
+    "max_queue_length": partial(whole, bits=64),
+    "retain_history": duration,
+}
+"""What each setting must be. The metadata may be anything."""
+
+NONE_AT_ALL: Final[dict[str, Any]] = {
+    "max_message_size": 0,
+    "max_queue_length": 0,
+    "default_message_time_to_live": timedelta(0),
+    "retain_history": timedelta(0),
+}
+"""How it is said that there is to be none, where null keeps a setting as it is."""
 
 
-def create_queue(
-    name: str,
-    *,
-    lock_duration: timedelta | None,
-    max_delivery_count: int | None,
-    max_message_size: int | None,
-    status: QueueStatus | str | None,
-    user_metadata: Any,
-) -> Statement[None]:
+def create_queue(name: str, settings: QueueSettings) -> Statement[None]:
     return Statement(
-        """select pgqueue.create_queue(
-               %(name)s::text, %(lock_duration)s::interval, %(max_delivery_count)s::integer,
-               %(max_message_size)s::bigint, %(status)s::text, %(user_metadata)s::jsonb)""",
-        {
-            "name": queue_name(name),
-            "lock_duration": duration("lock_duration", lock_duration),
-            "max_delivery_count": whole("max_delivery_count", max_delivery_count),
-            "max_message_size": whole("max_message_size", max_message_size, bits=64),
-            "status": text("status", status),
-            "user_metadata": None if user_metadata is None else to_json("user_metadata", user_metadata),
-        },
+        f"select pgqueue.create_queue({GIVEN_SETTINGS})",
+        {"name": queue_name(name), **_checked(settings), "user_metadata": _metadata(settings)},
         nothing,
     )
 
 
-def alter_queue(
-    name: str,
-    *,
-    lock_duration: timedelta | Unset,
-    max_delivery_count: int | Unset,
-    max_message_size: int | Unset | None,
-    status: QueueStatus | str | Unset,
-    user_metadata: Any,
-) -> Statement[None]:
-    """A setting that is UNSET stays as it is; None takes a bound or the metadata away."""
+def alter_queue(name: str, settings: QueueSettings) -> Statement[None]:
     return Statement(
-        """select pgqueue.alter_queue(
-               %(name)s::text, %(lock_duration)s::interval, %(max_delivery_count)s::integer,
-               %(max_message_size)s::bigint, %(status)s::text, %(user_metadata)s::jsonb)""",
+        f"select pgqueue.alter_queue({GIVEN_SETTINGS})",
         {
             "name": queue_name(name),
-            "lock_duration": duration("lock_duration", _given("lock_duration", lock_duration)),
-            "max_delivery_count": whole("max_delivery_count", _given("max_delivery_count", max_delivery_count)),
-            "max_message_size": None if isinstance(max_message_size, Unset) else _bound(max_message_size),
-            "status": text("status", _given("status", status)),
-            "user_metadata": None if user_metadata is UNSET else to_json("user_metadata", user_metadata),
+            **_checked({setting: _altered(setting, value) for setting, value in settings.items()}),
+            "user_metadata": "null" if settings.get("user_metadata", ...) is None else _metadata(settings),
         },
         nothing,
     )
@@ -106,7 +104,7 @@ def get_queue_runtime_properties(name: str) -> Statement[QueueRuntimeProperties]
         return _only(name, [QueueRuntimeProperties(*row) for row in rows])
 
     return Statement(
-        """select name, ready, locked, scheduled, dead_letters, oldest_enqueued_time
+        """select name, ready, locked, deferred, expired, scheduled, dead_letters, oldest_enqueued_time
              from pgqueue.queues where name = %(name)s::text""",
         {"name": queue_name(name)},
         read,
@@ -140,15 +138,22 @@ def _only(name: str, found: Sequence[T]) -> T:
     return found[0]
 
 
-def _given(setting: str, value: Any) -> Any:
-    """What was given, or None for what was not."""
-    if value is None:
+def _altered(setting: str, value: Any) -> Any:
+    """What alter_queue is told: what stands for none at all, for None, because null keeps a setting as it is."""
+    if value is None and setting not in (*NONE_AT_ALL, "user_metadata"):
         raise InvalidArgumentError(f"{setting} cannot be None: leave it out to keep it as it is")
-    return None if isinstance(value, Unset) else value
+    if value is not None and setting in NONE_AT_ALL and value == NONE_AT_ALL[setting]:
+        raise InvalidArgumentError(f"{setting} must be positive, or None for none at all")
+    return NONE_AT_ALL.get(setting) if value is None else value
 
 
-def _bound(value: int | None) -> int:
-    """No bound is written as 0, because null keeps the bound as it is."""
-    if value == 0:
-        raise InvalidArgumentError("max_message_size must be positive, or None for no bound")
-    return whole("max_message_size", value, bits=64) or 0
+def _metadata(settings: QueueSettings) -> str | None:
+    user_metadata = settings.get("user_metadata")
+    return None if user_metadata is None else to_json("user_metadata", user_metadata)
+
+
+def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings by name, each of the kind it must be; None for what was not given."""
+    if unknown := settings.keys() - QueueSettings.__annotations__.keys():
+        raise TypeError(f"no setting of a queue is called {', '.join(sorted(unknown))}")
+    return {setting: check(setting, settings.get(setting)) for setting, check in KINDS.items()}

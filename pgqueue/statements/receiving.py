@@ -9,15 +9,26 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from pgqueue.model.message import PeekedMessage
-from pgqueue.statements.arguments import duration, queue_name, whole
+from pgqueue.model.names import dead_letters_of, is_dead_letter_queue
+from pgqueue.statements.arguments import duration, numbers, queue_name, whole
 from pgqueue.statements.statement import Row, Statement, scalar
 
-COLUMNS: Final = """sequence_number, lock_token, locked_until, locked_by, delivery_count, enqueued_time, lane >> 1,
-       body, binary_body, message_id, correlation_id, subject, content_type, reply_to, application_properties"""
+COLUMNS: Final = """sequence_number, lock_token, locked_until, locked_by, delivery_count, enqueued_time, expires_at,
+       lane, body, binary_body, message_id, correlation_id, subject, content_type, reply_to, application_properties"""
 
 RECEIVED_COLUMNS: Final = COLUMNS + ", locked_until - pgqueue.clock()"
 
-DEAD_LETTER_COLUMNS: Final = COLUMNS + ", dead_letter_reason, dead_letter_error_description, dead_lettered_at"
+DEATH: Final = "dead_letter_reason, dead_letter_error_description, dead_lettered_at"
+
+RECEIVED_LETTER_COLUMNS: Final = COLUMNS + ", null, " + DEATH + ", locked_until - pgqueue.clock()"
+
+PEEKED_COLUMNS: Final = COLUMNS + ", scheduled_enqueue_time"
+
+PEEKED_LETTER_COLUMNS: Final = COLUMNS + ", null, " + DEATH
+
+
+DEFERRED_LANES: Final = 800
+"""The lanes of deferred messages stand above those that are received; see ``sql/functions/_priority.sql``."""
 
 
 class MessageRow(NamedTuple):
@@ -37,15 +48,35 @@ class MessageRow(NamedTuple):
 def receive(
     queue: str, *, max_messages: int, lock_duration: timedelta | None, locked_by: str
 ) -> Statement[list[MessageRow]]:
+    columns, function, name = RECEIVED_COLUMNS, "receive", queue_name(queue)
+    if is_dead_letter_queue(name):
+        columns, function, name = RECEIVED_LETTER_COLUMNS, "receive_dead_letters", dead_letters_of(name)
+    return Statement(
+        f"""select {columns}
+              from pgqueue.{function}(
+                   %(queue)s::text, %(max_messages)s::integer, %(lock_duration)s::interval, %(locked_by)s::text)""",
+        {
+            "queue": name,
+            "max_messages": whole("max_messages", max_messages),
+            "lock_duration": duration("lock_duration", lock_duration),
+            "locked_by": locked_by,
+        },
+        partial(_read_received, queue),
+    )
+
+
+def receive_deferred(
+    queue: str, sequence_numbers: Sequence[int], *, lock_duration: timedelta | None, locked_by: str
+) -> Statement[list[MessageRow]]:
     return Statement(
         "select "
         + RECEIVED_COLUMNS
         + """
-          from pgqueue.receive(
-               %(queue)s::text, %(max_messages)s::integer, %(lock_duration)s::interval, %(locked_by)s::text)""",
+          from pgqueue.receive_deferred(
+               %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_duration)s::interval, %(locked_by)s::text)""",
         {
             "queue": queue_name(queue),
-            "max_messages": whole("max_messages", max_messages),
+            "sequence_numbers": numbers("sequence_numbers", sequence_numbers),
             "lock_duration": duration("lock_duration", lock_duration),
             "locked_by": locked_by,
         },
@@ -66,34 +97,19 @@ def take_turn(queue: str) -> Statement[bool]:
 
 
 def peek(queue: str, *, max_messages: int, from_sequence_number: int) -> Statement[list[MessageRow]]:
+    columns, function, name = PEEKED_COLUMNS, "peek", queue_name(queue)
+    if is_dead_letter_queue(name):
+        columns, function, name = PEEKED_LETTER_COLUMNS, "peek_dead_letters", dead_letters_of(name)
     return Statement(
-        "select "
-        + COLUMNS
-        + """
-          from pgqueue.peek(%(queue)s::text, %(max_messages)s::integer, %(from_sequence_number)s::bigint)""",
-        _page(queue, max_messages, from_sequence_number),
+        f"""select {columns}
+              from pgqueue.{function}(%(queue)s::text, %(max_messages)s::integer, %(from_sequence_number)s::bigint)""",
+        {
+            "queue": name,
+            "max_messages": whole("max_messages", max_messages),
+            "from_sequence_number": whole("from_sequence_number", from_sequence_number, bits=64),
+        },
         _reader(queue),
     )
-
-
-def peek_dead_letters(queue: str, *, max_messages: int, from_sequence_number: int) -> Statement[list[MessageRow]]:
-    return Statement(
-        "select "
-        + DEAD_LETTER_COLUMNS
-        + """
-          from pgqueue.peek_dead_letters(
-               %(queue)s::text, %(max_messages)s::integer, %(from_sequence_number)s::bigint)""",
-        _page(queue, max_messages, from_sequence_number),
-        _reader(queue),
-    )
-
-
-def _page(queue: str, max_messages: int, from_sequence_number: int) -> dict[str, Any]:
-    return {
-        "queue": queue_name(queue),
-        "max_messages": whole("max_messages", max_messages),
-        "from_sequence_number": whole("from_sequence_number", from_sequence_number, bits=64),
-    }
 
 
 def _reader(queue: str) -> Callable[[Sequence[Row]], list[MessageRow]]:
@@ -116,7 +132,8 @@ def _read_row(
     locked_by: str | None,
     delivery_count: int,
     enqueued_time: Any,
-    priority: int,
+    expires_at: Any,
+    lane: int,
     body: Any,
     binary_body: bytes | None,
     message_id: str | None,
@@ -125,11 +142,14 @@ def _read_row(
     content_type: str | None,
     reply_to: str | None,
     application_properties: dict[str, Any] | None,
+    scheduled_enqueue_time: Any = None,
     dead_letter_reason: str | None = None,
     dead_letter_error_description: str | None = None,
     dead_lettered_at: Any = None,
 ) -> MessageRow:
     fields = dict(locals())
     fields["body"] = body if binary_body is None else binary_body
-    del fields["binary_body"], fields["lock_token"]
+    fields["is_deferred"] = lane >= DEFERRED_LANES
+    fields["priority"] = (lane - 1000 if fields["is_deferred"] else lane) >> 1
+    del fields["binary_body"], fields["lock_token"], fields["lane"]
     return MessageRow(lock_token, fields)

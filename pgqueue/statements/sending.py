@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
 from pgqueue.model.encoding import EncodedMessage
-from pgqueue.statements.arguments import queue_name
-from pgqueue.statements.statement import Row, Statement, column, scalar
+from pgqueue.model.message import SequenceNumber
+from pgqueue.statements.arguments import numbers, queue_name
+from pgqueue.statements.statement import Row, Statement, nothing, scalar
 
 SINCE: LiteralString = "extract(epoch from pg_stat_get_bgwriter_stat_reset_time())::text"
 
@@ -23,28 +25,37 @@ class Stored:
 
     transaction_id: str
     since: str | None
-    numbers: list[int]
+    numbers: list[SequenceNumber]
 
 
-def send(queue: str, message: EncodedMessage) -> Statement[int]:
+def send(queue: str, message: EncodedMessage) -> Statement[SequenceNumber]:
     return Statement(
         """select pgqueue.send(
                %(queue)s::text, %(body)s::jsonb, %(binary_body)s::bytea, %(message_id)s::text, %(correlation_id)s::text,
                %(subject)s::text, %(content_type)s::text, %(reply_to)s::text, %(application_properties)s::jsonb,
-               %(priority)s::integer)""",
+               %(priority)s::integer, %(time_to_live)s::interval, %(scheduled_enqueue_time)s::timestamptz, true)""",
         {"queue": queue_name(queue), **message._asdict()},
-        scalar,
+        _number,
     )
 
 
-def send_batch(queue: str, messages: Sequence[EncodedMessage]) -> Statement[list[int]]:
+def send_batch(queue: str, messages: Sequence[EncodedMessage]) -> Statement[list[SequenceNumber]]:
     return Statement(
         """select pgqueue.send_batch(
                %(queue)s::text, %(body)b::text[]::jsonb[], %(binary_body)b::bytea[], %(message_id)b::text[],
                %(correlation_id)b::text[], %(subject)b::text[], %(content_type)b::text[], %(reply_to)b::text[],
-               %(application_properties)b::text[]::jsonb[], %(priority)b::integer[])""",
+               %(application_properties)b::text[]::jsonb[], %(priority)b::integer[], %(time_to_live)b::interval[],
+               %(scheduled_enqueue_time)b::timestamptz[], true)""",
         {"queue": queue_name(queue), **_columns(messages)},
-        column,
+        _numbers,
+    )
+
+
+def cancel_scheduled(queue: str, sequence_numbers: Sequence[int]) -> Statement[None]:
+    return Statement(
+        "select pgqueue.cancel_scheduled(%(queue)s::text, %(sequence_numbers)s::bigint[])",
+        {"queue": queue_name(queue), "sequence_numbers": numbers("sequence_numbers", sequence_numbers)},
+        nothing,
     )
 
 
@@ -73,7 +84,21 @@ def outcome(stored: Stored) -> Statement[str]:
 
 
 def _stored(rows: Sequence[Row]) -> Stored:
-    return Stored(*rows[0])
+    ((transaction_id, since, numbers),) = rows
+    return Stored(transaction_id, since, [_read_number(number) for number in numbers])
+
+
+def _number(rows: Sequence[Row]) -> SequenceNumber:
+    return _read_number(rows[0][0])
+
+
+def _numbers(rows: Sequence[Row]) -> list[SequenceNumber]:
+    return [_read_number(number) for (number,) in rows]
+
+
+def _read_number(number: int) -> SequenceNumber:
+    """A duplicate's number has a minus sign."""
+    return SequenceNumber(abs(number), is_duplicate=number < 0)
 
 
 def _columns(messages: Sequence[EncodedMessage]) -> dict[str, list[Any] | None]:
@@ -98,4 +123,8 @@ def _element(value: Any) -> str:
             return f'"\\\\x{value.hex()}"'
         case str():
             return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case timedelta():
+            return f'"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"'
+        case datetime():
+            return f'"{value.isoformat()}"'
     return str(value)

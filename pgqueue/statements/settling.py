@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pgqueue.errors import LockLostError, error_class
-from pgqueue.model.encoding import to_json
+from pgqueue.model.encoding import encode_body, to_json
 from pgqueue.model.message import Lock
 from pgqueue.model.settings import SettlementResult
 from pgqueue.statements.arguments import duration, text
@@ -69,6 +69,18 @@ def abandon(lock: Lock, *, delay: timedelta | None, properties: Any) -> Statemen
     )
 
 
+def postpone(lock: Lock, *, delay: timedelta, body: Any) -> Statement[None]:
+    """``body`` is a tuple of the one new body, or empty to keep the old."""
+    text_body, binary_body = encode_body(*body) if body else (None, None)
+    return Statement(
+        """select pgqueue.postpone(
+               %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(delay)s::interval,
+               %(body)s::jsonb, %(binary_body)s::bytea)""",
+        {**_proof(lock), "delay": duration("delay", delay), "body": text_body, "binary_body": binary_body},
+        nothing,
+    )
+
+
 def dead_letter(lock: Lock, *, reason: str, description: str | None) -> Statement[str]:
     """Answers with the id of the transaction the message is moved in."""
     return Statement(
@@ -76,6 +88,16 @@ def dead_letter(lock: Lock, *, reason: str, description: str | None) -> Statemen
                %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid,
                %(reason)s::text, %(description)s::text)::text""",
         {**_proof(lock), "reason": text("reason", reason), "description": text("description", description)},
+        scalar,
+    )
+
+
+def defer(lock: Lock, *, properties: Any) -> Statement[str]:
+    """Answers with the id of the transaction the message is deferred in."""
+    return Statement(
+        """select pgqueue.defer(
+               %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(properties)s::jsonb)::text""",
+        {**_proof(lock), "properties": _properties(properties)},
         scalar,
     )
 
@@ -157,6 +179,19 @@ def dead_letter_batch(
             "description": text("description", description),
             "atomic": atomic,
         },
+        _read_results,
+    )
+
+
+def defer_batch(
+    queue: str, locks: Sequence[Lock], *, properties: Any, atomic: bool
+) -> Statement[list[SettlementResult]]:
+    return Statement(
+        """select sequence_number, sqlstate
+             from pgqueue.defer_batch(
+                  %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[],
+                  %(properties)s::jsonb, %(atomic)s::boolean)""",
+        {**_proofs(queue, locks), "properties": _properties(properties), "atomic": atomic},
         _read_results,
     )
 

@@ -19,7 +19,8 @@ class Swept:
 
 def sweep(*, max_messages: int, dry_run: bool) -> Statement[Swept]:
     return Statement(
-        """select coalesce(sum(dead_lettered), 0), coalesce(sum(returned), 0), coalesce(sum(activated), 0),
+        """select coalesce(sum(expired), 0), coalesce(sum(dead_lettered), 0), coalesce(sum(returned), 0),
+                  coalesce(sum(activated), 0), coalesce(sum(forgotten), 0), coalesce(sum(reclaimed_days), 0),
                   coalesce(bool_or(more), false)
              from pgqueue.sweep(%(max_messages)s::integer, %(dry_run)s::boolean)""",
         {"max_messages": max_messages, "dry_run": dry_run},

@@ -1,23 +1,42 @@
 -- What create_queue and alter_queue prove of the settings they are given; null is one that was not given.
 -- Raises  PQ007 invalid argument.
 create or replace function pgqueue._check_settings(
-    lock_duration interval, max_delivery_count integer, max_message_size bigint, status text)
+    lock_duration                           interval,
+    max_delivery_count                      integer,
+    max_message_size                        bigint,
+    status                                  text,
+    default_message_time_to_live            interval,
+    duplicate_detection_history_time_window interval,
+    max_queue_length                        bigint,
+    retain_history                          interval
+)
 returns void
 language plpgsql
 as $$
+declare
+    setting record;
 begin
-    if lock_duration not between interval '1 millisecond' and interval '7 days' then
-        perform pgqueue._refuse_argument('lock_duration', 'from 1 millisecond to 7 days', lock_duration::text);
-    end if;
-    if max_delivery_count < 1 then
-        perform pgqueue._refuse_argument('max_delivery_count', 'a positive whole number', max_delivery_count::text);
-    end if;
-    if max_message_size < 1 then
-        perform pgqueue._refuse_argument('max_message_size', 'a positive whole number', max_message_size::text);
-    end if;
-    if status not in ('ACTIVE', 'DISABLED', 'SEND_DISABLED', 'RECEIVE_DISABLED') then
-        perform pgqueue._refuse_argument(
-            'status', 'ACTIVE, DISABLED, SEND_DISABLED or RECEIVE_DISABLED', quote_literal(status));
-    end if;
+    for setting in
+        select *
+          from (values
+               ('lock_duration', 'from 1 millisecond to 7 days', lock_duration::text,
+                lock_duration between interval '1 millisecond' and interval '7 days'),
+               ('max_delivery_count', 'a positive whole number', max_delivery_count::text, max_delivery_count > 0),
+               ('max_message_size', 'a positive whole number', max_message_size::text, max_message_size > 0),
+               ('status', 'ACTIVE, DISABLED, SEND_DISABLED or RECEIVE_DISABLED', quote_literal(status),
+                status in ('ACTIVE', 'DISABLED', 'SEND_DISABLED', 'RECEIVE_DISABLED')),
+               ('default_message_time_to_live', 'positive and at most a hundred years', default_message_time_to_live::text,
+                default_message_time_to_live > interval '0' and default_message_time_to_live <= interval '100 years'),
+               ('duplicate_detection_history_time_window', 'from 20 seconds to 7 days',
+                duplicate_detection_history_time_window::text,
+                duplicate_detection_history_time_window between interval '20 seconds' and interval '7 days'),
+               ('max_queue_length', 'a positive whole number', max_queue_length::text, max_queue_length > 0),
+               ('retain_history', 'from 1 minute to 60 days', retain_history::text,
+                retain_history between interval '1 minute' and interval '60 days')
+               ) as given (name, must_be, was, is_sane)
+         where not is_sane
+    loop
+        perform pgqueue._refuse_argument(setting.name, setting.must_be, setting.was);
+    end loop;
 end
 $$;

@@ -7,7 +7,7 @@ set enable_bitmapscan = off
 as $$
     select greatest(
         (select max(number)
-           from unnest(queue.lanes) as known (lane)
+           from (select unnest(queue.lanes) union all select unnest(queue.fresh_lanes) + 999) as known (lane)  -- deferred, too
           cross join lateral (
                 select max(position) as number from pgqueue.message where queue_id = queue.id and lane = known.lane) as last),
         (select max(sequence_number) from pgqueue.message where queue_id = queue.id and lane % 2 = 0),

@@ -1,5 +1,6 @@
 -- Messages that were delivered as often as their queue allows, and that nobody holds: those among the first 1000 of
--- each lane, and among what is due under watch. What lies deeper is dead-lettered by the receive that meets it.
+-- each lane and 100 of the deferred ones, and among what is due under watch. What lies deeper is dead-lettered by the receive
+-- that meets it.
 -- Returns  the messages as they stand; nothing is locked.
 create or replace function pgqueue._over_delivered(queue pgqueue.queue)
 returns setof pgqueue.message
@@ -25,6 +26,14 @@ begin
                 limit 1000) as message
          where progress.queue_id = queue.id
            and delivery_count >= queue.max_delivery_count and (locked_until is null or locked_until <= moment)
+         union all
+        select message.*
+          from (select *
+                  from pgqueue.message
+                 where queue_id = queue.id and lane between 800 and 1200
+                 order by lane, position
+                 limit 100) as message
+         where delivery_count >= queue.max_delivery_count and (locked_until is null or locked_until <= moment)
          union all
         select message.*
           from pgqueue.watch

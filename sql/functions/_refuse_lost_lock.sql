@@ -5,7 +5,11 @@ returns void
 language plpgsql
 as $$
 begin
-    perform pgqueue._refuse_old_snapshot(pgqueue._find_queue(queue), sequence_number);
+    if pgqueue._is_dead_letter_queue(queue) then
+        perform pgqueue._refuse_old_snapshot(pgqueue._find_queue(pgqueue._dead_letters_of(queue)), sequence_number, is_dead => true);
+    else
+        perform pgqueue._refuse_old_snapshot(pgqueue._find_queue(queue), sequence_number, is_dead => false);
+    end if;
     raise exception using
         errcode = 'PQ001',
         message = format('the lock on message %s of queue %I is lost', sequence_number, queue),

@@ -1,7 +1,7 @@
 -- A transaction at REPEATABLE READ does not see a lock that is younger than its snapshot. That is no reason to call the
 -- lock lost: PostgreSQL refuses to lock a row that has changed since, and the transaction can be tried again.
 -- Raises  40001 serialization failure.
-create or replace function pgqueue._refuse_old_snapshot(queue pgqueue.queue, sequence_number bigint)
+create or replace function pgqueue._refuse_old_snapshot(queue pgqueue.queue, sequence_number bigint, is_dead boolean)
 returns void
 language plpgsql
 set enable_seqscan = off
@@ -9,7 +9,14 @@ set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
+    if current_setting('transaction_isolation') = 'read committed' then
+        return;
+    end if;
+    if is_dead then
+        perform from pgqueue.dead_letter
+          where queue_id = queue.id and sequence_number = _refuse_old_snapshot.sequence_number
+            for update skip locked;
+    else
         perform from pgqueue.message
           where queue_id = queue.id and lane = any (queue.fresh_lanes) and position = _refuse_old_snapshot.sequence_number
             for update skip locked;

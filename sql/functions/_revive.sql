@@ -1,4 +1,5 @@
 -- Moves dead letters whose rows are locked into the redelivery lanes of their priorities, in the order they were sent.
+-- A time to live runs anew.
 -- Returns  their sequence numbers.
 create or replace function pgqueue._revive(places tid[])
 returns setof bigint
@@ -15,9 +16,10 @@ begin
             select * from gone order by sequence_number)
         insert into pgqueue.message (
             sequence_number, position, enqueued_time, queue_id, lane, body, binary_body,
-            message_id, correlation_id, subject, content_type, reply_to, application_properties)
+            message_id, correlation_id, subject, content_type, reply_to, application_properties, expires_at)
         select sequence_number, nextval('pgqueue.sequence_number'), enqueued_time, queue_id, lane, body, binary_body,
-               message_id, correlation_id, subject, content_type, reply_to, application_properties
+               message_id, correlation_id, subject, content_type, reply_to, application_properties,
+               pgqueue.clock() + (expires_at - enqueued_time)
           from ordered
         returning sequence_number;
 end

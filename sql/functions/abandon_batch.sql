@@ -16,15 +16,22 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    source pgqueue.queue := pgqueue._find_queue(queue);
+    source pgqueue.queue;
     held   record;
 begin
     if delay < interval '0' or not isfinite(delay) then
         perform pgqueue._refuse_argument('delay', 'zero or positive', delay::text);
     end if;
-    if jsonb_typeof(properties) <> 'object' then
-        perform pgqueue._refuse_argument('properties', 'a JSON object', properties::text);
+    perform pgqueue._check_properties(properties);
+    if pgqueue._is_dead_letter_queue(queue) then
+        return query
+            select *
+              from pgqueue._settle_dead_letters(
+                   'ABANDON', queue, sequence_numbers, lock_tokens, atomic,
+                   until => pgqueue.clock() + nullif(delay, interval '0'), properties => properties);
+        return;
     end if;
+    source := pgqueue._find_queue(queue);
     select * into held from pgqueue._hold(source, sequence_numbers, lock_tokens);
     if properties is not null then
         held.places := pgqueue._annotate(held.places, properties);

@@ -1,14 +1,21 @@
--- Changes the settings of a queue; one that is null stays as it is. A `max_message_size` of 0 takes the limit away,
--- a `user_metadata` of JSON null takes the metadata away. Locks that are held keep their time.
+-- Changes the settings of a queue; one that is null stays as it is. What may be absent is taken away by 0: a
+-- `max_message_size`, a `max_queue_length`, a `default_message_time_to_live`, a `retain_history`; the metadata is, by
+-- JSON null. Locks that are held keep their time, and messages that were sent keep theirs.
 -- Raises  PQ002 unknown queue, PQ007 invalid argument.
 -- Locks   the queue's row, until the transaction ends: other changes of it wait, senders and receivers do not.
 create or replace function pgqueue.alter_queue(
-    queue              text,
-    lock_duration      interval default null,
-    max_delivery_count integer  default null,
-    max_message_size   bigint   default null,
-    status             text     default null,
-    user_metadata      jsonb    default null
+    queue                                   text,
+    lock_duration                           interval default null,
+    max_delivery_count                      integer  default null,
+    max_message_size                        bigint   default null,
+    status                                  text     default null,
+    user_metadata                           jsonb    default null,
+    default_message_time_to_live            interval default null,
+    dead_lettering_on_message_expiration    boolean  default null,
+    requires_duplicate_detection            boolean  default null,
+    duplicate_detection_history_time_window interval default null,
+    max_queue_length                        bigint   default null,
+    retain_history                          interval default null
 )
 returns void
 language plpgsql
@@ -16,13 +23,26 @@ as $$
 #variable_conflict use_column
 begin
     perform pgqueue._check_settings(
-        alter_queue.lock_duration, alter_queue.max_delivery_count, nullif(alter_queue.max_message_size, 0), alter_queue.status);
+        alter_queue.lock_duration, alter_queue.max_delivery_count, nullif(alter_queue.max_message_size, 0),
+        alter_queue.status, nullif(alter_queue.default_message_time_to_live, interval '0'),
+        alter_queue.duplicate_detection_history_time_window, nullif(alter_queue.max_queue_length, 0),
+        nullif(alter_queue.retain_history, interval '0'));
     update pgqueue.queue
        set lock_duration      = coalesce(alter_queue.lock_duration, lock_duration),
            max_delivery_count = coalesce(alter_queue.max_delivery_count, max_delivery_count),
            max_message_size   = nullif(coalesce(alter_queue.max_message_size, max_message_size), 0),
            status             = coalesce(alter_queue.status, status),
            user_metadata      = nullif(coalesce(alter_queue.user_metadata, user_metadata), 'null'),
+           max_queue_length   = nullif(coalesce(alter_queue.max_queue_length, max_queue_length), 0),
+           retain_history     = nullif(coalesce(alter_queue.retain_history, retain_history), interval '0'),
+           default_message_time_to_live =
+               nullif(coalesce(alter_queue.default_message_time_to_live, default_message_time_to_live), interval '0'),
+           dead_lettering_on_message_expiration =
+               coalesce(alter_queue.dead_lettering_on_message_expiration, dead_lettering_on_message_expiration),
+           requires_duplicate_detection =
+               coalesce(alter_queue.requires_duplicate_detection, requires_duplicate_detection),
+           duplicate_detection_history_time_window =
+               coalesce(alter_queue.duplicate_detection_history_time_window, duplicate_detection_history_time_window),
            updated_at         = pgqueue.clock()
      where name = alter_queue.queue;
     if not found then

@@ -10,9 +10,14 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $$
 declare
-    held tid[] := pgqueue._pin(queue, sequence_number, lock_token);
+    source pgqueue.queue;
 begin
-    delete from pgqueue.message where ctid = any (held);
+    if pgqueue._is_dead_letter_queue(queue) then
+        perform pgqueue._settle_dead_letters('COMPLETE', queue, array[sequence_number], array[lock_token], atomic => true);
+    else
+        source := pgqueue._find_queue(queue);
+        perform pgqueue._remove(source, pgqueue._pin(source, sequence_number, lock_token), 'COMPLETED');
+    end if;
     return pg_current_xact_id();
 end
 $$;

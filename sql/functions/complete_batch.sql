@@ -13,13 +13,14 @@ set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
+    source pgqueue.queue;
     proven bigint[];
     held   record;
 begin
     if cardinality(sequence_numbers) <= 100 then     -- a short cut to the fresh ones of ordinary priority, by far the most
         with gone as (
             delete from pgqueue.message
-             where queue_id = (select id from pgqueue.queue where name = complete_batch.queue)
+             where queue_id = (select id from pgqueue.queue where name = complete_batch.queue and retain_history is null)
                and lane = 1 and position = any (sequence_numbers)
                and lock_token = lock_tokens[array_position(sequence_numbers, position)]
             returning array_position(sequence_numbers, position) as nth)
@@ -29,8 +30,13 @@ begin
             return;
         end if;
     end if;
-    select * into held from pgqueue._hold(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
-    delete from pgqueue.message where ctid = any (held.places);
+    if pgqueue._is_dead_letter_queue(queue) then
+        return query select * from pgqueue._settle_dead_letters('COMPLETE', queue, sequence_numbers, lock_tokens, atomic);
+        return;
+    end if;
+    source := pgqueue._find_queue(queue);
+    select * into held from pgqueue._hold(source, sequence_numbers, lock_tokens);
+    perform pgqueue._remove(source, held.places, 'COMPLETED');
     return query select * from pgqueue._settlements(queue, sequence_numbers, proven || held.proven, atomic);
 end
 $$;

@@ -15,13 +15,14 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    held record;
+    source pgqueue.queue := pgqueue._find_queue(queue);
+    held   record;
 begin
     if coalesce(reason, '') = '' then
         perform pgqueue._refuse_argument('reason', 'a text that is not empty', quote_nullable(reason));
     end if;
-    select * into held from pgqueue._hold(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
-    perform pgqueue._bury(held.places, reason, description);
+    select * into held from pgqueue._hold(source, sequence_numbers, lock_tokens);
+    perform pgqueue._bury(source, held.places, reason, description);
     return query select * from pgqueue._settlements(queue, sequence_numbers, held.proven, atomic);
 end
 $$;

@@ -18,5 +18,7 @@ begin
     delete from pgqueue.scheduled_message where queue_id = dropped;
     delete from pgqueue.dead_letter where queue_id = dropped;
     delete from pgqueue.watch where queue_id = dropped;
+    delete from pgqueue.sent_message_id where queue_id = dropped;
+    delete from pgqueue.recorded_effect where queue_id = dropped;
 end
 $$;

@@ -4,7 +4,13 @@
 -- Locks   the message, until the transaction ends.
 create or replace function pgqueue.pin(queue text, sequence_number bigint, lock_token uuid)
 returns void
-language sql
+language plpgsql
 as $$
-    select from pgqueue._pin(queue, sequence_number, lock_token);
+begin
+    if pgqueue._is_dead_letter_queue(queue) then
+        perform pgqueue._settle_dead_letters('PIN', queue, array[sequence_number], array[lock_token], atomic => true);
+    else
+        perform pgqueue._pin(pgqueue._find_queue(queue), sequence_number, lock_token);
+    end if;
+end
 $$;

@@ -11,6 +11,10 @@ as $$
 declare
     held record;
 begin
+    if pgqueue._is_dead_letter_queue(queue) then
+        return query select * from pgqueue._settle_dead_letters('PIN', queue, sequence_numbers, lock_tokens);
+        return;
+    end if;
     select * into held from pgqueue._hold(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
     return query select * from pgqueue._settlements(queue, sequence_numbers, held.proven, atomic => false);
 end

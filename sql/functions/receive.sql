@@ -1,7 +1,8 @@
 -- Peek-lock: locks up to `max_messages` for `lock_duration` (the queue's own when null) and returns them, the most
 -- urgent priority first, redelivered before fresh, else in the order sent. What was delivered `max_delivery_count`
--- times already goes to the dead letters instead. Commit at once: the lock, not the transaction, keeps the messages
--- from others. Where the transaction may stay open, say `take_turn => false`; see pgqueue.take_turn.
+-- times already goes to the dead letters instead, what has expired wherever its queue says. Commit at once: the lock,
+-- not the transaction, keeps the messages from others. Where the transaction may stay open, say `take_turn => false`;
+-- see pgqueue.take_turn. From '<queue>/$deadletterqueue' dead letters are received, the oldest first.
 --
 -- The scan of each lane begins at this session's cursor, never at the front, so neither dead index entries nor
 -- messages in flight are walked. The plan is pinned: a sort would lock all that it sorts.
@@ -30,12 +31,19 @@ declare
     token     uuid        := gen_random_uuid();
     places    tid[];
     deliveries integer;
+    earliest  timestamptz;
+    ahead     integer     := 1000;
     last_lane integer;
     reached   bigint;
 begin
     select * into source from pgqueue.queue where name = receive.queue;
     if not found then
-        perform pgqueue._refuse_unknown_queue(queue);
+        return query
+            select message.*
+              from pgqueue.receive_dead_letters(
+                   pgqueue._dead_letters_of(queue), max_messages, receive.lock_duration, receive.locked_by) as dead
+             cross join lateral pgqueue._dead_as_message(dead) as message;
+        return;
     end if;
     if source.status <> 'ACTIVE' or max_messages is null or max_messages < 1 or receive.lock_duration <= interval '0' then
         perform pgqueue._check_receive(source, max_messages, receive.lock_duration);
@@ -48,12 +56,12 @@ begin
         scan := pgqueue._load_scan(source, scan);
     end if;
     loop
-        select array_agg(place), max(delivery_count), max(nth), (array_agg(position))[count(*)]
-          into places, deliveries, last_lane, reached
-          from (select free.place, free.delivery_count, free.position, known.nth
+        select array_agg(place), max(delivery_count), min(expires_at), max(nth), (array_agg(position))[count(*)]
+          into places, deliveries, earliest, last_lane, reached
+          from (select free.place, free.delivery_count, free.expires_at, free.position, known.nth
                   from unnest(source.lanes, scan[2:]) with ordinality as known (lane, cursor, nth)
                  cross join lateral (
-                       select ctid as place, delivery_count, position
+                       select ctid as place, delivery_count, expires_at, position
                          from pgqueue.message
                         where queue_id = source.id and lane = known.lane and position > known.cursor
                           and (locked_until is null or locked_until <= moment)
@@ -63,13 +71,18 @@ begin
                  limit max_messages) as free;
         if places is null then
             exit when not take_turn or not pgqueue._take_turn(source, scan);
+        elsif earliest <= moment then
+            perform pgqueue._expire(source, array(select ctid from pgqueue.message where ctid = any (places) and expires_at <= moment));
+            perform pgqueue._expire_due(source, ahead);
+            ahead := 2 * ahead;          -- or each scan would walk over what the last one has removed
         elsif deliveries < source.max_delivery_count then
             return query
                 update pgqueue.message
-                   set locked_until   = moment + coalesce(receive.lock_duration, source.lock_duration),
-                       lock_token     = token,
-                       locked_by      = coalesce(receive.locked_by, pgqueue._session_name()),
-                       delivery_count = delivery_count + 1
+                   set locked_until    = moment + coalesce(receive.lock_duration, source.lock_duration),
+                       lock_token      = token,
+                       locked_by       = coalesce(receive.locked_by, pgqueue._session_name()),
+                       delivery_count  = delivery_count + 1,
+                       first_locked_at = case when source.retain_history is not null then coalesce(first_locked_at, moment) end
                   from unnest(places) as free (place)
                  where ctid = place
                 returning message.*;
@@ -79,7 +92,7 @@ begin
             exit;
         else
             perform pgqueue._bury(
-                array(select ctid from pgqueue.message where ctid = any (places) and delivery_count >= source.max_delivery_count),
+                source, array(select ctid from pgqueue.message where ctid = any (places) and delivery_count >= source.max_delivery_count),
                 'MaxDeliveryCountExceeded', format('the queue allows %s deliveries', source.max_delivery_count));
         end if;
     end loop;

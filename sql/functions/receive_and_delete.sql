@@ -17,9 +17,22 @@ declare
     received pgqueue.message[] := array(
         select message from pgqueue.receive(queue, max_messages, take_turn => false) as message);
 begin
-    delete from pgqueue.message
-     using unnest(received) as gone
-     where message.queue_id = gone.queue_id and message.lane = gone.lane and message.position = gone.position;
+    if pgqueue._is_dead_letter_queue(queue) then
+        delete from pgqueue.dead_letter
+         using unnest(received) as gone
+         where dead_letter.queue_id = gone.queue_id
+           and dead_letter.sequence_number = gone.sequence_number and dead_letter.position = gone.position;
+    else
+        delete from pgqueue.message
+         using unnest(received) as gone
+         where message.queue_id = gone.queue_id and message.lane = gone.lane and message.position = gone.position;
+        insert into pgqueue.settled_message
+        select settled.*
+          from unnest(received) as gone
+          join pgqueue.queue on queue.id = gone.queue_id
+         cross join lateral pgqueue._as_settled(gone, 'RECEIVED_AND_DELETED') as settled
+         where queue.retain_history is not null;
+    end if;
     return query select * from unnest(received);
 end
 $$;

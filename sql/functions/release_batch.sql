@@ -9,9 +9,14 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    source pgqueue.queue := pgqueue._find_queue(queue);
+    source pgqueue.queue;
     held   record;
 begin
+    if pgqueue._is_dead_letter_queue(queue) then
+        return query select * from pgqueue._settle_dead_letters('RELEASE', queue, sequence_numbers, lock_tokens);
+        return;
+    end if;
+    source := pgqueue._find_queue(queue);
     select * into held from pgqueue._hold(source, sequence_numbers, lock_tokens);
     perform pgqueue._bring_back(pgqueue._uncount(held.places), settled => true);
     if source.awaited_until > pgqueue.clock() then

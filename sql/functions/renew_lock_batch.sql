@@ -13,17 +13,36 @@ create or replace function pgqueue.renew_lock_batch(
 )
 returns table (sequence_number bigint, sqlstate text, locked_until timestamptz)
 language plpgsql
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-    source  pgqueue.queue := pgqueue._find_queue(queue);
-    renewed timestamptz   := pgqueue.clock() + coalesce(renew_lock_batch.lock_duration, source.lock_duration);
+    source  pgqueue.queue;
+    renewed timestamptz;
     proven  bigint[];
+    codes   text[];
 begin
-    perform pgqueue._check_locks(sequence_numbers, lock_tokens);
     if renew_lock_batch.lock_duration <= interval '0' then
         perform pgqueue._refuse_argument('lock_duration', 'positive', renew_lock_batch.lock_duration::text);
     end if;
+    if pgqueue._is_dead_letter_queue(queue) then
+        source  := pgqueue._find_queue(pgqueue._dead_letters_of(queue));
+        renewed := pgqueue.clock() + coalesce(renew_lock_batch.lock_duration, source.lock_duration);
+        codes   := array(
+            select outcome.sqlstate
+              from pgqueue._settle_dead_letters('RENEW', queue, sequence_numbers, lock_tokens, atomic, until => renewed)
+                   with ordinality as outcome (sequence_number, sqlstate, nth)
+             order by nth);
+        return query
+            select number, code, dead_letter.locked_until
+              from unnest(sequence_numbers, codes) with ordinality as outcome (number, code, nth)
+              left join pgqueue.dead_letter on queue_id = source.id and sequence_number = number and code is null
+             order by nth;
+        return;
+    end if;
+    source  := pgqueue._find_queue(queue);
+    renewed := pgqueue.clock() + coalesce(renew_lock_batch.lock_duration, source.lock_duration);
+    perform pgqueue._check_locks(sequence_numbers, lock_tokens);
     perform pgqueue._prolong(pgqueue._hold_free(source, sequence_numbers, lock_tokens), renewed);
     proven := array(
         select nth

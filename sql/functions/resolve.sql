@@ -9,7 +9,8 @@ returns text
 language plpgsql
 as $$
 declare
-    outcome text;
+    outcome     text;
+    still_there boolean;
 begin
     begin
         outcome := pg_xact_status(transaction_id);
@@ -20,7 +21,16 @@ begin
        or outcome = 'in progress' and transaction_id is distinct from pg_current_xact_id_if_assigned() then
         return outcome;
     end if;
-    perform from pgqueue._locks(pgqueue._find_queue(queue), array[sequence_number], array[lock_token]);
-    return case when found then 'aborted' else coalesce(outcome, 'committed') end;
+    if pgqueue._is_dead_letter_queue(queue) then
+        still_there := exists (
+            select
+              from pgqueue.dead_letter
+             where queue_id = (pgqueue._find_queue(pgqueue._dead_letters_of(queue))).id
+               and dead_letter.sequence_number = resolve.sequence_number and dead_letter.lock_token = resolve.lock_token);
+    else
+        still_there := exists (
+            select from pgqueue._locks(pgqueue._find_queue(queue), array[sequence_number], array[lock_token]));
+    end if;
+    return case when still_there then 'aborted' else coalesce(outcome, 'committed') end;
 end
 $$;

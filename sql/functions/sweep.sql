@@ -1,15 +1,20 @@
--- Tidies up all queues, `max_messages` at the most or everything when null: what was delivered as often as its queue
--- allows, and is not held any more, goes to the dead letters as MaxDeliveryCountExceeded; expired locks that receivers
--- have passed and messages whose time has come are put back within reach. Receivers do all this by themselves, so
--- nothing depends on it; it keeps a queue tidy that nobody receives from. Commit at once, and call it again while
--- there is `more`. With `dry_run` everything is counted, without a bound, and nothing is done.
+-- Tidies up all queues, `max_messages` at the most or everything when null: what has expired is dropped or dead-lettered,
+-- as its queue says; what was delivered as often as its queue allows, and is not held any more, goes to the dead letters
+-- as MaxDeliveryCountExceeded; expired locks that receivers have passed and messages whose time has come are put back
+-- within reach; message ids whose window is over are forgotten, and days of history that nobody retains given back.
+-- Receivers take care of messages by themselves, so nothing depends on it; it keeps a queue tidy that nobody receives
+-- from, and gives back space. Commit at once, and call it again while there is `more`. With `dry_run` everything is
+-- counted, without a bound, and nothing is done.
 --
 -- One sweeps at a time in a database; another who comes meanwhile has nothing to do. That spares work, and is not needed.
--- Returns  a row for each queue in which there was something to do.
+-- Returns  a row for each queue in which there was something to do, and one with a null queue where a day of history
+--          was given back.
 -- Raises   PQ007 invalid argument.
 -- Locks    the messages; skips those that others hold.
 create or replace function pgqueue.sweep(max_messages integer default 1000, dry_run boolean default false)
-returns table (queue text, dead_lettered integer, returned integer, activated integer, more boolean)
+returns table (
+    queue text, expired integer, dead_lettered integer, returned integer, activated integer, forgotten integer,
+    reclaimed_days integer, more boolean)
 language plpgsql
 as $$
 declare
@@ -27,16 +32,22 @@ begin
         else
             select * into swept from pgqueue._sweep_queue(source, remaining);
         end if;
-        remaining     := remaining - swept.handled;
-        queue         := source.name;
-        dead_lettered := swept.dead_lettered;
-        returned      := swept.returned;
-        activated     := swept.activated;
-        more          := coalesce(remaining <= 0, false);
-        if more or dead_lettered + returned + activated > 0 then
+        remaining      := remaining - swept.handled;
+        queue          := source.name;
+        expired        := swept.expired;
+        dead_lettered  := swept.dead_lettered;
+        returned       := swept.returned;
+        activated      := swept.activated;
+        forgotten      := swept.forgotten;
+        reclaimed_days := 0;
+        more           := coalesce(remaining <= 0, false);
+        if more or expired + dead_lettered + returned + activated + forgotten > 0 then
             return next;
         end if;
         exit when more;
     end loop;
+    if not more is true and pgqueue._reclaim_history(dry_run) then
+        return query select null::text, 0, 0, 0, 0, 0, 1, not dry_run;
+    end if;
 end
 $$;

@@ -6,8 +6,10 @@ select queue.name as queue,
        dead_letter_error_description,
        dead_lettered_at,
        delivery_count,
-       lane >> 1 as priority,
+       pgqueue._priority(lane) as priority,
        enqueued_time,
+       locked_until,
+       locked_by,
        message_id, correlation_id, subject, content_type, reply_to, application_properties, body, binary_body
   from pgqueue.dead_letter
   join pgqueue.queue on queue.id = queue_id

@@ -7,7 +7,7 @@ select queue.name as queue,
        locked_until - pgqueue.clock() as remaining,
        delivery_count,
        queue.max_delivery_count,
-       lane >> 1 as priority,
+       pgqueue._priority(lane) as priority,
        enqueued_time,
        message_id, correlation_id, subject
   from pgqueue.message

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -44,7 +44,7 @@ class Scene:
     queue: Queue
     ledger: Ledger
 
-    def send(self, count: int = 1, body: Any = None) -> list[int]:
+    def send(self, count: int = 1, body: Any = None) -> Sequence[int]:
         with self.database.connect() as connection:
             numbers = self.queue.send_batch([Message(body) for _ in range(count)], transaction=connection)
             self.ledger.sent(connection, numbers)

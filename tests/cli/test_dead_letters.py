@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from tests.cli.command_line import CommandLine
 
 
 @pytest.fixture(autouse=True)
-def numbers(client: QueueClient) -> list[int]:
+def numbers(client: QueueClient) -> Sequence[int]:
     """Three dead letters: two unreadable ones and one too late."""
     orders = client.queue("orders")
     numbers = orders.send_batch([Message({"id": number}) for number in (1, 2, 3)])
@@ -31,40 +32,44 @@ def test_dead_letters_are_listed_with_their_reasons(pgqueue: CommandLine) -> Non
     assert "TooLate" in pgqueue("dead-letters", "list", "orders").out
 
 
-def test_the_list_begins_and_ends_where_it_is_told(pgqueue: CommandLine, numbers: list[int]) -> None:
+def test_the_list_begins_and_ends_where_it_is_told(pgqueue: CommandLine, numbers: Sequence[int]) -> None:
     listed = pgqueue("dead-letters", "list", "orders", "--from", str(numbers[1]), "--max-messages", "1", "--json")
     assert [message["sequence_number"] for message in listed.document] == [numbers[1]]
 
 
-def test_one_dead_letter_is_shown_whole(pgqueue: CommandLine, numbers: list[int]) -> None:
+def test_one_dead_letter_is_shown_whole(pgqueue: CommandLine, numbers: Sequence[int]) -> None:
     assert pgqueue("dead-letters", "show", "orders", str(numbers[2]), "--json").document["body"] == {"id": 3}
     shown = pgqueue("dead-letters", "show", "orders", str(numbers[2])).out
     assert "TooLate" in shown
     assert '"id": 3' in shown
 
 
-def test_what_is_no_dead_letter_cannot_be_shown(pgqueue: CommandLine, numbers: list[int]) -> None:
+def test_what_is_no_dead_letter_cannot_be_shown(pgqueue: CommandLine, numbers: Sequence[int]) -> None:
     ended = pgqueue("dead-letters", "show", "orders", str(numbers[0] - 1))
     assert ended.code == 1
     assert "dead-letters list orders" in ended.only_error
 
 
-def test_all_are_sent_back_when_nothing_is_said(pgqueue: CommandLine, client: QueueClient, numbers: list[int]) -> None:
+def test_all_are_sent_back_when_nothing_is_said(
+    pgqueue: CommandLine, client: QueueClient, numbers: Sequence[int]
+) -> None:
     document = pgqueue("dead-letters", "resubmit", "orders", "--json").document
-    assert document == {"queue": "orders", "sequence_numbers": numbers}
+    assert document == {"queue": "orders", "sequence_numbers": list(numbers)}
     assert [message.delivery_count for message in client.queue("orders").receive(max_messages=3)] == [1, 1, 1]
 
 
-def test_these_are_sent_back_and_no_others(pgqueue: CommandLine, client: QueueClient, numbers: list[int]) -> None:
+def test_these_are_sent_back_and_no_others(pgqueue: CommandLine, client: QueueClient, numbers: Sequence[int]) -> None:
     ended = pgqueue("dead-letters", "resubmit", "orders", str(numbers[1]))
     assert ended.out == "1 dead letter sent back to orders\n"
     assert [message.body for message in client.queue("orders").peek(max_messages=3)] == [{"id": 2}]
 
 
-def test_a_number_that_is_not_there_is_a_failure(pgqueue: CommandLine, client: QueueClient, numbers: list[int]) -> None:
+def test_a_number_that_is_not_there_is_a_failure(
+    pgqueue: CommandLine, client: QueueClient, numbers: Sequence[int]
+) -> None:
     ended = pgqueue("dead-letters", "resubmit", "orders", str(numbers[0]), "999999")
     assert ended.code == 1
-    assert ended.err == "pgqueue: not resubmitted, because not there or not fitting: 999999\n"
+    assert ended.err == "pgqueue: not resubmitted, because not there, locked or not fitting: 999999\n"
     assert ready(client) == 1
 
 
@@ -99,3 +104,24 @@ def test_a_queue_without_dead_letters_says_so(pgqueue: CommandLine, client: Queu
     ended = pgqueue("dead-letters", "list", "parcels")
     assert (ended.code, ended.out) == (0, "")
     assert "no dead letters" in ended.err
+
+
+def test_dead_letters_that_somebody_holds_are_listed_and_stay(
+    pgqueue: CommandLine, client: QueueClient, numbers: Sequence[int]
+) -> None:
+    client.queue("orders").dead_letters.receive(lock_duration=timedelta(hours=1))
+    assert "locked for" in pgqueue("dead-letters", "list", "orders", COLUMNS="80").out
+    assert "locked by" in pgqueue("dead-letters", "show", "orders", str(numbers[0])).out
+    ended = pgqueue("dead-letters", "resubmit", "orders", *map(str, numbers))
+    assert ended.code == 1
+    assert ended.err.endswith(f"locked or not fitting: {numbers[0]}\n")
+    assert ready(client) == 2
+
+
+def test_a_purge_leaves_the_messages_of_the_queue(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.queue("orders").send(Message(4))
+    assert pgqueue("dead-letters", "purge", "orders", "--json").document == {"queue": "orders", "purged": 3}
+    assert pgqueue("dead-letters", "purge", "orders", "--yes").out == "0 dead letters of orders deleted\n"
+    counts = client.get_queue_runtime_properties("orders")
+    assert (counts.ready, counts.dead_letters) == (1, 0)
+    assert "queue create" in pgqueue("dead-letters", "purge", "nowhere").only_error

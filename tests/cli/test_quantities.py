@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgqueue.cli.quantities import format_duration, parse_duration, parse_size
+from pgqueue.cli.failures import WrongUse
+from pgqueue.cli.quantities import format_duration, parse_count, parse_duration, parse_moment, parse_size
 
 
 @pytest.mark.parametrize(
@@ -64,3 +65,35 @@ def test_a_size_is_read_as_people_write_it(text: str, size: int) -> None:
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse_size(text)
+
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["2026-01-31T12:00Z", "2026-01-31T13:00+01:00", "2026-01-31 12:00:00.000Z", "0s"])
+def test_a_time_is_read_with_its_zone_or_from_now(text: str) -> None:
+    moment = parse_moment(text)
+    assert moment.after(NOON) == moment.before(NOON) == NOON
+
+
+def test_a_duration_is_before_now_or_after_it() -> None:
+    assert parse_moment("10m").after(NOON) == NOON + timedelta(minutes=10)
+    assert parse_moment("10m").before(NOON) == NOON - timedelta(minutes=10)
+
+
+@pytest.mark.parametrize("text", ["", "noon", "2026-01-31T12:00", "2026-02-30T12:00Z", "-10m", "12:00Z"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        parse_moment(text)
+
+
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00+12:00", "999999999d"])
+def test_a_time_that_nobody_will_see_is_refused(text: str) -> None:
+    with pytest.raises(WrongUse):
+        parse_moment(text).after(NOON)
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "1_000", "٣"])
+def test_what_is_no_count_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        parse_count(text)

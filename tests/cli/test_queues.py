@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 from datetime import timedelta
 
 import pytest
 
-from pgqueue import Message, QueueClient, QueueStatus
+from pgqueue import Message, QueueClient, QueueSettings, QueueStatus
+from pgqueue.cli.settings import SETTINGS
 from tests.cli.command_line import CommandLine
 
 
@@ -18,6 +20,12 @@ def test_a_queue_is_created_with_what_is_said(pgqueue: CommandLine, client: Queu
         "--max-message-size", "64kB",
         "--status", "SEND_DISABLED",
         "--user-metadata", '{"team": "shipping"}',
+        "--default-message-time-to-live", "2d",
+        "--dead-lettering-on-message-expiration",
+        "--requires-duplicate-detection",
+        "--duplicate-detection-history-time-window", "1h",
+        "--max-queue-length", "10000",
+        "--retain-history", "7d",
     )  # fmt: skip
     assert created.code == 0
     assert "parcels" in created.out
@@ -27,6 +35,28 @@ def test_a_queue_is_created_with_what_is_said(pgqueue: CommandLine, client: Queu
     assert queue.max_message_size == 65536
     assert queue.status is QueueStatus.SEND_DISABLED
     assert queue.user_metadata == {"team": "shipping"}
+    assert queue.default_message_time_to_live == timedelta(days=2)
+    assert queue.dead_lettering_on_message_expiration
+    assert queue.requires_duplicate_detection
+    assert queue.duplicate_detection_history_time_window == timedelta(hours=1)
+    assert queue.max_queue_length == 10_000
+    assert queue.retain_history == timedelta(days=7)
+
+
+def test_a_queue_of_which_nothing_is_said_has_the_defaults(pgqueue: CommandLine, client: QueueClient) -> None:
+    created = pgqueue("queue", "create", "parcels", "--json").document
+    plain = pgqueue("queue", "show", "orders", "--json").document
+    own = ("name", "created_at", "updated_at")
+    assert {name: value for name, value in created.items() if name not in own} == {
+        name: plain[name] for name in created if name not in own
+    }
+    assert created["default_message_time_to_live"] is None
+    assert created["requires_duplicate_detection"] is False
+    assert created["duplicate_detection_history_time_window"] == 600
+
+
+def test_every_setting_has_its_option() -> None:
+    assert set(SETTINGS) == set(QueueSettings.__annotations__)
 
 
 def test_a_queue_that_exists_is_refused_unless_that_is_fine(pgqueue: CommandLine, client: QueueClient) -> None:
@@ -44,6 +74,27 @@ def test_queues_are_listed_for_people_and_for_programs(pgqueue: CommandLine, cli
     assert "5m" in listed
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_list_shows_as_many_settings_as_fit(pgqueue: CommandLine, client: QueueClient, columns: int) -> None:
+    assert "to live" not in pgqueue("queue", "list").out, "no queue has one"
+    name = "shop/orders-of-all-branches"
+    client.create_queue(
+        name,
+        default_message_time_to_live=timedelta(days=2),
+        max_queue_length=10_000,
+        requires_duplicate_detection=True,
+        retain_history=timedelta(days=7),
+        max_message_size=1 << 20,
+        user_metadata={"note": "x" * 100},
+    )
+    listed = pgqueue("queue", "list", COLUMNS=str(columns)).out
+    assert max(map(len, listed.splitlines())) <= columns
+    assert name in listed
+    assert "2d" in listed
+    assert ("1,048,576" in listed) is (columns == 120)
+    assert "…" not in listed
+
+
 def test_no_queues_is_an_empty_list(pgqueue: CommandLine) -> None:
     assert pgqueue("queue", "list", "--json").document == []
     listed = pgqueue("queue", "list")
@@ -56,7 +107,15 @@ def test_a_queue_is_shown_with_what_is_in_it(pgqueue: CommandLine, client: Queue
     shown = pgqueue("queue", "show", "orders", "--json").document
     assert shown["lock_duration"] == 60.0
     assert shown["ready"] == 2
-    assert "oldest waits for" in pgqueue("queue", "show", "orders").out
+    assert (shown["deferred"], shown["expired"]) == (0, 0)
+    told = pgqueue("queue", "show", "orders", COLUMNS="80").out
+    for setting in ("oldest waits for", "deferred", "retain history", "default message time to live"):
+        assert setting in told
+
+
+def test_a_new_setting_is_shown_where_it_was_made(pgqueue: CommandLine, client: QueueClient) -> None:
+    told = pgqueue("queue", "update", "orders", "--retain-history", "36h", COLUMNS="80").out
+    assert re.search(r"retain history +1d12h", told)
 
 
 def test_an_update_changes_what_is_said_and_nothing_else(pgqueue: CommandLine, client: QueueClient) -> None:
@@ -74,6 +133,31 @@ def test_none_and_null_take_the_bound_and_the_metadata_away(pgqueue: CommandLine
     assert taken.document["user_metadata"] is None
 
 
+def test_what_may_be_absent_is_taken_away(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.update_queue(
+        "orders",
+        default_message_time_to_live=timedelta(days=1),
+        dead_lettering_on_message_expiration=True,
+        requires_duplicate_detection=True,
+        max_queue_length=10,
+        retain_history=timedelta(days=1),
+    )
+    updated = pgqueue(
+        "queue", "update", "orders",
+        "--default-message-time-to-live", "none",
+        "--no-dead-lettering-on-message-expiration",
+        "--no-requires-duplicate-detection",
+        "--max-queue-length", "none",
+        "--retain-history", "none",
+        "--json",
+    ).document  # fmt: skip
+    for absent in ("default_message_time_to_live", "max_queue_length", "retain_history"):
+        assert updated[absent] is None
+    assert not updated["dead_lettering_on_message_expiration"]
+    assert not updated["requires_duplicate_detection"]
+    assert updated["duplicate_detection_history_time_window"] == 600
+
+
 def test_an_update_of_nothing_is_wrong_use(pgqueue: CommandLine, client: QueueClient) -> None:
     ended = pgqueue("queue", "update", "orders")
     assert ended.code == 2
@@ -84,6 +168,7 @@ def test_a_purge_leaves_the_queue_and_its_dead_letters(pgqueue: CommandLine, cli
     orders = client.queue("orders")
     orders.send_batch([Message(1), Message(2), Message(3)])
     orders.receive()[0].dead_letter("Unreadable")
+    orders.receive()[0].defer()
     assert pgqueue("queue", "purge", "orders", "--json").document == {"queue": "orders", "purged": 2}
     assert client.get_queue_runtime_properties("orders").dead_letters == 1
 
@@ -119,6 +204,14 @@ def test_a_person_is_asked_before_anything_is_deleted(
         (("create", "eager", "--max-delivery-count", "0"), "--max-delivery-count"),
         (("create", "odd", "--status", "ASLEEP"), "send_disabled"),
         (("create", "odd", "--user-metadata", "{"), "not JSON"),
+        (("create", "full", "--max-queue-length", "many"), "write digits, such as 10000"),
+        (("create", "full", "--max-queue-length", "0"), "say more, or none"),
+        (("create", "full", "--max-queue-length", "9" * 30), "max_queue_length must be a whole number below 2^63"),
+        (("create", "brief", "--default-message-time-to-live", "0s"), "say more, or none"),
+        (("create", "brief", "--default-message-time-to-live", "soon"), "write 30s, 5m or 1h30m"),
+        (("create", "old", "--retain-history", "61d"), "retain_history must be from 1 minute to 60 days"),
+        (("create", "odd", "--duplicate-detection-history-time-window", "1s"), "from 20 seconds to 7 days"),
+        (("update", "orders", "--duplicate-detection-history-time-window", "none"), "write 30s, 5m or 1h30m"),
     ],
 )
 def test_a_bad_name_or_setting_is_wrong_use(pgqueue: CommandLine, arguments: tuple[str, ...], told: str) -> None:

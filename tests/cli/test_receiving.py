@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from datetime import timedelta
 
 import pytest
@@ -21,6 +22,31 @@ def test_peek_shows_messages_and_changes_nothing(pgqueue: CommandLine, client: Q
     assert {message["delivery_count"] for message in shown} == {0}
     assert '{"id": 3}' in pgqueue("peek", "orders").out
     assert client.get_queue_runtime_properties("orders").ready == 3
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_peek_tells_where_each_message_stands(
+    pgqueue: CommandLine, client: QueueClient, clock: Clock, columns: str
+) -> None:
+    orders = client.queue("orders")
+    orders.send(Message(4, time_to_live=timedelta(minutes=1)))
+    orders.schedule(Message(5), at=clock.now() + timedelta(hours=3))
+    first, second, _ = orders.receive(max_messages=3)
+    first.defer()
+    second.defer()
+    orders.receive_deferred([second.sequence_number], lock_duration=timedelta(hours=1))
+    shown = pgqueue("peek", "orders", COLUMNS=columns).out
+    for state in ("deferred", "deferred, locked for 59m", "locked for", "ready", "expires in", "due in 2h59m"):
+        assert state in shown
+    assert max(map(len, shown.splitlines())) <= int(columns)
+    clock.move(timedelta(minutes=2))
+    shown = pgqueue("peek", "orders", COLUMNS=columns).out
+    assert "lock expired" in shown
+    assert re.search(r" 0 +expired", shown)
+    documents = pgqueue("peek", "orders", "--json").document
+    assert [message["is_deferred"] for message in documents] == [True, True, False, False, False]
+    assert [message["expires_at"] is not None for message in documents] == [False, False, False, True, False]
+    assert [message["scheduled_enqueue_time"] is not None for message in documents][-1]
 
 
 def test_peek_begins_where_it_is_told_and_ends_after_so_many(pgqueue: CommandLine) -> None:
@@ -124,7 +150,98 @@ def test_messages_that_nobody_could_read_are_not_completed(pgqueue: CommandLine,
 
 
 def test_two_ends_for_one_message_are_wrong_use(pgqueue: CommandLine, client: QueueClient) -> None:
-    ended = pgqueue("receive", "orders", "--complete", "--abandon")
+    for both in (("--complete", "--abandon"), ("--defer", "--keep-locked")):
+        ended = pgqueue("receive", "orders", *both)
+        assert ended.code == 2
+        assert "--defer and --keep-locked" in ended.only_error
+    assert client.get_queue_runtime_properties("orders").ready == 3
+
+
+def test_deferred_messages_are_received_by_their_numbers(pgqueue: CommandLine, client: QueueClient) -> None:
+    ended = pgqueue("receive", "orders", "--max-messages", "2", "--defer", "--json")
+    numbers = [str(message["sequence_number"]) for message in ended.document]
+    by_number = ("--deferred", numbers[0], "--deferred", numbers[1])
+    assert f"2 messages deferred, to be had with `pgqueue receive orders {' '.join(by_number)}`" in ended.err
+    assert client.get_queue_runtime_properties("orders").deferred == 2
+    assert pgqueue("receive", "orders", "--complete", "--json").document[0]["body"] == {"id": 3}
+    received = pgqueue("receive", "orders", *by_number, "--complete", "--json").document
+    assert [message["body"]["id"] for message in received] == [1, 2]
+    assert client.queue("orders").peek() == []
+
+
+def test_a_deferred_message_that_is_abandoned_stays_deferred(pgqueue: CommandLine, client: QueueClient) -> None:
+    (message,) = pgqueue("receive", "orders", "--defer", "--json").document
+    number = str(message["sequence_number"])
+    shown = pgqueue("receive", "orders", "--deferred", number, "--abandon")
+    assert "is deferred" in shown.out
+    assert client.get_queue_runtime_properties("orders").deferred == 1
+    assert "then deferred again" in pgqueue("receive", "orders", "--deferred", number).err
+
+
+def test_a_deferred_message_that_somebody_holds_is_a_failure(pgqueue: CommandLine, client: QueueClient) -> None:
+    numbers = [
+        str(message["sequence_number"])
+        for message in pgqueue("receive", "orders", "-n", "2", "--defer", "--json").document
+    ]
+    assert pgqueue("receive", "orders", "--deferred", numbers[0]).code == 0
+    held = pgqueue("receive", "orders", "--deferred", numbers[0])
+    assert held.code == 1
+    assert f"pgqueue peek orders --from {numbers[0]}" in held.only_error
+    both = pgqueue("receive", "orders", "--deferred", numbers[0], "--deferred", numbers[1], "--complete")
+    assert both.code == 1
+    assert "1 message completed" in both.err
+
+
+def test_what_is_not_deferred_cannot_be_had_by_number(pgqueue: CommandLine, client: QueueClient) -> None:
+    (first,) = client.queue("orders").peek()
+    ended = pgqueue("receive", "orders", "--deferred", str(first.sequence_number))
+    assert ended.code == 1
+    assert f"no deferred message {first.sequence_number}" in ended.only_error
+    assert client.get_queue_runtime_properties("orders").ready == 3
+
+
+def test_dead_letters_are_received_and_settled(pgqueue: CommandLine, client: QueueClient) -> None:
+    for message in client.queue("orders").receive(max_messages=2):
+        message.dead_letter("Unreadable", "no address")
+    shown = pgqueue("receive", "orders", "--dead-letters", "-n", "9", "--abandon")
+    assert "Unreadable" in shown.out
+    assert "2 messages abandoned" in shown.err
+    (first,) = pgqueue("receive", "orders", "--dead-letters", "--complete", "--json").document
+    assert (first["queue"], first["dead_letter_reason"]) == ("orders/$deadletterqueue", "Unreadable")
+    counts = client.get_queue_runtime_properties("orders")
+    assert (counts.ready, counts.dead_letters) == (1, 1)
+
+
+def test_dead_letters_go_by_the_name_of_their_queue_too(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.queue("orders").receive()[0].dead_letter("Unreadable")
+    refused = pgqueue("receive", "orders/$deadletterqueue", "--defer")
+    assert refused.code == 2
+    assert "dead letters cannot be deferred" in refused.only_error
+    assert "Unreadable" in pgqueue("receive", "orders/$deadletterqueue", "--complete").out
+    assert client.get_queue_runtime_properties("orders").dead_letters == 0
+
+
+def test_no_dead_letters_are_nothing_to_receive(pgqueue: CommandLine) -> None:
+    ended = pgqueue("receive", "orders", "--dead-letters")
+    assert (ended.code, ended.out) == (0, "")
+    assert "nothing to receive" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--dead-letters", "--defer"), "dead letters cannot be deferred"),
+        (("--dead-letters", "--deferred", "1"), "not both"),
+        (("--deferred", "1", "--wait", "1s"), "leave out --max-messages and --wait"),
+        (("--deferred", "1", "--max-messages", "2"), "leave out --max-messages and --wait"),
+        (("--deferred", "first"), "--deferred"),
+        (("--deferred", str(2**63)), "below 2^63"),
+    ],
+)
+def test_what_does_not_fit_together_is_wrong_use(
+    pgqueue: CommandLine, client: QueueClient, arguments: tuple[str, ...], told: str
+) -> None:
+    ended = pgqueue("receive", "orders", *arguments)
     assert ended.code == 2
-    assert "--keep-locked" in ended.only_error
+    assert told in ended.only_error
     assert client.get_queue_runtime_properties("orders").ready == 3

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from pgqueue import PeekedMessage, QueueClient
+from pgqueue.testing import Clock
 from tests.cli.command_line import CommandLine
 
 
@@ -33,10 +35,90 @@ def test_a_message_has_all_that_is_said_about_it(pgqueue: CommandLine, client: Q
         "--json",
     ).document  # fmt: skip
     (message,) = sent(client)
-    assert document == {"queue": "orders", "sequence_numbers": [message.sequence_number]}
+    assert document == {"queue": "orders", "sequence_numbers": [message.sequence_number], "duplicate": False}
     assert message.application_properties == {"shop": "berlin=mitte", "tries": {"left": 3}}
     assert (message.message_id, message.correlation_id, message.subject) == ("order-7", "basket-3", "new")
     assert (message.content_type, message.reply_to, message.priority) == ("application/vnd.order", "answers", -5)
+
+
+def test_a_message_expires_when_its_time_is_over(pgqueue: CommandLine, client: QueueClient, clock: Clock) -> None:
+    assert pgqueue("send", "orders", "1", "--time-to-live", "1h").code == 0
+    (message,) = sent(client)
+    assert message.expires_at == message.enqueued_time + timedelta(hours=1)
+    clock.move(timedelta(hours=2))
+    assert client.queue("orders").receive() == []
+
+
+def test_a_message_comes_when_its_time_has_come(pgqueue: CommandLine, client: QueueClient, clock: Clock) -> None:
+    assert pgqueue("send", "orders", "1", "--at", "2100-01-31T08:00+01:00").code == 0
+    assert sent(client)[0].scheduled_enqueue_time == datetime(2100, 1, 31, 7, tzinfo=UTC)
+    assert client.queue("orders").receive() == []
+
+
+def test_so_long_from_now_is_by_the_clock_of_the_database(
+    pgqueue: CommandLine, client: QueueClient, clock: Clock
+) -> None:
+    clock.move(timedelta(days=100))
+    assert pgqueue("send", "orders", "--file", "-", "--at", "10m", stdin="1\n2\n").code == 0
+    now = clock.now()
+    for message in sent(client):
+        assert message.scheduled_enqueue_time is not None
+        assert timedelta(minutes=9) < message.scheduled_enqueue_time - now <= timedelta(minutes=10)
+
+
+def test_a_duplicate_is_said_and_is_no_failure(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.update_queue("orders", requires_duplicate_detection=True)
+    first = pgqueue("send", "orders", "1", "--message-id", "order-7", "--json").document
+    (number,) = first["sequence_numbers"]
+    assert first["duplicate"] is False
+    again = pgqueue("send", "orders", "2", "--message-id", "order-7")
+    assert (again.code, again.out) == (0, f"message id order-7 was sent before as {number}: nothing was stored\n")
+    assert pgqueue("send", "orders", "2", "--message-id", "order-7", "--json").document == first | {"duplicate": True}
+    assert [message.body for message in sent(client)] == [1]
+
+
+def test_scheduled_messages_are_cancelled(pgqueue: CommandLine, client: QueueClient) -> None:
+    numbers = pgqueue("send", "orders", "-f", "-", "--at", "1h", "--json", stdin="1\n2\n3\n").document[
+        "sequence_numbers"
+    ]
+    ended = pgqueue("cancel", "orders", str(numbers[0]))
+    assert (ended.code, ended.out) == (0, "1 message of orders cancelled\n")
+    rest = numbers[1:]
+    document = pgqueue("cancel", "orders", *map(str, rest), "--json").document
+    assert document == {"queue": "orders", "cancelled": rest}
+    assert sent(client) == []
+
+
+def test_what_is_not_scheduled_cannot_be_cancelled(pgqueue: CommandLine, client: QueueClient) -> None:
+    (scheduled,) = pgqueue("send", "orders", "1", "--at", "1h", "--json").document["sequence_numbers"]
+    (ready,) = pgqueue("send", "orders", "2", "--json").document["sequence_numbers"]
+    ended = pgqueue("cancel", "orders", str(scheduled), str(ready))
+    assert ended.code == 1
+    assert f"no scheduled message {ready}" in ended.only_error
+    assert "pgqueue peek" in ended.only_error
+    assert len(sent(client)) == 2, "all or none"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("orders",), "NUMBER"),
+        (("orders", "soon"), "NUMBER"),
+        (("orders", str(2**63)), "below 2^63"),
+    ],
+)
+def test_what_is_no_number_cannot_be_cancelled(
+    pgqueue: CommandLine, client: QueueClient, arguments: tuple[str, ...], told: str
+) -> None:
+    ended = pgqueue("cancel", *arguments)
+    assert ended.code == 2
+    assert told in ended.only_error
+
+
+def test_nothing_is_cancelled_in_a_queue_that_is_not_there(pgqueue: CommandLine) -> None:
+    ended = pgqueue("cancel", "nowhere", "1")
+    assert ended.code == 1
+    assert "queue create" in ended.only_error
 
 
 def test_a_dash_reads_the_body_from_stdin(pgqueue: CommandLine, client: QueueClient) -> None:
@@ -91,6 +173,13 @@ def test_a_file_that_cannot_be_read_is_a_failure(pgqueue: CommandLine, client: Q
         (("1", "--property", "shop"), "key=text"),
         (("1", "--property", "shop:={"), "not JSON"),
         (("1", "--priority", "101"), "--priority"),
+        (("1", "--time-to-live", "0"), "more than 0"),
+        (("1", "--time-to-live", "40000d"), "36500d at the most"),
+        (("1", "--time-to-live", "soon"), "write 30s, 5m or 1h30m"),
+        (("1", "--at", "tomorrow"), "write 2026-01-31T08:00Z, or 10m"),
+        (("1", "--at", "2100-01-31T08:00"), "lacks its zone"),
+        (("1", "--at", "99999999d"), "more than a hundred years away"),
+        (("1", "--at", "9999-12-31T23:59:59-12:00"), "more than a hundred years away"),
     ],
 )
 def test_what_cannot_be_meant_is_wrong_use(
@@ -107,4 +196,7 @@ def test_what_the_queue_refuses_is_a_failure(pgqueue: CommandLine, client: Queue
     assert "--max-message-size" in pgqueue("send", "orders", '"a long story"').only_error
     client.update_queue("orders", status="SEND_DISABLED")
     assert "--status ACTIVE" in pgqueue("send", "orders", "1").only_error
+    client.update_queue("orders", status="ACTIVE", max_message_size=None, max_queue_length=1)
+    assert pgqueue("send", "orders", "1").code == 0
+    assert "--max-queue-length" in pgqueue("send", "orders", "2").only_error
     assert pgqueue("send", "nowhere", "1").code == 1

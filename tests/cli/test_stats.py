@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+from datetime import timedelta
 
 import pytest
 
 from pgqueue import Message, QueueClient
+from pgqueue.testing import Clock
 from tests.cli.command_line import CommandLine
 
 
@@ -23,7 +26,23 @@ def test_stats_count_what_is_in_each_queue(pgqueue: CommandLine, client: QueueCl
     orders, parcels = pgqueue("stats", "--json").document
     assert (orders["name"], orders["ready"], orders["locked"], orders["dead_letters"]) == ("orders", 2, 1, 1)
     assert (parcels["name"], parcels["ready"], parcels["oldest_enqueued_time"]) == ("parcels", 0, None)
-    assert "dead letters" in pgqueue("stats").out
+    assert orders.keys() >= {"deferred", "expired", "scheduled"}
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_stats_are_a_table_for_people(pgqueue: CommandLine, client: QueueClient, clock: Clock, columns: str) -> None:
+    orders = client.queue("orders")
+    orders.receive()[0].defer()
+    orders.schedule(Message(5), at=clock.now() + timedelta(days=1))
+    orders.send(Message(6, time_to_live=timedelta(seconds=1)))
+    clock.move(timedelta(seconds=5))
+    (counts,) = pgqueue("stats", "orders", "--json").document
+    numbers = [counts[name] for name in ("ready", "locked", "deferred", "expired", "scheduled", "dead_letters")]
+    assert numbers == [1, 1, 1, 1, 1, 1]
+    told = pgqueue("stats", COLUMNS=columns).out
+    assert re.search("queue +ready +locked +deferred +expired +scheduled +letters +oldest", told)
+    assert re.search("^orders +1 +1 +1 +1 +1 +1 ", told, re.MULTILINE)
+    assert max(map(len, told.splitlines())) <= int(columns)
 
 
 def test_stats_of_one_queue(pgqueue: CommandLine, client: QueueClient) -> None:

@@ -8,7 +8,15 @@ from pgqueue import Message, QueueClient
 from pgqueue.testing import Database
 from tests.cli.command_line import CommandLine
 
-NOTHING = {"dead_lettered": 0, "returned": 0, "activated": 0, "dry_run": False}
+NOTHING = {
+    "expired": 0,
+    "dead_lettered": 0,
+    "returned": 0,
+    "activated": 0,
+    "forgotten": 0,
+    "reclaimed_days": 0,
+    "dry_run": False,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -29,9 +37,7 @@ def test_a_sweep_does_what_there_is_to_do_and_says_so(pgqueue: CommandLine, clie
 
 
 def test_a_sweep_speaks_to_people(pgqueue: CommandLine) -> None:
-    assert pgqueue("sweep").out == (
-        "3 messages dead-lettered, 0 put back after their locks expired, 1 whose time had come\n"
-    )
+    assert pgqueue("sweep").out == "3 messages dead-lettered, 1 whose time had come\n"
     assert pgqueue("sweep").out == "there was nothing to do\n"
 
 
@@ -41,6 +47,19 @@ def test_a_dry_run_only_counts(pgqueue: CommandLine, client: QueueClient) -> Non
     assert pgqueue("sweep", "--dry-run").out.startswith("there is to be done: 3 messages dead-lettered")
     assert client.queue("orders").dead_letters.peek() == []
     assert pgqueue("sweep", "--json").document == foreseen | {"dry_run": False}
+
+
+def test_what_is_over_is_swept_too(pgqueue: CommandLine, client: QueueClient, database: Database) -> None:
+    client.create_queue("parcels", retain_history=timedelta(days=1), requires_duplicate_detection=True)
+    parcels = client.queue("parcels")
+    parcels.send_batch([Message(1, message_id="one", time_to_live=timedelta(hours=1)), Message(2, message_id="two")])
+    database.move_clock(timedelta(days=3))
+    assert pgqueue("sweep", "--dry-run").out.startswith("there is to be done: 1 message expired, ")
+    assert pgqueue("sweep").out.startswith("1 message expired, 3 messages dead-lettered, ")
+    database.move_clock(timedelta(days=9))
+    swept = pgqueue("sweep", "--json").document
+    assert swept["reclaimed_days"] == 1
+    assert pgqueue("sweep").out == "there was nothing to do\n"
 
 
 def test_a_sweep_that_fails_says_so(pgqueue: CommandLine, database: Database) -> None:

@@ -210,7 +210,7 @@ def test_a_bad_setting_is_refused_with_what_a_good_one_is(either: World, setting
 @pytest.mark.parametrize("setting", ["lock_duration", "max_delivery_count", "status"])
 def test_a_setting_that_has_no_absence_cannot_be_none(either: World, setting: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"{setting} cannot be None"):
-        either.client.update_queue(either.name, **{setting: None})  # type: ignore[arg-type]
+        either.client.update_queue(either.name, **{setting: None})
 
 
 def test_metadata_that_is_not_json_is_refused(either: World) -> None:

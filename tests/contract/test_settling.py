@@ -26,9 +26,10 @@ VERBS: dict[str, Verb] = {
     "abandon": lambda received, **given: received.abandon(**given),
     "abandon with delay": lambda received, **given: received.abandon(delay=MINUTE, **given),
     "dead_letter": lambda received, **given: received.dead_letter("Bad", "very", **given),
+    "defer": lambda received, **given: received.defer(**given),
 }
 
-ENDS = {"complete": ReceiveState.COMPLETED, "dead_letter": ReceiveState.COMPLETED}
+ENDS = dict.fromkeys(("complete", "dead_letter", "defer"), ReceiveState.COMPLETED)
 
 each_verb = pytest.mark.parametrize("verb", VERBS)
 
@@ -106,10 +107,11 @@ def test_a_verb_leaves_every_other_message_alone(world: World, verb: str) -> Non
 
 
 ILLEGAL_AFTERWARDS = {
-    "complete": {"complete", "abandon", "abandon with delay", "dead_letter"},
-    "dead_letter": {"complete", "abandon", "abandon with delay", "dead_letter"},
-    "abandon": {"complete", "dead_letter"},
-    "abandon with delay": {"complete", "dead_letter"},
+    "complete": VERBS.keys(),
+    "dead_letter": VERBS.keys(),
+    "defer": VERBS.keys(),
+    "abandon": ENDS.keys(),
+    "abandon with delay": ENDS.keys(),
 }
 
 
@@ -160,6 +162,7 @@ def test_the_callbacks_run_while_the_message_is_still_there(world: World, verb: 
         "abandon": [("abandon", ReceiveState.ABANDONING, True)],
         "abandon with delay": [("abandon", ReceiveState.ABANDONING, True)],
         "dead_letter": [],
+        "defer": [],
     }
     assert seen == expected[verb]
 

@@ -11,7 +11,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from psycopg.sql import SQL, Identifier
 
-from pgqueue import Message, PeekedMessage, Queue, QueueClient, ReceivedMessage
+from pgqueue import Message, PeekedMessage, Queue, QueueClient, ReceivedMessage, SequenceNumber
 from pgqueue.testing import Database
 from tests.contract.sources import CALLERS, CLIENTS, Sources
 from tests.contract.transactions import Own
@@ -64,7 +64,7 @@ class World:
         finally:
             transaction.close()
 
-    def send(self, *bodies: Any) -> list[int]:
+    def send(self, *bodies: Any) -> list[SequenceNumber]:
         return self.queue.send_batch([Message(body) for body in bodies])
 
     def receive(self) -> ReceivedMessage:

@@ -35,8 +35,13 @@ def exported() -> Iterator[tuple[str, object]]:
 def members() -> Iterator[tuple[str, object]]:
     for name, value in exported():
         if inspect.isclass(value) and not issubclass(value, Exception):
+            ours = {member for each in value.__mro__ if each.__module__.startswith("pgqueue") for member in vars(each)}
             for member, attribute in inspect.getmembers(value):
-                if not member.startswith("_") and (callable(attribute) or isinstance(attribute, property)):
+                if (
+                    member in ours
+                    and not member.startswith("_")
+                    and (callable(attribute) or isinstance(attribute, property))
+                ):
                     yield f"{name}.{member}", attribute
 
 

@@ -14,8 +14,21 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "sql" / "README.md", ROOT / "benchmarks" / "README.md", *ROOT.glob("docs/**/*.md")]
 EXAMPLE_DSN = "postgresql://localhost/shop"
 
+PAGES_THAT_RUN = [
+    "README.md",
+    "docs/guide.md",
+    "docs/workers.md",
+    "docs/scheduling.md",
+    "docs/deferral.md",
+    "docs/expiry.md",
+    "docs/duplicates.md",
+    "docs/dead-letters.md",
+    "docs/limits.md",
+    "docs/history.md",
+]
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/workers.md"])
+
+@pytest.mark.parametrize("page", PAGES_THAT_RUN)
 def test_the_python_on_a_page_runs_from_top_to_bottom(page: str, database: Database) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert blocks

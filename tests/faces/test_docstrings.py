@@ -28,14 +28,14 @@ def classes() -> Iterator[tuple[str, type]]:
 
 
 def callables() -> Iterator[tuple[str, Any, str]]:
-    """Every public function and method, with what the docstring of its class already says."""
+    """Every public function and method, with what the docstrings of its class and of those above already say."""
     for name, value in exported():
         if inspect.isfunction(value):
             yield name, value, ""
     for name, owner in classes():
         for member, value in inspect.getmembers(owner, callable):
             if not member.startswith("_") and (getattr(value, "__module__", None) or "").startswith("pgqueue"):
-                yield f"{name}.{member}", value, inspect.getdoc(owner) or ""
+                yield f"{name}.{member}", value, " ".join(filter(None, map(inspect.getdoc, owner.__mro__)))
 
 
 def shown(parts: Iterator[tuple[Any, ...]]) -> list[Any]:

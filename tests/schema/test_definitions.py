@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from sqlalchemy import create_engine
 from pgqueue import schema
 from pgqueue.embedded import wheel_binaries
 from pgqueue.errors import PGQueueError
-from pgqueue.schema import definitions, files, revisions
+from pgqueue.schema import definitions, files, indexes, revisions
 from pgqueue.testing import Database
 
 AN_OLDER_VERSION = """
@@ -52,6 +53,7 @@ def test_an_install_revision_by_revision_equals_one_at_once(
     with engine.begin() as connection:
         definitions.replace_all(connection)
     engine.dispose()
+    indexes.build(another_empty_database.dsn, lock_timeout=timedelta(seconds=5))
     assert dump(another_empty_database) == fresh(empty_database)
 
 
@@ -85,7 +87,6 @@ def test_a_file_defines_what_it_is_named_after_and_nothing_else(definition: file
 
 def test_every_file_is_applied() -> None:
     found = set(files.folder("sql").rglob("*.sql"))
-    applied = {
-        Path(files.folder("sql"), definition.kind, f"{definition.name}.sql") for definition in files.definitions()
-    }
+    everything = (*files.definitions(), *files.indexes())
+    applied = {Path(files.folder("sql"), definition.kind, f"{definition.name}.sql") for definition in everything}
     assert found == applied

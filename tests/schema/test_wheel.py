@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pgqueue import schema
 from pgqueue.testing import Database
 
 REPOSITORY = Path(__file__).parents[2]
@@ -47,4 +48,4 @@ def test_the_wheel_migrates_from_any_directory(wheel: Path, tmp_path: Path, empt
         capture_output=True,
         text=True,
     )
-    assert outcome.stdout.splitlines() == [str(tmp_path / "pgqueue" / "schema" / "__init__.py"), "0002_awaited"]
+    assert outcome.stdout.splitlines() == [str(tmp_path / "pgqueue" / "schema" / "__init__.py"), schema.head()]

@@ -23,7 +23,10 @@ from psycopg.types.json import Jsonb
 from pgqueue.testing import Database
 
 LOCK_LOST, UNKNOWN_QUEUE, QUEUE_EXISTS = "PQ001", "PQ002", "PQ003"
-QUEUE_DISABLED, TOO_LARGE, INVALID_ARGUMENT = "PQ004", "PQ005", "PQ007"
+QUEUE_DISABLED, TOO_LARGE, MESSAGE_NOT_FOUND = "PQ004", "PQ005", "PQ006"
+INVALID_ARGUMENT, QUEUE_FULL, SERIALIZATION_FAILURE = "PQ007", "PQ008", "40001"
+
+DEAD = "q/$deadletterqueue"
 
 SECOND = timedelta(seconds=1)
 LOCK_DURATION = timedelta(seconds=60)
@@ -89,30 +92,37 @@ class Session:
         return self.values("select pgqueue.send_batch(%(queue)s, %(bodies)s)", queue=queue, bodies=bodies)
 
     def receive(self, max_messages: int = 1, queue: str = "q", **options: Any) -> list[Received]:
-        options |= {"queue": queue, "max_messages": max_messages}
+        return self._receive("receive", options | {"queue": queue, "max_messages": max_messages})
+
+    def receive_deferred(self, *numbers: int, **options: Any) -> list[Received]:
+        return self._receive("receive_deferred", options | {"queue": "q", "sequence_numbers": list(numbers)})
+
+    def _receive(self, verb: str, options: dict[str, Any]) -> list[Received]:
         columns = "sequence_number, lock_token, delivery_count, locked_until, body"
         with must_not_wait(), self.connection.cursor(row_factory=class_row(Received)) as cursor:
-            return cursor.execute(f"select {columns} from {_call('receive', options)}".encode(), options).fetchall()
+            return cursor.execute(f"select {columns} from {_call(verb, options)}".encode(), options).fetchall()
 
     def numbers(self, max_messages: int = 1, **options: Any) -> list[int]:
         """The sequence numbers of what a receive returns."""
         return [message.sequence_number for message in self.receive(max_messages, **options)]
 
-    def settle(self, verb: str, message: Received, **options: Any) -> Any:
+    def settle(self, verb: str, message: Received, queue: str = "q", **options: Any) -> Any:
         return self.call(
-            verb, queue="q", sequence_number=message.sequence_number, lock_token=message.lock_token, **options
+            verb, queue=queue, sequence_number=message.sequence_number, lock_token=message.lock_token, **options
         )
 
-    def complete(self, message: Received) -> Any:
-        return self.settle("complete", message)
+    def complete(self, message: Received, **options: Any) -> Any:
+        return self.settle("complete", message, **options)
 
     def abandon(self, message: Received, **options: Any) -> None:
         self.settle("abandon", message, **options)
 
-    def settle_batch(self, verb: str, messages: Sequence[Received], **options: Any) -> list[tuple[Any, ...]]:
+    def settle_batch(
+        self, verb: str, messages: Sequence[Received], queue: str = "q", **options: Any
+    ) -> list[tuple[Any, ...]]:
         numbers = [message.sequence_number for message in messages]
         tokens = [message.lock_token for message in messages]
-        return self.table(verb, queue="q", sequence_numbers=numbers, lock_tokens=tokens, **options)
+        return self.table(verb, queue=queue, sequence_numbers=numbers, lock_tokens=tokens, **options)
 
     def begin(self, isolation: str = "read committed") -> None:
         self.rows(f"begin isolation level {isolation}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -20,10 +21,18 @@ from pgqueue.testing.database import created
 from pgqueue.testing.plugin import SharedServer
 from tests.sql import (
     test_cursors,
+    test_dead_letter_queue,
     test_dead_letters,
+    test_deferring,
+    test_duplicates,
+    test_effects,
+    test_expiring,
     test_fence,
+    test_history,
+    test_limits,
     test_locks,
     test_races,
+    test_scheduling,
     test_sequence,
     test_settling,
     test_sweep,
@@ -33,9 +42,14 @@ from tests.sql.stage import Stage
 
 FUNCTIONS = Path(__file__).parents[2] / "sql" / "functions"
 
-TOKEN_CHECK = re.compile(r"lock_token = (?:token|lock_tokens\[|found\.lock_token)")
+TOKEN_CHECK = re.compile(r"lock_token = (?:token|lock_tokens\[|found\.lock_token|resolve\.lock_token)")
 SKIP_LOCKED = re.compile(r"skip locked")
 
+
+WINDOW = "sent_message_id.sent_at <= moment - target.duplicate_detection_history_time_window"
+
+# What the statements of _hold_dead_letters have in common.
+ASKED_FOR = "             where queue_id = queue.id and sequence_number = any (sequence_numbers)"
 
 # Transactions of other tests on the same server are awaited too, and when one ends just then, what was passed is looked
 # through once more: that covers up what a twin has lost.
@@ -121,6 +135,30 @@ TOKENS = [
             options={},
         ),
     ),
+    Twin(
+        "_hold_dead_letters",
+        f"and lock_token = token\n{ASKED_FOR}\n               for update of dead_letter skip locked",
+        f"\n{ASKED_FOR}\n               for update of dead_letter skip locked",
+        test_dead_letter_queue.test_a_renewal_that_meets_a_redelivery_half_way_does_not_renew_it,
+    ),
+    Twin(
+        "_hold_dead_letters",
+        f"and lock_token = token\n{ASKED_FOR}\n               for update of dead_letter)",
+        f"\n{ASKED_FOR}\n               for update of dead_letter)",
+        partial(test_dead_letter_queue.test_a_stale_token_is_refused_and_waits_for_nobody, verb="complete", options={}),
+    ),
+    Twin(
+        "_hold_dead_letters",
+        "            on sequence_number = number and lock_token = token",
+        "            on sequence_number = number",
+        partial(test_dead_letter_queue.test_a_stale_token_is_refused_and_waits_for_nobody, verb="complete", options={}),
+    ),
+    Twin(
+        "resolve",
+        "and dead_letter.lock_token = resolve.lock_token",
+        "",
+        test_dead_letter_queue.test_a_settlement_is_resolved_after_somebody_else_has_received_the_dead_letter,
+    ),
 ]
 
 WAITS = [
@@ -155,14 +193,14 @@ WAITS = [
     ),
     Twin(
         "purge_queue",
-        "limit max_messages\n                  for update skip locked",
-        "limit max_messages\n                  for update",
+        "limit max_messages\n           for update skip locked",
+        "limit max_messages\n           for update",
         test_races.test_a_purge_skips_what_is_being_completed,
     ),
     Twin(
         "purge_queue",
-        "limit max_messages - purged\n                  for update skip locked",
-        "limit max_messages - purged\n                  for update",
+        "limit max_messages - purged\n                      for update skip locked",
+        "limit max_messages - purged\n                      for update",
         test_races.test_a_purge_skips_what_is_being_activated,
     ),
     Twin("_sweep_queue", " skip locked", "", test_sweep.test_a_completion_that_is_under_way_is_skipped),
@@ -176,9 +214,50 @@ WAITS = [
     ),
     Twin(
         "_refuse_old_snapshot",
-        "and sequence_number = _refuse_old_snapshot.sequence_number\n            for update skip locked",
-        "and sequence_number = _refuse_old_snapshot.sequence_number\n            for update",
+        "lane % 2 = 0 and sequence_number = _refuse_old_snapshot.sequence_number\n            for update skip locked",
+        "lane % 2 = 0 and sequence_number = _refuse_old_snapshot.sequence_number\n            for update",
         partial(test_races.test_a_lost_lock_is_called_lost_while_its_next_holder_completes, came_back=True),
+    ),
+    Twin(
+        "_refuse_old_snapshot",
+        "where queue_id = queue.id and sequence_number = _refuse_old_snapshot.sequence_number\n"
+        "            for update skip locked",
+        "where queue_id = queue.id and sequence_number = _refuse_old_snapshot.sequence_number\n            for update",
+        test_dead_letter_queue.test_a_lost_lock_is_called_lost_while_its_next_holder_completes,
+    ),
+    Twin("_expire_due", " skip locked", "", test_expiring.test_a_sweep_skips_what_a_receiver_is_removing),
+    Twin(
+        "_forget",
+        "limit max_records\n                  for update skip locked",
+        "limit max_records\n                  for update",
+        test_duplicates.test_a_sweep_skips_an_id_that_somebody_sends_again,
+    ),
+    Twin(
+        "_forget",
+        "limit max_records - ids\n                  for update skip locked",
+        "limit max_records - ids\n                  for update",
+        test_effects.test_a_sweep_skips_an_effect_that_somebody_records_again,
+    ),
+    Twin(
+        "_hold_dead_letters",
+        " skip locked",
+        "",
+        test_dead_letter_queue.test_a_renewal_does_not_wait_for_the_completion_that_is_under_way,
+    ),
+    Twin(
+        "_purge_dead_letters",
+        " skip locked",
+        "",
+        test_dead_letter_queue.test_a_purge_and_a_resubmission_skip_each_other,
+    ),
+    Twin(
+        "receive_dead_letters",
+        " skip locked",
+        "",
+        test_dead_letter_queue.test_two_receivers_never_get_the_same_dead_letter,
+    ),
+    Twin(
+        "receive_deferred", " skip locked", "", test_deferring.test_what_others_hold_is_not_received_and_not_waited_for
     ),
 ]
 
@@ -341,7 +420,249 @@ THE_REST = [
     ),
 ]
 
+LIFETIMES = [
+    Twin(
+        "receive",
+        "elsif earliest <= moment then",
+        "elsif false then",
+        partial(test_expiring.test_what_has_expired_is_never_delivered, verb="receive"),
+    ),
+    Twin(
+        "receive",
+        "places) and expires_at <= moment",
+        "places)",
+        partial(test_expiring.test_what_has_expired_is_never_delivered, verb="receive_and_delete"),
+    ),
+    Twin(
+        "receive_deferred",
+        "places) and expires_at <= moment",
+        "places) and false",
+        test_deferring.test_what_has_expired_is_not_received,
+    ),
+    Twin(
+        "_expire_due",
+        "and (locked_until is null or locked_until <= moment)",
+        "",
+        partial(
+            test_expiring.test_a_locked_message_does_not_expire_and_its_holder_may_settle_it_after_its_time,
+            verb="complete",
+        ),
+    ),
+    Twin(
+        "_expire_due",
+        "and expires_at <= moment",
+        "and expires_at is not null",
+        test_expiring.test_a_sweep_leaves_what_has_not_expired_yet,
+    ),
+    Twin(
+        "_expire",
+        "if queue.dead_lettering_on_message_expiration then",
+        "if true then",
+        partial(test_expiring.test_what_has_expired_is_never_delivered, verb="receive"),
+    ),
+    Twin(
+        "_send_various",
+        "least(time_to_live, target.default_message_time_to_live)",
+        "coalesce(time_to_live, target.default_message_time_to_live)",
+        test_expiring.test_the_time_to_live_of_the_queue_is_the_default_and_the_ceiling,
+    ),
+    Twin(
+        "_send_various",
+        "greatest(scheduled_enqueue_time, moment) + least",
+        "moment + least",
+        test_expiring.test_the_time_to_live_of_a_scheduled_message_runs_from_its_activation,
+    ),
+    Twin(
+        "_revive",
+        "pgqueue.clock() + (expires_at - enqueued_time)",
+        "expires_at",
+        test_dead_letter_queue.test_the_time_to_live_of_a_resubmitted_message_runs_anew,
+    ),
+    Twin(
+        "_activate_scheduled",
+        "and scheduled_enqueue_time <= moment",
+        "",
+        test_scheduling.test_what_is_not_due_stays_when_another_comes,
+    ),
+    Twin(
+        "cancel_scheduled",
+        "if found then",
+        "if false then",
+        test_scheduling.test_what_is_not_scheduled_cannot_be_cancelled_and_then_none_is,
+    ),
+]
+
+DEFERRAL = [
+    Twin(
+        "receive_deferred",
+        "sequence_number = number and lane >= 800",
+        "sequence_number = number",
+        test_deferring.test_what_is_not_deferred_cannot_be_received_by_its_number_and_then_nothing_is,
+    ),
+    Twin(
+        "receive_deferred",
+        "sequence_number = any (sequence_numbers) and lane >= 800",
+        "sequence_number = any (sequence_numbers)",
+        test_deferring.test_what_is_resubmitted_while_a_receive_looks_for_it_is_not_taken,
+    ),
+    Twin(
+        "receive_deferred",
+        "and (locked_until is null or locked_until <= moment)",
+        "",
+        test_deferring.test_what_others_hold_is_not_received_and_not_waited_for,
+    ),
+    Twin(
+        "receive_deferred",
+        "and delivery_count >= source.max_delivery_count",
+        "and false",
+        test_deferring.test_the_delivery_limit_holds,
+    ),
+    Twin(
+        "defer_batch",
+        "delivery_count - 1",
+        "delivery_count",
+        test_deferring.test_a_deferral_is_not_counted_and_a_delivery_is,
+    ),
+    Twin(
+        "_bury",
+        "2 * pgqueue._priority(lane)",
+        "lane & ~1",
+        test_deferring.test_dead_lettered_and_resubmitted_it_is_an_ordinary_message_of_its_priority,
+    ),
+]
+
+DUPLICATES = [
+    Twin(
+        "_remember", f"where {WINDOW}", "where true", test_duplicates.test_the_second_send_succeeds_and_stores_nothing
+    ),
+    Twin("_remember", f"where {WINDOW}", "where false", test_duplicates.test_after_the_window_an_id_is_new),
+    Twin(
+        "_remember",
+        "order by message_id",
+        "order by min(number)",
+        test_duplicates.test_batches_with_the_same_ids_in_opposite_order_do_not_deadlock,
+    ),
+    Twin(
+        "_remember",
+        "queue_id = target.id and message_id = id",
+        "message_id = id",
+        test_duplicates.test_other_queues_do_not_matter,
+    ),
+    Twin(
+        "_forget",
+        "and sent_at <= moment - queue.duplicate_detection_history_time_window",
+        "",
+        test_duplicates.test_ids_are_forgotten_by_a_sweep_when_their_window_is_over_and_not_before,
+    ),
+    Twin(
+        "_forget",
+        "and forget_at <= moment",
+        "",
+        test_effects.test_a_sweep_forgets_effects_that_need_not_be_kept_and_no_others,
+    ),
+    Twin(
+        "record_effect",
+        "where recorded_effect.forget_at <= moment",
+        "where true",
+        test_effects.test_an_effect_is_recorded_once,
+    ),
+    Twin(
+        "record_effect",
+        "where recorded_effect.forget_at <= moment",
+        "where false",
+        test_effects.test_an_effect_is_kept_as_long_as_was_asked_for,
+    ),
+]
+
+DEAD_LETTERS = [
+    Twin(
+        "receive_dead_letters",
+        "and (locked_until is null or locked_until <= moment)",
+        "",
+        test_dead_letter_queue.test_dead_letters_are_received_under_lock_in_the_order_they_were_sent,
+    ),
+    Twin(
+        "receive_dead_letters",
+        "from unnest(places) as held (place)\n         where ctid = place",
+        "where ctid = any (places)",
+        test_dead_letter_queue.test_dead_letters_are_received_under_lock_in_the_order_they_were_sent,
+    ),
+    Twin(
+        "resubmit",
+        "and (locked_until is null or locked_until <= moment)",
+        "",
+        test_dead_letter_queue.test_a_resubmission_skips_what_is_held_under_lock,
+    ),
+    Twin(
+        "resubmit",
+        "after is null or sequence_number > after",
+        "true",
+        test_dead_letter_queue.test_many_are_resubmitted_in_batches_each_after_the_last,
+    ),
+    Twin(
+        "_settle_dead_letters",
+        "case when until is not null then gen_random_uuid() end",
+        "case when until is not null then lock_token end",
+        test_dead_letter_queue.test_a_dead_letter_abandoned_with_a_delay_can_be_received_after_that,
+    ),
+    Twin(
+        "_settle_dead_letters",
+        "delivery_count - (verb = 'RELEASE')::integer",
+        "delivery_count",
+        test_dead_letter_queue.test_a_released_dead_letter_is_given_back_uncounted,
+    ),
+]
+
+ROOM_AND_HISTORY = [
+    Twin(
+        "_check_room",
+        "if known[1] + known[4] + adding",
+        "if known[1] + adding",
+        partial(test_limits.test_a_long_queue_is_not_filled_beyond_its_bound_by_one_who_sends_fast, at_once=1),
+    ),
+    Twin(
+        "_check_room",
+        "known[1] + number - known[2] + adding",
+        "known[1] + adding",
+        test_limits.test_a_session_that_counted_before_others_sent_does_not_go_by_that,
+    ),
+    Twin(
+        "_remove",
+        "if queue.retain_history is null then",
+        "if true then",
+        test_history.test_what_is_purged_or_cancelled_is_written_down,
+    ),
+    Twin(
+        "complete_batch",
+        " and retain_history is null",
+        "",
+        partial(test_history.test_a_batch_is_written_down_message_by_message, came_back=False),
+    ),
+    Twin(
+        "_reclaim_history",
+        "1 + ceil",
+        "ceil",
+        partial(
+            test_history.test_a_sweep_reclaims_a_day_when_no_row_of_it_is_retained_and_not_before,
+            retain_history=timedelta(days=1),
+        ),
+    ),
+    Twin(
+        "_reclaim_history",
+        "today - 63",
+        "today - 64",
+        test_history.test_a_day_of_the_ring_that_is_in_use_again_is_not_reclaimed,
+    ),
+    Twin(
+        "_reclaim_history",
+        "exception when lock_not_available then\n            null;",
+        "exception when lock_not_available then\n            return false;",
+        test_history.test_a_day_that_is_being_read_is_left_and_the_next_is_reclaimed,
+    ),
+]
+
 TWINS = TOKENS + WAITS + PINNING + WATERMARK + THE_REST
+TWINS += LIFETIMES + DEFERRAL + DUPLICATES + DEAD_LETTERS + ROOM_AND_HISTORY
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=str)

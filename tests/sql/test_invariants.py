@@ -44,6 +44,22 @@ DAMAGE = [
         "update pgqueue.message set lane = 8 where sequence_number = 3",
         "message 3 of queue q is in a lane that is not open",
     ),
+    (
+        "update pgqueue.message set lane = 798 where sequence_number = 3",
+        "message 3 of queue q is in a lane that is not open",
+    ),
+    (
+        "update pgqueue.message set lane = 1202 where sequence_number = 3",
+        "message 3 of queue q is in a lane that is not open",
+    ),
+    (
+        "update pgqueue.message set lane = 1001 where sequence_number = 5",
+        "message 5 of queue q is deferred, but in the lane of fresh messages",
+    ),
+    (
+        "update pgqueue.scheduled_message set lane = 1, position = 99999",
+        "scheduled message 2 of queue q is fresh, but does not stand at its number",
+    ),
     ("update pgqueue.dead_letter set queue_id = 77", "dead letter 1 of queue 77 belongs to no queue"),
     ("update pgqueue.dead_letter set sequence_number = 5", "number 5 of queue 1 is that of 2 messages"),
     ("select setval('pgqueue.sequence_number', 3)", "queue q uses number 6, but the last that was handed out is 3"),
@@ -80,7 +96,7 @@ def test_what_is_broken_is_said(database: Database) -> None:
         ann.send("dead", "scheduled", "returned", "locked", "fresh")
         dead, scheduled, returned, _ = ann.receive(4, lock_duration=timedelta(hours=1))
         ann.settle("dead_letter", dead, reason="r")
-        ann.abandon(scheduled, delay=60 * SECOND)
+        ann.abandon(scheduled, delay=timedelta(days=1))
         ann.abandon(returned)
         stage.passes(SECOND)
         # The cursor waits for transactions that are open anywhere on the server, of other tests too.

@@ -12,7 +12,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from pgqueue.testing import Database
-from tests.sql.stage import LOCK_DURATION, SECOND, Received, Session, Stage
+from tests.sql.stage import DEAD, LOCK_DURATION, SECOND, Received, Session, Stage
 
 FEW_PAGES = 150
 
@@ -141,6 +141,19 @@ def test_a_claim_is_an_index_scan_without_a_sort(database: Database, fill: Calla
         assert claim.kinds.isdisjoint({"Sort", "Incremental Sort", "Seq Scan", "Bitmap Heap Scan", "Bitmap Index Scan"})
 
 
+@pytest.mark.parametrize("verb", ["receive", "receive_and_delete"])
+def test_a_claim_reads_nothing_of_what_is_scheduled_deferred_or_will_expire(database: Database, verb: str) -> None:
+    with Stage(database, max_queue_length=1_000_000) as stage:
+        explainer = Explainer(stage.session("ann"))
+        ann = explainer.session
+        set_aside(stage, ann)
+        ann.send_many(20)
+        plans = explainer.plans(lambda: ann.rows(f"select from pgqueue.{verb}('q', 10)"))
+        (claim,) = (plan for plan in plans if "limit max_messages" in plan.text)
+        assert claim.indexes == {"message_pkey"}
+        assert_cheap(plans)
+
+
 def complete(session: Session, message: Received) -> object:
     return session.complete(message)
 
@@ -173,10 +186,14 @@ def pin(session: Session, message: Received) -> object:
     return session.settle("pin", message)
 
 
+def defer(session: Session, message: Received) -> object:
+    return session.settle("defer", message)
+
+
 @pytest.mark.parametrize("state", ["fresh", "came back", "lost"])
 @pytest.mark.parametrize(
     "settle",
-    [complete, complete_batch, abandon, abandon_with_a_delay, release_batch, dead_letter, renew_lock, pin],
+    [complete, complete_batch, abandon, abandon_with_a_delay, release_batch, dead_letter, defer, renew_lock, pin],
     ids=lambda settle: settle.__name__,
 )
 def test_a_settlement_reads_a_few_pages_of_a_large_queue(
@@ -229,6 +246,86 @@ def test_a_verb_reads_a_few_pages_of_a_large_queue(database: Database, statement
         assert_cheap(explainer.plans(lambda: ann.rows(statement)))
 
 
+AMONG_MANY: dict[str, str] = {
+    "send a duplicate": "select pgqueue.send('q', '1', message_id => 'id 5000', negate_duplicate => true)",
+    "send what is new": "select pgqueue.send('q', '1', message_id => 'new')",
+    "send a batch": "select pgqueue.send_batch('q', array['1', '1']::jsonb[], message_ids => '{{id 9999,new}}')",
+    "schedule": "select pgqueue.schedule('q', '1', pgqueue.clock() + interval '1 hour')",
+    "cancel_scheduled": "select pgqueue.cancel_scheduled('q', array[{scheduled}, {scheduled} + 9000])",
+    "receive_deferred": "select from pgqueue.receive_deferred('q', array[{deferred}, {deferred} + 9000])",
+    "receive a dead letter": "select from pgqueue.receive('q/$deadletterqueue', 10)",
+    "receive and delete a dead letter": "select from pgqueue.receive_and_delete('q/$deadletterqueue', 10)",
+    "peek": "select from pgqueue.peek('q', 10, {scheduled} + 5000)",
+    "peek at dead letters": "select from pgqueue.peek('q/$deadletterqueue', 10, {dead} + 1000)",
+    "purge dead letters": "select pgqueue.purge_queue('q/$deadletterqueue', 10)",
+    "resubmit": "select pgqueue.resubmit('q', max_messages => 10, after => {dead} + 1000)",
+    "record_effect": "select pgqueue.record_effect('q', 'id 5000')",
+    "recorded_effects": "select from pgqueue.recorded_effects('q', 'id 5000')",
+    "sweep of nothing": "select from pgqueue.sweep(10)",
+    "sweep without doing anything": "select from pgqueue.sweep(dry_run => true)",
+    "take_turn": "select pgqueue.take_turn('q')",
+}
+
+
+@pytest.mark.parametrize("statement", AMONG_MANY.values(), ids=AMONG_MANY)
+def test_a_verb_reads_a_few_pages_of_what_is_scheduled_deferred_dead_or_remembered(
+    database: Database, statement: str
+) -> None:
+    with Stage(database, requires_duplicate_detection=True, max_queue_length=1_000_000) as stage:
+        explainer = Explainer(stage.session("ann"))
+        ann = explainer.session
+        places = set_aside(stage, ann)
+        ann.send("so that the length is known")
+        assert_cheap(explainer.plans(lambda: ann.rows(statement.format(**places))))
+
+
+@pytest.mark.parametrize("verb", ["complete", "abandon", "renew_lock", "pin"])
+def test_the_settlement_of_a_dead_letter_reads_a_few_pages_of_many(database: Database, verb: str) -> None:
+    with Stage(database) as stage:
+        explainer = Explainer(stage.session("ann"))
+        ann = explainer.session
+        set_aside(stage, ann)
+        (received,) = ann.receive(queue=DEAD)
+        assert_cheap(explainer.plans(lambda: ann.settle(verb, received, queue=DEAD)))
+
+
+def test_a_sweep_finds_what_has_expired_by_its_index_and_reads_nothing_else(database: Database) -> None:
+    with Stage(database) as stage:
+        explainer = Explainer(stage.session("ann"))
+        ann = explainer.session
+        set_aside(stage, ann)
+        ann.send("mortal", time_to_live=SECOND)
+        stage.passes(SECOND)
+        plans = explainer.plans(lambda: ann.table("sweep", max_messages=10))
+        (search,) = (plan for plan in plans if "order by expires_at" in plan.text)
+        assert search.indexes == {"message_expiry"}
+        assert search.kinds.isdisjoint({"Sort", "Seq Scan"})
+        assert_cheap(plans)
+        foreseen = explainer.plans(lambda: ann.table("sweep", dry_run=True))
+        assert "message_expiry" in {index for plan in foreseen for index in plan.indexes}
+        assert_cheap(foreseen)
+
+
+def test_a_sweep_of_ids_and_effects_reads_what_it_forgets(database: Database) -> None:
+    with Stage(database, requires_duplicate_detection=True) as stage:
+        explainer = Explainer(stage.session("ann"))
+        ann = explainer.session
+        set_aside(stage, ann)
+        stage.passes(LOCK_DURATION * 11)
+        plans = explainer.plans(lambda: ann.table("sweep", max_messages=10))
+        assert {"sent_message_id_age", "recorded_effect_age"} <= {index for plan in plans for index in plan.indexes}
+        assert_cheap(plans)
+
+
+def test_a_long_queue_is_not_counted_at_every_send(database: Database) -> None:
+    with Stage(database, max_queue_length=30_000) as stage:
+        explainer = Explainer(stage.session("ann"))
+        ann = explainer.session
+        large(ann)
+        ann.send("counted")
+        assert_cheap(explainer.plans(lambda: ann.send("not counted")))
+
+
 def test_a_turn_reads_a_few_pages_of_a_large_queue_and_what_it_moves(database: Database) -> None:
     with Stage(database) as stage:
         explainer = Explainer(stage.session("ann"))
@@ -257,6 +354,7 @@ def test_a_claim_starts_where_the_cursor_is_and_not_at_the_front(database: Datab
 
 
 HOT = ["receive", "receive_and_delete", "complete", "complete_batch", "_hold", "_locks", "_bring_back", "_advance"]
+HOT += ["_remember", "_check_room", "_hold_dead_letters", "receive_dead_letters", "receive_deferred", "_expire_due"]
 
 
 @pytest.mark.parametrize("function", HOT)
@@ -283,6 +381,39 @@ def bury_and_put_off(session: Session) -> None:
     session.settle_batch("dead_letter_batch", session.receive(2000), reason="r")
     session.settle_batch("abandon_batch", session.receive(2000), delay=LOCK_DURATION * 60)
     session.rows("vacuum (analyze) pgqueue.message, pgqueue.dead_letter, pgqueue.scheduled_message")
+
+
+def set_aside(stage: Stage, session: Session) -> dict[str, int]:
+    """Ten thousand scheduled, ten thousand deferred, ten thousand that will expire, two thousand dead letters, ten
+    thousand ids and effects. Returns the first numbers of each kind."""
+    session.rows("select pgqueue.send_batch('q', array_agg('1'::jsonb)) from generate_series(1, 2000)")
+    (dead, *_) = messages = session.receive(2000)
+    session.settle_batch("dead_letter_batch", messages, reason="r")
+    session.rows("select pgqueue.send_batch('q', array_agg('1'::jsonb)) from generate_series(1, 10000)")
+    (deferred, *_) = messages = session.receive(10_000)
+    session.settle_batch("defer_batch", messages)
+    (scheduled, *_) = session.values(
+        "select pgqueue.send_batch('q', array_agg('1'::jsonb), scheduled_enqueue_times =>"
+        " array_agg(pgqueue.clock() + interval '1 hour')) from generate_series(1, 10000)"
+    )
+    session.rows(
+        "select pgqueue.send_batch('q', array_agg('1'::jsonb), times_to_live => array_agg(interval '1 day'),"
+        " priorities => array_agg(1)) from generate_series(1, 10000)"
+    )
+    source = stage.prompter.value("select id from pgqueue.queue where name = 'q'")
+    session.rows(
+        "insert into pgqueue.sent_message_id"
+        " select %(id)s, 'id ' || n, n, pgqueue.clock() from generate_series(1, 10000) n",
+        id=source,
+    )
+    session.rows(
+        "insert into pgqueue.recorded_effect (queue_id, message_id, effect, recorded_at, forget_at)"
+        " select %(id)s, 'id ' || n, '', pgqueue.clock(), pgqueue.clock() + interval '1 hour'"
+        " from generate_series(1, 10000) n",
+        id=source,
+    )
+    session.rows("vacuum (analyze) pgqueue.message, pgqueue.dead_letter, pgqueue.scheduled_message")
+    return {"dead": dead.sequence_number, "deferred": deferred.sequence_number, "scheduled": scheduled}
 
 
 def assert_cheap(plans: list[Plan], pages: int = FEW_PAGES) -> None:

@@ -73,6 +73,30 @@ select * from pgqueue.release_batch('orders', :'numbers', :'tokens');
 select sequence_number, state from pgqueue.messages;
 """
 
+LATER = """
+select pgqueue.create_queue('orders', retain_history => '7 days', requires_duplicate_detection => true) > 0;
+select pgqueue.schedule('orders', '"never"', pgqueue.clock() + interval '1 hour');
+select pgqueue.cancel_scheduled('orders', array[1]);
+select count(*) from pgqueue.send_batch('orders', array['"a"', '"b"', '"a"']::jsonb[], message_ids => '{a,b,a}');
+select sequence_number, lock_token from pgqueue.receive('orders') \\gset first_
+select pgqueue.defer('orders', :first_sequence_number, :'first_lock_token') is not null;
+select array_agg(sequence_number) as numbers, array_agg(lock_token) as tokens from pgqueue.receive('orders') \\gset
+select * from pgqueue.defer_batch('orders', :'numbers', :'tokens');
+select sequence_number, state from pgqueue.deferred_messages;
+select sequence_number, lock_token from pgqueue.receive_deferred('orders', :'numbers') \\gset second_
+select pgqueue.dead_letter('orders', :second_sequence_number, :'second_lock_token', 'Odd') is not null;
+select sequence_number, lock_token from pgqueue.receive_dead_letters('orders') \\gset dead_
+begin;
+select pgqueue.record_effect('orders', 'b', 'mail', '{"id": 1}');
+select pgqueue.complete('orders/$deadletterqueue', :dead_sequence_number, :'dead_lock_token') is not null;
+commit;
+select effect, result from pgqueue.recorded_effects('orders', 'b');
+select sequence_number, outcome, reason from pgqueue.history order by sequence_number;
+select sequence_number, lock_token from pgqueue.receive_deferred('orders', '{2}') \\gset third_
+select pgqueue.postpone('orders', :third_sequence_number, :'third_lock_token', '1 hour', '"A"');
+select sequence_number, body from pgqueue.scheduled_messages;
+"""
+
 LATE = """
 \\set ON_ERROR_STOP off
 begin;
@@ -83,7 +107,7 @@ commit;
 select to_regclass('shipped') is null;
 """
 
-SCRIPTS = LIFE_OF_AN_ORDER, TROUBLE, BATCHES
+SCRIPTS = LIFE_OF_AN_ORDER, TROUBLE, BATCHES, LATER
 
 
 def test_an_order_is_sent_received_and_completed_in_one_transaction_with_its_effect(database: Database) -> None:
@@ -94,13 +118,20 @@ def test_an_order_is_sent_received_and_completed_in_one_transaction_with_its_eff
 
 def test_trouble_is_put_aside_looked_at_and_put_right(database: Database) -> None:
     assert psql(database, TROUBLE) == [
-        "t", "", "3", "t", "", "3", "", "orders|1|0|0|f", "0", "1|MaxDeliveryCountExceeded", "2|Unreadable", "1", "2",
-        "1", "f", "1", "3", '1|"poison"', "1", "0", "", "0",
+        "t", "", "3", "t", "", "3", "", "orders|0|1|0|0|0|0|f", "0", "1|MaxDeliveryCountExceeded",
+        "2|Unreadable", "1", "2", "1", "f", "1", "3", '1|"poison"', "1", "0", "", "0",
     ]  # fmt: skip
 
 
 def test_batches_say_what_became_of_each(database: Database) -> None:
     assert psql(database, BATCHES) == ["t", "4", "1|", "2|", "2|PQ001", "3|", "3|PQ001", "4|", "3|", "3|READY"]
+
+
+def test_messages_are_scheduled_cancelled_and_deferred_and_dead_letters_are_settled(database: Database) -> None:
+    assert psql(database, LATER) == [
+        "t", "1", "1", "3", "t", "3|", "2|DEFERRED", "3|DEFERRED", "t", "t", "t", 'mail|{"id": 1}',
+        "1|CANCELLED|", "3|DEAD_LETTERED|Odd", "", '2|"A"',
+    ]  # fmt: skip
 
 
 def test_a_lost_lock_takes_the_transaction_with_it(database: Database) -> None:

@@ -216,7 +216,8 @@ def test_a_purge_is_bounded(database: Database) -> None:
         assert [ann.call("purge_queue", queue="q", max_messages=4) for _ in range(4)] == [4, 4, 2, 0]
 
 
-BOUNDED = ["purge_queue", "resubmit", "peek", "peek_dead_letters", "receive", "receive_and_delete"]
+BOUNDED = ["purge_queue", "resubmit", "peek", "peek_dead_letters"]
+BOUNDED += ["receive", "receive_and_delete", "receive_dead_letters"]
 
 
 def test_a_bound_that_is_not_positive_is_refused(database: Database) -> None:
@@ -253,6 +254,14 @@ UNKNOWN = [
     "send_batch('nowhere', array['1'::jsonb])",
     "receive('nowhere')",
     "receive_and_delete('nowhere')",
+    "receive_deferred('nowhere', '{1}')",
+    "receive_dead_letters('nowhere')",
+    "schedule('nowhere', '1', pgqueue.clock())",
+    "cancel_scheduled('nowhere', '{1}')",
+    "defer('nowhere', 1, gen_random_uuid())",
+    "defer_batch('nowhere', '{1}', array[gen_random_uuid()])",
+    "record_effect('nowhere', 'm')",
+    "recorded_effects('nowhere', 'm')",
     "take_turn('nowhere')",
     "peek('nowhere')",
     "peek_dead_letters('nowhere')",

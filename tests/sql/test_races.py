@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 
 from pgqueue.testing import Database
-from tests.sql.stage import LOCK_DURATION, LOCK_LOST, SECOND, Stage, overtaken, passed, refused, scan
-
-SERIALIZATION_FAILURE = "40001"
+from tests.sql.stage import (
+    LOCK_DURATION,
+    LOCK_LOST,
+    SECOND,
+    SERIALIZATION_FAILURE,
+    Stage,
+    overtaken,
+    passed,
+    refused,
+    scan,
+)
 
 UNLOCKED = "select sequence_number from pgqueue.message order by position for update skip locked"
 

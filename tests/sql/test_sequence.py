@@ -50,6 +50,19 @@ def test_no_number_in_use_is_handed_out_again(database: Database) -> None:
         assert ann.send("next")[0] > last
 
 
+def test_the_place_of_a_deferred_message_is_not_handed_out_again(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        consumed(stage, ann, 100)
+        (number,) = ann.send("a")
+        ann.settle("defer", ann.receive()[0])
+        ann.abandon(ann.receive_deferred(number)[0])
+        last = ann.value("select last_value from pgqueue.sequence_number")
+        ann.value(GO_BACK, number=50)
+        mend(stage, ann)
+        assert ann.send("next")[0] > last > number
+
+
 def test_numbers_that_are_free_again_may_be_handed_out_again(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")

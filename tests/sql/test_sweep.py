@@ -32,7 +32,7 @@ THE_LOCK = "not pg_try_advisory_xact_lock(hashtextextended('pgqueue.sweep', 0))"
 
 
 def sweep(session: Session, **options: Any) -> list[tuple[Any, ...]]:
-    """Queue, dead-lettered, returned, activated and more, of each queue with something to do."""
+    """Queue, expired, dead-lettered, returned, activated, forgotten, reclaimed days and more, a row a queue."""
     return session.table("sweep", **options)
 
 
@@ -63,7 +63,7 @@ def test_what_was_delivered_too_often_is_dead_lettered_once_its_lock_has_expired
         stage.passes(LOCK_DURATION - SECOND)
         assert sweep(bob) == []
         stage.passes(SECOND)
-        assert sweep(bob) == [("q", 1, 0, 0, False)]
+        assert sweep(bob) == [("q", 0, 1, 0, 0, 0, 0, False)]
         assert bob.rows(f"{DEAD} and dead_letter_error_description = 'the queue allows 1 deliveries'") == [
             (received.sequence_number,)
         ]
@@ -78,7 +78,7 @@ def test_what_was_abandoned_too_often_is_dead_lettered(database: Database) -> No
         often, once = ann.send("a", "b")
         for _ in range(2):
             ann.abandon(ann.receive()[0])
-        assert sweep(ann) == [("q", 1, 0, 0, False)]
+        assert sweep(ann) == [("q", 0, 1, 0, 0, 0, 0, False)]
         assert ann.values(DEAD) == [often]
         assert ann.numbers(9) == [once]
 
@@ -91,7 +91,7 @@ def test_a_message_whose_time_has_come_is_put_back(database: Database) -> None:
         stage.passes(SECOND)
         assert sweep(bob) == []
         stage.passes(SECOND)
-        assert sweep(bob) == [("q", 0, 0, 1, False)]
+        assert sweep(bob) == [("q", 0, 0, 0, 1, 0, 0, False)]
         assert bob.rows("select state, delivery_count from pgqueue.messages") == [("READY", 1)]
 
 
@@ -101,7 +101,7 @@ def test_what_was_put_off_after_its_last_delivery_is_dead_lettered_by_the_same_s
         (number,) = ann.send("a")
         ann.abandon(ann.receive()[0], delay=SECOND)
         stage.passes(SECOND)
-        assert sweep(ann) == [("q", 1, 0, 1, False)]
+        assert sweep(ann) == [("q", 0, 1, 0, 1, 0, 0, False)]
         assert ann.values(DEAD) == [number]
 
 
@@ -113,7 +113,7 @@ def test_an_expired_lock_that_the_cursors_have_passed_is_put_back_and_still_prov
         received = passed(stage, ann)
         assert sweep(bob) == []
         stage.passes(LOCK_DURATION)
-        assert sweep(bob) == [("q", 0, 1, 0, False)]
+        assert sweep(bob) == [("q", 0, 0, 1, 0, 0, 0, False)]
         assert bob.rows("select lane, locked_until from pgqueue.message") == [(0, None)]
         assert sweep(bob) == []
         ann.complete(received)
@@ -124,7 +124,7 @@ def test_what_the_cursors_have_passed_is_dead_lettered_instead_after_its_last_de
         ann, bob = stage.sessions("ann", "bob")
         received = passed(stage, ann)
         stage.passes(LOCK_DURATION)
-        assert sweep(bob) == [("q", 1, 0, 0, False)]
+        assert sweep(bob) == [("q", 0, 1, 0, 0, 0, 0, False)]
         assert bob.values(DEAD) == [received.sequence_number]
         assert bob.value("select count(*) from pgqueue.watch") == 0
 
@@ -147,7 +147,7 @@ def test_every_queue_is_swept(database: Database) -> None:
             ann.send("a", queue=queue)
             ann.receive(queue=queue)
         stage.passes(LOCK_DURATION)
-        assert sorted(sweep(ann)) == [("p", 1, 0, 0, False), ("q", 1, 0, 0, False)]
+        assert sorted(sweep(ann)) == [("p", 0, 1, 0, 0, 0, 0, False), ("q", 0, 1, 0, 0, 0, 0, False)]
 
 
 def test_a_completion_that_is_under_way_is_skipped(database: Database) -> None:
@@ -170,7 +170,7 @@ def test_a_message_whose_completion_is_undone_is_swept_the_next_time(database: D
         ann.complete(received)
         assert sweep(bob) == []
         ann.rollback()
-        assert sweep(bob) == [("q", 1, 0, 0, False)]
+        assert sweep(bob) == [("q", 0, 1, 0, 0, 0, 0, False)]
 
 
 def test_a_completion_that_meets_a_sweep_waits_and_is_refused(database: Database) -> None:
@@ -245,10 +245,10 @@ def test_one_sweeps_at_a_time(database: Database) -> None:
         ann.receive(2)
         stage.passes(LOCK_DURATION)
         ann.begin()
-        assert sweep(ann, max_messages=1) == [("q", 1, 0, 0, True)]
+        assert sweep(ann, max_messages=1) == [("q", 0, 1, 0, 0, 0, 0, True)]
         assert sweep(bob) == []
         ann.commit()
-        assert sweep(bob) == [("q", 1, 0, 0, False)]
+        assert sweep(bob) == [("q", 0, 1, 0, 0, 0, 0, False)]
 
 
 def test_two_sweeps_at_once_would_share_the_work(database: Database) -> None:
@@ -259,8 +259,8 @@ def test_two_sweeps_at_once_would_share_the_work(database: Database) -> None:
         ann.receive(3)
         stage.passes(LOCK_DURATION)
         ann.begin()
-        assert sweep(ann, max_messages=1) == [("q", 1, 0, 0, True)]
-        assert sweep(bob) == [("q", 2, 0, 0, False)]
+        assert sweep(ann, max_messages=1) == [("q", 0, 1, 0, 0, 0, 0, True)]
+        assert sweep(bob) == [("q", 0, 2, 0, 0, 0, 0, False)]
         ann.commit()
         assert sorted(ann.values(DEAD)) == numbers
 
@@ -270,11 +270,11 @@ def test_a_sweep_that_is_killed_is_done_by_the_next(database: Database) -> None:
         ann, bob = stage.sessions("ann", "bob")
         exhausted(stage, ann)
         ann.begin()
-        assert sweep(ann) == [("q", 1, 0, 0, False)]
+        assert sweep(ann) == [("q", 0, 1, 0, 0, 0, 0, False)]
         ann.connection.close()
         while not (swept := sweep(bob)):
             pass
-        assert swept == [("q", 1, 0, 0, False)]
+        assert swept == [("q", 0, 1, 0, 0, 0, 0, False)]
 
 
 def something_of_each(stage: Stage, session: Session) -> None:
@@ -303,7 +303,7 @@ def test_a_dry_run_tells_what_a_sweep_does_and_does_nothing(database: Database) 
         assert bob.value("select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()") == 0
         bob.commit()
         assert bob.rows(EVERYTHING) == before
-        assert foreseen == sweep(bob) == [("q", 2, 1, 2, False)]
+        assert foreseen == sweep(bob) == [("q", 0, 2, 1, 2, 0, 0, False)]
         assert sweep(bob, dry_run=True) == []
 
 
@@ -311,20 +311,20 @@ def test_a_sweep_does_no_more_than_it_may(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         something_of_each(stage, ann)
-        done = [0, 0, 0]
+        done = [0] * 6
         while rows := sweep(bob, max_messages=1):
             ((_, *counts, more),) = rows
             assert sum(counts) <= 1
             assert more
             done = [total + count for total, count in zip(done, counts, strict=True)]
-        assert done == [2, 1, 2]
+        assert done == [0, 2, 1, 2, 0, 0]
 
 
 def test_a_sweep_without_a_bound_does_everything_at_once(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         something_of_each(stage, ann)
-        assert sweep(bob, max_messages=None) == [("q", 2, 1, 2, False)]
+        assert sweep(bob, max_messages=None) == [("q", 0, 2, 1, 2, 0, 0, False)]
 
 
 def test_a_sweep_looks_at_the_front_of_a_lane_only_and_the_rest_is_found_by_whoever_receives(
@@ -334,7 +334,7 @@ def test_a_sweep_looks_at_the_front_of_a_lane_only_and_the_rest_is_found_by_whoe
         ann = stage.session("ann")
         numbers = ann.send_many(1001)
         ann.rows("update pgqueue.message set delivery_count = 1 where sequence_number >= %(last)s", last=numbers[999])
-        assert sweep(ann) == [("q", 1, 0, 0, False)]
+        assert sweep(ann) == [("q", 0, 1, 0, 0, 0, 0, False)]
         assert ann.values(DEAD) == [numbers[999]]
         assert len(ann.receive(1001)) == 999
         assert ann.receive() == []
@@ -345,3 +345,14 @@ def test_a_sweep_looks_at_the_front_of_a_lane_only_and_the_rest_is_found_by_whoe
 def test_a_bound_that_is_not_positive_is_refused(database: Database, max_messages: int) -> None:
     with Stage(database) as stage, refused(INVALID_ARGUMENT):
         sweep(stage.session("ann"), max_messages=max_messages)
+
+
+def test_a_deferred_message_that_was_delivered_too_often_is_dead_lettered_too(database: Database) -> None:
+    with Stage(database, max_delivery_count=1) as stage:
+        ann = stage.session("ann")
+        ann.send("a")
+        (first,) = ann.receive()
+        ann.settle("defer", first)
+        ann.receive_deferred(first.sequence_number)
+        stage.passes(LOCK_DURATION + SECOND)
+        assert [row[:3] for row in sweep(ann)] == [("q", 0, 1)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -27,14 +28,14 @@ async def send(scene: Scene, message: Message, queue: str = "q") -> int:
         return await client.queue(queue).send(message)
 
 
-async def send_batch(scene: Scene, messages: list[Message]) -> list[int]:
+async def send_batch(scene: Scene, messages: list[Message]) -> Sequence[int]:
     if scene.face == "threads":
         return scene.queue.send_batch(messages)
     async with pgqueue.aio.QueueClient(scene.database.dsn) as client:
         return await client.queue("q").send_batch(messages)
 
 
-async def send_overlapped(scene: Scene, messages: list[Message]) -> list[int]:
+async def send_overlapped(scene: Scene, messages: list[Message]) -> Sequence[int]:
     if scene.face == "threads":
         with scene.queue.sender() as sender:
             pending = [sender.send(message) for message in messages]

@@ -101,7 +101,12 @@ def test_every_error_of_ours_says_itself_whether_it_may_pass() -> None:
     transient = {
         kind for kind in vars(errors).values() if isinstance(kind, type) and getattr(kind, "is_transient", False)
     }
-    assert transient == {errors.TransactionConflictError, errors.OperationTimeoutError, errors.ConnectionLostError}
+    assert transient == {
+        errors.TransactionConflictError,
+        errors.OperationTimeoutError,
+        errors.ConnectionLostError,
+        errors.QueueFullError,
+    }
 
 
 def tries_of(policy: tenacity.Retrying, error: Exception) -> int:

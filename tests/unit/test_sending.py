@@ -12,7 +12,7 @@ import tenacity
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgqueue import Message
+from pgqueue import Message, SequenceNumber
 from pgqueue.errors import (
     CommitInDoubtError,
     ConnectionLostError,
@@ -101,7 +101,7 @@ class Server:
         if commit:
             self.committed += self._open
         self._open = bodies
-        return Stored("7", "today", [int(body) for body in bodies]) if bodies else None
+        return Stored("7", "today", [SequenceNumber(int(body)) for body in bodies]) if bodies else None
 
     def release(self) -> Flow[None]:
         yield from ()

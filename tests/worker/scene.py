@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Self
@@ -70,7 +70,7 @@ class Scene:
     def __exit__(self, *_: object) -> None:
         self.client.close()
 
-    def send(self, *bodies: Any) -> list[int]:
+    def send(self, *bodies: Any) -> Sequence[int]:
         return self.queue.send_batch([Message(body) for body in bodies])
 
     def make(self, handler: Callable[..., Any], **options: Any) -> Any:
@@ -97,7 +97,7 @@ class Scene:
         with self.database.connect(autocommit=True) as connection:
             connection.execute(statement.encode())
 
-    def effects(self) -> list[int]:
+    def effects(self) -> Sequence[int]:
         return [number for (number,) in self.rows("select number from effect order by number")]
 
     def left(self) -> list[Any]:

@@ -1,0 +1,29 @@
+"""The engine as it was at an earlier commit: its own SQL, installed by its own code."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+MIGRATE = "import sys; from pgqueue import schema; schema.migrate(sys.argv[1])"
+
+
+@contextmanager
+def engine_at(commit: str) -> Iterator[Callable[[str], None]]:
+    """Gives what migrates a database, by its DSN, to the schema of that commit."""
+    archive = ["git", "archive", commit, "pgqueue", "sql", "migrations"]
+    packed = subprocess.run(archive, cwd=Path(__file__).parents[2], capture_output=True, check=True).stdout
+    with TemporaryDirectory() as folder:
+        with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+            tar.extractall(folder, filter="data")
+
+        def migrate(dsn: str) -> None:
+            subprocess.run([sys.executable, "-c", MIGRATE, dsn], cwd="/", env={"PYTHONPATH": folder}, check=True)
+
+        yield migrate

@@ -1,0 +1,77 @@
+"""``pgqueue history``: what became of messages that are settled."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from pgqueue import QueueProperties
+from pgqueue.cli import documents, output
+from pgqueue.cli.connection import Database, on_database
+from pgqueue.cli.output import AsJson
+from pgqueue.cli.quantities import Moment, format_duration, parse_moment
+from pgqueue.cli.queues import Name
+
+
+class Ending(StrEnum):
+    """How a message can have ended."""
+
+    COMPLETED = "COMPLETED"
+    DEAD_LETTERED = "DEAD_LETTERED"
+    EXPIRED = "EXPIRED"
+    RECEIVED_AND_DELETED = "RECEIVED_AND_DELETED"
+    PURGED = "PURGED"
+    CANCELLED = "CANCELLED"
+
+
+@on_database
+def history(
+    database: Database,
+    name: Name,
+    since: Annotated[
+        Moment | None,
+        typer.Option(
+            parser=parse_moment,
+            metavar="TIME",
+            help="Those settled since then: a time with its zone, or how long ago, such as 1h.",
+            show_default=False,
+        ),
+    ] = None,
+    outcome: Annotated[
+        Ending | None, typer.Option(case_sensitive=False, help="Those that ended so.", show_default=False)
+    ] = None,
+    message_id: Annotated[str | None, typer.Option(help="Those with this message id.", show_default=False)] = None,
+    sequence_number: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="The one with this sequence number.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="So many at the most.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Show what became of messages, the last first, for as long as their queue retains it.
+
+    pgqueue history orders --since 1h --outcome DEAD_LETTERED
+
+    All that is said must fit. The queue keeps a history if `pgqueue queue update --retain-history` says so.
+    """
+    queue = database.client.get_queue(name)
+    settled = database.client.queue(name).history(
+        since=since.before(database.now()) if since else None,
+        outcome=outcome,
+        message_id=message_id,
+        sequence_number=sequence_number,
+        limit=limit,
+    )
+    if not settled:
+        output.hint(_nothing(queue))
+    if as_json:
+        output.document([documents.settled_document(message) for message in settled])
+    elif settled:
+        output.show(documents.history_table(settled, database.now()))
+
+
+def _nothing(queue: QueueProperties) -> str:
+    if queue.retain_history is None:
+        return f"{queue.name} keeps no history: `pgqueue queue update {queue.name} --retain-history 7d` makes it"
+    return f"nothing like that in the history of {queue.name}, which goes back {format_duration(queue.retain_history)}"

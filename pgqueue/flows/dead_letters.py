@@ -1,0 +1,50 @@
+"""Bringing back dead letters: any number of them, in transactions that are all short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from pgqueue.flows.flow import Executor, Flow
+from pgqueue.statements.arguments import numbers, whole
+from pgqueue.statements.dead_letters import resubmit as resubmit_some
+
+RESUBMITTED_AT_ONCE = 1000
+
+
+def resubmit(
+    queue: str,
+    own: Executor,
+    *,
+    sequence_numbers: Sequence[int] | None,
+    reason: str | None,
+    older_than: timedelta | None,
+    limit: int | None,
+) -> Flow[list[int]]:
+    """By ascending number, so that no transaction looks again at what the one before it has brought back."""
+    left = whole("limit", limit, least=1)
+    resubmitted: list[int] = []
+    for wanted in _portions(sequence_numbers):
+        after = None
+        while left is None or left > 0:
+            at_once = RESUBMITTED_AT_ONCE if left is None else min(left, RESUBMITTED_AT_ONCE)
+            some = yield from own.execute(
+                resubmit_some(
+                    queue, sequence_numbers=wanted, reason=reason, older_than=older_than, limit=at_once, after=after
+                )
+            )
+            resubmitted += some
+            left = None if left is None else left - len(some)
+            if len(some) < at_once:
+                break
+            after = some[-1]
+    return resubmitted
+
+
+def _portions(sequence_numbers: Sequence[int] | None) -> Iterator[list[int] | None]:
+    if sequence_numbers is None:
+        yield None
+        return
+    wanted = sorted(set(numbers("sequence_numbers", sequence_numbers)))
+    for start in range(0, len(wanted), RESUBMITTED_AT_ONCE):
+        yield wanted[start : start + RESUBMITTED_AT_ONCE]

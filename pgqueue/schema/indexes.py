@@ -1,0 +1,58 @@
+"""Indexes on tables that may be large by now: built while everybody works, after the migration has committed.
+
+Nothing but speed depends on them, so a build that has to be broken off is no failure: the next migration takes it up.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+import psycopg
+from psycopg import sql
+from psycopg.errors import DeadlockDetected, LockNotAvailable
+
+from pgqueue.schema.files import Definition, indexes
+
+logger = logging.getLogger("pgqueue.schema")
+
+ARE_VALID = """
+    select indexrelid::regclass::text, indisvalid
+      from pg_index
+      join pg_class on pg_class.oid = indexrelid
+     where relnamespace = to_regnamespace('pgqueue') and relname = any (%s::text[])
+"""
+
+IS_BEING_BUILT = "select exists (select from pg_stat_progress_create_index where index_relid = %s::text::regclass)"
+
+
+def build(conninfo: str, *, lock_timeout: timedelta) -> None:
+    """Builds those that are missing or were broken off. What another process is building is left to it."""
+    with psycopg.connect(conninfo, autocommit=True, prepare_threshold=None) as connection:
+        found: dict[str, bool] = dict(connection.execute(ARE_VALID, [[index.name for index in indexes()]]).fetchall())
+        for index in indexes():
+            name = f"pgqueue.{index.name}"
+            if not found.get(name, False) and not (name in found and _is_being_built(connection, name)):
+                _build(connection, index, name, lock_timeout, broken_off=name in found)
+
+
+def _is_being_built(connection: psycopg.Connection, name: str) -> bool:
+    row = connection.execute(IS_BEING_BUILT, [name]).fetchone()
+    return row is not None and bool(row[0])
+
+
+def _build(
+    connection: psycopg.Connection, index: Definition, name: str, lock_timeout: timedelta, *, broken_off: bool
+) -> None:
+    timeout = round(lock_timeout.total_seconds() * 1000)
+    connection.execute(sql.SQL("set lock_timeout = {}").format(timeout))
+    try:
+        if broken_off:
+            connection.execute(f"drop index concurrently if exists {name}".encode())
+        connection.execute(index.sql.encode())
+    except (LockNotAvailable, DeadlockDetected) as error:
+        logger.warning(
+            "%s was not built, an old transaction is in its way: look in pg_stat_activity, and migrate again (%s)",
+            name,
+            error,
+        )

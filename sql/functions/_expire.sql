@@ -1,0 +1,13 @@
+-- Takes expired messages, whose rows are locked, out of their queue: to the dead letters where it asks for that.
+create or replace function pgqueue._expire(queue pgqueue.queue, places tid[])
+returns void
+language plpgsql
+as $$
+begin
+    if queue.dead_lettering_on_message_expiration then
+        perform pgqueue._bury(queue, places, 'TTLExpiredException', 'the message was not received before it expired');
+    else
+        perform pgqueue._remove(queue, places, 'EXPIRED');
+    end if;
+end
+$$;

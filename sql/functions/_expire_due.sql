@@ -1,0 +1,28 @@
+-- Takes messages that have expired out of their queue, `max_messages` at the most, the earliest first; what is locked
+-- does not expire.
+-- Returns  how many.
+create or replace function pgqueue._expire_due(queue pgqueue.queue, max_messages integer)
+returns integer
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    moment timestamptz := pgqueue.clock();
+    places tid[];
+begin
+    places := array(
+        select ctid
+          from pgqueue.message
+         where queue_id = queue.id and expires_at <= moment and (locked_until is null or locked_until <= moment)
+         order by expires_at
+         limit max_messages
+           for update skip locked);
+    if places <> '{}' then
+        perform pgqueue._expire(queue, places);
+    end if;
+    return cardinality(places);
+end
+$$;

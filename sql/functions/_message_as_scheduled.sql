@@ -1,0 +1,10 @@
+-- A message as pgqueue.peek shows it: with a time if it is scheduled, and without the token of its lock.
+create or replace function pgqueue._message_as_scheduled(message pgqueue.message, scheduled_enqueue_time timestamptz default null)
+returns pgqueue.scheduled_message
+language sql immutable
+as $$
+    select message.sequence_number, message.position, message.enqueued_time, message.locked_until, message.queue_id,
+           message.delivery_count, message.lane, null::uuid, message.locked_by, message.body, message.binary_body,
+           message.message_id, message.correlation_id, message.subject, message.content_type, message.reply_to,
+           message.application_properties, scheduled_enqueue_time, message.expires_at, message.first_locked_at;
+$$;

@@ -1,0 +1,31 @@
+-- Gives back the space of a day of history that no queue wants to retain any more: one day, the first that can be had.
+-- A day that somebody reads at this moment is left for another time.
+-- Returns  whether there was one; with `dry_run`, whether there is one.
+create or replace function pgqueue._reclaim_history(dry_run boolean)
+returns boolean
+language plpgsql
+set lock_timeout = '100ms'
+as $$
+declare
+    today    integer := extract(epoch from pgqueue.clock())::bigint / 86400;
+    days     integer := 1 + ceil(coalesce(max(extract(epoch from retain_history)), 0) / 86400) from pgqueue.queue;
+    outdated regclass;
+begin
+    for outdated in
+        select format('pgqueue.settled_message_%s', lpad((day % 64)::text, 2, '0'))::regclass
+          from generate_series(today - 63, today - days) as day
+    loop
+        continue when pg_relation_size(outdated) = 0;
+        if dry_run then
+            return true;
+        end if;
+        begin
+            execute format('truncate %s', outdated);
+            return true;
+        exception when lock_not_available then
+            null;
+        end;
+    end loop;
+    return false;
+end
+$$;

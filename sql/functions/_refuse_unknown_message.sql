@@ -1,0 +1,12 @@
+-- Raises  PQ006 message not found, naming the number and what it was asked for as.
+create or replace function pgqueue._refuse_unknown_message(queue pgqueue.queue, kind text, sequence_number bigint)
+returns void
+language plpgsql
+as $$
+begin
+    raise exception using
+        errcode = 'PQ006',
+        message = format('queue %I has no %s message %s', queue.name, kind, coalesce(sequence_number::text, 'null')),
+        hint    = format('Look in pgqueue.%s_messages: it may have been settled, or its time may have come.', kind);
+end
+$$;

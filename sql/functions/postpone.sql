@@ -1,0 +1,50 @@
+-- Gives a locked message back, to be delivered again after `delay`, without counting the delivery: for work that waits
+-- for something else. With a `body` or a `binary_body` it is that from now on.
+-- Raises  PQ001 lock lost, PQ002 unknown queue, PQ005 message too large, PQ007 invalid argument.
+-- Locks   the message, until the transaction ends.
+create or replace function pgqueue.postpone(
+    queue           text,
+    sequence_number bigint,
+    lock_token      uuid,
+    delay           interval,
+    body            jsonb    default null,
+    binary_body     bytea    default null
+)
+returns void
+language plpgsql
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+    source pgqueue.queue := pgqueue._find_queue(queue);
+    size   bigint        := octet_length(coalesce(postpone.binary_body, convert_to(postpone.body::text, 'UTF8')));
+    places tid[];
+begin
+    if delay is null or delay < interval '0' or not isfinite(delay) then
+        perform pgqueue._refuse_argument('delay', 'zero or positive', delay::text);
+    end if;
+    if num_nonnulls(postpone.body, postpone.binary_body) > 1 then
+        perform pgqueue._refuse_argument('the message', 'one with either a body or a binary_body', 'both');
+    end if;
+    if size > source.max_message_size then
+        perform pgqueue._refuse_size(source, 'the message', size);
+    end if;
+    places := pgqueue._uncount(pgqueue._pin(source, sequence_number, lock_token));
+    if num_nonnulls(postpone.body, postpone.binary_body) > 0 then
+        with rewritten as (
+            update pgqueue.message
+               set body = postpone.body, binary_body = postpone.binary_body
+             where ctid = any (places)
+            returning ctid as place)
+        select array_agg(place) into places from rewritten;
+    end if;
+    if delay > interval '0' then
+        perform pgqueue._put_off(places, pgqueue.clock() + delay);
+    else
+        perform pgqueue._bring_back(places, settled => true);
+        if source.awaited_until > pgqueue.clock() then
+            perform pgqueue._ring(source);
+        end if;
+    end if;
+end
+$$;

@@ -1,0 +1,33 @@
+-- Records that something was done for a message outside of the database, with its result if any, in the transaction it
+-- is called in: the one that completes the message. It is kept for `keep`, which should be longer than a message can
+-- be redelivered or sent again.
+-- Returns  whether it is recorded now; false when it was recorded before, by whoever.
+-- Raises   PQ002 unknown queue, PQ007 invalid argument.
+-- Locks    the record: another who records the same effect waits for this transaction's outcome.
+create or replace function pgqueue.record_effect(
+    queue text, message_id text, effect text default '', result jsonb default null, keep interval default interval '7 days')
+returns boolean
+language plpgsql
+as $$
+#variable_conflict use_variable
+declare
+    source pgqueue.queue := pgqueue._find_queue(queue);
+    moment timestamptz   := pgqueue.clock();
+begin
+    if coalesce(message_id, '') = '' then
+        perform pgqueue._refuse_argument('message_id', 'a text that is not empty', quote_nullable(message_id));
+    end if;
+    if effect is null then
+        perform pgqueue._refuse_argument('effect', 'a text', null);
+    end if;
+    if keep is null or keep <= interval '0' then
+        perform pgqueue._refuse_argument('keep', 'positive', keep::text);
+    end if;
+    insert into pgqueue.recorded_effect (queue_id, message_id, effect, result, recorded_at, forget_at)
+    values (source.id, message_id, effect, result, moment, moment + keep)
+        on conflict on constraint recorded_effect_pkey do update
+       set result = excluded.result, recorded_at = excluded.recorded_at, forget_at = excluded.forget_at
+     where recorded_effect.forget_at <= moment;
+    return found;
+end
+$$;

@@ -1,0 +1,17 @@
+-- What was done for a message outside of the database, as far as transactions that recorded it have committed.
+-- Returns  a row an effect, the first recorded first.
+-- Raises   PQ002 unknown queue.
+create or replace function pgqueue.recorded_effects(queue text, message_id text)
+returns table (effect text, result jsonb, recorded_at timestamptz)
+language plpgsql stable
+as $$
+#variable_conflict use_column
+begin
+    return query
+        select effect, result, recorded_at
+          from pgqueue.recorded_effect
+         where queue_id = (pgqueue._find_queue(queue)).id
+           and recorded_effect.message_id = recorded_effects.message_id and forget_at > pgqueue.clock()
+         order by recorded_at;
+end
+$$;

@@ -1,0 +1,30 @@
+-- Stores one message that cannot be received before `at`; the rest is as in pgqueue.send. It keeps its number when its
+-- time comes, and then goes before the messages that wait, as one that was redelivered. Receivers notice it within a
+-- second.
+-- Returns  its sequence number, to cancel it by until then.
+-- Raises   what pgqueue.send raises.
+create or replace function pgqueue.schedule(
+    queue                  text,
+    body                   jsonb,
+    at                     timestamptz,
+    message_id             text     default null,
+    correlation_id         text     default null,
+    subject                text     default null,
+    content_type           text     default null,
+    reply_to               text     default null,
+    application_properties jsonb    default null,
+    priority               integer  default 0,
+    time_to_live           interval default null
+)
+returns bigint
+language plpgsql
+as $$
+begin
+    if at is null or not isfinite(at) then
+        perform pgqueue._refuse_argument('at', 'a time', at::text);
+    end if;
+    return pgqueue.send(
+        queue, body, null, message_id, correlation_id, subject, content_type, reply_to, application_properties, priority,
+        time_to_live, at);
+end
+$$;

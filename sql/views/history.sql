@@ -1,0 +1,20 @@
+-- What became of settled messages, in queues that retain history, for as long as they do: COMPLETED, DEAD_LETTERED,
+-- EXPIRED, RECEIVED_AND_DELETED, PURGED or CANCELLED. Filter by `settled_at`, and only those days are read.
+-- `transaction_id` is that of the settlement: below pg_snapshot_xmin(pg_current_snapshot()) nothing is added any more.
+create or replace view pgqueue.history as
+select queue.name as queue,
+       sequence_number,
+       outcome,
+       reason,
+       enqueued_time,
+       first_locked_at,
+       settled_at,
+       delivery_count,
+       locked_by,
+       priority,
+       body_size,
+       message_id, correlation_id, subject, content_type,
+       transaction_id
+  from pgqueue.settled_message
+  join pgqueue.queue on queue.id = queue_id
+ where settled_at > pgqueue.clock() - retain_history;

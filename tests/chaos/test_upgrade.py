@@ -1,0 +1,157 @@
+"""An upgrade while everybody works: the earlier version's processes go on, this version's join them.
+
+The earlier version is taken from the history of this repository, code and SQL.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import pgqueue
+from pgqueue import QueueClient, schema
+from pgqueue.testing import Database
+from pgqueue.testing.ledger import Ledger
+from tests.chaos.test_worker_processes import HANDLERS, until
+
+REPOSITORY = Path(__file__).parents[2]
+LIBRARY = Path(pgqueue.__file__).parents[1]
+BEFORE_SETTLEMENT = "0b2d503"
+QUEUE = "orders"
+
+MIGRATE = "import sys; from pgqueue import schema; print(schema.migrate(sys.argv[1]))"
+
+SEND = """
+import pathlib, sys, time
+import psycopg, pgqueue
+from pgqueue.testing.ledger import Ledger
+
+dsn, queue = sys.argv[1:]
+with psycopg.connect(dsn, autocommit=True) as connection, pgqueue.QueueClient(dsn) as client:
+    orders = client.queue(queue)
+    while not pathlib.Path("enough").exists():
+        with connection.transaction():
+            Ledger(dsn).sent(connection, [orders.send(pgqueue.Message("work"), transaction=connection)])
+        with connection.transaction():
+            Ledger(dsn).sent(connection, orders.send_batch([pgqueue.Message("work")] * 3, transaction=connection))
+        time.sleep(0.005)
+"""
+
+pytestmark = pytest.mark.chaos
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Path:
+    """The library as it was before; where git or the commit is missing, there is nothing to upgrade from."""
+    archive = ["git", "archive", BEFORE_SETTLEMENT, "pgqueue", "sql", "migrations"]
+    try:
+        packed = subprocess.run(archive, cwd=REPOSITORY, capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip(f"the repository's history has no commit {BEFORE_SETTLEMENT} here: a shallow clone, or no git")
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        tar.extractall(tmp_path / "earlier", filter="data")
+    return tmp_path / "earlier"
+
+
+@contextmanager
+def running(library: Path, directory: Path, said: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    with said.open("wb") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=directory,
+            env={**os.environ, "PYTHONPATH": str(library)},
+            stderr=stderr,
+        )
+        with process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+
+def worker(library: Path, directory: Path, said: Path, dsn: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    return running(library, directory, said, "-m", "pgqueue", "worker", "handlers:post", QUEUE, "--dsn", dsn)
+
+
+def test_an_upgrade_under_load_loses_nothing_and_holds_nobody_up(
+    earlier: Path, empty_database: Database, tmp_path: Path
+) -> None:
+    (tmp_path / "handlers.py").write_text(HANDLERS)
+    subprocess.run(
+        [sys.executable, "-c", MIGRATE, empty_database.dsn], cwd="/", env={"PYTHONPATH": str(earlier)}, check=True
+    )
+    ledger = Ledger(empty_database.dsn)
+    ledger.install()
+    with empty_database.connect() as connection:
+        connection.execute("select pgqueue.create_queue(%s)", [QUEUE])
+    # Whoever would have to wait for longer than a second fails, and says so.
+    impatient = psycopg.conninfo.make_conninfo(empty_database.dsn, options="-c lock_timeout=1000")
+
+    def completed() -> int:
+        balance = ledger.balance()
+        assert balance.wrong == ()
+        return balance.completed
+
+    with ExitStack() as stack:
+        said = [tmp_path / name for name in ("old", "new", "sender")]
+        old = stack.enter_context(worker(earlier, tmp_path, said[0], impatient))
+        sender = stack.enter_context(running(earlier, tmp_path, said[2], "-c", SEND, impatient, QUEUE))
+        until(lambda: completed() > 50)
+        schema.migrate(empty_database.dsn)
+        before = completed()
+        new = stack.enter_context(worker(LIBRARY, tmp_path, said[1], impatient))
+        until(lambda: completed() > before + 200)
+        (tmp_path / "enough").touch()
+        assert sender.wait(60) == 0, said[2].read_text()
+        until(lambda: completed() == ledger.balance().sent)
+        for process in (old, new):
+            process.terminate()
+            assert process.wait(60) in (0, -signal.SIGTERM)
+    for output in said:
+        assert "lock timeout" not in output.read_text()
+    with QueueClient(empty_database.dsn) as client:
+        assert client.queue(QUEUE).peek() == []
+
+
+def test_what_lies_in_the_tables_is_the_same_after_an_upgrade(earlier: Path, empty_database: Database) -> None:
+    subprocess.run(
+        [sys.executable, "-c", MIGRATE, empty_database.dsn], cwd="/", env={"PYTHONPATH": str(earlier)}, check=True
+    )
+    with empty_database.connect() as connection:
+        connection.execute(
+            """
+            select pgqueue.create_queue('orders');
+            select pgqueue.send('orders', to_jsonb(n), message_id => 'm' || n, priority => n % 3)
+              from generate_series(1, 20) as n;
+            """
+        )
+        taken = connection.execute("select sequence_number, lock_token from pgqueue.receive('orders', 8)").fetchall()
+        for number, token in taken[:2]:
+            connection.execute("select pgqueue.dead_letter('orders', %s, %s, 'Bad')", [number, token])
+        for number, token in taken[2:4]:
+            connection.execute("select pgqueue.abandon('orders', %s, %s, interval '1 hour')", [number, token])
+        for number, token in taken[4:6]:
+            connection.execute("select pgqueue.abandon('orders', %s, %s)", [number, token])
+    schema.migrate(empty_database.dsn)
+    with QueueClient(empty_database.dsn) as client:
+        orders = client.queue("orders")
+        counts = client.get_queue_runtime_properties("orders")
+        assert (counts.ready, counts.locked, counts.scheduled, counts.dead_letters) == (14, 2, 2, 2)
+        for number, token in taken[6:]:
+            with empty_database.connect() as connection:
+                connection.execute("select pgqueue.complete('orders', %s, %s)", [number, token])
+        orders.cancel_scheduled([number for number, _ in taken[2:4]])
+        assert sorted(orders.dead_letters.resubmit()) == sorted(number for number, _ in taken[:2])
+        assert len(orders.receive(max_messages=20)) == 16
+    with empty_database.connect() as connection:
+        assert connection.execute("select * from pgqueue.broken_invariants()").fetchall() == []

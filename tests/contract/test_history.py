@@ -1,0 +1,103 @@
+"""What is remembered of messages that are gone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from pgqueue import Message
+from pgqueue.errors import InvalidArgumentError
+from tests.contract.world import MINUTE, SECOND, World
+
+HOUR = timedelta(hours=1)
+
+
+def retain(world: World) -> None:
+    world.client.update_queue(world.name, retain_history=HOUR)
+
+
+def test_a_completed_message_is_remembered_with_its_times_and_its_holder(world: World) -> None:
+    retain(world)
+    world.queue.send(Message("work", message_id="7", subject="kind", priority=3))
+    first = world.receive()
+    world.move_clock(SECOND)
+    first.abandon()
+    received = world.receive()
+    world.move_clock(SECOND)
+    with world.transaction() as transaction:
+        received.complete(transaction=transaction.handle)
+        transaction.commit()
+    (settled,) = world.queue.history()
+    assert (settled.outcome, settled.sequence_number, settled.delivery_count) == (
+        "COMPLETED",
+        received.sequence_number,
+        2,
+    )
+    assert (settled.message_id, settled.subject, settled.priority, settled.locked_by) == (
+        "7",
+        "kind",
+        3,
+        received.locked_by,
+    )
+    assert settled.first_locked_at is not None
+    assert settled.enqueued_time < settled.first_locked_at
+    assert settled.settled_at >= settled.first_locked_at + 2 * SECOND
+
+
+def test_what_is_undone_is_not_remembered(caller: World) -> None:
+    retain(caller)
+    received = caller.locked()
+    with caller.transaction() as transaction:
+        received.complete(transaction=transaction.handle)
+        transaction.rollback()
+    assert caller.queue.history() == []
+
+
+def test_every_way_out_has_its_outcome(own: World) -> None:
+    retain(own)
+    own.several_locked(1)[0].dead_letter("Bad")
+    own.queue.complete_batch(own.several_locked(2))
+    own.send("taken")
+    own.queue.receive_and_delete()
+    own.queue.send(Message("brief", time_to_live=SECOND))
+    own.move_clock(2 * SECOND)
+    own.queue.receive()
+    ((at,),) = own.look("select pgqueue.clock() + interval '1 hour'")
+    own.queue.cancel_scheduled([own.queue.schedule(Message("never"), at=at)])
+    own.send("purged")
+    own.client.purge_queue(own.name)
+    assert sorted(each.outcome for each in own.queue.history()) == [
+        "CANCELLED",
+        "COMPLETED",
+        "COMPLETED",
+        "DEAD_LETTERED",
+        "EXPIRED",
+        "PURGED",
+        "RECEIVED_AND_DELETED",
+    ]
+    (dead,) = own.queue.history(outcome="DEAD_LETTERED")
+    assert dead.reason == "Bad"
+    assert own.queue.history(sequence_number=dead.sequence_number) == [dead]
+    assert own.queue.history(since=dead.settled_at + HOUR) == []
+    assert len(own.queue.history(limit=3)) == 3
+
+
+def test_after_its_time_it_is_forgotten(own: World) -> None:
+    own.client.update_queue(own.name, retain_history=MINUTE)
+    own.locked().complete()
+    assert len(own.queue.history()) == 1
+    own.move_clock(MINUTE)
+    assert own.queue.history() == []
+
+
+def test_a_queue_that_does_not_ask_for_it_remembers_nothing(own: World) -> None:
+    own.locked().complete()
+    retain(own)
+    assert own.queue.history() == []
+
+
+@pytest.mark.parametrize("limit", [0, "1"])
+def test_a_bad_limit_is_refused(either: World, limit: int) -> None:
+    with pytest.raises(InvalidArgumentError, match="limit must be"):
+        either.queue.history(limit=limit)
