@@ -63,7 +63,7 @@ soak: $(READY) ## a steady rate for long, and whether anything grows: make soak 
 	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES) --rate 200
 
 bench-engine: $(READY) ## the engine beside a front-scanning design and the raw floor
-	$(BIN)/python -m benchmarks.engine
+	$(BIN)/python -m benchmarks.engine $(if $(BESIDE),--beside $(BESIDE))
 
 wheel: $(READY) ## dist/*.whl
 	@rm -rf dist

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import psycopg
 
+from benchmarks.earlier import engine_at
 from benchmarks.engine import measurements
 from benchmarks.engine.design import BODY, Design
-from benchmarks.engine.earlier import engine_at
 from benchmarks.engine.measurements import FULL, QUICK, Row, Scale
 from benchmarks.engine.pgbench import Pgbench
 from benchmarks.report import machine, table

@@ -18,7 +18,7 @@ MIGRATE = "import sys; from pgqueue import schema; schema.migrate(sys.argv[1])"
 def engine_at(commit: str) -> Iterator[Callable[[str], None]]:
     """Gives what migrates a database, by its DSN, to the schema of that commit."""
     archive = ["git", "archive", commit, "pgqueue", "sql", "migrations"]
-    packed = subprocess.run(archive, cwd=Path(__file__).parents[2], capture_output=True, check=True).stdout
+    packed = subprocess.run(archive, cwd=Path(__file__).parents[1], capture_output=True, check=True).stdout
     with TemporaryDirectory() as folder:
         with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
             tar.extractall(folder, filter="data")
