@@ -1,16 +1,21 @@
-"""The shape of the tables: alembic revisions, applied on a connection that somebody else opened and will commit."""
+"""The shape of the tables: alembic revisions, applied on a connection that somebody else opened and will commit.
+
+Alembic is imported where it is used: it takes as long to load as half of the rest, and few processes migrate.
+"""
 
 from __future__ import annotations
 
-import alembic.command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
+from typing import TYPE_CHECKING
+
 from sqlalchemy import Connection, text
 from sqlalchemy.schema import CreateSchema
 
 from pgqueue.errors import SchemaVersionError
 from pgqueue.schema import files
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
 
 SCHEMA = "pgqueue"
 
@@ -26,6 +31,8 @@ def head() -> str:
 
 def current(connection: Connection) -> str | None:
     """The revision the database is at; None where pgqueue was never installed."""
+    from alembic.runtime.migration import MigrationContext
+
     return MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA}).get_current_revision()
 
 
@@ -39,17 +46,23 @@ def refuse_unknown(revision: str | None) -> None:
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
+    from alembic import command
+
     # Not "if not exists": that wants the right to create a schema even where it is there.
     if connection.scalar(text("select to_regnamespace(:schema) is null"), {"schema": SCHEMA}):
         connection.execute(CreateSchema(SCHEMA))
-    alembic.command.upgrade(_config(connection), revision)
+    command.upgrade(_config(connection), revision)
 
 
 def _scripts() -> ScriptDirectory:
+    from alembic.script import ScriptDirectory
+
     return ScriptDirectory.from_config(_config())
 
 
 def _config(connection: Connection | None = None) -> Config:
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(files.folder("migrations")).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
