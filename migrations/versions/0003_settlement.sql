@@ -12,18 +12,20 @@ alter table pgqueue.queue
     add constraint max_queue_length_is_positive check (max_queue_length > 0),
     add constraint retain_history_fits check (retain_history between interval '1 minute' and interval '60 days');
 
--- `expires_at` is null for what never expires. `first_locked_at` is kept in queues that retain history.
+-- `expires_at` is null for what never expires; the `time_to_live` that led to it runs anew when a dead letter is
+-- resubmitted. `first_locked_at` is kept in queues that retain history.
 alter table pgqueue.message
     add column expires_at      timestamptz,
+    add column time_to_live    interval,
     add column first_locked_at timestamptz;
 
 alter table pgqueue.scheduled_message
     add column expires_at      timestamptz,
+    add column time_to_live    interval,
     add column first_locked_at timestamptz;
 
 alter table pgqueue.dead_letter
-    add column expires_at      timestamptz,
-    add column first_locked_at timestamptz;
+    add column time_to_live    interval;
 
 -- The message ids that were sent to queues with duplicate detection, until their window is over.
 create table pgqueue.sent_message_id (

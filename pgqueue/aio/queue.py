@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -17,6 +16,7 @@ from pgqueue.aio.sender import Sender
 from pgqueue.flows import Shared, Source, batches, dead_letters, observed, queues, receiving
 from pgqueue.flows.arrivals import arrivals
 from pgqueue.model.context import Event, Outcome
+from pgqueue.model.encoding import scheduled
 from pgqueue.model.holder import this_process
 from pgqueue.model.message import Message, PeekedMessage, SequenceNumber, SettledMessage
 from pgqueue.model.names import dead_letter_queue, dead_letters_of
@@ -77,7 +77,7 @@ class Queue:
         It keeps its number, and goes before the messages that wait when its time has come. Receivers notice it within
         a second.
         """
-        return await self.send(replace(message, scheduled_enqueue_time=at), transaction=transaction)
+        return await self.send(scheduled(message, at), transaction=transaction)
 
     async def cancel_scheduled(self, sequence_numbers: Sequence[int], *, transaction: object = None) -> None:
         """Deletes scheduled messages, those that were abandoned with a delay too, before their time comes: all or none.

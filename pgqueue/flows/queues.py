@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pgqueue.errors import QueueAlreadyExistsError
+from pgqueue.errors import InvalidArgumentError, QueueAlreadyExistsError
 from pgqueue.flows.flow import Executor, Flow
+from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.settings import QueueProperties
 from pgqueue.statements import Statement, queues
+from pgqueue.statements.arguments import queue_name
 
 PURGE_AT_ONCE = 10_000
 
@@ -36,5 +38,7 @@ def purge(name: str, own: Executor) -> Flow[int]:
 
 def drop(name: str, own: Executor) -> Flow[None]:
     """Empties the queue in bounded transactions before the last one drops it."""
+    if is_dead_letter_queue(queue_name(name)):
+        raise InvalidArgumentError(f"dead letters go with their queue, or are purged; they cannot be dropped: {name}")
     yield from purge(name, own)
     yield from own.execute(queues.drop_queue(name))

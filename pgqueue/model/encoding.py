@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -39,6 +40,13 @@ class EncodedMessage(NamedTuple):
     def size(self) -> int:
         """About how much there is to carry."""
         return len(self.body or self.binary_body or "") + len(self.application_properties or "")
+
+
+def scheduled(message: Message, at: datetime) -> Message:
+    """The message with that time, which cannot be left open."""
+    if at is None:
+        raise MessageNotSerializableError("scheduled_enqueue_time must be a datetime with a time zone, not None")
+    return replace(message, scheduled_enqueue_time=at)
 
 
 def encode(message: Message, trace: Mapping[str, str] | None = None) -> EncodedMessage:

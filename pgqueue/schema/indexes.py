@@ -1,6 +1,6 @@
 """Indexes on tables that may be large by now: built while everybody works, after the migration has committed.
 
-Nothing but speed depends on them, so a build that has to be broken off is no failure: the next migration takes it up.
+Nothing but speed depends on them, so one that cannot be built now is no failure: the next migration takes it up.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import psycopg
 from psycopg import sql
-from psycopg.errors import DeadlockDetected, LockNotAvailable
+from psycopg.errors import DeadlockDetected, InsufficientPrivilege, LockNotAvailable
 
 from pgqueue.schema.files import Definition, indexes
 
@@ -56,3 +56,5 @@ def _build(
             name,
             error,
         )
+    except InsufficientPrivilege as error:
+        logger.warning("%s is left to the owner of the tables to be built (%s)", name, error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from pgqueue.errors import InvalidArgumentError
@@ -62,6 +62,12 @@ def _number(argument: str, value: Any) -> int:
     if number is None:
         raise InvalidArgumentError(f"one of {argument} must be a whole number, not None")
     return int(number)
+
+
+def moment(argument: str, value: Any) -> datetime | None:
+    if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+        raise InvalidArgumentError(f"{argument} must be a datetime with a time zone, not {value!r}")
+    return value
 
 
 def duration(argument: str, value: Any) -> timedelta | None:

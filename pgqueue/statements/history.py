@@ -8,7 +8,7 @@ from typing import Any
 
 from pgqueue.model.encoding import to_json
 from pgqueue.model.message import RecordedEffect, SettledMessage
-from pgqueue.statements.arguments import duration, queue_name, text, whole
+from pgqueue.statements.arguments import duration, moment, queue_name, text, whole
 from pgqueue.statements.statement import Row, Statement, scalar
 
 
@@ -34,7 +34,7 @@ def history(
             limit %(limit)s::integer""",
         {
             "queue": queue_name(queue),
-            "since": since,
+            "since": moment("since", since),
             "outcome": text("outcome", outcome),
             "message_id": text("message_id", message_id),
             "sequence_number": whole("sequence_number", sequence_number, bits=64),

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from pgqueue.errors import InvalidArgumentError, QueueNotFoundError
 from pgqueue.model.encoding import to_json
+from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.settings import (
     Depth,
     QueueProperties,
@@ -133,6 +134,8 @@ def _properties(name: str, lock_duration: timedelta, *rest: Any) -> QueuePropert
 
 
 def _only(name: str, found: Sequence[T]) -> T:
+    if is_dead_letter_queue(name):
+        raise InvalidArgumentError(f"dead letters have no settings of their own: name their queue, not {name!r}")
     if not found:
         raise QueueNotFoundError(f"queue {name!r} does not exist: create it with client.create_queue({name!r})")
     return found[0]

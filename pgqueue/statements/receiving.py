@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -20,11 +20,13 @@ RECEIVED_COLUMNS: Final = COLUMNS + ", locked_until - pgqueue.clock()"
 
 DEATH: Final = "dead_letter_reason, dead_letter_error_description, dead_lettered_at"
 
-RECEIVED_LETTER_COLUMNS: Final = COLUMNS + ", null, " + DEATH + ", locked_until - pgqueue.clock()"
+LETTER_COLUMNS: Final = COLUMNS.replace("expires_at", "null")
+
+RECEIVED_LETTER_COLUMNS: Final = LETTER_COLUMNS + ", null, " + DEATH + ", locked_until - pgqueue.clock()"
 
 PEEKED_COLUMNS: Final = COLUMNS + ", scheduled_enqueue_time"
 
-PEEKED_LETTER_COLUMNS: Final = COLUMNS + ", null, " + DEATH
+PEEKED_LETTER_COLUMNS: Final = LETTER_COLUMNS + ", null, " + DEATH
 
 
 DEFERRED_LANES: Final = 800
@@ -90,6 +92,11 @@ def receive_and_delete(queue: str, *, max_messages: int) -> Statement[list[Messa
         {"queue": queue_name(queue), "max_messages": whole("max_messages", max_messages)},
         _reader(queue),
     )
+
+
+def clock() -> Statement[datetime]:
+    """The time that the database goes by."""
+    return Statement("select pgqueue.clock()", {}, scalar)
 
 
 def take_turn(queue: str) -> Statement[bool]:

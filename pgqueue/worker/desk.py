@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from pgqueue.errors import QueueDisabledError, logger
+from pgqueue.errors import InvalidArgumentError, QueueDisabledError, logger
 from pgqueue.flows import Bell, Flow, Source, batches
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
 from pgqueue.model.context import Event, Outcome, ReceiveState
 from pgqueue.model.holder import this_process
+from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.settings import QueueProperties
 from pgqueue.statements import queues, receiving, settling
 from pgqueue.statements.receiving import MessageRow
@@ -53,6 +54,8 @@ class Desk:
     def __init__(
         self, queue: str, own: Source, make: Make, pace: Pace, renewals: Renewals, bell: Bell | None = None
     ) -> None:
+        if is_dead_letter_queue(queue):
+            raise InvalidArgumentError(f"a worker does not take dead letters, loop over a receiver of them: {queue}")
         self.tally = Tally()
         self.durations = Durations()
         self.renewals = renewals

@@ -28,9 +28,11 @@ begin
         select * from due order by scheduled_enqueue_time, sequence_number)
     insert into pgqueue.message (
         sequence_number, position, enqueued_time, queue_id, delivery_count, lane, body, binary_body,
-        message_id, correlation_id, subject, content_type, reply_to, application_properties, expires_at, first_locked_at)
+        message_id, correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
+        first_locked_at)
     select sequence_number, nextval('pgqueue.sequence_number'), enqueued_time, queue_id, delivery_count, lane & ~1, body, binary_body,
-           message_id, correlation_id, subject, content_type, reply_to, application_properties, expires_at, first_locked_at
+           message_id, correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
+           first_locked_at
       from ordered;
     get diagnostics activated = row_count;
     return activated;

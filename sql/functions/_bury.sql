@@ -16,10 +16,10 @@ begin
          where queue.retain_history is not null)
     insert into pgqueue.dead_letter (
         sequence_number, position, enqueued_time, queue_id, delivery_count, lane, body, binary_body, message_id,
-        correlation_id, subject, content_type, reply_to, application_properties, expires_at,
+        correlation_id, subject, content_type, reply_to, application_properties, time_to_live,
         dead_letter_reason, dead_letter_error_description, dead_lettered_at)
     select sequence_number, position, enqueued_time, queue_id, delivery_count, 2 * pgqueue._priority(lane), body, binary_body,
-           message_id, correlation_id, subject, content_type, reply_to, application_properties, expires_at,
+           message_id, correlation_id, subject, content_type, reply_to, application_properties, time_to_live,
            reason, description, pgqueue.clock()
       from gone;
 end

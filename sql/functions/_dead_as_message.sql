@@ -5,5 +5,6 @@ language sql immutable
 as $$
     select dead.sequence_number, dead.position, dead.enqueued_time, dead.locked_until, dead.queue_id, dead.delivery_count,
            dead.lane, dead.lock_token, dead.locked_by, dead.body, dead.binary_body, dead.message_id, dead.correlation_id,
-           dead.subject, dead.content_type, dead.reply_to, dead.application_properties, dead.expires_at, dead.first_locked_at;
+           dead.subject, dead.content_type, dead.reply_to, dead.application_properties, null::timestamptz, dead.time_to_live,
+           null::timestamptz;
 $$;

@@ -6,5 +6,6 @@ as $$
     select message.sequence_number, message.position, message.enqueued_time, message.locked_until, message.queue_id,
            message.delivery_count, message.lane, null::uuid, message.locked_by, message.body, message.binary_body,
            message.message_id, message.correlation_id, message.subject, message.content_type, message.reply_to,
-           message.application_properties, scheduled_enqueue_time, message.expires_at, message.first_locked_at;
+           message.application_properties, scheduled_enqueue_time, message.expires_at, message.time_to_live,
+           message.first_locked_at;
 $$;

@@ -9,9 +9,10 @@ as $$
         delete from pgqueue.message where ctid = any (places) returning *)
     insert into pgqueue.scheduled_message (
         sequence_number, position, enqueued_time, queue_id, delivery_count, lane, body, binary_body, message_id,
-        correlation_id, subject, content_type, reply_to, application_properties, expires_at, first_locked_at,
-        scheduled_enqueue_time)
+        correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
+        first_locked_at, scheduled_enqueue_time)
     select sequence_number, position, enqueued_time, queue_id, delivery_count, lane & ~1, body, binary_body, message_id,
-           correlation_id, subject, content_type, reply_to, application_properties, expires_at, first_locked_at, until
+           correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
+           first_locked_at, until
       from gone;
 $$;

@@ -16,10 +16,10 @@ begin
             select * from gone order by sequence_number)
         insert into pgqueue.message (
             sequence_number, position, enqueued_time, queue_id, lane, body, binary_body,
-            message_id, correlation_id, subject, content_type, reply_to, application_properties, expires_at)
+            message_id, correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live)
         select sequence_number, nextval('pgqueue.sequence_number'), enqueued_time, queue_id, lane, body, binary_body,
                message_id, correlation_id, subject, content_type, reply_to, application_properties,
-               pgqueue.clock() + (expires_at - enqueued_time)
+               pgqueue.clock() + time_to_live, time_to_live
           from ordered
         returning sequence_number;
 end

@@ -48,7 +48,8 @@ begin
         select number, number, greatest(scheduled_enqueue_time, moment) as enqueued_time, target.id,
                2 * coalesce(priority, 0) + 1 as lane, body, binary_body,
                message_id, correlation_id, subject, content_type, reply_to, properties,
-               greatest(scheduled_enqueue_time, moment) + least(time_to_live, target.default_message_time_to_live)
+               greatest(scheduled_enqueue_time, moment) + least(time_to_live, target.default_message_time_to_live),
+               least(time_to_live, target.default_message_time_to_live)
           from unnest(numbers, answers, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types,
                       reply_tos, _send_various.application_properties, priorities, times_to_live, scheduled_enqueue_times)
                as given (number, answer, body, binary_body, message_id, correlation_id, subject, content_type,
@@ -57,11 +58,11 @@ begin
     ), scheduled as (
         insert into pgqueue.scheduled_message (
             sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
-            subject, content_type, reply_to, application_properties, expires_at, scheduled_enqueue_time)
+            subject, content_type, reply_to, application_properties, expires_at, time_to_live, scheduled_enqueue_time)
         select *, enqueued_time from given where enqueued_time > moment)
     insert into pgqueue.message (
         sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
-        subject, content_type, reply_to, application_properties, expires_at)
+        subject, content_type, reply_to, application_properties, expires_at, time_to_live)
     select * from given where enqueued_time <= moment;
     if target.awaited_until > moment then
         perform pgqueue._ring(target);

@@ -17,8 +17,8 @@ as $$
 #variable_conflict use_column
 declare
     source pgqueue.queue := pgqueue._find_queue(queue);
-    size   bigint        := octet_length(coalesce(postpone.binary_body, convert_to(postpone.body::text, 'UTF8')));
     places tid[];
+    size   bigint;
 begin
     if delay is null or delay < interval '0' or not isfinite(delay) then
         perform pgqueue._refuse_argument('delay', 'zero or positive', delay::text);
@@ -26,17 +26,22 @@ begin
     if num_nonnulls(postpone.body, postpone.binary_body) > 1 then
         perform pgqueue._refuse_argument('the message', 'one with either a body or a binary_body', 'both');
     end if;
-    if size > source.max_message_size then
-        perform pgqueue._refuse_size(source, 'the message', size);
-    end if;
     places := pgqueue._uncount(pgqueue._pin(source, sequence_number, lock_token));
     if num_nonnulls(postpone.body, postpone.binary_body) > 0 then
         with rewritten as (
             update pgqueue.message
                set body = postpone.body, binary_body = postpone.binary_body
              where ctid = any (places)
-            returning ctid as place)
-        select array_agg(place) into places from rewritten;
+            returning ctid as place, application_properties as properties)
+        select array_agg(place),
+               sum(case when source.max_message_size is not null
+                        then octet_length(coalesce(postpone.binary_body, convert_to(postpone.body::text, 'UTF8')))
+                             + coalesce(octet_length(properties::text), 0) end)
+          into places, size
+          from rewritten;
+        if size > source.max_message_size then
+            perform pgqueue._refuse_size(source, 'the message', size);
+        end if;
     end if;
     if delay > interval '0' then
         perform pgqueue._put_off(places, pgqueue.clock() + delay);

@@ -17,8 +17,14 @@ begin
     if coalesce(message_id, '') = '' then
         perform pgqueue._refuse_argument('message_id', 'a text that is not empty', quote_nullable(message_id));
     end if;
+    if length(message_id) > 128 then
+        perform pgqueue._refuse_argument('message_id', 'at most 128 characters', length(message_id)::text);
+    end if;
     if effect is null then
         perform pgqueue._refuse_argument('effect', 'a text', null);
+    end if;
+    if length(effect) > 260 then
+        perform pgqueue._refuse_argument('effect', 'at most 260 characters', length(effect)::text);
     end if;
     if keep is null or keep <= interval '0' then
         perform pgqueue._refuse_argument('keep', 'positive', keep::text);

@@ -2,7 +2,7 @@
 -- A transaction without the settlement, because of a rollback to a savepoint, counts as aborted: once it has committed,
 -- and for itself at once. So does one that the server knows nothing of, because it crashed before it wrote it down.
 -- Returns  'committed', 'aborted' or 'in progress'.
--- Raises   PQ002 unknown queue.
+-- Raises   PQ002 unknown queue, PQ007 invalid argument.
 create or replace function pgqueue.resolve(
     queue text, sequence_number bigint, lock_token uuid, transaction_id xid8)
 returns text
@@ -12,6 +12,9 @@ declare
     outcome     text;
     still_there boolean;
 begin
+    if transaction_id is null then
+        perform pgqueue._refuse_argument('transaction_id', 'that of a transaction', null);
+    end if;
     begin
         outcome := pg_xact_status(transaction_id);
     exception when invalid_parameter_value then  -- it is in the future

@@ -40,7 +40,8 @@ begin
     end if;
     if target.status <> 'ACTIVE' or num_nonnulls(target.max_message_size, target.max_queue_length) > 0
        or priority is distinct from 0 or (body is null) = (binary_body is null)
-       or num_nonnulls(time_to_live, scheduled_enqueue_time) > 0 or pg_column_size(application_properties) > 65536
+       or num_nonnulls(time_to_live, scheduled_enqueue_time) > 0
+       or jsonb_typeof(application_properties) <> 'object' or pg_column_size(application_properties) > 65536
        or greatest(length(message_id), length(correlation_id), length(subject), length(content_type), length(reply_to)) > 128
        or target.requires_duplicate_detection then
         return (pgqueue._send_various(
@@ -52,11 +53,11 @@ begin
     moment := pgqueue.clock();
     insert into pgqueue.message (
         sequence_number, position, enqueued_time, queue_id, lane, body, binary_body,
-        message_id, correlation_id, subject, content_type, reply_to, application_properties, expires_at
+        message_id, correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live
     ) values (
         number, number, moment, target.id, 1, body, binary_body,
         message_id, correlation_id, subject, content_type, reply_to, application_properties,
-        moment + target.default_message_time_to_live
+        moment + target.default_message_time_to_live, target.default_message_time_to_live
     );
     if target.awaited_until > moment then
         perform pgqueue._ring(target);

@@ -34,8 +34,9 @@ begin
                         send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times) = 0
        and array_position(bodies, null) is null then
         return query                     -- bodies alone, without the cost of unnesting many arrays in parallel
-            insert into pgqueue.message (sequence_number, position, enqueued_time, queue_id, lane, body, expires_at)
-            select number, number, pgqueue.clock(), target.id, 1, body, pgqueue.clock() + target.default_message_time_to_live
+            insert into pgqueue.message (sequence_number, position, enqueued_time, queue_id, lane, body, expires_at, time_to_live)
+            select number, number, pgqueue.clock(), target.id, 1, body,
+                   pgqueue.clock() + target.default_message_time_to_live, target.default_message_time_to_live
               from (select nextval('pgqueue.sequence_number') as number, body from unnest(bodies) as body) as numbered
             returning sequence_number;
         if target.awaited_until > pgqueue.clock() then

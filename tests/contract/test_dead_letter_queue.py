@@ -126,6 +126,19 @@ def test_what_somebody_holds_is_not_resubmitted(own: World) -> None:
     assert (again.delivery_count, again.dead_letter_reason) == (1, None)
 
 
+def test_a_time_to_live_runs_anew_each_time_it_is_resubmitted(own: World) -> None:
+    own.client.update_queue(own.name, dead_lettering_on_message_expiration=True)
+    own.queue.send(Message("brief", time_to_live=MINUTE))
+    for _ in range(3):
+        own.move_clock(2 * MINUTE)
+        assert own.queue.receive() == []
+        own.queue.dead_letters.resubmit()
+        (found,) = own.found()
+        ((now,),) = own.look("select pgqueue.clock()")
+        assert found.expires_at is not None
+        assert MINUTE - 30 * SECOND < found.expires_at - now <= MINUTE
+
+
 def test_any_number_is_resubmitted_in_transactions_that_are_all_short(own: World) -> None:
     own.queue.send_batch([Message(n) for n in range(2500)])
     own.queue.dead_letter_batch(own.queue.receive(max_messages=2500), reason="Bad")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -95,6 +96,12 @@ def test_a_queue_that_does_not_ask_for_it_remembers_nothing(own: World) -> None:
     own.locked().complete()
     retain(own)
     assert own.queue.history() == []
+
+
+@pytest.mark.parametrize("since", [datetime(2030, 1, 1), 5, "yesterday"], ids=str)  # noqa: DTZ001
+def test_what_is_no_time_is_refused(either: World, since: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="since must be a datetime with a time zone"):
+        either.queue.history(since=since)
 
 
 @pytest.mark.parametrize("limit", [0, "1"])

@@ -153,6 +153,19 @@ def test_a_deleted_queue_is_gone_with_everything_in_it(own: World) -> None:
     assert (properties.ready, properties.locked, properties.scheduled, properties.dead_letters) == (0, 0, 0, 0)
 
 
+def test_dead_letters_cannot_be_deleted_as_a_queue_and_none_is_lost_by_trying(either: World) -> None:
+    either.locked("dead").dead_letter("Bad")
+    with pytest.raises(InvalidArgumentError, match="they cannot be dropped"):
+        either.client.delete_queue(f"{either.name}/$deadletterqueue")
+    assert [message.body for message in either.dead()] == ["dead"]
+
+
+@pytest.mark.parametrize("look", ["get_queue", "get_queue_runtime_properties"])
+def test_dead_letters_have_no_settings_of_their_own(either: World, look: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="name their queue"):
+        getattr(either.client, look)(f"{either.name}/$deadletterqueue")
+
+
 def test_purging_deletes_all_but_the_dead_letters_and_counts(own: World) -> None:
     own.locked("dead").dead_letter("Bad")
     own.locked("scheduled").abandon(delay=MINUTE)

@@ -131,6 +131,30 @@ def test_a_schema_newer_than_the_code_is_refused_and_left_alone(database: Databa
     assert schema.current(database.dsn) == "9999_future"
 
 
+def test_an_index_that_is_missing_or_broken_off_stops_nobody_who_may_not_build_it(
+    empty_database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    schema.migrate(empty_database.dsn)
+    user = f"{empty_database.name}_user"
+    with empty_database.connect(autocommit=True) as connection:
+        connection.execute(f"create role {user}".encode())
+        try:
+            connection.execute(f"grant usage on schema pgqueue to {user}".encode())
+            connection.execute(f"grant select on all tables in schema pgqueue to {user}".encode())
+            conninfo = psycopg.conninfo.make_conninfo(empty_database.dsn, options=f"-c role={user}")
+            for flaw in (
+                "update pg_index set indisvalid = false where indexrelid = 'pgqueue.message_expiry'::regclass",
+                "drop index pgqueue.message_expiry",
+            ):
+                connection.execute(flaw.encode())
+                caplog.clear()
+                assert schema.migrate(conninfo) == schema.head()
+                assert "message_expiry is left to the owner" in caplog.text
+        finally:
+            connection.execute(f"drop owned by {user}".encode())
+            connection.execute(f"drop role {user}".encode())
+
+
 def test_an_owner_who_is_no_superuser_can_migrate(empty_database: Database) -> None:
     owner = f"{empty_database.name}_owner"
     with empty_database.connect(autocommit=True) as connection:

@@ -129,7 +129,9 @@ def test_a_dropped_queue_takes_its_effects_with_it(database: Database) -> None:
 WRONG: list[dict[str, Any]] = [
     {"message_id": None},
     {"message_id": ""},
+    {"message_id": "ä" * 129},
     {"message_id": "m", "effect": None},
+    {"message_id": "m", "effect": "ä" * 261},
     {"message_id": "m", "keep": None},
     {"message_id": "m", "keep": timedelta(0)},
     {"message_id": "m", "keep": -SECOND},
@@ -141,6 +143,13 @@ WRONG: list[dict[str, Any]] = [
 def test_a_wrong_argument_is_refused(database: Database, arguments: dict[str, Any]) -> None:
     with Stage(database) as stage, refused(INVALID_ARGUMENT):
         stage.session("ann").call("record_effect", **{"queue": "q"} | arguments)
+
+
+def test_names_may_be_so_long(database: Database) -> None:
+    with Stage(database) as stage:
+        # Of many letters, so that they cannot be compressed.
+        letters = "".join(chr(0x4E00 + number * 37) for number in range(260))
+        assert record(stage.session("ann"), letters[:128], effect=letters)
 
 
 def test_an_unknown_queue_is_refused(database: Database) -> None:

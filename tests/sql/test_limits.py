@@ -272,6 +272,33 @@ def test_properties_may_be_so_large_and_no_larger(database: Database) -> None:
             ann.table("send_batch", queue="q", bodies=[Jsonb("a")], application_properties=[too_many])
 
 
+@pytest.mark.parametrize("properties", [None, 5, "a", [{"a": 1}]], ids=str)
+def test_properties_are_an_object(database: Database, properties: Any) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        with pytest.raises(psycopg.Error, match="the application_properties of the message must be a JSON object"):
+            ann.send("a", application_properties=Jsonb(properties))
+        with pytest.raises(psycopg.Error, match="the application_properties of message 2 must be a JSON object"):
+            ann.table(
+                "send_batch",
+                queue="q",
+                bodies=[Jsonb("a"), Jsonb("b")],
+                application_properties=[Jsonb({}), Jsonb(properties)],
+            )
+        assert ann.value(STORED) == 0
+
+
+def test_what_a_message_is_postponed_with_is_measured_with_its_properties(database: Database) -> None:
+    with Stage(database, max_message_size=20) as stage:
+        ann = stage.session("ann")
+        ann.send(1, application_properties=Jsonb({"a": "123456"}))
+        (received,) = ann.receive()
+        with pytest.raises(psycopg.Error, match="the message has 22 bytes, and queue q takes at most 20") as caught:
+            ann.settle("postpone", received, delay=SECOND, body=Jsonb("12345"))
+        assert caught.value.sqlstate == TOO_LARGE
+        ann.settle("postpone", received, delay=SECOND, body=Jsonb("123"))
+
+
 WITHOUT_A_BODY: list[tuple[str, str]] = [
     ("send('q')", "the message must be one with either a body or a binary_body, not neither"),
     ("send('q', '1', '')", "the message must be one with either a body or a binary_body, not both"),

@@ -290,6 +290,16 @@ def test_an_unknown_queue_is_refused(database: Database, verb: str, options: dic
             ann.table(verb, queue="nowhere", sequence_numbers=[1], lock_tokens=[uuid4()], **options)
 
 
+def test_what_became_of_no_transaction_cannot_be_told(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a")
+        (received,) = ann.receive()
+        ann.complete(received)
+        with refused(INVALID_ARGUMENT):
+            ann.settle("resolve", received, transaction_id=None)
+
+
 def test_ten_thousand_locks_are_settled_in_one_call(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")

@@ -77,7 +77,7 @@ class Scene:
         """A worker of this face."""
         if self.face == "threads":
             return pgqueue.Worker(self.queue, handler, **options)
-        return pgqueue.aio.Worker(pgqueue.aio.QueueClient(self.database.dsn).queue("q"), handler, **options)
+        return pgqueue.aio.Worker(pgqueue.aio.QueueClient(self.database.dsn).queue(self.queue.name), handler, **options)
 
     @contextmanager
     def working(self, handler: Callable[..., Any], **options: Any) -> Iterator[Running]:

@@ -129,6 +129,15 @@ def test_wrong_arguments_are_named(scene: Scene, options: dict[str, Any], compla
         scene.make(handler, **options)
 
 
+def test_dead_letters_are_not_taken(scene: Scene) -> None:
+    async def handler(_: Any) -> None:
+        """Never called."""
+
+    scene.queue = scene.queue.dead_letters
+    with pytest.raises(InvalidArgumentError, match="does not take dead letters"):
+        scene.make(handler)
+
+
 def test_a_handler_must_take_what_it_is_given(scene: Scene) -> None:
     async def takes_two(message: Any, tx: Any) -> None:
         """Never called."""
