@@ -46,7 +46,8 @@ def main() -> None:
         text = f"{machine()}, PostgreSQL {version(server)}, synchronous_commit off\n\n{table(labels, rows)}\n"
     print(text)
     if options.markdown:
-        options.markdown.write_text(f"# The engine\n\n`make bench-engine`\n\n{text}")
+        command = "make bench-engine" + (f" BESIDE={options.beside}" if options.beside else "")
+        options.markdown.write_text(f"# The engine\n\n`{command}`\n\n{text}")
 
 
 def _with_an_earlier_one(server: ThrowawayServer, commit: str, stack: ExitStack) -> list[Design]:

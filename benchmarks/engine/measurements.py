@@ -44,8 +44,8 @@ def throughput(designs: Sequence[Design], scale: Scale, clients: int) -> Row:
     for design in designs:
         design.empty()
         design.cycle(clients=clients, seconds=scale.cell_seconds)
-    for _ in range(scale.repeats):
-        for design in designs:
+    for turn in range(scale.repeats):
+        for design in designs if turn % 2 == 0 else reversed(designs):
             design.vacuum()
             rates[design.name].append(design.cycle(clients=clients, seconds=scale.cell_seconds).messages_per_second)
     return Row(

@@ -81,13 +81,18 @@ def postpone(lock: Lock, *, delay: timedelta, body: Any) -> Statement[None]:
     )
 
 
-def dead_letter(lock: Lock, *, reason: str, description: str | None) -> Statement[str]:
-    """Answers with the id of the transaction the message is moved in."""
+def dead_letter(lock: Lock, *, reason: str, description: str | None, body: Any = None) -> Statement[str]:
+    """Answers with the id of the transaction the message is moved in. A ``body`` that is not None is its last one."""
     return Statement(
         """select pgqueue.dead_letter(
                %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid,
-               %(reason)s::text, %(description)s::text)::text""",
-        {**_proof(lock), "reason": text("reason", reason), "description": text("description", description)},
+               %(reason)s::text, %(description)s::text, %(body)s::jsonb)::text""",
+        {
+            **_proof(lock),
+            "reason": text("reason", reason),
+            "description": text("description", description),
+            "body": None if body is None else to_json("body", body),
+        },
         scalar,
     )
 

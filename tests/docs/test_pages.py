@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgqueue.model.context import TRANSITIONS, ReceiveState
+from pgqueue.notifications import AGGREGATION, REMOVAL
 from pgqueue.testing.database import Database
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +26,7 @@ PAGES_THAT_RUN = [
     "docs/dead-letters.md",
     "docs/limits.md",
     "docs/history.md",
+    "docs/notifications.md",
 ]
 
 
@@ -48,9 +50,23 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert not missing
 
 
+def rows(page: str) -> list[list[str]]:
+    """The rows of a page's tables, as cells."""
+    found = re.findall(r"^\| (.*?) \|$", (ROOT / "docs" / page).read_text(), re.MULTILINE)
+    return [row.split(" | ") for row in found]
+
+
 def test_the_lifecycle_page_has_the_transition_table_of_the_code() -> None:
-    rows = re.findall(r"^\| (.*?) \|$", (ROOT / "docs" / "lifecycle.md").read_text(), re.MULTILINE)
-    said = {cells[0]: cells[1:] for cells in (row.split(" | ") for row in rows)}
+    said = {cells[0]: cells[1:] for cells in rows("lifecycle.md")}
     for event, following in TRANSITIONS.items():
         cells = [following[state] for state in ReceiveState]
         assert said[event.value] == [cell.__name__ if isinstance(cell, type) else cell.name for cell in cells]
+
+
+def test_the_notifications_page_has_both_tables_of_the_code() -> None:
+    receipts = [cells for cells in rows("notifications.md") if cells[0] in AGGREGATION]
+    removal, aggregation = (([c for c in receipts if len(c) == width]) for width in (3, 5))
+    assert [(receipt, int(weight), stops, answer) for receipt, _, weight, stops, answer in aggregation] == [
+        (receipt, rule.weight, "yes" if rule.stops else "no", rule.answer) for receipt, rule in AGGREGATION.items()
+    ]
+    assert removal == [[receipt, in_time.value, late.value] for receipt, (in_time, late) in REMOVAL.items()]

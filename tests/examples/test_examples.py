@@ -41,6 +41,7 @@ def run(database: Database, *command: str) -> str:
         ("sqlalchemy_session.py", "delivered to High Street 2, at delivery 1"),
         ("overlapped_sends.py", "refused: 2000 letters; worth another try: False\nnobody looked, and yet: PQ005"),
         ("asyncio_consumers.py", "counted: [('Ada', 20)]; set aside: 'a smudge', because NotAVote"),
+        ("authorised_payment.py", "as it should be: 1 authorised, 2 refused, 3 timed out; nothing is pending any more"),
     ],
 )
 def test_a_program_runs_as_it_is(database: Database, example: str, said: str) -> None:

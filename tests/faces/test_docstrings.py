@@ -12,15 +12,21 @@ from typing import Any
 import pytest
 
 import pgqueue
-import pgqueue.aio
+import pgqueue.aio.notifications
+import pgqueue.notifications
 
-FACES = [pgqueue, pgqueue.aio]
+FACES = [pgqueue, pgqueue.aio, pgqueue.notifications, pgqueue.aio.notifications]
+
+
+#: Data, with a comment in the code and a table on a page.
+TABLES = ["AGGREGATION", "REMOVAL"]
 
 
 def exported() -> Iterator[tuple[str, Any]]:
     for face in FACES:
         for name in face.__all__:
-            yield f"{face.__name__}.{name}", getattr(face, name)
+            if name not in TABLES:
+                yield f"{face.__name__}.{name}", getattr(face, name)
 
 
 def classes() -> Iterator[tuple[str, type]]:
@@ -35,7 +41,8 @@ def callables() -> Iterator[tuple[str, Any, str]]:
     for name, owner in classes():
         for member, value in inspect.getmembers(owner, callable):
             if not member.startswith("_") and (getattr(value, "__module__", None) or "").startswith("pgqueue"):
-                yield f"{name}.{member}", value, " ".join(filter(None, map(inspect.getdoc, owner.__mro__)))
+                above = (each for each in owner.__mro__ if each.__module__.startswith("pgqueue"))
+                yield f"{name}.{member}", value, " ".join(filter(None, map(inspect.getdoc, above)))
 
 
 def shown(parts: Iterator[tuple[Any, ...]]) -> list[Any]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
 import pytest
 
 import pgqueue
-import pgqueue.aio
+import pgqueue.aio.notifications
+import pgqueue.notifications
 
-FACES = [pytest.param(face, id=face.__name__) for face in (pgqueue, pgqueue.aio)]
+MODULES = (pgqueue, pgqueue.aio)
+NOTIFYING = (pgqueue.notifications, pgqueue.aio.notifications)
+FACES = [pytest.param(face, id=face.__name__) for face in MODULES]
 
 PROMISED = """
 QueueClient.embedded(directory=)
@@ -66,6 +70,24 @@ ReceiveContext.on_fault(callback)
 ReceiveContext.fault()
 """
 
+NOTIFICATIONS_PROMISED = """
+Transmitter.register(recipient)
+Transmitter.deregister(recipient)
+Transmitter.notify_all(notification, transaction=)
+QueuedTransmitter.notify_all(notification, transaction=)
+QueuedTransmitter.process_pending()
+QueuedTransmitter.run()
+QueuedTransmitter.stop()
+Bridge.receive(notification, transaction)
+NotificationTypes.register(name, version=)
+NotificationTypes.upgrade(name, from_version=)
+NotificationTypes.knows(notification)
+NotificationTypes.to_body(notification)
+NotificationTypes.from_body(body)
+Pace.rest(attempts)
+Pace.rest_unready(age)
+"""
+
 FIELDS = {
     "Message": {
         "body", "message_id", "application_properties", "content_type", "correlation_id", "subject", "reply_to",
@@ -110,19 +132,35 @@ def required(parameter: inspect.Parameter) -> bool:
     return parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY
 
 
-@pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize("promised", PROMISED.strip().splitlines())
+def in_each(faces: Sequence[Any], promised: Iterable[str]) -> list[Any]:
+    return [pytest.param(face, name, id=f"{face.__name__}, {name}") for face in faces for name in promised]
+
+
+@pytest.mark.parametrize(
+    ("face", "promised"),
+    [
+        *in_each(MODULES, PROMISED.strip().splitlines()),
+        *in_each(NOTIFYING, NOTIFICATIONS_PROMISED.strip().splitlines()),
+    ],
+)
 def test_a_promised_call_can_be_made_as_promised(face: Any, promised: str) -> None:
     owner, name = promised.partition("(")[0].split(".")
     assert call(owner, name, getattr(getattr(face, owner), name)) == promised
 
 
-@pytest.mark.parametrize("face", FACES)
+OWNERS = ["Queue", "QueueClient", "DeadLetters", "ReceivedMessage", "Receiver", "Sender", "PendingSend"]
+
+
 @pytest.mark.parametrize(
-    "owner", ["Queue", "QueueClient", "DeadLetters", "ReceivedMessage", "Receiver", "Sender", "PendingSend"]
+    ("face", "owner"),
+    [
+        *in_each(MODULES, OWNERS),
+        *in_each(NOTIFYING, ["Transmitter", "QueuedTransmitter", "Bridge", "NotificationTypes", "Pace"]),
+    ],
 )
 def test_nothing_is_public_that_is_not_promised(face: Any, owner: str) -> None:
-    promised = {line.partition("(")[0] for line in PROMISED.strip().splitlines()}
+    said = NOTIFICATIONS_PROMISED if face in NOTIFYING else PROMISED
+    promised = {line.partition("(")[0] for line in said.strip().splitlines()}
     for name, member in inspect.getmembers(getattr(face, owner), callable):
         if not name.startswith("_"):
             assert {f"{owner}.{name}", member.__qualname__} & promised, name
@@ -148,6 +186,25 @@ def test_what_else_is_promised_exists(face: Any) -> None:
     assert isinstance(face.ReceivedMessage.state, property)
     assert list(inspect.signature(face.process).parameters) == ["received", "work", "source", "retry"]
     assert list(inspect.signature(face.DeadLetter).parameters) == ["reason", "description"]
+
+
+@pytest.mark.parametrize("face", NOTIFYING)
+def test_what_else_is_promised_of_notifications_exists(face: Any) -> None:
+    assert [receipt.name for receipt in face.ReceiptStatus] == [
+        "OK", "FAIL", "ABORT", "FINISHED", "NOT_PROCESSED", "PENDING",
+    ]  # fmt: skip
+    promised = {
+        "created_at", "expires_at", "complete", "is_complete", "is_ready_to_send", "timed_out", "state", "attempts",
+    }  # fmt: skip
+    shown = {name for name, _ in inspect.getmembers(face.QueueNotification) if not name.startswith("_")}
+    assert shown == promised
+    assert issubclass(face.QueueNotification, face.Notification)
+    assert issubclass(face.QueuedTransmitter, face.Transmitter)
+    assert list(inspect.signature(face.Recipient.receive).parameters) == ["self", "notification"]
+    assert [field.name for field in fields(face.Processed)] == ["removed", "kept", "dead_lettered", "lost"]
+    assert [field.name for field in fields(face.Pace)] == ["base", "factor", "longest"]
+    options = list(inspect.signature(face.QueuedTransmitter).parameters)
+    assert options == ["queue", "types", "source", "pace", "time_to_live"]
 
 
 @pytest.mark.parametrize("name", ERRORS.split())

@@ -10,12 +10,18 @@ from typing import Any
 import pytest
 
 import pgqueue
-import pgqueue.aio
+import pgqueue.aio.notifications
+import pgqueue.notifications
 
-TWINS = [
-    "AutoLockRenewer", "DeadLetters", "PendingSend", "Queue", "QueueClient", "ReceivedMessage", "Receiver", "Sender",
-    "Worker",
-]  # fmt: skip
+MODULES = [(pgqueue, pgqueue.aio), (pgqueue.notifications, pgqueue.aio.notifications)]
+
+TWINS = {
+    pgqueue: [
+        "AutoLockRenewer", "DeadLetters", "PendingSend", "Queue", "QueueClient", "ReceivedMessage", "Receiver",
+        "Sender", "Worker",
+    ],
+    pgqueue.notifications: ["Bridge", "QueuedTransmitter", "Transmitter"],
+}  # fmt: skip
 
 # What is said differently where one awaits.
 SPOKEN = {
@@ -30,8 +36,14 @@ SPOKEN = {
 # What asks nothing of the database, or is entered with `async with` and `async for`, is not awaited.
 NOT_AWAITED = {
     "__init__", "__repr__", "__iter__", "queue", "receiver", "sender", "fault", "transaction", "register", "stop",
-    "health", "_begin", "_where",
+    "health", "_begin", "_where", "deregister",
 }  # fmt: skip
+
+
+def twins() -> Iterator[tuple[str, Any, Any]]:
+    """Each class that is written once for each face."""
+    for ours, theirs in MODULES:
+        yield from ((name, getattr(ours, name), getattr(theirs, name)) for name in TWINS[ours])
 
 
 def members(owner: type) -> dict[str, Any]:
@@ -46,8 +58,8 @@ def members(owner: type) -> dict[str, Any]:
 def pairs() -> Iterator[Any]:
     """Each method, property or function of the one face with its twin."""
     yield pytest.param(pgqueue.process, pgqueue.aio.process, id="process")
-    for name in TWINS:
-        ours, theirs = members(getattr(pgqueue, name)), members(getattr(pgqueue.aio, name))
+    for name, one, other in twins():
+        ours, theirs = members(one), members(other)
         for member in sorted(ours.keys() & theirs.keys()):
             yield pytest.param(ours[member], theirs[member], id=f"{name}.{member}")
 
@@ -77,19 +89,21 @@ def spoken(annotation: object) -> str:
     return said
 
 
-def test_both_faces_export_the_same_names() -> None:
-    assert pgqueue.__all__ == pgqueue.aio.__all__
+@pytest.mark.parametrize(("ours", "theirs"), MODULES)
+def test_both_faces_export_the_same_names(ours: Any, theirs: Any) -> None:
+    assert ours.__all__ == theirs.__all__
 
 
-def test_what_is_not_a_twin_is_the_very_same() -> None:
-    twins = {*TWINS, "process"}
-    for name in pgqueue.__all__:
-        assert (getattr(pgqueue, name) is getattr(pgqueue.aio, name)) == (name not in twins), name
+@pytest.mark.parametrize(("ours", "theirs"), MODULES)
+def test_what_is_not_a_twin_is_the_very_same(ours: Any, theirs: Any) -> None:
+    twins = {*TWINS[ours], "process"}
+    for name in ours.__all__:
+        assert (getattr(ours, name) is getattr(theirs, name)) == (name not in twins), name
 
 
-@pytest.mark.parametrize("name", TWINS)
-def test_twins_have_the_same_members(name: str) -> None:
-    assert members(getattr(pgqueue, name)).keys() == members(getattr(pgqueue.aio, name)).keys()
+@pytest.mark.parametrize(("ours", "theirs"), [pytest.param(*pair, id=name) for name, *pair in twins()])
+def test_twins_have_the_same_members(ours: type, theirs: type) -> None:
+    assert members(ours).keys() == members(theirs).keys()
 
 
 @pytest.mark.parametrize(("ours", "theirs"), list(pairs()))
@@ -115,8 +129,8 @@ def test_options_are_named_never_placed() -> None:
     """Only what a verb acts on may be given by place, and the one reason that a dead letter must have."""
     placed = {
         f"{owner}.{name}({parameter.name})"
-        for owner in TWINS
-        for name, member in members(getattr(pgqueue, owner)).items()
+        for owner, ours, _ in twins()
+        for name, member in members(ours).items()
         if not name.startswith("_") and not isinstance(member, property)
         for parameter in list(inspect.signature(function(member)).parameters.values())[1:]
         if parameter.kind is not parameter.KEYWORD_ONLY and parameter.default is not parameter.empty

@@ -97,6 +97,16 @@ select pgqueue.postpone('orders', :third_sequence_number, :'third_lock_token', '
 select sequence_number, body from pgqueue.scheduled_messages;
 """
 
+NOTIFIED = """
+select pgqueue.create_queue('news') > 0;
+select pgqueue.send('news', '{"notification": "paid", "version": 1, "data": {"id": 7}, "time_to_live": 3600}',
+                    content_type => 'application/vnd.pgqueue.notification+json');
+select sequence_number, lock_token, body from pgqueue.receive('news') \\gset
+select notification, state, locked_until > pgqueue.clock() from pgqueue.notifications;
+select pgqueue.postpone('news', :sequence_number, :'lock_token', '1 hour', :'body'::jsonb || '{"state": "asked"}');
+select notification, state, next_ready_at > pgqueue.clock(), expires_at - created_at from pgqueue.notifications;
+"""
+
 LATE = """
 \\set ON_ERROR_STOP off
 begin;
@@ -107,7 +117,7 @@ commit;
 select to_regclass('shipped') is null;
 """
 
-SCRIPTS = LIFE_OF_AN_ORDER, TROUBLE, BATCHES, LATER
+SCRIPTS = LIFE_OF_AN_ORDER, TROUBLE, BATCHES, LATER, NOTIFIED
 
 
 def test_an_order_is_sent_received_and_completed_in_one_transaction_with_its_effect(database: Database) -> None:
@@ -132,6 +142,10 @@ def test_messages_are_scheduled_cancelled_and_deferred_and_dead_letters_are_sett
         "t", "1", "1", "3", "t", "3|", "2|DEFERRED", "3|DEFERRED", "t", "t", "t", 'mail|{"id": 1}',
         "1|CANCELLED|", "3|DEAD_LETTERED|Odd", "", '2|"A"',
     ]  # fmt: skip
+
+
+def test_pending_notifications_show_what_is_remembered_and_when_they_are_ready(database: Database) -> None:
+    assert psql(database, NOTIFIED) == ["t", "1", "paid||t", "", 'paid|"asked"|t|01:00:00']
 
 
 def test_a_lost_lock_takes_the_transaction_with_it(database: Database) -> None:

@@ -1,0 +1,264 @@
+"""What a queued transmitter does, as flows: both faces run them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from pgqueue import transports
+from pgqueue.errors import CommitInDoubtError, LockLostError, PGQueueError, logger
+from pgqueue.flows import Flow, Pause, Source, observed, processing, receiving
+from pgqueue.flows.flow import Begun, Shared
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.model.context import Event, Outcome
+from pgqueue.model.holder import this_process
+from pgqueue.model.message import Message
+from pgqueue.notifications.notification import MEMORY, Memory, Pace, QueueNotification, checked_time_to_live
+from pgqueue.notifications.receipts import Fate, ReceiptStatus, Round, described
+from pgqueue.notifications.recipients import Recipients
+from pgqueue.notifications.registry import CONTENT_TYPE, NotificationTypes, memory_of, remembering
+from pgqueue.statements import receiving as receiving_verbs
+from pgqueue.statements import settling as verbs
+from pgqueue.worker.health import Beat
+from pgqueue.worker.loop import Recovery
+from pgqueue.worker.renewer import Keeper
+
+PATIENCE = timedelta(seconds=1)
+SHORTEST_REST = timedelta(seconds=1)
+LONGEST_RENEWAL = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Processed:
+    """How many notifications were removed, kept to be sent again, and dead-lettered; and how many could not be settled,
+    so that they come back when their locks have run out."""
+
+    removed: int = 0
+    kept: int = 0
+    dead_lettered: int = 0
+    lost: int = 0
+
+    @property
+    def total(self) -> int:
+        """All that were received."""
+        return self.removed + self.kept + self.dead_lettered + self.lost
+
+
+FIELDS = {Fate.REMOVED: "removed", Fate.SENT_AGAIN: "kept", Fate.DEAD_LETTERED: "dead_lettered", None: "lost"}
+
+
+class Processing:
+    """Receives notifications from a queue, tells the recipients, and does with them what the table says."""
+
+    def __init__(
+        self, queue: str, own: Source, types: NotificationTypes, recipients: Recipients, *, source: Any, pace: Pace,
+        time_to_live: timedelta | None, asynchronous: bool,
+    ) -> None:  # fmt: skip
+        self.queue = queue
+        self.own = own
+        self.types = types
+        self.recipients = recipients
+        self.pace = pace
+        self.time_to_live = checked_time_to_live(time_to_live)
+        self._begin: processing.Begin = (
+            own.begin if source is None else partial(transports.begin, source, asynchronous=asynchronous)
+        )
+
+    def store(self, notification: QueueNotification, where: Shared | Source) -> Flow[ReceiptStatus]:
+        """Puts a notification into the queue: the request has been accepted."""
+        memory = notification._memory
+        if memory.expires_at is None:
+            memory.time_to_live = self.time_to_live
+        body = self.types.to_body(notification)
+        message = Message(body, subject=body["notification"], content_type=CONTENT_TYPE)
+        yield from observed.send(self.queue, message, where)
+        return ReceiptStatus.OK
+
+    def pending(self) -> Flow[Processed]:
+        """All that are ready now, one after the other."""
+        done = Processed()
+        keeper = Keeper(LONGEST_RENEWAL, None)
+        try:
+            while received := (yield from self._receive(None)):
+                done = yield from self._counted(received, keeper, done)
+        finally:
+            keeper.close()
+        return done
+
+    def forever(self, is_over: Callable[[], bool]) -> Flow[Processed]:
+        """The same until it is over. What passes is waited for; what does not is raised."""
+        done = Processed()
+        keeper = Keeper(LONGEST_RENEWAL, None)
+        recovery = Recovery("notifications", Beat())
+        try:
+            while not is_over():
+                try:
+                    received = yield from self._receive(PATIENCE)
+                except PGQueueError as error:
+                    yield Pause(timedelta(seconds=recovery.failed(error)))
+                    continue
+                recovery.passed()
+                if received is not None:
+                    done = yield from self._counted(received, keeper, done)
+        finally:
+            keeper.close()
+        return done
+
+    def _receive(self, wait: timedelta | None) -> Flow[LockedMessage | None]:
+        statement = receiving_verbs.receive(self.queue, max_messages=1, lock_duration=None, locked_by=this_process())
+        rows = yield from receiving.wait_for(self.queue, statement, self.own, wait)
+        return LockedMessage._from_row(rows[0], self.own) if rows else None
+
+    def _counted(self, received: LockedMessage, keeper: Keeper, done: Processed) -> Flow[Processed]:
+        keeper.keep(received)
+        fate: Fate | None = None
+        try:
+            fate = yield from self._process(received)
+        except PGQueueError as error:
+            received.context.fault()  # so that its lock is not renewed any more
+            logger.warning(
+                "notification %s of %s could not be settled, its lock runs out: %s",
+                received.sequence_number,
+                self.queue,
+                error,
+            )
+        name = FIELDS[fate]
+        return replace(done, **{name: getattr(done, name) + 1})
+
+    def _process(self, received: LockedMessage) -> Flow[Fate]:
+        round_ = Round()
+        notification, memory = self._read(received, round_)
+        memory.now = yield from self.own.execute(receiving_verbs.clock())
+        memory.created_at = received.enqueued_time
+        if memory.expires_at is None and memory.time_to_live is not None:
+            memory.expires_at = received.enqueued_time + memory.time_to_live
+        if memory.complete:
+            yield from received._completion(None)
+            return Fate.REMOVED
+        is_over = memory.expires_at is not None and memory.expires_at <= memory.now
+        if notification is None:
+            return (yield from self._settle(received, memory, round_, timed_out=is_over))
+        try:
+            is_due = notification.timed_out or notification.is_ready_to_send
+        except Exception as error:  # noqa: BLE001 - it is the application's, and may raise anything
+            logger.warning("notification %s of %s failed", received.sequence_number, self.queue, exc_info=error)
+            round_.fail(error)
+            return (yield from self._settle(received, memory, round_, timed_out=is_over))
+        if not is_due:
+            yield from received._postponement(self._rest_unready(memory), (), None)
+            return Fate.SENT_AGAIN
+        if self.recipients.take_transactions:
+            return (yield from self._tell_in_transaction(received, notification))
+        round_ = yield from self.recipients.tell(notification, None)
+        return (yield from self._settle(received, memory, round_, timed_out=notification.timed_out))
+
+    def _read(self, received: LockedMessage, round_: Round) -> tuple[QueueNotification | None, Memory]:
+        """The notification, if it can be read, and what is remembered of it; what is wrong counts as a failure."""
+        memory, notification = Memory(time_to_live=self.time_to_live), None
+        try:
+            memory = memory_of(received.body, otherwise=memory.time_to_live)
+            notification = self.types.from_body(received.body)
+        except Exception as error:  # noqa: BLE001 - a type's own mapping may raise anything
+            logger.warning("notification %s of %s cannot be read", received.sequence_number, self.queue, exc_info=error)
+            round_.fail(error)
+        if notification is not None:
+            notification.__dict__[MEMORY] = memory
+        return notification, memory
+
+    def _tell_in_transaction(self, received: LockedMessage, notification: QueueNotification) -> Flow[Fate]:
+        """What recipients did in the transaction is committed with what becomes of the notification; where that is
+        sent again because of a failure, or dead-lettered, it is undone. A commit that is refused is a failure."""
+        memory, delivery = notification._memory, received._delivery
+        forwarded, complete = [*memory.forwarded], memory.complete
+        begun = yield from processing.enter(delivery, self._begin)
+        try:
+            round_ = yield from self.recipients.tell(notification, begun.handle)
+        except BaseException as error:
+            yield from processing.retreat(delivery, begun, error)
+            raise
+        fate = _fate(round_, memory, timed_out=notification.timed_out)
+        if fate is Fate.REMOVED or not (fate is Fate.DEAD_LETTERED or round_.has_failed):
+            try:
+                yield from self._commit(received, memory, begun, fate)
+                return fate
+            except (LockLostError, CommitInDoubtError):
+                raise
+            except PGQueueError as error:
+                logger.warning("the round of %s of %s was undone: %s", received.sequence_number, self.queue, error)
+                round_, memory.complete = Round(), complete
+                round_.fail(error)
+        else:
+            delivery.begun = None
+            yield from processing.roll_back(begun)
+        memory.forwarded = forwarded
+        return (yield from self._settle(received, memory, round_, timed_out=notification.timed_out))
+
+    def _commit(self, received: LockedMessage, memory: Memory, begun: Begun, fate: Fate) -> Flow[None]:
+        """Ends the transaction of a round, with the removal or with what is remembered."""
+        delivery, context = received._delivery, received.context
+        if fate is Fate.REMOVED:
+            return (yield from processing.leave(delivery, begun))
+        try:
+            delay, body = self._again(received, memory)
+            yield from begun.execute(verbs.postpone(received.lock, delay=delay, body=body))
+            context.transaction_id = delivery.begun
+            yield from processing.commit(delivery, begun)
+        except BaseException as error:
+            context.transaction_id = None
+            yield from processing.retreat(delivery, begun, error)
+            raise
+        context.begin(Event.ABANDON, Outcome.ABANDONED)
+        context.apply(Event.COMMITTED)
+        delivery.begun = None
+        return (yield from begun.release())
+
+    def _settle(self, received: LockedMessage, memory: Memory, round_: Round, *, timed_out: bool) -> Flow[Fate]:
+        """Does what the table says, in a transaction of its own."""
+        fate = _fate(round_, memory, timed_out=timed_out)
+        match fate:
+            case Fate.REMOVED:
+                yield from received._completion(None)
+            case Fate.DEAD_LETTERED:
+                why = described(round_.errors, round_.aggregate)
+                _, body = self._again(received, memory)
+                yield from received._dead_lettering("TTLExpiredException", why, None, *body)
+            case Fate.SENT_AGAIN:
+                yield from received._postponement(*self._again(received, memory), None)
+        return fate
+
+    def _again(self, received: LockedMessage, memory: Memory) -> tuple[timedelta, tuple[Any, ...]]:
+        """When it comes again, and with what it remembers then."""
+        after = replace(memory, attempts=memory.attempts + 1)
+        if isinstance(received.body, dict):
+            return _until(after, self.pace.rest(after.attempts)), (remembering(received.body, after),)
+        return self._rest_unready(memory), ()
+
+    def _rest_unready(self, memory: Memory) -> timedelta:
+        """The longer it has not been ready, the less often it is asked."""
+        assert memory.now is not None
+        assert memory.created_at is not None
+        return max(SHORTEST_REST, _until(memory, self.pace.rest_unready(memory.now - memory.created_at)))
+
+
+def to_forward(notification: QueueNotification, types: NotificationTypes, queue: str) -> Message | None:
+    """What stands for a notification in another queue, with a memory of its own; None when it was forwarded before."""
+    memory = notification._memory
+    if queue in memory.forwarded:
+        return None
+    memory.forwarded.append(queue)
+    body = remembering(types.to_body(notification), Memory(expires_at=memory.expires_at))
+    return Message(body, subject=body["notification"], content_type=CONTENT_TYPE)
+
+
+def _until(memory: Memory, rest: timedelta) -> timedelta:
+    if memory.expires_at is None or memory.now is None:
+        return rest
+    return min(rest, max(memory.expires_at - memory.now, timedelta(0)))
+
+
+def _fate(round_: Round, memory: Memory, *, timed_out: bool) -> Fate:
+    """A notification that is complete is never sent again, whatever else was answered."""
+    return Fate.REMOVED if memory.complete else round_.fate(timed_out=timed_out)

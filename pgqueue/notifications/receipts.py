@@ -1,0 +1,98 @@
+"""The protocol of receipts: what a recipient may answer, what becomes of the answers, and of a queued notification.
+
+The two tables are the rule, and code, ``docs/notifications.md`` and the tests are checked against them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+
+
+class ReceiptStatus(StrEnum):
+    """What a recipient says of a notification."""
+
+    OK = "OK"
+    FAIL = "FAIL"
+    ABORT = "ABORT"
+    FINISHED = "FINISHED"
+    NOT_PROCESSED = "NOT_PROCESSED"
+    PENDING = "PENDING"
+
+
+class Fate(Enum):
+    """What becomes of a notification in a queue."""
+
+    REMOVED = "removed"
+    SENT_AGAIN = "stays, and is sent again when it is ready"
+    DEAD_LETTERED = "removed: dead-lettered as TTLExpiredException"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What one receipt does: whether it ends the round, and how much it weighs beside the others of its round."""
+
+    stops: bool
+    weight: int
+    answer: ReceiptStatus
+
+
+_S = ReceiptStatus
+
+#: The heaviest receipt is the aggregate of a round; a later one of the same weight changes nothing. ``answer`` is what
+#: ``notify_all`` says of an aggregate: who accepted a notification to act on it later counts as OK.
+AGGREGATION: dict[ReceiptStatus, Rule] = {
+    _S.NOT_PROCESSED: Rule(stops=False, weight=0, answer=_S.NOT_PROCESSED),
+    _S.OK:            Rule(stops=False, weight=1, answer=_S.OK),
+    _S.PENDING:       Rule(stops=False, weight=2, answer=_S.OK),
+    _S.FAIL:          Rule(stops=False, weight=3, answer=_S.FAIL),
+    _S.ABORT:         Rule(stops=True,  weight=4, answer=_S.ABORT),
+    _S.FINISHED:      Rule(stops=True,  weight=5, answer=_S.OK),
+}  # fmt: skip
+
+#: aggregate → what becomes of a queued notification that has not timed out, and of one that has.
+REMOVAL: dict[ReceiptStatus, tuple[Fate, Fate]] = {
+    _S.OK:            (Fate.REMOVED,    Fate.REMOVED),
+    _S.FINISHED:      (Fate.REMOVED,    Fate.REMOVED),
+    _S.ABORT:         (Fate.SENT_AGAIN, Fate.DEAD_LETTERED),
+    _S.FAIL:          (Fate.SENT_AGAIN, Fate.DEAD_LETTERED),
+    _S.PENDING:       (Fate.SENT_AGAIN, Fate.DEAD_LETTERED),
+    _S.NOT_PROCESSED: (Fate.SENT_AGAIN, Fate.DEAD_LETTERED),
+}  # fmt: skip
+
+
+@dataclass
+class Round:
+    """The receipts of one notification, as they come in, and the errors of those recipients that raised."""
+
+    aggregate: ReceiptStatus = ReceiptStatus.NOT_PROCESSED
+    errors: list[Exception] = field(default_factory=list)
+
+    def take(self, receipt: ReceiptStatus) -> bool:
+        """Notes a receipt; whether it ends the round."""
+        if AGGREGATION[receipt].weight > AGGREGATION[self.aggregate].weight:
+            self.aggregate = receipt
+        return AGGREGATION[receipt].stops
+
+    def fail(self, error: Exception) -> None:
+        """A recipient that raises has failed; its error is kept."""
+        self.errors.append(error)
+        self.take(ReceiptStatus.FAIL)
+
+    @property
+    def answer(self) -> ReceiptStatus:
+        return AGGREGATION[self.aggregate].answer
+
+    @property
+    def has_failed(self) -> bool:
+        return self.aggregate in (ReceiptStatus.FAIL, ReceiptStatus.ABORT)
+
+    def fate(self, *, timed_out: bool) -> Fate:
+        return REMOVAL[self.aggregate][timed_out]
+
+
+def described(errors: Sequence[Exception], aggregate: ReceiptStatus) -> str:
+    """A line about how the last round went, for a dead letter or a log."""
+    said = "; ".join(f"{type(error).__name__}: {error}" for error in errors)
+    return f"the last receipt was {aggregate}" + (f": {said}" if said else "")

@@ -1,0 +1,116 @@
+"""Who is told of notifications, one after the other, and what they answered."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pgqueue.errors import InvalidArgumentError, logger
+from pgqueue.flows import Flow
+from pgqueue.notifications.receipts import ReceiptStatus, Round
+
+
+@dataclass(frozen=True, eq=False)
+class Registered:
+    """A recipient, and how it is called."""
+
+    recipient: Any
+    receive: Callable[..., Any]
+    takes_transaction: bool
+
+    def __str__(self) -> str:
+        return getattr(self.recipient, "__qualname__", None) or type(self.recipient).__qualname__
+
+
+class Recipients:
+    """Those who are registered, in that order. Any thread may change them, and recipients while they are told."""
+
+    def __init__(self, *, asynchronous: bool) -> None:
+        self._asynchronous = asynchronous
+        self._registered: tuple[Registered, ...] = ()
+        self._lock = threading.Lock()
+
+    def add(self, recipient: Any) -> None:
+        receive = getattr(recipient, "receive", recipient)
+        if not callable(receive):
+            raise InvalidArgumentError(f"a recipient must be callable or have a method receive(), not {recipient!r}")
+        if _is_coroutine_function(receive) and not self._asynchronous:
+            raise InvalidArgumentError(
+                f"{recipient!r} is a coroutine function: register it with a transmitter of pgqueue.aio.notifications"
+            )
+        registered = Registered(recipient, receive, _takes_two(receive))
+        with self._lock:
+            if any(_is_same(known.recipient, recipient) for known in self._registered):
+                raise InvalidArgumentError(f"{recipient!r} is registered already")
+            self._registered += (registered,)
+
+    def remove(self, recipient: Any) -> None:
+        with self._lock:
+            left = tuple(known for known in self._registered if not _is_same(known.recipient, recipient))
+            if len(left) == len(self._registered):
+                raise InvalidArgumentError(f"{recipient!r} is not registered")
+            self._registered = left
+
+    @property
+    def take_transactions(self) -> bool:
+        return any(known.takes_transaction for known in self._registered)
+
+    def tell(self, notification: Any, transaction: Any) -> Flow[Round]:
+        """One round: those who were registered when it began, but for those who were deregistered before their turn."""
+        round_ = Round()
+        for each in self._registered:
+            if each not in self._registered:
+                continue
+            given = (notification, transaction) if each.takes_transaction else (notification,)
+            try:
+                receipt = _checked((yield partial(each.receive, *given)))
+            except Exception as error:  # noqa: BLE001 - a recipient may raise anything, and that is a failure of its own
+                logger.warning("the recipient %s failed on %s", each, type(notification).__name__, exc_info=error)
+                round_.fail(error)
+                continue
+            if round_.take(receipt):
+                break
+        return round_
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """A bound method is another object each time that it is asked for."""
+    return one is other or (inspect.ismethod(one) and inspect.ismethod(other) and one == other)
+
+
+def _is_coroutine_function(receive: Callable[..., Any]) -> bool:
+    return any(map(inspect.iscoroutinefunction, (receive, type(receive).__call__)))
+
+
+def _checked(receipt: Any) -> ReceiptStatus:
+    if receipt is None:
+        return ReceiptStatus.NOT_PROCESSED
+    if not isinstance(receipt, ReceiptStatus):
+        raise TypeError(f"a recipient must answer with a ReceiptStatus or None, not {receipt!r}")
+    return receipt
+
+
+def _takes_two(receive: Callable[..., Any]) -> bool:
+    """Whether it wants a transaction, too: an argument that has a default is the recipient's own."""
+    try:
+        signature = inspect.signature(receive)
+    except (TypeError, ValueError):
+        return False
+    fits = [count for count in (1, 2) if _binds(signature, count)]
+    if not fits:
+        raise InvalidArgumentError(
+            f"a recipient must take the notification, or the notification and a transaction, not {signature}"
+        )
+    return fits == [2]
+
+
+def _binds(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True

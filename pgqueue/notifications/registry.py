@@ -1,0 +1,184 @@
+"""How notifications become message bodies, and again notifications: by names and versions that are said explicitly."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from pgqueue.errors import InvalidArgumentError
+from pgqueue.notifications.notification import (
+    MEMORY,
+    Memory,
+    QueueNotification,
+    checked_expiry,
+    checked_time_to_live,
+)
+
+T = TypeVar("T", bound=QueueNotification)
+
+#: By this the view pgqueue.notifications knows them.
+CONTENT_TYPE = "application/vnd.pgqueue.notification+json"
+
+Data = dict[str, Any]
+Upgrade = Callable[[Data], Data]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type of notification: its name and version in message bodies, and how data become it and come from it."""
+
+    name: str
+    version: int
+    to_data: Callable[[Any], Data]
+    from_data: Callable[[Data], QueueNotification]
+    upgrades: dict[int, Upgrade] = field(default_factory=dict)
+
+    def upgraded(self, data: Data, version: int) -> Data | None:
+        """The data of an older version as those of this one; None where nobody said how."""
+        for older in range(version, self.version):
+            if older not in self.upgrades:
+                return None
+            data = self.upgrades[older](data)
+        return data
+
+
+class NotificationTypes:
+    """The types of notifications that go through a queue, each under a name and a version.
+
+    A dataclass is mapped by its fields, a pydantic model by ``model_dump`` and ``model_validate``; anything else has
+    methods ``to_body()`` and, on the class, ``from_body(data)``.
+    """
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Kind] = {}
+        self._by_type: dict[type, Kind] = {}
+
+    def register(self, name: str, *, version: int = 1) -> Callable[[type[T]], type[T]]:
+        """A class decorator: this is the type of that name, in that version.
+
+        Raises:
+            InvalidArgumentError: the name is taken, the version is not 1 or more, or the class is no QueueNotification,
+                cannot be mapped, or has a field by a name that every QueueNotification has.
+        """
+        if version < 1:
+            raise InvalidArgumentError(f"the version of a notification must be 1 or more, not {version}")
+
+        def add(kind: type[T]) -> type[T]:
+            if name in self._by_name:
+                raise InvalidArgumentError(f"a notification {name!r} is registered already")
+            mapping = _mapping(kind)
+            _check_fields(kind)
+            self._by_name[name] = self._by_type[kind] = Kind(name, version, *mapping)
+            return kind
+
+        return add
+
+    def upgrade(self, name: str, *, from_version: int) -> Callable[[Upgrade], Upgrade]:
+        """A decorator for what makes the data of the version ``from_version`` those of the next.
+
+        Raises:
+            InvalidArgumentError: no such name is registered with a version above that.
+        """
+        kind = self._by_name.get(name)
+        if kind is None or not 0 < from_version < kind.version:
+            raise InvalidArgumentError(f"no notification {name!r} is registered with a version above {from_version}")
+
+        def add(upgrade: Upgrade) -> Upgrade:
+            kind.upgrades[from_version] = upgrade
+            return upgrade
+
+        return add
+
+    def knows(self, notification: object) -> bool:
+        """Whether it is of a registered type."""
+        return type(notification) in self._by_type
+
+    def to_body(self, notification: QueueNotification) -> dict[str, Any]:
+        """The body that stands for a notification, with what it remembers."""
+        kind = self._by_type.get(type(notification))
+        if kind is None:
+            raise InvalidArgumentError(
+                f"{type(notification).__name__} is not registered: say @types.register(name) before its class"
+            )
+        body = {"notification": kind.name, "version": kind.version, "data": kind.to_data(notification)}
+        return remembering(body, notification._memory)
+
+    def from_body(self, body: Any) -> QueueNotification | None:
+        """The notification that a body stands for; None where its name or version is not known here.
+
+        Raises whatever a type's own mapping raises on data that do not fit it.
+        """
+        kind = self._by_name.get(str(body.get("notification"))) if isinstance(body, dict) else None
+        version = 0 if kind is None else body.get("version", 0)
+        data = kind.upgraded(body.get("data"), version) if kind and 0 < version <= kind.version else None
+        if kind is None or data is None:
+            return None
+        notification = kind.from_data(data)
+        notification.__dict__[MEMORY] = memory_of(body)
+        return notification
+
+
+def memory_of(body: Any, *, otherwise: timedelta | None = None) -> Memory:
+    """What is remembered in a body, whatever its type; ``otherwise`` is the time to live where it says nothing of one.
+
+    Raises ValueError on what none of us has written.
+    """
+    told = {"time_to_live": None if otherwise is None else otherwise.total_seconds()}
+    told.update(body if isinstance(body, dict) else {})
+    try:
+        return _told(told)
+    except (TypeError, ValueError, OverflowError, InvalidArgumentError) as error:
+        raise ValueError(f"this is no memory of a notification: {error}") from error
+
+
+def _told(told: Data) -> Memory:
+    expires_at, seconds = told.get("expires_at"), told.get("time_to_live")
+    return Memory(
+        expires_at=None if expires_at is None else checked_expiry(datetime.fromisoformat(expires_at)),
+        time_to_live=None if seconds is None else checked_time_to_live(timedelta(seconds=seconds)),
+        complete=bool(told.get("complete")),
+        state=told.get("state"),
+        attempts=int(told.get("attempts", 0)),
+        forwarded=list(told.get("forwarded", ())),
+    )
+
+
+def remembering(body: Data, memory: Memory) -> Data:
+    """The same body with this memory."""
+    return {
+        **body,
+        "expires_at": None if memory.expires_at is None else memory.expires_at.isoformat(),
+        "time_to_live": None if memory.time_to_live is None else memory.time_to_live.total_seconds(),
+        "complete": memory.complete,
+        "state": memory.state,
+        "attempts": memory.attempts,
+        "forwarded": memory.forwarded,
+    }
+
+
+def _check_fields(kind: type[Any]) -> None:
+    """A field would hide what every notification has under that name, or take the property for its default."""
+    own = {name for name, value in vars(QueueNotification).items() if isinstance(value, property)}
+    hidden = sorted(own.intersection(kind.__annotations__) - {"is_ready_to_send"})
+    if hidden:
+        raise InvalidArgumentError(
+            f"{kind.__name__} has a field {hidden[0]!r}, which every QueueNotification has: name it otherwise"
+        )
+
+
+def _mapping(kind: type[Any]) -> tuple[Callable[[Any], Data], Callable[[Data], Any]]:
+    """How instances of a class become JSON, and come back."""
+    if issubclass(kind, QueueNotification):
+        if hasattr(kind, "to_body") and hasattr(kind, "from_body"):
+            return kind.to_body, kind.from_body
+        if hasattr(kind, "model_dump") and hasattr(kind, "model_validate"):
+            return (lambda model: model.model_dump(mode="json")), kind.model_validate
+        if dataclasses.is_dataclass(kind):
+            return dataclasses.asdict, lambda data: kind(**data)
+    raise InvalidArgumentError(
+        f"{kind.__name__} must be a QueueNotification that is a dataclass, a pydantic model, or has to_body() and"
+        " from_body()"
+    )

@@ -1,0 +1,171 @@
+"""A transmitter that runs for long: it waits, it is stopped, it outlives a connection."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pgqueue.errors import ConnectionLostError
+from pgqueue.flows import Flow
+from pgqueue.notifications import Pace, Processed
+from tests.contract.interpreter import meant
+from tests.notifications.place import MINUTE, OK, PENDING, Order, Place
+
+PATIENCE = 30.0
+
+
+@contextmanager
+def running(transmitter: Any) -> Iterator[list[Processed]]:
+    """Runs it in a thread while the block lasts; then it is stopped, and what it did is in the list."""
+    done: list[Processed] = []
+    thread = threading.Thread(target=lambda: done.append(transmitter.run()))
+    thread.start()
+    try:
+        yield done
+    finally:
+        meant(transmitter).stop()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+def until(condition: Any) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come about"
+        time.sleep(0.02)
+
+
+def test_what_is_sent_while_it_runs_is_told_and_it_stops_when_it_is_asked(place: Place) -> None:
+    transmitter, seen = place.told(OK)
+    with running(transmitter) as done:
+        for number in range(3):
+            transmitter.notify_all(Order(number))
+        until(lambda: len(seen) == 3)
+        until(lambda: place.found() == [])
+        assert done == []
+    assert done == [Processed(removed=3)]
+    assert [order.number for order in seen] == [0, 1, 2]
+
+
+def test_what_is_pending_is_sent_again_when_its_rest_is_over(place: Place) -> None:
+    transmitter, seen = place.told(PENDING, PENDING, OK, pace=Pace(timedelta(seconds=0.2), 2.0, MINUTE))
+    with running(transmitter) as done:
+        transmitter.notify_all(Order())
+        until(lambda: place.found() == [])
+    assert done == [Processed(removed=1, kept=2)]
+    assert len(seen) == 3
+
+
+def test_one_that_was_stopped_before_does_not_run(place: Place) -> None:
+    transmitter, seen = place.told(OK)
+    meant(transmitter).stop()
+    transmitter.notify_all(Order())
+    assert transmitter.run() == Processed()
+    assert seen == []
+
+
+@pytest.mark.parametrize("with_transaction", [False, True], ids=["alone", "with a transaction"])
+def test_a_lost_connection_is_outlived(place: Place, with_transaction: bool) -> None:
+    transmitter, told = place.transmitter(), []
+
+    def recipient(order: Any) -> Any:
+        told.append(order.number)
+        return OK
+
+    def taking_part(order: Any, transaction: Any) -> Any:
+        transaction.execute("select 1")
+        return recipient(order)
+
+    transmitter.register(place.recipient(taking_part if with_transaction else recipient))
+    with running(transmitter) as done:
+        transmitter.notify_all(Order(1))
+        until(lambda: told == [1] and place.found() == [])
+        place.run(
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+            " where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        until(lambda: sent(transmitter))
+        until(lambda: set(told) == {1, 2})
+        until(lambda: place.found() == [])
+    assert done[0].removed == 2
+
+
+class Outage:
+    """A database that cannot be reached for the next few statements."""
+
+    def __init__(self, inner: Any, failures: int) -> None:
+        self._inner = inner
+        self.failures = failures
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def execute(self, statement: Any) -> Flow[Any]:
+        if self.failures > 0:
+            self.failures -= 1
+            raise ConnectionLostError("nobody there")
+        return self._inner.execute(statement)  # type: ignore[no-any-return]
+
+
+def test_an_outage_is_waited_for_and_only_said_to_who_asks_once(place: Place) -> None:
+    transmitter, _ = place.told(OK)
+    processing = meant(transmitter)._processing
+    transmitter.notify_all(Order())
+    processing.own = outage = Outage(processing.own, failures=1)
+    with pytest.raises(ConnectionLostError):
+        transmitter.process_pending()
+    outage.failures = 3
+    with running(transmitter) as done:
+        until(lambda: place.found() == [])
+    assert done == [Processed(removed=1)]
+    assert outage.failures == 0
+
+
+def sent(transmitter: Any) -> bool:
+    """The sender's own connection may be among those that were lost."""
+    try:
+        transmitter.notify_all(Order(2))
+    except Exception:  # noqa: BLE001 - whatever a connection dies of
+        return False
+    return True
+
+
+def test_the_lock_is_kept_while_a_recipient_takes_its_time(place: Place) -> None:
+    place.client.update_queue(place.name, lock_duration=timedelta(seconds=1))
+    transmitter, told = place.transmitter(), []
+
+    def slowly(order: Any) -> Any:
+        told.append(order.number)
+        time.sleep(2.5)
+        return OK
+
+    transmitter.register(place.recipient(slowly))
+    other, seen = place.told(OK)
+    transmitter.notify_all(Order(1))
+    with running(transmitter) as done:
+        until(lambda: told)
+        with running(other):
+            until(lambda: place.found() == [])
+    assert (told, seen) == ([1], [])
+    assert done == [Processed(removed=1)]
+
+
+def test_the_lock_of_one_that_could_not_be_settled_is_not_kept(place: Place) -> None:
+    place.client.update_queue(place.name, lock_duration=timedelta(seconds=1))
+
+    def write_what_is_not_json(order: Any) -> Any:
+        order.state = object()
+        return PENDING
+
+    transmitter, seen = place.told(write_what_is_not_json, OK)
+    transmitter.notify_all(Order())
+    with running(transmitter) as done:
+        until(lambda: place.found() == [])
+    assert done == [Processed(lost=1, removed=1)]
+    assert len(seen) == 2
