@@ -67,12 +67,10 @@ class LockedMessage(PeekedMessage):
         yield from settling.settle(self.context, verbs.complete(self.lock), Outcome.COMPLETED, self._own, transaction)
         self._transaction = transaction
 
-    def _dead_lettering(
-        self, reason: str, description: str | None, transaction: Shared | None, body: Any = None
-    ) -> Flow[None]:
+    def _dead_lettering(self, reason: str, description: str | None, transaction: Shared | None) -> Flow[None]:
         yield from self._settled_by_now()
         self._refuse_to_wait_for_ourselves(transaction)
-        statement = verbs.dead_letter(self.lock, reason=reason, description=description, body=body)
+        statement = verbs.dead_letter(self.lock, reason=reason, description=description)
         yield from settling.settle(self.context, statement, Outcome.DEAD_LETTERED, self._own, transaction)
         self._transaction = transaction
 

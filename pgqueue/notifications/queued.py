@@ -10,7 +10,7 @@ from typing import Any
 
 from pgqueue import transports
 from pgqueue.errors import CommitInDoubtError, LockLostError, PGQueueError, logger
-from pgqueue.flows import Flow, Pause, Source, observed, processing, receiving
+from pgqueue.flows import Flow, Pause, Source, observed, processing, receiving, settling
 from pgqueue.flows.flow import Begun, Shared
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.context import Event, Outcome
@@ -20,6 +20,7 @@ from pgqueue.notifications.notification import MEMORY, Memory, Pace, QueueNotifi
 from pgqueue.notifications.receipts import Fate, ReceiptStatus, Round, described
 from pgqueue.notifications.recipients import Recipients
 from pgqueue.notifications.registry import CONTENT_TYPE, NotificationTypes, memory_of, remembering
+from pgqueue.statements import Statement
 from pgqueue.statements import receiving as receiving_verbs
 from pgqueue.statements import settling as verbs
 from pgqueue.worker.health import Beat
@@ -169,37 +170,50 @@ class Processing:
         return notification, memory
 
     def _tell_in_transaction(self, received: LockedMessage, notification: QueueNotification) -> Flow[Fate]:
-        """What recipients did in the transaction is committed with what becomes of the notification; where that is
-        sent again because of a failure, or dead-lettered, it is undone. A commit that is refused is a failure."""
+        """What recipients did in the transaction is committed with what becomes of the notification.
+
+        Where that is sent again because of a failure, or dead-lettered, it is undone, but not the pin: nobody can take
+        the message over in between. A commit that is refused is a failure.
+        """
         memory, delivery = notification._memory, received._delivery
         forwarded, complete = [*memory.forwarded], memory.complete
         begun = yield from processing.enter(delivery, self._begin)
         try:
+            yield from begun.mark()
             round_ = yield from self.recipients.tell(notification, begun.handle)
         except BaseException as error:
             yield from processing.retreat(delivery, begun, error)
             raise
         fate = _fate(round_, memory, timed_out=notification.timed_out)
-        if fate is Fate.REMOVED or not (fate is Fate.DEAD_LETTERED or round_.has_failed):
-            try:
-                yield from self._commit(received, memory, begun, fate)
-                return fate
-            except (LockLostError, CommitInDoubtError):
-                raise
-            except PGQueueError as error:
-                logger.warning("the round of %s of %s was undone: %s", received.sequence_number, self.queue, error)
-                round_, memory.complete = Round(), complete
-                round_.fail(error)
-        else:
-            delivery.begun = None
-            yield from processing.roll_back(begun)
-        memory.forwarded = forwarded
+        is_undone = fate is Fate.DEAD_LETTERED or (fate is Fate.SENT_AGAIN and round_.has_failed)
+        try:
+            if is_undone:
+                memory.forwarded = forwarded
+            yield from self._commit(received, memory, begun, round_, fate, is_undone=is_undone)
+            return fate
+        except (LockLostError, CommitInDoubtError):
+            raise
+        except PGQueueError as error:
+            logger.warning("the round of %s of %s was undone: %s", received.sequence_number, self.queue, error)
+            round_, memory.complete, memory.forwarded = Round(), complete, forwarded
+            round_.fail(error)
         return (yield from self._settle(received, memory, round_, timed_out=notification.timed_out))
 
-    def _commit(self, received: LockedMessage, memory: Memory, begun: Begun, fate: Fate) -> Flow[None]:
+    def _commit(
+        self, received: LockedMessage, memory: Memory, begun: Begun, round_: Round, fate: Fate, *, is_undone: bool
+    ) -> Flow[None]:
         """Ends the transaction of a round, with the removal or with what is remembered."""
         delivery, context = received._delivery, received.context
-        if fate is Fate.REMOVED:
+        try:
+            if is_undone:
+                yield from begun.back()
+            if fate is Fate.DEAD_LETTERED:
+                context.begin(Event.COMPLETE, Outcome.DEAD_LETTERED)
+                context.transaction_id = yield from begun.execute(self._dead_lettering(received, memory, round_))
+        except BaseException as error:
+            yield from processing.retreat(delivery, begun, error)
+            raise
+        if fate is not Fate.SENT_AGAIN:
             return (yield from processing.leave(delivery, begun))
         try:
             delay, body = self._again(received, memory)
@@ -222,12 +236,19 @@ class Processing:
             case Fate.REMOVED:
                 yield from received._completion(None)
             case Fate.DEAD_LETTERED:
-                why = described(round_.errors, round_.aggregate)
-                _, body = self._again(received, memory)
-                yield from received._dead_lettering("TTLExpiredException", why, None, *body)
+                statement = self._dead_lettering(received, memory, round_)
+                yield from settling.settle(received.context, statement, Outcome.DEAD_LETTERED, self.own, None)
             case Fate.SENT_AGAIN:
                 yield from received._postponement(*self._again(received, memory), None)
         return fate
+
+    def _dead_lettering(self, received: LockedMessage, memory: Memory, round_: Round) -> Statement[str]:
+        """With the memory of the last round, for whoever resubmits it."""
+        _, body = self._again(received, memory)
+        why = described(round_.errors, round_.aggregate)
+        return verbs.dead_letter(
+            received.lock, reason="TTLExpiredException", description=why, body=body[0] if body else None
+        )
 
     def _again(self, received: LockedMessage, memory: Memory) -> tuple[timedelta, tuple[Any, ...]]:
         """When it comes again, and with what it remembers then."""
