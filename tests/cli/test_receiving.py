@@ -35,6 +35,7 @@ def test_peek_tells_where_each_message_stands(
     first.defer()
     second.defer()
     orders.receive_deferred([second.sequence_number], lock_duration=timedelta(hours=1))
+    clock.move(timedelta(seconds=10))
     shown = pgqueue("peek", "orders", COLUMNS=columns).out
     for state in ("deferred", "deferred, locked for 59m", "locked for", "ready", "expires in", "due in 2h59m"):
         assert state in shown

@@ -462,8 +462,8 @@ LIFETIMES = [
     ),
     Twin(
         "_send_various",
-        "least(time_to_live, target.default_message_time_to_live)",
-        "coalesce(time_to_live, target.default_message_time_to_live)",
+        "moment) + least(time_to_live, target.default_message_time_to_live)",
+        "moment) + coalesce(time_to_live, target.default_message_time_to_live)",
         test_expiring.test_the_time_to_live_of_the_queue_is_the_default_and_the_ceiling,
     ),
     Twin(
@@ -474,8 +474,8 @@ LIFETIMES = [
     ),
     Twin(
         "_revive",
-        "pgqueue.clock() + (expires_at - enqueued_time)",
-        "expires_at",
+        "pgqueue.clock() + time_to_live",
+        "enqueued_time + time_to_live",
         test_dead_letter_queue.test_the_time_to_live_of_a_resubmitted_message_runs_anew,
     ),
     Twin(
