@@ -210,20 +210,17 @@ class Processing:
             if fate is Fate.DEAD_LETTERED:
                 context.begin(Event.COMPLETE, Outcome.DEAD_LETTERED)
                 context.transaction_id = yield from begun.execute(self._dead_lettering(received, memory, round_))
-        except BaseException as error:
-            yield from processing.retreat(delivery, begun, error)
-            raise
-        if fate is not Fate.SENT_AGAIN:
-            return (yield from processing.leave(delivery, begun))
-        try:
-            delay, body = self._again(received, memory)
-            yield from begun.execute(verbs.postpone(received.lock, delay=delay, body=body))
-            context.transaction_id = delivery.begun
-            yield from processing.commit(delivery, begun)
+            elif fate is Fate.SENT_AGAIN:
+                delay, body = self._again(received, memory)
+                yield from begun.execute(verbs.postpone(received.lock, delay=delay, body=body))
+                context.transaction_id = delivery.begun
+                yield from processing.commit(delivery, begun)
         except BaseException as error:
             context.transaction_id = None
             yield from processing.retreat(delivery, begun, error)
             raise
+        if fate is not Fate.SENT_AGAIN:
+            return (yield from processing.leave(delivery, begun))
         context.begin(Event.ABANDON, Outcome.ABANDONED)
         context.apply(Event.COMMITTED)
         delivery.begun = None

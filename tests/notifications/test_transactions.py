@@ -65,6 +65,45 @@ def test_effects_commit_with_the_state_of_one_that_is_pending(place: Place, answ
     assert place.effects() == ["round 0", "round 1"]
 
 
+# Sequences are not rolled back, so they tell which transaction wrote, even where that was undone.
+WITNESSES = """
+create sequence told_in;
+create sequence settled_in;
+create function witness() returns trigger language plpgsql as $$
+begin
+    perform setval(tg_argv[0]::regclass, pg_current_xact_id()::text::bigint);
+    return null;
+end
+$$;
+create trigger witness after insert on effect for each row execute function witness('told_in');
+create trigger witness after insert on pgqueue.scheduled_message for each row execute function witness('settled_in');
+create trigger witness after insert on pgqueue.dead_letter for each row execute function witness('settled_in');
+"""
+NO_WITNESSES = """
+drop function witness() cascade;
+drop sequence told_in, settled_in;
+"""
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["sent again", "dead-lettered"])
+@pytest.mark.parametrize("answer", [FAIL, RAISES])
+def test_a_failed_round_is_settled_in_its_own_transaction_so_that_nobody_takes_it_over(
+    place: Place, answer: Any, is_over: bool
+) -> None:
+    transmitter = writing(place, answer, time_to_live=DAY)
+    transmitter.notify_all(Order())
+    if is_over:
+        place.move_clock(2 * DAY)
+    place.run(WITNESSES)
+    try:
+        assert transmitter.process_pending().total == 1
+        ((told, settled),) = place.look("select told_in.last_value, settled_in.last_value from told_in, settled_in")
+    finally:
+        place.run(NO_WITNESSES)
+    assert told == settled
+    assert place.effects() == []
+
+
 @pytest.mark.parametrize("answer", [FAIL, ABORT, RAISES])
 def test_effects_are_undone_by_a_failure_and_the_state_is_kept(place: Place, answer: Any) -> None:
     transmitter = writing(place, answer, OK)
