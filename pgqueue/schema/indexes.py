@@ -23,22 +23,20 @@ ARE_VALID = """
      where relnamespace = to_regnamespace('pgqueue') and relname = any (%s::text[])
 """
 
-IS_BEING_BUILT = "select exists (select from pg_stat_progress_create_index where index_relid = %s::text::regclass)"
+# Two that build at once wait for each other's snapshots, until one of them is told of a deadlock.
+ONLY_ONE_BUILDS = "select pg_try_advisory_lock(hashtextextended('pgqueue.indexes', 0))"
 
 
 def build(conninfo: str, *, lock_timeout: timedelta) -> None:
-    """Builds those that are missing or were broken off. What another process is building is left to it."""
+    """Builds those that are missing or were broken off, unless another process is about it."""
     with psycopg.connect(conninfo, autocommit=True, prepare_threshold=None) as connection:
+        if connection.execute(ONLY_ONE_BUILDS).fetchone() != (True,):
+            return
         found: dict[str, bool] = dict(connection.execute(ARE_VALID, [[index.name for index in indexes()]]).fetchall())
         for index in indexes():
             name = f"pgqueue.{index.name}"
-            if not found.get(name, False) and not (name in found and _is_being_built(connection, name)):
+            if not found.get(name, False):
                 _build(connection, index, name, lock_timeout, broken_off=name in found)
-
-
-def _is_being_built(connection: psycopg.Connection, name: str) -> bool:
-    row = connection.execute(IS_BEING_BUILT, [name]).fetchone()
-    return row is not None and bool(row[0])
 
 
 def _build(
