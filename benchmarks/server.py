@@ -19,9 +19,20 @@ SETTINGS = {
 }
 
 
+class LoopbackServer(ThrowawayServer):
+    """One that drivers without Unix sockets reach, too; nothing else may be at port 5432 of this machine."""
+
+    listen_addresses = "127.0.0.1"
+
+    def address(self) -> str:
+        return "127.0.0.1:5432/postgres"
+
+
 @contextmanager
-def running(settings: Mapping[str, str] = SETTINGS) -> Iterator[ThrowawayServer]:
-    server = ThrowawayServer(binaries())
+def running(
+    settings: Mapping[str, str] = SETTINGS, kind: type[ThrowawayServer] = ThrowawayServer
+) -> Iterator[ThrowawayServer]:
+    server = kind(binaries())
     try:
         server.create()
         server.start()

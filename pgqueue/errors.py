@@ -80,6 +80,12 @@ class QueueFullError(PGQueueError):
     default_sqlstate = "PQ008"
 
 
+class ConsumerInUseError(PGQueueError):
+    """Another session takes messages under this consumer's name, as a stream of Spark does; nothing was changed."""
+
+    default_sqlstate = "PQ009"
+
+
 class InvalidArgumentError(PGQueueError, ValueError):
     """An argument or a setting is not what it may be; the text names both. Nothing was changed."""
 
@@ -217,6 +223,7 @@ BY_SQLSTATE: dict[str, type[PGQueueError]] = {
         MessageNotFoundError,
         InvalidArgumentError,
         QueueFullError,
+        ConsumerInUseError,
     )
     if kind.default_sqlstate
 } | {

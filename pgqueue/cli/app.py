@@ -11,7 +11,7 @@ from typing import Annotated, TextIO
 import typer
 
 import pgqueue
-from pgqueue.cli import dead_letters, output, queues
+from pgqueue.cli import dead_letters, output, queues, spark
 from pgqueue.cli.connection import Choice, Dsn, Embedded
 from pgqueue.cli.demonstration import demo
 from pgqueue.cli.failures import FAILED, failure_of, one_line
@@ -39,6 +39,7 @@ app.command("history")(history)
 app.add_typer(dead_letters.app, name="dead-letters")
 app.command("sweep")(sweep)
 app.command("worker")(worker)
+app.add_typer(spark.app, name="spark")
 
 
 def _print_version(wanted: bool) -> None:

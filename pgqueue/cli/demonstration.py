@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -64,7 +65,7 @@ def demo(
     said = dsn if dsn is not None else (context.find_root().obj or Choice()).dsn
     where = "the built-in PostgreSQL" if said is None else "the database that was named"
     output.hint(f"Flights of 2013 go through the queue {QUEUE} in {where}.")
-    plan = Plan(_database(said), source=source, flights=flights, consumers=consumers, kills=kills, seed=seed)
+    plan = Plan(database(said), source=source, flights=flights, consumers=consumers, kills=kills, seed=seed)
     with _display(as_json) as display:
         verdict = run(plan, display)
     if as_json:
@@ -75,8 +76,8 @@ def demo(
         raise typer.Exit(FAILED)
 
 
-def _database(dsn: str | None) -> str:
-    """Never the one in the environment: that may be where somebody works."""
+def database(dsn: str | None) -> str:
+    """The database of a demo: never the one in the environment, that may be where somebody works."""
     if dsn is None:
         return embedded_server.start()
     knock(dsn)
@@ -89,17 +90,22 @@ def _display(as_json: bool) -> AbstractContextManager[Any]:
 
 
 def _print(verdict: Verdict) -> None:
+    show_checks(verdict.checks)
+    said = "Every check holds" if verdict.holds else "NOT every check holds"
+    output.say(f"{said}; {verdict.messages_per_second:,.0f} messages/s, from the first sent to the last posted.")
+    output.hint(f"To look around: `pgqueue dead-letters list {QUEUE}`, or psql and the tables of the schema {SCHEMA}.")
+
+
+def show_checks(checks: Sequence[Check]) -> None:
+    """A verdict, a line a check."""
     grid = output.table(("must hold", "expected", "found", ""), [])
-    for check in verdict.checks:
+    for check in checks:
         grid.add_row(check.name, _expected(check), output.cell(check.found), _mark(check.holds))
     for column in grid.columns[1:3]:
         column.justify = "right"
     output.say("")
     output.show(grid)
     output.say("")
-    said = "Every check holds" if verdict.holds else "NOT every check holds"
-    output.say(f"{said}; {verdict.messages_per_second:,.0f} messages/s, from the first sent to the last posted.")
-    output.hint(f"To look around: `pgqueue dead-letters list {QUEUE}`, or psql and the tables of the schema {SCHEMA}.")
 
 
 def _expected(check: Check) -> Text:

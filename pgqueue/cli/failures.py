@@ -14,6 +14,7 @@ from pgqueue import errors
 from pgqueue.demo.business import NotOurs
 from pgqueue.demo.conductor import RunFailed
 from pgqueue.demo.flights import SourceMissing
+from pgqueue.demo.spark.plan import Stalled
 
 FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 
@@ -114,7 +115,7 @@ TOLD: tuple[tuple[Kinds, int, Callable[[Any], str]], ...] = (
     (errors.InvalidArgumentError, WRONG_USE, lambda error: str(error.args[0])),
     (errors.SchemaVersionError, FAILED, _of_schema),
     (errors.PGQueueError, FAILED, _with_remedy),
-    ((Failed, NotOurs, RunFailed, SourceMissing), FAILED, str),
+    ((Failed, NotOurs, RunFailed, SourceMissing, Stalled), FAILED, str),
     (OSError, FAILED, _of_input),
     (psycopg.Error, FAILED, lambda error: f"the database refused: {error}"),
 )

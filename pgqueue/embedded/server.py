@@ -28,6 +28,9 @@ class ServerError(PGQueueError):
 class Server:
     """``create`` it once, then ``start`` and ``stop`` it as often as you like; any process of this account may."""
 
+    #: Where it is reached besides its socket, at PostgreSQL's usual port: nowhere, unless somebody speaks TCP only.
+    listen_addresses = ""
+
     def __init__(self, directory: Path, binaries: Path, *, settings: Mapping[str, str] | None = None) -> None:
         self.directory = directory.expanduser().resolve()
         self.binaries = binaries.expanduser().resolve()
@@ -56,7 +59,7 @@ class Server:
         if self.is_running():
             return
         self.account.make_directory(self.sockets)
-        options = f"-c listen_addresses= -p 5432 -k {shlex.quote(str(self.sockets))}"
+        options = f"-c listen_addresses={self.listen_addresses} -p 5432 -k {shlex.quote(str(self.sockets))}"
         self._run("pg_ctl", "start", "-w", "-t", str(START_SECONDS), "-l", str(self.log), "-o", options)
 
     def stop(self, mode: str = "fast") -> None:

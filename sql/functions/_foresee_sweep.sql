@@ -37,6 +37,9 @@ begin
     select forgotten + count(*) into forgotten
       from pgqueue.recorded_effect
      where queue_id = queue.id and forget_at <= moment;
+    select forgotten + count(*) into forgotten
+      from pgqueue.published_batch
+     where queue_id = queue.id and forget_at <= moment;
     handled := 0;
 end
 $$;

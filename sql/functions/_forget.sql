@@ -1,5 +1,5 @@
--- Forgets the message ids of a queue whose window is over and its effects that need not be kept, `max_records` at the
--- most.
+-- Forgets the message ids of a queue whose window is over, its effects and its published batches that need not be kept,
+-- `max_records` at the most.
 -- Returns  how many.
 create or replace function pgqueue._forget(queue pgqueue.queue, max_records integer)
 returns integer
@@ -13,6 +13,7 @@ declare
     moment  timestamptz := pgqueue.clock();
     ids     integer;
     effects integer;
+    batches integer;
 begin
     delete from pgqueue.sent_message_id
      where ctid = any (array(
@@ -32,6 +33,15 @@ begin
                 limit max_records - ids
                   for update skip locked));
     get diagnostics effects = row_count;
-    return ids + effects;
+    delete from pgqueue.published_batch
+     where ctid = any (array(
+               select ctid
+                 from pgqueue.published_batch
+                where queue_id = queue.id and forget_at <= moment
+                order by forget_at
+                limit max_records - ids - effects
+                  for update skip locked));
+    get diagnostics batches = row_count;
+    return ids + effects + batches;
 end
 $$;

@@ -20,5 +20,8 @@ begin
     delete from pgqueue.watch where queue_id = dropped;
     delete from pgqueue.sent_message_id where queue_id = dropped;
     delete from pgqueue.recorded_effect where queue_id = dropped;
+    delete from pgqueue.published_batch where queue_id = dropped;
+    delete from pgqueue.consumer where queue_id = dropped;
+    perform pgqueue._drop_staged(array(select name from pgqueue.staged_batch where queue_id = dropped));
 end
 $$;

@@ -1,7 +1,8 @@
 -- Tidies up all queues, `max_messages` at the most or everything when null: what has expired is dropped or dead-lettered,
 -- as its queue says; what was delivered as often as its queue allows, and is not held any more, goes to the dead letters
 -- as MaxDeliveryCountExceeded; expired locks that receivers have passed and messages whose time has come are put back
--- within reach; message ids whose window is over are forgotten, and days of history that nobody retains given back.
+-- within reach; message ids whose window is over are forgotten, and days of history that nobody retains and tables that
+-- were staged and abandoned given back.
 -- Receivers take care of messages by themselves, so nothing depends on it; it keeps a queue tidy that nobody receives
 -- from, and gives back space. Commit at once, and call it again while there is `more`. With `dry_run` everything is
 -- counted, without a bound, and nothing is done.
@@ -25,6 +26,9 @@ begin
     perform pgqueue._check_bound(max_messages);
     if not dry_run and not pg_try_advisory_xact_lock(hashtextextended('pgqueue.sweep', 0)) then
         return;
+    end if;
+    if not dry_run then
+        perform pgqueue.discard_staged();
     end if;
     for source in select * from pgqueue.queue order by random() loop         -- so that none is always the last
         if dry_run then

@@ -45,7 +45,7 @@ def test_every_command_and_option_is_in_the_reference(path: str) -> None:
 
 def test_every_option_is_tested() -> None:
     tests = "\n".join(
-        test.read_text() for place in ("cli", "demo") for test in (ROOT / "tests" / place).glob("test_*.py")
+        test.read_text() for place in ("cli", "demo", "spark") for test in (ROOT / "tests" / place).glob("test_*.py")
     )
     options = {option for command in COMMANDS.values() for parameter in command.params for option in parameter.opts}
     assert [option for option in sorted(options) if option.startswith("--") and f'"{option}"' not in tests] == []

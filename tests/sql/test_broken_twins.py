@@ -20,6 +20,7 @@ from pgqueue.testing import Database
 from pgqueue.testing.database import created
 from pgqueue.testing.plugin import SharedServer
 from tests.sql import (
+    test_claims,
     test_cursors,
     test_dead_letter_queue,
     test_dead_letters,
@@ -35,6 +36,7 @@ from tests.sql import (
     test_scheduling,
     test_sequence,
     test_settling,
+    test_staging,
     test_sweep,
     test_watermark,
 )
@@ -42,7 +44,7 @@ from tests.sql.stage import Stage
 
 FUNCTIONS = Path(__file__).parents[2] / "sql" / "functions"
 
-TOKEN_CHECK = re.compile(r"lock_token = (?:token|lock_tokens\[|found\.lock_token|resolve\.lock_token)")
+TOKEN_CHECK = re.compile(r"lock_token = (?:token|lock_tokens\[|found\.lock_token|held\.lock_token|resolve\.lock_token)")
 SKIP_LOCKED = re.compile(r"skip locked")
 
 
@@ -88,7 +90,38 @@ def numbered(database: Database, *, many: bool) -> None:
         test_watermark.a_number_is_drawn_by_a_transaction_that_has_an_id(stage, many=many)
 
 
+FRESH = "position < upper(held.fresh) and lock_token = held.lock_token\n               for update"
+RETURNED = "sequence_number < upper(held.numbers) and lock_token = held.lock_token\n               for update"
+
+CLAIMS = [
+    Twin(
+        "_hold_claim",
+        f"{FRESH});",
+        "position < upper(held.fresh)\n               for update);",
+        test_claims.test_what_others_have_taken_meanwhile_is_lost_and_said,
+    ),
+    Twin(
+        "_hold_claim",
+        f"{RETURNED});",
+        "sequence_number < upper(held.numbers)\n               for update);",
+        test_claims.test_what_came_back_and_others_have_taken_is_lost_too,
+    ),
+    Twin(
+        "_hold_claim",
+        f"{FRESH} skip locked",
+        "position < upper(held.fresh)\n               for update skip locked",
+        test_claims.test_what_others_have_taken_is_not_renewed,
+    ),
+    Twin(
+        "_hold_claim",
+        f"{RETURNED} skip locked",
+        "sequence_number < upper(held.numbers)\n               for update skip locked",
+        test_claims.test_what_came_back_and_others_have_taken_is_not_renewed,
+    ),
+]
+
 TOKENS = [
+    *CLAIMS,
     Twin(
         "_hold",
         "on position = number and lock_token = token",
@@ -224,6 +257,25 @@ WAITS = [
         "            for update skip locked",
         "where queue_id = queue.id and sequence_number = _refuse_old_snapshot.sequence_number\n            for update",
         test_dead_letter_queue.test_a_lost_lock_is_called_lost_while_its_next_holder_completes,
+    ),
+    Twin(
+        "_hold_claim",
+        f"{FRESH} skip locked",
+        FRESH,
+        test_claims.test_locks_are_renewed_and_those_of_an_open_transaction_are_not_waited_for,
+    ),
+    Twin(
+        "_hold_claim",
+        f"{RETURNED} skip locked",
+        RETURNED,
+        test_claims.test_what_came_back_and_an_open_transaction_holds_is_not_waited_for,
+    ),
+    Twin("discard_staged", " skip locked", "", test_staging.test_what_is_being_published_is_not_waited_for),
+    Twin(
+        "_forget",
+        "limit max_records - ids - effects\n                  for update skip locked",
+        "limit max_records - ids - effects\n                  for update",
+        test_staging.test_a_sweep_skips_a_part_that_somebody_looks_at,
     ),
     Twin("_expire_due", " skip locked", "", test_expiring.test_a_sweep_skips_what_a_receiver_is_removing),
     Twin(
@@ -556,8 +608,8 @@ DUPLICATES = [
     ),
     Twin(
         "_forget",
-        "and forget_at <= moment",
-        "",
+        "from pgqueue.recorded_effect\n                where queue_id = queue.id and forget_at <= moment",
+        "from pgqueue.recorded_effect\n                where queue_id = queue.id",
         test_effects.test_a_sweep_forgets_effects_that_need_not_be_kept_and_no_others,
     ),
     Twin(

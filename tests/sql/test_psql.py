@@ -117,7 +117,40 @@ commit;
 select to_regclass('shipped') is null;
 """
 
-SCRIPTS = LIFE_OF_AN_ORDER, TROUBLE, BATCHES, LATER, NOTIFIED
+MANY = """
+select pgqueue.create_queue('orders') > 0;
+begin;
+select pgqueue.stage('orders', 'night', '1', '{body,priority}') as staged \\gset
+\\copy pgqueue.staged_night_1 from pstdin (format csv, quote '''')
+'{"id": 1}',0
+'{"id": 2}',-1
+\\.
+select pgqueue.check_staged('orders', :'staged');
+commit;
+select * from pgqueue.publish('orders', array[:'staged'], 2, 'night', 1);
+select * from pgqueue.publish('orders', array[:'staged'], 2, 'night', 1);
+select pgqueue.discard_staged('night');
+
+select pgqueue.attach_consumer('ledger', 'orders');
+select pgqueue.claim_batch('ledger', 0, 1);
+select consumer, queue, settled_claim, open_claim, messages from pgqueue.consumers;
+select pgqueue.renew_claim('ledger', interval '5 minutes');
+begin;
+select pgqueue.complete_claim('ledger');
+commit;
+select pgqueue.claim_batch('ledger', 1, 1);
+select pgqueue.release_claim('ledger');
+select pgqueue.drop_consumer('ledger');
+select body from pgqueue.messages;
+"""
+
+SCRIPTS = LIFE_OF_AN_ORDER, TROUBLE, BATCHES, LATER, NOTIFIED, MANY
+
+
+def test_many_messages_are_copied_published_and_taken_claim_by_claim(database: Database) -> None:
+    assert psql(database, MANY) == [
+        "t", "2", "2|0", "2|0", "0", "0", "1", "ledger|orders|0|1|1", "1", "1", "2", "1", "", '{"id": 1}',
+    ]  # fmt: skip
 
 
 def test_an_order_is_sent_received_and_completed_in_one_transaction_with_its_effect(database: Database) -> None:

@@ -1,0 +1,140 @@
+"""How a command runs with Spark: its session, how far it has come, its errors in a line, and what it has done."""
+
+from __future__ import annotations
+
+import base64
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.status import Status
+
+from pgqueue.cli import output
+from pgqueue.cli.failures import Failed, WrongUse
+from pgqueue.cli.output import counted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pgqueue.spark import pipelines
+    from pgqueue.spark.pipelines import Progress
+
+LINE_EVERY_SECONDS = 5.0
+
+
+@contextmanager
+def running(name: str, master: str | None) -> Iterator[tuple[SparkSession, Telling]]:
+    """A Spark session that keeps quiet, and who tells how far it has come. Errors are told in a line."""
+    with explained() as unforeseen, telling() as tell:
+        from pgqueue.spark.pipelines import quiet
+
+        with quiet.session(f"pgqueue {name}", master) as (spark, log):
+            unforeseen.log = log
+            yield spark, tell
+
+
+@dataclass
+class Unforeseen:
+    """Where more is said about an error that nobody has foreseen."""
+
+    log: Path | None = None
+
+
+@contextmanager
+def explained() -> Iterator[Unforeseen]:
+    """Errors of Spark, and of what it runs, as errors of a command."""
+    try:
+        from pgqueue.spark.pipelines import reasons
+    except ImportError as error:
+        raise Failed(f"{error.name or 'PySpark'} is not installed: pip install 'pgqueue[spark]'") from error
+    unforeseen = Unforeseen()
+    try:
+        yield unforeseen
+    except reasons.KNOWN as error:
+        reason = reasons.reason_of(error)
+        if unforeseen.log is not None and reason.is_known:
+            unforeseen.log.unlink(missing_ok=True)
+        elif unforeseen.log is not None:
+            raise Failed(f"{reason.line} (Spark's log is {unforeseen.log})") from error
+        raise (WrongUse if reason.is_wrong_use else Failed)(reason.line) from error
+
+
+class Telling:
+    """Tells how far a pipeline has come: at a terminal in place, else in a line now and then."""
+
+    def __init__(self, status: Status | None) -> None:
+        self._status = status
+        self._next_line = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        told = counted(progress.rows, "row") + (f", {counted(progress.batches, 'batch')}" if progress.batches else "")
+        if self._status is not None:
+            self._status.update(told)
+        elif progress.rows and time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + LINE_EVERY_SECONDS
+            output.hint(told)
+
+
+@contextmanager
+def telling() -> Iterator[Telling]:
+    console = output.console(stderr=True)
+    if not console.is_terminal:
+        yield Telling(None)
+        return
+    with console.status("Spark is starting") as status:
+        yield Telling(status)
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set; who interrupts twice means it."""
+    stop = threading.Event()
+
+    def told_to_stop(_number: int, _frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    former = {number: signal.signal(number, told_to_stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def tell_sent(done: pipelines.Ingested | pipelines.Replayed, told: str, as_json: bool) -> None:
+    tell(done, told, as_json)
+    if done.done_before:
+        output.hint("this was done before, and is not done twice: --again sends it once more")
+
+
+def tell(done: Any, told: str, as_json: bool) -> None:
+    """The counts; of a dry run a few rows, too."""
+    if as_json:
+        output.document(_plain(asdict(done)))
+        return
+    output.say(f"would go: {told}" if done.dry_run else told)
+    if done.sample:
+        columns = [name for name in done.sample[0] if any(row[name] is not None for row in done.sample)]
+        rows = [[_plain(row[name]) for name in columns] for row in done.sample]
+        output.show(output.table(columns, rows, wide=columns))
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: _plain(inner) for name, inner in value.items()}
+        case tuple() | list():
+            return [_plain(inner) for inner in value]
+        case datetime():
+            return value.isoformat()
+        case bytes() | bytearray():
+            return base64.b64encode(value).decode()
+    return value

@@ -1,0 +1,55 @@
+"""A process that works flights off: each becomes a delay, sent on in the transaction that completes the flight."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+
+from pgqueue import Message, Queue, QueueClient, ReceivedMessage, RetryPolicy, Worker
+from pgqueue.demo.spark.plan import CANCELLED, DELAYS, FLIGHTS
+from pgqueue.errors import DeadLetter
+
+TOGETHER = 50
+
+
+class RadioSilence(Exception):
+    """The airport does not answer, this time."""
+
+
+def work(dsn: str, accepts_cancelled: bool) -> None:
+    """Until SIGTERM."""
+    logging.getLogger("pgqueue").setLevel(logging.CRITICAL)  # the failures are on purpose
+    with QueueClient(dsn) as client:
+        handler = Handler(client.queue(DELAYS), accepts_cancelled)
+        Worker(
+            client.queue(FLIGHTS),
+            handler,
+            concurrency=2,
+            transaction="psycopg",
+            transaction_batch=TOGETHER,
+            retry=RetryPolicy(first_delay=timedelta(milliseconds=200), max_delay=timedelta(seconds=1)),
+        ).run()
+
+
+class Handler:
+    """Asks nobody twice: some flights fail the first time, and those that never took off are refused or accepted."""
+
+    def __init__(self, delays: Queue, accepts_cancelled: bool) -> None:
+        self._delays = delays
+        self._accepts_cancelled = accepts_cancelled
+
+    def __call__(self, message: ReceivedMessage, transaction: psycopg.Connection[Any]) -> None:
+        flight = message.body
+        if message.delivery_count == 1 and int(flight["flight"]) % 200 == 7:
+            raise RadioSilence(f"{flight['origin']} does not answer")
+        was_cancelled = flight["dep_delay"] == "NA"
+        if was_cancelled and not self._accepts_cancelled:
+            raise DeadLetter(CANCELLED, f"{flight['carrier']} {flight['flight']} never left {flight['origin']}")
+        delay = None if was_cancelled else int(flight["dep_delay"])
+        body = {"carrier": flight["carrier"], "origin": flight["origin"], "delay": delay}
+        self._delays.send(
+            Message(body, message_id=message.message_id, subject=flight["carrier"]), transaction=transaction
+        )

@@ -1,0 +1,10 @@
+"""Queues and Spark: messages in bulk, in and out, exactly once; needs ``pip install 'pgqueue[spark]'``."""
+
+from __future__ import annotations
+
+from pgqueue.spark.java import JavaMissing
+from pgqueue.spark.session import SparkMissing, register, session
+from pgqueue.spark.snapshot import snapshot
+from pgqueue.spark.together import in_transaction
+
+__all__ = ["JavaMissing", "SparkMissing", "in_transaction", "register", "session", "snapshot"]

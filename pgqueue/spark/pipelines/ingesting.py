@@ -1,0 +1,239 @@
+"""Files to a queue, once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
+
+import pgqueue.spark
+from pgqueue import QueueClient
+from pgqueue.spark import staging
+from pgqueue.spark.errors import OptionError, PipelineError
+from pgqueue.spark.pipelines import files
+from pgqueue.spark.pipelines.files import File, InputError
+from pgqueue.spark.pipelines.progress import Tell
+from pgqueue.spark.pipelines.sending import parted, parts_of, published, sample, send_once
+from pgqueue.spark.writing import JOB, TASK
+
+#: What a message's fields are made to be; the others stay as their expression has them.
+CASTS = {
+    "message_id": "string",
+    "subject": "string",
+    "correlation_id": "string",
+    "content_type": "string",
+    "priority": "int",
+    "time_to_live": "interval day to second",
+    "scheduled_enqueue_time": "timestamp",
+}
+STRUCTURED = (StructType, ArrayType, MapType, VariantType)
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What became of files."""
+
+    queue: str
+    files: int
+    """How many files there were."""
+    sent: int
+    """How many messages were sent; in a dry run, how many would be, duplicates among them."""
+    duplicates: int
+    """How many were duplicates of earlier messages, in a queue that detects them."""
+    job: str
+    """The name that this is remembered under, for 30 days."""
+    done_before: bool
+    """Whether all of it had been sent earlier, and the counts are those of then."""
+    dry_run: bool
+    sample: tuple[dict[str, Any], ...] = ()
+    """In a dry run: a few messages."""
+
+
+def ingest(
+    paths: str | Sequence[str],
+    queue: str,
+    *,
+    dsn: str,
+    format: str | None = None,  # noqa: A002 - what Spark calls it
+    body: str | None = None,
+    message_id: str | None = None,
+    subject: str | None = None,
+    correlation_id: str | None = None,
+    content_type: str | None = None,
+    application_properties: str | None = None,
+    priority: str | None = None,
+    time_to_live: str | None = None,
+    scheduled_enqueue_time: str | None = None,
+    where: str | None = None,
+    infer_schema: bool = False,
+    atomicity: str = JOB,
+    job: str | None = None,
+    again: bool = False,
+    dry_run: bool = False,
+    progress: Tell | None = None,
+    spark: SparkSession | None = None,
+) -> Ingested:
+    """Send the rows of files as messages. The same files with the same expressions are sent once, within 30 days.
+
+    What was sent is written down in the transaction that sends, under a name, ``job``. By default the name is a digest
+    of the files (path, size and time of modification), the expressions and the queue: a changed file makes another.
+
+    Parameters
+    ----------
+    paths
+        Files, directories or patterns, wherever Spark can read.
+    format
+        ``parquet``, ``json`` (an object a line) or ``csv`` (with a header; all columns are text unless
+        ``infer_schema``); by default what the suffixes say.
+    body, message_id, subject, correlation_id, content_type, application_properties, priority, time_to_live,
+    scheduled_enqueue_time
+        The fields of a message, as expressions of Spark SQL over the columns. Without a body it is the whole row as
+        JSON, and of a line of JSON that line. What is a structure is written as JSON. A time to live is an interval:
+        ``interval 2 hours``. With ``atomicity="task"`` no expression may come out differently the next time.
+    where
+        Only rows for which this expression is true.
+    atomicity
+        ``job``: all in one transaction. ``task``: in several, for more than one should hold; if it fails, run it again,
+        and what is missing is sent.
+    job
+        Another name: nothing is sent when something was sent under it before.
+    again
+        Send it although it was sent before.
+    dry_run
+        Read, count and show; send nothing.
+    progress
+        Told how many rows were read.
+
+    Raises
+    ------
+    pgqueue.errors.QueueNotFoundError
+        No queue has that name.
+    pgqueue.spark.pipelines.InputError
+        A file cannot be read; the text names it, and the line.
+    pgqueue.spark.errors.PipelineError
+        An expression does not make what its field may be. Nothing was sent.
+    """
+    fields = {
+        "body": body,
+        "message_id": message_id,
+        "subject": subject,
+        "correlation_id": correlation_id,
+        "content_type": content_type,
+        "application_properties": application_properties,
+        "priority": priority,
+        "time_to_live": time_to_live,
+        "scheduled_enqueue_time": scheduled_enqueue_time,
+    }
+    if atomicity not in (JOB, TASK):
+        raise OptionError(f"atomicity is one of {JOB}, {TASK}, not {atomicity!r}")
+    check_queue(dsn, queue)
+    session = spark or pgqueue.spark.session()
+    named = [paths] if isinstance(paths, str) else list(paths)
+    found = files.find(session, named)
+    source = Source(session, named, found, format or files.format_of(found), infer_schema)
+    name = job or files.digest(
+        found, queue, sorted(fields.items(), key=str), where, source.format, infer_schema, atomicity
+    )
+    if again:
+        name = f"{name}-{uuid.uuid4().hex[:8]}"
+    parts = parts_of(sum(file.size for file in found), atomicity)
+    before = published(dsn, name)
+    done = before.parts >= parts
+    ingested = Ingested(queue, len(found), before.sent, before.duplicates, name, done, dry_run)
+    if done:
+        return ingested
+    try:
+        rows = source.rows(fields, where)
+        messages = parted(rows, atomicity, parts).select(*_columns(rows, fields))
+        staging.message_columns(messages.schema)
+        if dry_run:
+            return _foreseen(ingested, source, messages)
+        sent = send_once(messages, queue, dsn=dsn, job=name, atomicity=atomicity, progress=progress)
+    except Exception as error:
+        broken = source.broken_line(error)
+        if broken is None:
+            raise
+        raise InputError(broken) from error
+    return Ingested(queue, len(found), sent.sent, sent.duplicates, name, done_before=False, dry_run=False)
+
+
+def check_queue(dsn: str, queue: str) -> None:
+    """Raises :class:`~pgqueue.errors.QueueNotFoundError` when there is no such queue."""
+    with QueueClient(dsn, listen=False) as client:
+        client.get_queue(queue)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files, and how they are to be read."""
+
+    spark: SparkSession
+    paths: list[str]
+    found: list[File]
+    format: str
+    infer: bool
+
+    def __post_init__(self) -> None:
+        if self.format not in (files.PARQUET, files.JSON, files.CSV):
+            raise OptionError(f"the format is one of parquet, json, csv, not {self.format!r}")
+
+    def rows(self, fields: dict[str, str | None], where: str | None) -> DataFrame:
+        """The rows that are to be sent. Lines of JSON that no expression looks into are not taken apart."""
+        if self.format == files.JSON and where is None and not any(fields.values()):
+            return files.lines(self.spark, self.paths)
+        rows = files.rows(self.spark, self.paths, self.format, infer=self.infer)
+        if fields["body"] is not None and files.LINE in rows.columns:
+            chosen = rows.where(where) if where else rows
+            return chosen.drop(files.LINE)
+        return rows.where(where) if where else rows
+
+    def broken_line(self, error: Exception) -> str | None:
+        """What is wrong with a file, where that may have been the cause of an error."""
+        if isinstance(error, PipelineError | AnalysisException | ParseException):
+            return None
+        return files.broken_line(self.spark, self.paths, self.format)
+
+
+def _columns(rows: DataFrame, fields: dict[str, str | None]) -> list[Column]:
+    columns = [_whole_row(rows)] if fields["body"] is None else []
+    for name, expression in fields.items():
+        if expression is not None:
+            columns.append(_column(rows, name, expression).alias(name))
+    return columns
+
+
+def _whole_row(rows: DataFrame) -> Column:
+    whole = F.col(files.LINE) if files.LINE in rows.columns else F.to_json(F.struct("*"))
+    return whole.alias("body")
+
+
+def _column(rows: DataFrame, name: str, expression: str) -> Column:
+    column = F.expr(expression)
+    is_structured = isinstance(rows.select(column.alias(name)).schema[name].dataType, STRUCTURED)
+    if is_structured:
+        return F.to_json(column)
+    return column.cast(CASTS[name]) if name in CASTS else column
+
+
+def _foreseen(ingested: Ingested, source: Source, messages: DataFrame) -> Ingested:
+    broken = files.broken_line(source.spark, source.paths, source.format)
+    if broken is not None:
+        raise InputError(broken)
+    count = messages.select(F.count(F.lit(1))).first()
+    assert count is not None
+    return Ingested(
+        ingested.queue,
+        ingested.files,
+        int(count[0]),
+        0,
+        ingested.job,
+        done_before=False,
+        dry_run=True,
+        sample=sample(messages),
+    )

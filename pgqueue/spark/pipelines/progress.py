@@ -1,0 +1,74 @@
+"""How far a pipeline has come, told while it runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+import psycopg
+
+EVERY_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """So far: the rows that were read or written, and the batches that are done with."""
+
+    rows: int
+    batches: int = 0
+
+
+#: Is called from a thread of the pipeline's, about once a second or after each batch.
+Tell = Callable[[Progress], None]
+
+# Rows of a table that is being copied are counted by the server, those of a finished one by its statistics.
+STAGED_SO_FAR = """
+    select coalesce((select sum(n_tup_ins)
+                       from pgqueue.staged_batch
+                       join pgqueue.queue on queue.id = queue_id
+                       join pg_stat_user_tables on schemaname = 'pgqueue' and relname = staged_batch.name
+                      where queue.name = %(queue)s and staged_at >= %(since)s), 0)
+         + coalesce((select sum(tuples_processed)
+                       from pg_stat_progress_copy
+                       join pg_stat_activity using (pid)
+                      where application_name = %(application)s), 0)
+"""
+
+
+@contextmanager
+def staging_watched(dsn: str, queue: str, application: str, tell: Tell | None) -> Iterator[None]:
+    """Tells how many rows were staged for a queue, until the end of the block. Nothing fails for its sake."""
+    if tell is None:
+        yield
+        return
+    over = threading.Event()
+    watch = threading.Thread(target=_watch, args=(dsn, queue, application, tell, over), daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watch.join()
+
+
+def _watch(dsn: str, queue: str, application: str, tell: Tell, over: threading.Event) -> None:
+    most = 0
+    try:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            since = _now(connection)
+            while not over.wait(EVERY_SECONDS):
+                known = {"queue": queue, "since": since, "application": application}
+                row = connection.execute(STAGED_SO_FAR, known).fetchone()
+                most = max(most, int(row[0]) if row else 0)
+                tell(Progress(most))
+    except psycopg.Error:
+        return
+
+
+def _now(connection: psycopg.Connection[tuple[datetime]]) -> datetime:
+    row = connection.execute("select pgqueue.clock()").fetchone()
+    assert row is not None
+    return row[0]

@@ -1,0 +1,78 @@
+"""A session of a command's own: what Spark and its workers say goes to a file, not to the terminal."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+import pgqueue.spark
+from pgqueue.spark.pipelines.reasons import KNOWN
+
+#: What they say is said again by the error.
+LOUD = ("py4j", "pyspark")
+CONTEXTS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+
+
+@contextmanager
+def session(name: str, master: str | None) -> Iterator[tuple[SparkSession, Path | None]]:
+    """A Spark session until the end of the block, and the file that it logs to: it stays where Spark failed.
+
+    The caller's session is used where there is one; it goes on, and logs where it did.
+
+    Raises
+    ------
+    pgqueue.spark.JavaMissing
+        There is no Java to run on.
+    """
+    for logger in LOUD:
+        logging.getLogger(logger).addHandler(logging.NullHandler())
+    for logger in CONTEXTS:
+        PySparkLogger.getLogger(logger).disabled = True
+    if SparkSession.getActiveSession() is not None:
+        yield pgqueue.spark.session(), None
+        return
+    log = _new_log()
+    with _said_to(log):
+        spark = pgqueue.spark.session(name, master=master)
+    try:
+        yield spark, log
+    except KNOWN:
+        raise
+    except BaseException:
+        log.unlink(missing_ok=True)
+        raise
+    else:
+        log.unlink(missing_ok=True)
+    finally:
+        spark.stop()
+
+
+def _new_log() -> Path:
+    descriptor, path = tempfile.mkstemp(prefix="pgqueue-spark-", suffix=".log")
+    os.close(descriptor)
+    return Path(path)
+
+
+@contextmanager
+def _said_to(log: Path) -> Iterator[None]:
+    """Programs that are started in the block say to a file what they would say to our terminal, for good."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ours = [os.dup(descriptor) for descriptor in (1, 2)]
+    with log.open("ab") as file:
+        for descriptor in (1, 2):
+            os.dup2(file.fileno(), descriptor)
+    try:
+        yield
+    finally:
+        for descriptor, kept in zip((1, 2), ours, strict=True):
+            os.dup2(kept, descriptor)
+            os.close(kept)

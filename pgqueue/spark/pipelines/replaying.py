@@ -1,0 +1,157 @@
+"""Dead letters back to their queue, or what a lake holds to a queue once more."""
+
+from __future__ import annotations
+
+import uuid
+from array import array
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+import pgqueue.spark
+from pgqueue import QueueClient
+from pgqueue.spark import staging
+from pgqueue.spark.pipelines import files
+from pgqueue.spark.pipelines.files import InputError
+from pgqueue.spark.pipelines.ingesting import check_queue
+from pgqueue.spark.pipelines.progress import Progress, Tell
+from pgqueue.spark.pipelines.sending import published, sample, send_once
+
+AT_ONCE = 1_000
+
+#: What a message keeps when it is sent anew: its times and its number are those of the new one.
+KEPT = (
+    "body",
+    "binary_body",
+    "message_id",
+    "correlation_id",
+    "subject",
+    "content_type",
+    "reply_to",
+    "application_properties",
+    "priority",
+)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What was replayed, or in a dry run would be."""
+
+    queue: str
+    source: str | None
+    """The directory; None for the dead letters of the queue."""
+    found: int
+    """How many rows fit."""
+    sent: int
+    """How many messages went to the queue."""
+    duplicates: int
+    """How many were duplicates of earlier messages, in a queue that detects them."""
+    job: str | None
+    """The name that this is remembered under, for 30 days; None for dead letters, which are gone once they are sent."""
+    done_before: bool
+    """Whether all of it had been sent earlier, and the counts are those of then."""
+    dry_run: bool
+    sample: tuple[dict[str, Any], ...] = ()
+    """In a dry run: a few rows."""
+
+
+def replay(
+    queue: str,
+    *,
+    dsn: str,
+    source: str | None = None,
+    where: str | None = None,
+    limit: int | None = None,
+    again: bool = False,
+    dry_run: bool = False,
+    progress: Tell | None = None,
+    spark: SparkSession | None = None,
+) -> Replayed:
+    """Send dead letters of a queue back to it, or messages that a lake holds to a queue as new ones.
+
+    Dead letters move by a thousand at a time; those that somebody holds stay. Rows of a lake are sent in one
+    transaction, and the same files with the same choice only once within 30 days.
+
+    Parameters
+    ----------
+    source
+        A directory that `drain` wrote, or the dead letters of an `export`; the queue's own dead letters when None.
+    where
+        Only rows for which this expression of Spark SQL is true. Bodies are text that holds JSON:
+        ``get_json_object(body, '$.shop') = 'berlin'``.
+    limit
+        So many at the most, the oldest.
+    again
+        Send what a lake holds although it was sent before.
+    dry_run
+        Count and show, send nothing.
+    progress
+        Told how many rows were sent so far.
+
+    Raises
+    ------
+    pgqueue.errors.QueueNotFoundError
+        No queue has that name.
+    pgqueue.spark.pipelines.InputError
+        The directory holds no messages.
+    """
+    check_queue(dsn, queue)
+    session = spark or pgqueue.spark.session()
+    if source is None:
+        return _resubmit(session, queue, dsn, where, limit, dry_run, progress)
+    found = files.find(session, [source])
+    name = files.digest(found, "replay", queue, where, limit)
+    if again:
+        name = f"{name}-{uuid.uuid4().hex[:8]}"
+    before = published(dsn, name)
+    if before.parts:
+        both = before.sent + before.duplicates
+        return Replayed(queue, source, both, before.sent, before.duplicates, name, done_before=True, dry_run=dry_run)
+    rows = _chosen(_messages(session, source), where, limit, "enqueued_time")
+    if dry_run:
+        return Replayed(queue, source, rows.count(), 0, 0, name, done_before=False, dry_run=True, sample=sample(rows))
+    messages = rows.select(*(name for name in KEPT if name in rows.columns))
+    staging.message_columns(messages.schema)
+    sent = send_once(messages, queue, dsn=dsn, job=name, progress=progress)
+    both = sent.sent + sent.duplicates
+    return Replayed(queue, source, both, sent.sent, sent.duplicates, name, done_before=False, dry_run=False)
+
+
+def _messages(session: SparkSession, source: str) -> DataFrame:
+    rows = session.read.parquet(source)
+    if not {"body", "binary_body"} & set(rows.columns):
+        raise InputError(f"{source} holds no messages: there is no column body")
+    return rows
+
+
+def _chosen(rows: DataFrame, where: str | None, limit: int | None, order: str) -> DataFrame:
+    chosen = rows if where is None else rows.where(where)
+    if limit is None:
+        return chosen
+    ordered = [column for column in (order, "queue", "sequence_number") if column in rows.columns]
+    return chosen.orderBy(*ordered).limit(limit)
+
+
+def _resubmit(
+    session: SparkSession,
+    queue: str,
+    dsn: str,
+    where: str | None,
+    limit: int | None,
+    dry_run: bool,
+    progress: Tell | None,
+) -> Replayed:
+    dead = session.read.format("pgqueue").options(dsn=dsn, queue=queue, table="dead_letters").load()
+    rows = _chosen(dead, where, limit, "sequence_number")
+    if dry_run:
+        return Replayed(queue, None, rows.count(), 0, 0, None, done_before=False, dry_run=True, sample=sample(rows))
+    numbers = array("q", (row[0] for row in rows.select("sequence_number").toLocalIterator(prefetchPartitions=True)))
+    sent = 0
+    with QueueClient(dsn, listen=False) as client:
+        for first in range(0, len(numbers), AT_ONCE):
+            together = numbers[first : first + AT_ONCE].tolist()
+            sent += len(client.queue(queue).dead_letters.resubmit(sequence_numbers=together))
+            if progress is not None:
+                progress(Progress(sent))
+    return Replayed(queue, None, len(numbers), sent, 0, None, done_before=False, dry_run=False)

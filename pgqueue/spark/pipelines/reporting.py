@@ -1,0 +1,121 @@
+"""The history of queues to figures and a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+import pgqueue.spark
+from pgqueue.spark import report as reports
+from pgqueue.spark.pipelines.ingesting import check_queue
+from pgqueue.spark.pipelines.sending import sample
+from pgqueue.spark.snapshot import snapshot
+
+#: The columns of the history that figures are made of.
+COLUMNS = (
+    "queue",
+    "outcome",
+    "reason",
+    "enqueued_time",
+    "first_locked_at",
+    "settled_at",
+    "delivery_count",
+    "subject",
+    "content_type",
+)
+
+
+@dataclass(frozen=True)
+class Reported:
+    """What was reported, or in a dry run would be."""
+
+    output: str
+    queue: str | None
+    """The queue; None for all."""
+    messages: int
+    """How many settled messages it is about."""
+    page: str | None
+    """The page; None in a dry run."""
+    dry_run: bool
+    sample: tuple[dict[str, Any], ...] = ()
+    """In a dry run: a few settled messages."""
+
+
+def report(
+    output: str | Path,
+    *,
+    dsn: str,
+    queue: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    bucket: timedelta | None = None,
+    top: int = 10,
+    title: str | None = None,
+    dry_run: bool = False,
+    spark: SparkSession | None = None,
+) -> Reported:
+    """Report on the history that queues retain, and on what waits in them now, both as they are at one moment.
+
+    Parquet for each figure below ``output``, and the page ``report.html``; see :func:`pgqueue.spark.report.report`. A
+    report that was there is replaced.
+
+    Parameters
+    ----------
+    output
+        A directory of this machine's.
+    queue
+        Only this one.
+    since, until
+        Only what was settled from ``since`` on and before ``until``, with time zones.
+    bucket
+        The length of time that one point of a curve stands for; by default a round one.
+    top
+        How many reasons and kinds the page lists.
+    title
+        The heading of the page.
+    dry_run
+        Count and show, write nothing.
+
+    Raises
+    ------
+    pgqueue.errors.QueueNotFoundError
+        No queue has that name.
+    pgqueue.spark.report.NotReportable
+        A time or the bucket makes no sense.
+    """
+    if queue is not None:
+        check_queue(dsn, queue)
+    session = spark or pgqueue.spark.session()
+    with snapshot(dsn) as held:
+        given = {"dsn": dsn, "snapshot": held} | ({} if queue is None else {"queue": queue})
+        history = _table(session, "history", COLUMNS, given)
+        if since is not None:
+            history = history.where(F.col("settled_at") >= F.lit(since))
+        if dry_run:
+            return _foreseen(
+                str(output), queue, history if until is None else history.where(F.col("settled_at") < until)
+            )
+        made = reports.report(
+            history,
+            output,
+            waiting=_table(session, "messages", ("queue", "enqueued_time"), given),
+            title=title or (f"What became of the messages of {queue}" if queue else "What became of the messages"),
+            since=since,
+            until=until,
+            bucket=bucket,
+            top=top,
+        )
+    return Reported(str(output), queue, made.messages, str(made.page), dry_run=False)
+
+
+def _table(session: SparkSession, table: str, columns: tuple[str, ...], given: dict[str, str]) -> DataFrame:
+    return session.read.format("pgqueue").options(**given, table=table, columns=",".join(columns)).load()
+
+
+def _foreseen(output: str, queue: str | None, history: DataFrame) -> Reported:
+    return Reported(output, queue, history.count(), None, dry_run=True, sample=sample(history))

@@ -1,0 +1,78 @@
+"""Rows into a queue under a name, so that the same is sent once, whoever tries again and however often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from pgqueue.spark.pipelines.progress import Tell, staging_watched
+from pgqueue.spark.writing import JOB, TASK
+
+#: With atomicity=task, what one transaction sends, about, in bytes of files.
+BYTES_OF_A_PART = 64 * 1024 * 1024
+LONGEST_SAMPLE = 5
+
+PUBLISHED = """
+    select count(*)::int, coalesce(sum(sent), 0)::bigint, coalesce(sum(duplicates), 0)::bigint
+      from pgqueue.published_batch
+     where publisher = %s
+"""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What was sent under a name: in how many parts, and how many messages were sent or were duplicates."""
+
+    parts: int
+    sent: int
+    duplicates: int
+
+
+def published(dsn: str, job: str) -> Published:
+    """What was sent under this name until now."""
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute(PUBLISHED, [f"job {job}"]).fetchone()
+    assert row is not None
+    return Published(*row)
+
+
+def parts_of(size: int, atomicity: str) -> int:
+    """In how many transactions files of so many bytes are sent: the same wherever and whenever they are."""
+    return 1 if atomicity == JOB else 1 + size // BYTES_OF_A_PART
+
+
+def parted(rows: DataFrame, atomicity: str, parts: int) -> DataFrame:
+    """Rows in the parts that they are sent in. Which part a row is in depends on the row alone, not on the cluster: a
+    part that was sent is the same when the rest is tried again."""
+    if atomicity != TASK:
+        return rows
+    every = F.struct(*(F.col(f"`{name.replace('`', '``')}`") for name in rows.columns))
+    return rows.repartition(parts, F.xxhash64(F.to_json(every)))
+
+
+def send_once(
+    messages: DataFrame, queue: str, *, dsn: str, job: str, atomicity: str = JOB, progress: Tell | None = None
+) -> Published:
+    """Sends messages, unless they were sent under this name before; returns what was sent under it, now or then.
+
+    Raises
+    ------
+    pgqueue.spark.errors.PipelineError
+        A column or a row cannot be sent; as Spark hands it on.
+    """
+    application = f"pgqueue {job}"[:63]
+    writer = messages.write.format("pgqueue").mode("append")
+    options: dict[str, Any] = {"queue": queue, "job": job, "atomicity": atomicity}
+    with staging_watched(dsn, queue, application, progress):
+        writer.options(dsn=make_conninfo(dsn, application_name=application), **options).save()
+    return published(dsn, job)
+
+
+def sample(rows: DataFrame) -> tuple[dict[str, Any], ...]:
+    """A few rows, for people."""
+    return tuple(row.asDict(recursive=True) for row in rows.limit(LONGEST_SAMPLE).collect())

@@ -1,0 +1,187 @@
+"""Messages into a DataFrame, as they are at one moment: nothing is locked, received or changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import adbc_driver_postgresql.dbapi as adbc
+import psycopg
+import pyarrow as pa
+from psycopg.conninfo import make_conninfo
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from pgqueue.spark import arrow, filters, relations
+from pgqueue.spark.errors import OptionError, SnapshotOverError
+from pgqueue.spark.options import Options
+from pgqueue.spark.relations import Relation, Stretch
+from pgqueue.spark.snapshot import LOCK, Snapshot, take
+
+OPTIONS = ("queue", "table", "columns", "numPartitions", "snapshot", "snapshotSeconds", "pushFilters")
+
+PARTITION_SIZE = 128 * 2**20
+MOST_PARTITIONS = 64
+
+#: How PostgreSQL says that there is no such snapshot: unknown, not a name of one, its transaction has ended.
+JOIN = "set transaction snapshot"
+SNAPSHOT_OVER = {"42704", "22023", "55000"}
+
+BLOCKS = """
+select pg_relation_size(oid) / current_setting('block_size')::integer, substring(relname from '_(\\d\\d)$')::integer
+  from pg_class
+ where relkind = 'r' and (oid = to_regclass(%(name)s) or oid in (
+       select inhrelid from pg_inherits where inhparent = to_regclass(%(name)s)))
+ order by relname
+"""
+
+
+@dataclass
+class Part(InputPartition):
+    """What one task reads: a select, and the snapshot that it shares with the other tasks, if there are any."""
+
+    statement: str
+    snapshot: str | None = None
+
+
+class QueueReader(DataSourceReader):
+    """One of the tables of ``relations``, in parts that all see the same snapshot of the database.
+
+    Options: ``queue``, all when nothing is said; ``table``, messages when nothing is said; ``columns``, separated by
+    commas; ``numPartitions``, one for each 128 MB of the table when nothing is said, but no more than 64; ``snapshot``,
+    from ``pgqueue.spark.snapshot()``; ``snapshotSeconds``, how long a snapshot of our own is kept without being read.
+    """
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        read = Options(options, OPTIONS)
+        self._dsn = read.dsn
+        self._queue = read.text("queue")
+        self._relation = relations.chosen(read)
+        relations.check(self._relation, schema)
+        self._schema = schema
+        self._wanted = read.number("numPartitions", 1) if read.text("numPartitions") else None
+        self._patience = read.seconds("snapshotSeconds", 60)
+        held = read.text("snapshot")
+        self._held = Snapshot.parse(held) if held else None
+        self._pushes = read.one_of("pushFilters", ("false", "true")) == "true"
+        self._conditions: list[str] = []
+
+    def partitions(self) -> list[Part]:
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            conditions = [*self._conditions, *of_queue(connection, self._queue)]
+            cuts = cut(stretches(connection, self._relation), self._wanted)
+            shared = self._held
+            if len(cuts) > 1 and shared is None:
+                shared = take(self._dsn, self._patience)
+                cuts = cut(stretches(connection, self._relation), self._wanted)  # all that the snapshot sees is there
+            moment = (shared.moment if shared else None) or clock(connection)
+        name = shared.name if shared else None
+        return [Part(self._statement(moment, conditions, each if len(cuts) > 1 else ()), name) for each in cuts]
+
+    def _statement(self, moment: datetime, conditions: Sequence[str], places: Sequence[Stretch]) -> str:
+        return relations.statement(self._relation, self._schema.names, moment, conditions, places)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Part), "we are given what we have planned"
+        return batches(self._dsn, partition, self._schema)
+
+
+class PushingQueueReader(QueueReader):
+    """The same, with the filters of Spark in the select where they mean the same there, if the caller wants it.
+
+    Option: ``pushFilters``, false or true. It is for a ``load()`` that is used with one filter only. Spark 4.3 keeps
+    what was planned with the filter for the whole ``load()``: another filter on the same DataFrame, beside it in one
+    query, or the DataFrame without any afterwards, would be given the rows of that one.
+    """
+
+    def pushFilters(self, asked: list[Filter]) -> Iterable[Filter]:
+        for each in asked:
+            condition = filters.condition(each, self._relation.columns) if self._pushes else None
+            if condition is None:
+                yield each
+            else:
+                self._conditions.append(condition)
+
+
+def batches(dsn: str, part: Part, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """The rows of a part, as they come in.
+
+    Raises
+    ------
+    SnapshotOverError
+        The snapshot that the part is to be read in is not kept any more.
+    """
+    utf8 = make_conninfo(dsn, client_encoding="utf8")
+    try:
+        yield from arrow.read(utf8, part.statement, schema, before=_joining(part.snapshot) if part.snapshot else ())
+    except adbc.Error as error:
+        if error.sqlstate not in SNAPSHOT_OVER or JOIN not in str(error):
+            raise
+        raise SnapshotOverError(
+            f"the snapshot {part.snapshot} of the database is over: load the DataFrame again; cache() it if it is used "
+            "more than once; or hold one snapshot while you need it, with pgqueue.spark.snapshot(), and name it with "
+            "option('snapshot', ...)"
+        ) from error
+
+
+def _joining(name: str) -> list[str]:
+    """Read in a snapshot, and have its keeper notice until the transaction ends."""
+    key = LOCK % relations.literal(name)
+    return [
+        "set transaction isolation level repeatable read, read only",
+        f"{JOIN} {relations.literal(name)}",
+        f"do $$ begin perform pg_advisory_xact_lock_shared({key}); end $$",
+    ]
+
+
+def of_queue(connection: psycopg.Connection[Any], queue: str | None) -> list[str]:
+    """The condition that rows are of a queue; none for all queues.
+
+    Raises
+    ------
+    OptionError
+        There is no such queue.
+    """
+    if queue is None:
+        return []
+    row = connection.execute("select id from pgqueue.queue where name = %s", [queue]).fetchone()
+    if row is None:
+        raise OptionError(f"there is no queue {queue!r} in this database; leave the option out to read all queues")
+    return [f"kept.queue_id = {row[0]}"]
+
+
+def clock(connection: psycopg.Connection[Any]) -> datetime:
+    row = connection.execute("select pgqueue.clock()").fetchone()
+    assert row is not None, "a select without a table has a row"
+    moment: datetime = row[0]
+    return moment
+
+
+def stretches(connection: psycopg.Connection[Any], relation: Relation) -> list[Stretch]:
+    """The tables that there are below a relation, from their first block to their last; empty ones are left out."""
+    rows = connection.execute(BLOCKS, {"name": f"pgqueue.{relation.base}"}).fetchall()
+    return [Stretch(0, blocks, slot if relation.in_days else None) for blocks, slot in rows if blocks]
+
+
+def cut(whole: Sequence[Stretch], wanted: int | None) -> list[list[Stretch]]:
+    """Into equal parts, as many as are wanted if there are blocks enough; at least one."""
+    blocks = sum(stretch.end for stretch in whole)
+    count = max(1, min(wanted or _recommended(blocks), blocks))
+    return [_between(whole, blocks * n // count, blocks * (n + 1) // count) for n in range(count)]
+
+
+def _recommended(blocks: int) -> int:
+    return min(-(-blocks * 8192 // PARTITION_SIZE), MOST_PARTITIONS)
+
+
+def _between(whole: Sequence[Stretch], first: int, end: int) -> list[Stretch]:
+    """The blocks from ``first`` until before ``end``, where the tables are counted through one after the other."""
+    found, before = [], 0
+    for stretch in whole:
+        low, high = max(first - before, 0), min(end - before, stretch.end)
+        if low < high:
+            found.append(Stretch(low, high, stretch.slot))
+        before += stretch.end
+    return found

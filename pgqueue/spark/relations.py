@@ -1,0 +1,250 @@
+"""What can be read: the tables of a queue, column by column, as the views of the same names show them.
+
+The statements go to the tables below the views: a view sorts, and cannot be read in parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructType, TimestampType
+
+from pgqueue.spark.errors import ColumnError, OptionError
+from pgqueue.spark.options import Options
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as Spark sees it, and the expression of SQL that it is; ``reading.moment`` is the time read at."""
+
+    type: DataType
+    sql: str
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A base table below the schema ``pgqueue``, called ``kept`` in SQL, its columns, and which of its rows count.
+
+    ``in_days`` says that the table is a ring of partitions, one a day, numbered by ``slot``.
+    """
+
+    base: str
+    columns: dict[str, Column]
+    condition: str | None = None
+    in_days: bool = False
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Blocks of a table from ``first`` until before ``end``; in a ring of days, of the one numbered ``slot``."""
+
+    first: int
+    end: int
+    slot: int | None = None
+
+
+def _text(name: str, sql: str | None = None) -> dict[str, Column]:
+    return {name: Column(StringType(), sql or f"kept.{name}")}
+
+
+def _number(name: str, sql: str | None = None) -> dict[str, Column]:
+    return {name: Column(IntegerType(), sql or f"kept.{name}")}
+
+
+def _long(name: str, sql: str | None = None) -> dict[str, Column]:
+    return {name: Column(LongType(), sql or f"kept.{name}")}
+
+
+def _time(name: str) -> dict[str, Column]:
+    return {name: Column(TimestampType(), f"kept.{name}")}
+
+
+def _said_time(name: str) -> dict[str, Column]:
+    """A time that somebody has chosen. Spark has no infinity: what never comes is null."""
+    return {name: Column(TimestampType(), f"case when isfinite(kept.{name}) then kept.{name} end")}
+
+
+NAMED = _text("queue", "queue.name") | _long("sequence_number")
+PRIORITY = _number("priority", "pgqueue._priority(kept.lane)")
+LABELS = _text("message_id") | _text("correlation_id") | _text("subject") | _text("content_type")
+CONTENT = (
+    LABELS
+    | _text("reply_to")
+    | _text("application_properties", "kept.application_properties::text")
+    | _text("body", "kept.body::text")
+    | {"binary_body": Column(BinaryType(), "kept.binary_body")}
+)
+LOCK = _said_time("locked_until") | _text("locked_by")
+
+MESSAGE_STATE = """\
+case when kept.locked_until > reading.moment then 'LOCKED'
+     when kept.expires_at <= reading.moment then 'EXPIRED'
+     when kept.lane >= 800 then 'DEFERRED'
+     else 'READY' end"""
+DEFERRED_STATE = "case when kept.locked_until > reading.moment then 'LOCKED' else 'DEFERRED' end"
+
+#: By the value of the option ``table``; the first is what is read when nothing is said.
+RELATIONS = {
+    "messages": Relation(
+        "message",
+        NAMED
+        | _text("state", MESSAGE_STATE)
+        | PRIORITY
+        | _number("delivery_count")
+        | _time("enqueued_time")
+        | _said_time("expires_at")
+        | LOCK
+        | CONTENT,
+    ),
+    "dead_letters": Relation(
+        "dead_letter",
+        NAMED
+        | _text("dead_letter_reason")
+        | _text("dead_letter_error_description")
+        | _time("dead_lettered_at")
+        | _number("delivery_count")
+        | PRIORITY
+        | _time("enqueued_time")
+        | LOCK
+        | CONTENT,
+    ),
+    "deferred": Relation(
+        "message",
+        NAMED
+        | _text("state", DEFERRED_STATE)
+        | _number("delivery_count")
+        | PRIORITY
+        | _time("enqueued_time")
+        | _said_time("expires_at")
+        | LOCK
+        | CONTENT,
+        condition="kept.lane % 2 = 0 and kept.lane >= 800",
+    ),
+    "scheduled": Relation(
+        "scheduled_message",
+        NAMED
+        | _said_time("scheduled_enqueue_time")
+        | _number("delivery_count")
+        | PRIORITY
+        | _time("enqueued_time")
+        | _said_time("expires_at")
+        | CONTENT,
+    ),
+    "history": Relation(
+        "settled_message",
+        NAMED
+        | _text("outcome")
+        | _text("reason")
+        | _time("enqueued_time")
+        | _time("first_locked_at")
+        | _time("settled_at")
+        | _number("delivery_count")
+        | _text("locked_by")
+        | _number("priority")
+        | _number("body_size")
+        | LABELS
+        | _long("transaction_id", "kept.transaction_id::text::bigint"),
+        condition="kept.settled_at > reading.moment - queue.retain_history",
+        in_days=True,
+    ),
+}
+
+
+def chosen(options: Options) -> Relation:
+    """The one that the option ``table`` names.
+
+    Raises
+    ------
+    OptionError
+        There is no such table.
+    """
+    return RELATIONS[options.one_of("table", tuple(RELATIONS))]
+
+
+def schema(options: Options) -> StructType:
+    """All columns of a table, or those that the option ``columns`` lists, in that order.
+
+    Raises
+    ------
+    OptionError
+        There is no such table, or it has no such column.
+    """
+    relation = chosen(options)
+    listed = options.text("columns")
+    names = [name.strip() for name in listed.split(",")] if listed else list(relation.columns)
+    schema = StructType()
+    for name in dict.fromkeys(names):
+        if name not in relation.columns:
+            raise OptionError(f"the table has no column {name!r}; it has {', '.join(relation.columns)}")
+        schema = schema.add(name, relation.columns[name].type)
+    return schema
+
+
+def check(relation: Relation, schema: StructType) -> None:
+    """Refuse what a caller has said with ``schema(...)`` and the table cannot give.
+
+    Raises
+    ------
+    ColumnError
+        The schema names a column that is not there, or is there with another type.
+    """
+    for field in schema.fields:
+        column = relation.columns.get(field.name)
+        if column is None:
+            raise ColumnError(f"the table has no column {field.name!r}; it has {', '.join(relation.columns)}")
+        if column.type != field.dataType:
+            kinds = column.type.simpleString(), field.dataType.simpleString()
+            raise ColumnError(f"the column {field.name!r} is {kinds[0]}, not {kinds[1]}: read it so, and cast it then")
+
+
+def statement(
+    relation: Relation,
+    names: Sequence[str],
+    moment: datetime,
+    conditions: Sequence[str] = (),
+    stretches: Sequence[Stretch] = (),
+) -> str:
+    """The select of some columns, at a moment, where all conditions hold; of the whole table or of stretches of it."""
+    columns = ", ".join(f"{relation.columns[name].sql} as {name}" for name in names)
+    source = (
+        f"select {columns} from pgqueue.{relation.base} as kept join pgqueue.queue on queue.id = kept.queue_id"
+        f" cross join (values ({literal(moment)})) as reading (moment)"
+    )
+    always = [relation.condition, *conditions] if relation.condition else [*conditions]
+    places = [_where(stretch) for stretch in stretches] or [[]]
+    return " union all ".join(source + _all_of([*place, *always]) for place in places)
+
+
+def _where(stretch: Stretch) -> list[str]:
+    blocks = f"kept.ctid >= '({stretch.first},0)'::tid and kept.ctid < '({stretch.end},0)'::tid"
+    return [blocks] if stretch.slot is None else [f"kept.slot = {stretch.slot}", blocks]
+
+
+def _all_of(conditions: Iterable[str]) -> str:
+    together = " and ".join(f"({condition})" for condition in conditions)
+    return f" where {together}" if together else ""
+
+
+def literal(value: object) -> str:
+    """A value as SQL: whatever the settings of the server, nothing in it is taken for anything else.
+
+    Raises
+    ------
+    TypeError
+        No literal is made of such a value.
+    """
+    match value:
+        case None:
+            return "null"
+        case int():
+            return str(int(value))
+        case str():
+            escaped = value.replace("\\", "\\\\").replace("'", "''")
+            return f"E'{escaped}'"
+        case bytes():
+            return f"decode('{value.hex()}', 'hex')"
+        case datetime():
+            return f"'{value.isoformat()}'::timestamptz"
+    raise TypeError(f"no literal of SQL for {type(value).__name__}")

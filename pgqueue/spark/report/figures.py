@@ -1,0 +1,203 @@
+"""The figures of a report, each a DataFrame that Spark computes from the history.
+
+Percentiles are approximate, on purpose: `percentile_approx` with an accuracy of 10 000 keeps some thousand values for
+each group however many messages there are, where the exact one keeps them all. What it answers is the time of a real
+message, whose rank is off by one in ten thousand at most; in a group of a few thousand messages it is exact: the
+shortest time that at least the wanted share of the messages did not exceed. Counts, sums and maxima are exact.
+
+Times are in seconds; they are summed as whole microseconds, so that the order of the messages does not matter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from pgqueue.spark.report.span import MICROSECOND, Span, micros
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+NONE = "(none)"
+ACCURACY = 10_000
+PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+def settled_messages(history: DataFrame) -> DataFrame:
+    """What the figures need of each settled message; rows without `settled_at` are none, and left out.
+
+    `enqueued` and `settled` are microseconds since 1970; `waited` and `processed` are microseconds, and null where the
+    first lock is not known; `kind` is the subject, else the content type.
+    """
+    enqueued, locked, settled = (_micros_of(name) for name in ("enqueued_time", "first_locked_at", "settled_at"))
+    return history.where(F.col("settled_at").isNotNull()).select(
+        _named("queue"),
+        _named("outcome"),
+        _named("reason"),
+        F.coalesce(_not_empty("subject"), _not_empty("content_type"), F.lit(NONE)).alias("kind"),
+        F.coalesce("delivery_count", F.lit(0)).cast("int").alias("delivery_count"),
+        enqueued.alias("enqueued"),
+        settled.alias("settled"),
+        (locked - enqueued).alias("waited"),
+        (settled - locked).alias("processed"),
+    )
+
+
+def waiting_messages(waiting: DataFrame) -> DataFrame:
+    """What the backlog needs of each message that waits still."""
+    return waiting.select(_named("queue"), _micros_of("enqueued_time").alias("enqueued"))
+
+
+def figures(settled: DataFrame, later: DataFrame, span: Span) -> dict[str, DataFrame]:
+    """Every figure by its name.
+
+    Parameters
+    ----------
+    settled
+        Messages settled in the span, as `settled_messages` gives them.
+    later
+        `queue`, `enqueued` of messages that were not settled when the span ended.
+    span
+        The time that the report is about.
+    """
+    messages = settled.withColumn("bucket", _bucket(F.col("settled"), span))
+    return {
+        "totals": totals(messages, span),
+        "throughput": throughput(messages, span),
+        "waiting_time": percentiles_over_time(messages, "waited"),
+        "processing_time": percentiles_over_time(messages, "processed"),
+        "backlog": backlog(settled, later, span),
+        "delivery_counts": messages.groupBy("queue", "bucket", "delivery_count").agg(F.count("*").alias("messages")),
+        "retry_cost": messages.groupBy("queue", "bucket").agg(*_retry_cost()),
+        "dead_letters": dead_letters(messages),
+        "kinds": kinds(messages),
+    }
+
+
+def totals(messages: DataFrame, span: Span) -> DataFrame:
+    """A row for each queue, and one whose queue is null for all of them together."""
+    seconds = max((span.until - span.since).total_seconds(), 1.0)
+    return messages.rollup("queue").agg(
+        F.count("*").alias("messages"),
+        (F.count("*") / F.lit(seconds)).alias("per_second"),
+        F.count_if(F.col("outcome") == "COMPLETED").alias("completed"),
+        *_dead_letter_share(),
+        *_percentiles("waited", "waiting_"),
+        *_percentiles("processed", "processing_"),
+        *_retry_cost(),
+    )
+
+
+def throughput(messages: DataFrame, span: Span) -> DataFrame:
+    """How many messages were settled in a bucket, and how many a second, by outcome."""
+    counted = messages.groupBy("queue", "bucket", "outcome").agg(F.count("*").alias("messages"))
+    return counted.withColumn("per_second", F.col("messages") / F.lit(span.bucket.total_seconds()))
+
+
+def percentiles_over_time(messages: DataFrame, time: str) -> DataFrame:
+    """Percentiles and maximum of a time, over the messages of a bucket of which it is known."""
+    known = messages.where(F.col(time).isNotNull())
+    return known.groupBy("queue", "bucket").agg(F.count("*").alias("messages"), *_percentiles(time))
+
+
+def backlog(settled: DataFrame, later: DataFrame, span: Span) -> DataFrame:
+    """Messages that came, and that went, in each bucket, and how many there were when it ended.
+
+    Every queue has every bucket. A message that was settled before its time to be enqueued had come was never part of
+    a backlog.
+    """
+    waited_for = settled.where(F.col("settled") >= F.col("enqueued"))
+    events = (
+        waited_for.select("queue", F.col("enqueued").alias("at"), F.lit(1).alias("came"), F.lit(0).alias("went"))
+        .unionAll(waited_for.select("queue", F.col("settled"), F.lit(0), F.lit(1)))
+        .unionAll(later.select("queue", F.col("enqueued"), F.lit(1), F.lit(0)))
+        .where(F.col("at") < micros(span.until))
+    )
+    before = F.lit(-1)
+    index = F.greatest(before, F.floor((F.col("at") - micros(span.start)) / _length(span)))
+    changes = events.groupBy("queue", index.alias("index")).agg(
+        F.sum("came").alias("came"), F.sum("went").alias("went")
+    )
+    every = settled.sparkSession.range(-1, span.buckets).withColumnRenamed("id", "index")
+    grid = changes.select("queue").distinct().crossJoin(F.broadcast(every))
+    so_far = Window.partitionBy("queue").orderBy("index")
+    return (
+        grid.join(changes, ["queue", "index"], "left")
+        .na.fill(0, ["came", "went"])
+        .withColumn("backlog", F.sum(F.col("came") - F.col("went")).over(so_far))
+        .where(F.col("index") >= 0)
+        .select("queue", _moment(F.col("index"), span).alias("bucket"), "came", "went", "backlog")
+    )
+
+
+def dead_letters(messages: DataFrame) -> DataFrame:
+    """How many messages were dead-lettered in a bucket, by reason."""
+    dead = messages.where(F.col("outcome") == "DEAD_LETTERED")
+    return dead.groupBy("queue", "bucket", "reason").agg(F.count("*").alias("messages"))
+
+
+def kinds(messages: DataFrame) -> DataFrame:
+    """What became of the messages of each kind, and how long it took."""
+    return messages.groupBy("queue", "kind").agg(
+        F.count("*").alias("messages"),
+        *_dead_letter_share(),
+        F.sum("delivery_count").alias("deliveries"),
+        *_percentiles("processed"),
+    )
+
+
+def _named(column: str) -> Column:
+    return F.coalesce(_not_empty(column), F.lit(NONE)).alias(column)
+
+
+def _not_empty(column: str) -> Column:
+    return F.nullif(F.col(column), F.lit(""))
+
+
+def _micros_of(column: str) -> Column:
+    return F.unix_micros(F.col(column).cast("timestamp"))
+
+
+def _length(span: Span) -> int:
+    return span.bucket // MICROSECOND
+
+
+def _bucket(moment: Column, span: Span) -> Column:
+    return _moment(F.floor((moment - micros(span.start)) / _length(span)), span)
+
+
+def _moment(index: Column, span: Span) -> Column:
+    return F.timestamp_micros(F.lit(micros(span.start)) + index.cast("long") * _length(span))
+
+
+def _percentiles(time: str, prefix: str = "") -> list[Column]:
+    found = F.percentile_approx(time, list(PERCENTILES.values()), ACCURACY)
+    return [
+        *(_seconds(found.getItem(index)).alias(prefix + name) for index, name in enumerate(PERCENTILES)),
+        _seconds(F.max(time)).alias(prefix + "max"),
+    ]
+
+
+def _seconds(microseconds: Column) -> Column:
+    return microseconds / F.lit(1e6)
+
+
+def _dead_letter_share() -> list[Column]:
+    dead = F.count_if(F.col("outcome") == "DEAD_LETTERED")
+    return [dead.alias("dead_lettered"), (dead / F.count("*")).alias("dead_letter_share")]
+
+
+def _retry_cost() -> list[Column]:
+    extra = F.greatest(F.col("delivery_count") - 1, F.lit(0))
+    retried = F.col("delivery_count") > 1
+    spent, again = (F.coalesce(F.sum(time), F.lit(0)) for time in ("processed", F.when(retried, F.col("processed"))))
+    return [
+        F.sum("delivery_count").alias("deliveries"),
+        F.sum(extra).alias("extra_deliveries"),
+        F.count_if(retried).alias("retried_messages"),
+        _seconds(spent).alias("processing_seconds"),
+        _seconds(again).alias("retried_seconds"),
+        F.try_divide(again, spent).alias("retried_share"),
+    ]

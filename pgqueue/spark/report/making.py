@@ -1,0 +1,158 @@
+"""The report: history in; Parquet for each figure and one page out."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from pgqueue.spark.report.digest import digest_of
+from pgqueue.spark.report.figures import figures, settled_messages, waiting_messages
+from pgqueue.spark.report.page import page
+from pgqueue.spark.report.requirements import NotReportable, check_history, check_waiting
+from pgqueue.spark.report.span import check_span, micros, moment_of, span_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PAGE = "report.html"
+ORDER = ("queue", "bucket", "outcome", "delivery_count", "reason", "kind")
+TITLE = "What became of the messages"
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report that was written."""
+
+    page: Path
+    """The HTML page."""
+    figures: Mapping[str, Path]
+    """The directory of each figure's Parquet files, by the figure's name."""
+    messages: int
+    """How many settled messages it is about."""
+    since: datetime | None
+    """Where it begins: as was asked for, or with the first settlement; None where there was none."""
+    until: datetime | None
+    """What it ends before: as was asked for, or just after the last settlement; None where there was none."""
+    bucket: timedelta
+    """The length of time that one point of a curve stands for."""
+
+
+def report(
+    history: DataFrame,
+    output: str | Path,
+    *,
+    waiting: DataFrame | None = None,
+    title: str = TITLE,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    bucket: timedelta | None = None,
+    top: int = 10,
+) -> Report:
+    """Write what a history says: Parquet under `<output>/<figure>/`, and the page `<output>/report.html`.
+
+    The history is read once, and kept by Spark while the figures are computed. To the driver come buckets and queues,
+    never messages. Percentiles are approximate: their rank is off by one in ten thousand at most
+    (`pgqueue.spark.report.figures`). A report that was there is replaced, figure by figure, and the page last.
+
+    Parameters
+    ----------
+    history
+        Settled messages with the columns of the view `pgqueue.history`; others are ignored.
+    output
+        A directory, made where it is not there. On a cluster: one that driver and executors share.
+    waiting
+        `queue` and `enqueued_time` of messages that wait still; without them the backlog is that of settled messages.
+    title
+        The heading of the page.
+    since, until
+        Only what was settled from `since` on and before `until`, with time zones. Messages settled after `until` count
+        as waiting, so do not leave them out of the history yourself.
+    bucket
+        The length of time that one point of a curve stands for, in whole seconds. Without it: a round one, by the span.
+    top
+        How many reasons and kinds the page lists; the Parquet files have them all.
+
+    Raises
+    ------
+    NotReportable
+        A column is missing or of another type, or an argument makes no sense. Nothing was written.
+    """
+    check_history(history)
+    if waiting is not None:
+        check_waiting(waiting)
+    check_span(since, until, bucket)
+    if top < 1:
+        raise NotReportable(f"top is {top}, and not 1 or more")
+    with _kept(_since(settled_messages(history), since)) as kept:
+        settled, later = _parted(kept, until)
+        first, last = _first_and_last(settled)
+        span = span_of(since or first, until or (last and last + timedelta(microseconds=1)), bucket)
+        if waiting is not None:
+            later = later.unionByName(waiting_messages(waiting))
+        directory = Path(output).absolute()
+        written = _written(figures(settled, later, span), directory)
+        digest = digest_of(written, span, top, has_waiting=waiting is not None)
+    _replace(directory / PAGE, page(title, digest))
+    known = span.buckets > 0
+    return Report(
+        page=directory / PAGE,
+        figures={name: directory / name for name in written},
+        messages=digest.messages,
+        since=span.since if known else None,
+        until=span.until if known else None,
+        bucket=span.bucket,
+    )
+
+
+@contextmanager
+def _kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """Read once: several readings of a live history would not agree with each other."""
+    frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield frame
+    finally:
+        frame.unpersist()
+
+
+def _since(settled: DataFrame, since: datetime | None) -> DataFrame:
+    return settled if since is None else settled.where(F.col("settled") >= micros(since))
+
+
+def _parted(kept: DataFrame, until: datetime | None) -> tuple[DataFrame, DataFrame]:
+    """What was settled in time, and what was waiting still."""
+    is_later = F.lit(False) if until is None else F.col("settled") >= micros(until)
+    return kept.where(~is_later), kept.where(is_later).select("queue", "enqueued")
+
+
+def _first_and_last(settled: DataFrame) -> tuple[datetime | None, datetime | None]:
+    row = settled.agg(F.min("settled"), F.max("settled")).first()
+    first, last = row or (None, None)
+    return (None, None) if first is None or last is None else (moment_of(first), moment_of(last))
+
+
+def _written(frames: Mapping[str, DataFrame], directory: Path) -> dict[str, DataFrame]:
+    """The figures as they were written: nothing is computed twice, and the page says what the files say."""
+    written = {}
+    for name, frame in frames.items():
+        where = (directory / name).as_uri()
+        order = [column for column in ORDER if column in frame.columns]
+        frame.coalesce(1).sortWithinPartitions(*order).write.mode("overwrite").parquet(where)
+        written[name] = frame.sparkSession.read.schema(frame.schema).parquet(where)
+    return written
+
+
+def _replace(path: Path, text: str) -> None:
+    """In one step: a page that somebody opens is whole."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, suffix=".part", delete=False) as fresh:
+        fresh.write(text)
+    Path(fresh.name).chmod(0o644)
+    os.replace(fresh.name, path)  # noqa: PTH105

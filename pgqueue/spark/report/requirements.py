@@ -1,0 +1,63 @@
+"""What a report needs to be given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NUMBERS = {"tinyint", "smallint", "int", "bigint"}
+TIMES = {"timestamp", "timestamp_ntz"}
+TEXT = {"string"}
+
+HISTORY = {
+    "queue": TEXT,
+    "outcome": TEXT,
+    "reason": TEXT,
+    "enqueued_time": TIMES,
+    "first_locked_at": TIMES,
+    "settled_at": TIMES,
+    "delivery_count": NUMBERS,
+    "subject": TEXT,
+    "content_type": TEXT,
+}
+WAITING = {"queue": TEXT, "enqueued_time": TIMES}
+
+
+class NotReportable(ValueError):
+    """There is no report, and nothing was written; the text says what to change."""
+
+
+def check_history(history: DataFrame) -> None:
+    """Refuse what is no history.
+
+    Raises
+    ------
+    NotReportable
+        A column that a figure is made of is missing, or not of its type.
+    """
+    _check(history, "history", HISTORY, "select it from the view pgqueue.history, or add it as null")
+
+
+def check_waiting(waiting: DataFrame) -> None:
+    """Refuse what does not say which messages are waiting.
+
+    Raises
+    ------
+    NotReportable
+        `queue` or `enqueued_time` is missing, or not of its type.
+    """
+    _check(waiting, "waiting", WAITING, "add it, or leave `waiting` out and have a backlog of settled messages only")
+
+
+def _check(frame: DataFrame, name: str, columns: dict[str, set[str]], remedy: str) -> None:
+    types = {column: kind.split("(")[0] for column, kind in frame.dtypes}
+    missing = [column for column in columns if column not in types]
+    if missing:
+        raise NotReportable(f"{name} has no column {', '.join(map(repr, missing))}: {remedy}")
+    for column, good in columns.items():
+        if types[column] not in good:
+            raise NotReportable(
+                f"the column {column!r} of {name} is {types[column]}, and not {' or '.join(sorted(good))}: cast it"
+            )

@@ -1,0 +1,75 @@
+"""Numbers and times as people read them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+THIN = "\N{NARROW NO-BREAK SPACE}"
+UNKNOWN = "\N{EM DASH}"
+UNITS = (("d", 86400), ("h", 3600), ("min", 60))
+
+
+def count(number: float) -> str:
+    """Whole, its thousands apart."""
+    return f"{round(number):,}".replace(",", THIN)
+
+
+def rate(per_second: float) -> str:
+    """Three digits that matter; whole from a hundred on."""
+    return count(per_second) if per_second >= 100 else f"{per_second:.3g}"
+
+
+def share(part: float | None) -> str:
+    """In percent; a little is never said to be nothing, nor nearly all to be all."""
+    if part is None:
+        return UNKNOWN
+    percent = 100 * part
+    if 0 < percent < 0.1:
+        return f"<{THIN}0.1{THIN}%"
+    if 99.9 < percent < 100:
+        return f">{THIN}99.9{THIN}%"
+    return f"{percent:.0f}{THIN}%" if percent in {0, 100} else f"{percent:.1f}{THIN}%"
+
+
+def duration(seconds: float | None) -> str:
+    """In one unit or two: `350 µs`, `12 ms`, `1.25 s`, `3 min 20 s`, `2 d 4 h`."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 0:
+        return "\N{MINUS SIGN}" + duration(-seconds)
+    if seconds < 59.95:
+        return _short_duration(seconds)
+    whole = round(seconds)
+    names = (*UNITS, ("s", 1))
+    for (unit, length), (smaller, smaller_length) in zip(UNITS, names[1:], strict=True):
+        if whole >= length:
+            rest = whole % length // smaller_length
+            return f"{whole // length}{THIN}{unit}" + (f" {rest}{THIN}{smaller}" if rest else "")
+    return f"{whole}{THIN}s"
+
+
+def moment(when: datetime) -> str:
+    """To the second, UTC."""
+    return when.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def bucket(length: timedelta) -> str:
+    """`1 hour`, `15 minutes`, `90 seconds`."""
+    seconds = round(length.total_seconds())
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds % size == 0:
+            return _plural(seconds // size, unit)
+    return _plural(seconds, "second")
+
+
+def _plural(number: int, unit: str) -> str:
+    return f"{number} {unit}" if number == 1 else f"{number} {unit}s"
+
+
+def _short_duration(seconds: float) -> str:
+    if seconds == 0:
+        return f"0{THIN}s"
+    for unit, size in (("s", 1), ("ms", 1e-3)):
+        if seconds >= 0.9995 * size:
+            return f"{seconds / size:.3g}{THIN}{unit}"
+    return f"{seconds / 1e-6:.0f}{THIN}µs"

@@ -1,0 +1,83 @@
+"""The one way to a Spark session: the caller's own, or a local one that finds what it needs by itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pgqueue.spark import java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+#: What a session of our own is given, unless the caller says otherwise.
+DEFAULTS = {
+    PUSHDOWN: "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # others take Spark's own format for local time
+}
+
+
+class SparkMissing(Exception):
+    """PySpark is not installed; the text says how to get it."""
+
+
+def session(
+    app_name: str = "pgqueue", *, master: str | None = None, config: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A Spark session that knows the format ``pgqueue``.
+
+    Where the caller has a session already, that one is returned, its configuration untouched. Otherwise one is built:
+    on ``master``, or on all cores of this machine. Under ``spark-submit`` the master is the one said there.
+
+    Parameters
+    ----------
+    app_name
+        How the session is called where sessions are listed.
+    master
+        As Spark writes it: ``local[4]``, ``spark://host:7077``; not for a session that is there already.
+    config
+        Settings of Spark for a new session. They go before those of our own: no web page, UTC, filters pushed down.
+
+    Raises
+    ------
+    SparkMissing
+        PySpark is not installed.
+    pgqueue.spark.JavaMissing
+        There is no Java to run on.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SparkMissing("PySpark is not installed: pip install 'pgqueue[spark]'") from error
+    existing = SparkSession.getActiveSession()
+    spark = existing or _build(SparkSession.builder.appName(app_name), master, config or {})
+    register(spark)
+    return spark
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format ``pgqueue`` known to a session; ``session()`` has done so."""
+    from pgqueue.spark.source import PushingQueueSource, QueueSource
+
+    pushes = spark.conf.get(PUSHDOWN, "false") == "true"
+    spark.dataSource.register(PushingQueueSource if pushes else QueueSource)
+
+
+def _build(builder: SparkSession.Builder, master: str | None, config: Mapping[str, str]) -> SparkSession:
+    java.provide()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers would run on whatever `python3` is
+    if master is not None:
+        builder = builder.master(master)
+    elif "PYSPARK_GATEWAY_PORT" not in os.environ:  # nobody has submitted us
+        builder = builder.master("local[*]")
+    for name, value in {**DEFAULTS, **config}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()

@@ -1,0 +1,150 @@
+"""From Arrow to a staged table: the columns of a message, and COPY in PostgreSQL's binary format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pgpq
+import psycopg
+import pyarrow as pa
+from pgpq.encoders import StringEncoderBuilder
+from pgpq.schema import Jsonb
+from psycopg import sql
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StructType
+
+from pgqueue.spark.errors import BadRowError, ColumnError
+
+JSON = pa.string()
+
+#: What a column of a DataFrame is called, what it is copied as, and whether it is text that holds JSON.
+COLUMNS: dict[str, tuple[pa.DataType, bool]] = {
+    "body": (pa.string(), True),
+    "binary_body": (pa.binary(), False),
+    "message_id": (pa.string(), False),
+    "correlation_id": (pa.string(), False),
+    "subject": (pa.string(), False),
+    "content_type": (pa.string(), False),
+    "reply_to": (pa.string(), False),
+    "application_properties": (pa.string(), True),
+    "priority": (pa.int32(), False),
+    "time_to_live": (pa.duration("us"), False),
+    "scheduled_enqueue_time": (pa.timestamp("us", "UTC"), False),
+}
+
+LINE = re.compile(r"^COPY [^,]+, \D*(\d+)", re.MULTILINE)
+NO_ROWS = b"PGCOPY\n\xff\r\n\0" + bytes(8) + b"\xff\xff"
+
+
+def message_columns(schema: StructType) -> dict[str, str]:
+    """Which column of a message each column of a DataFrame is; ``body`` may be bytes.
+
+    Raises
+    ------
+    ColumnError
+        A column is none of a message's, or its type is not; or there is no body.
+    """
+    columns = {}
+    for field in schema.fields:
+        name = (
+            "binary_body"
+            if field.name == "body" and to_arrow_type(field.dataType, timezone="UTC") == pa.binary()
+            else field.name
+        )
+        if name not in COLUMNS:
+            raise ColumnError(
+                f"a message has no {field.name!r}: drop the column, or name it one of {', '.join(COLUMNS)}"
+            )
+        _check_type(name, field.name, to_arrow_type(field.dataType, timezone="UTC"))
+        columns[field.name] = name
+    if not {"body", "binary_body"} & set(columns.values()):
+        raise ColumnError("there is no column 'body': a message needs one, such as to_json(struct('*')).alias('body')")
+    return columns
+
+
+def _check_type(name: str, called: str, given: pa.DataType) -> None:
+    wanted, _ = COLUMNS[name]
+    if given == wanted or (name == "priority" and pa.types.is_integer(given)):
+        return
+    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(given) and given.tz is not None:
+        return
+    remedy = "make it text with to_json(...)" if COLUMNS[name][1] else f"cast it to {SPARK_TYPES[name]}"
+    raise ColumnError(f"the column {called!r} is {given}, and cannot be sent as that: {remedy}")
+
+
+SPARK_TYPES = dict.fromkeys(COLUMNS, "string") | {
+    "binary_body": "binary",
+    "priority": "int",
+    "time_to_live": "interval day to second",
+    "scheduled_enqueue_time": "timestamp",
+}
+
+
+def copy(
+    connection: psycopg.Connection[Any], table: str, columns: dict[str, str], batches: Iterable[pa.RecordBatch]
+) -> int:
+    """Copies batches into a staged table; returns the number of rows.
+
+    Raises
+    ------
+    BadRowError
+        A row is not what its column must be, text that is no JSON for instance; the error names the row.
+    """
+    command = sql.SQL("copy pgqueue.{} ({}) from stdin (format binary)").format(
+        sql.Identifier(table), sql.SQL(", ").join(map(sql.Identifier, columns.values()))
+    )
+    rows = 0
+    try:
+        with connection.cursor().copy(command) as copying:
+            for batch in _encoded(columns, batches):
+                rows += batch[0]
+                copying.write(batch[1])
+    except psycopg.DataError as error:
+        where = LINE.search(error.diag.context or "")
+        raise BadRowError(f"row {where[1] if where else '?'}: {error.diag.message_primary}") from error
+    return rows
+
+
+def _encoded(columns: dict[str, str], batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+    """The bytes of COPY, with the number of rows that they hold."""
+    encoder = None
+    rows = 0
+    for batch in batches:
+        shaped = _shaped(batch, columns, rows)
+        if encoder is None:
+            encoder = pgpq.ArrowToPostgresBinaryEncoder.new_with_encoders(shaped.schema, _encoders(shaped.schema))
+            yield 0, encoder.write_header()
+        rows += shaped.num_rows
+        yield shaped.num_rows, encoder.write_batch(shaped)
+    yield 0, NO_ROWS if encoder is None else encoder.finish()
+
+
+def _encoders(schema: pa.Schema) -> dict[str, Any]:
+    return {
+        field.name: StringEncoderBuilder.new_with_output(field, Jsonb())
+        if COLUMNS[field.name][1]
+        else pgpq.ArrowToPostgresBinaryEncoder.infer_encoder(field)
+        for field in schema
+    }
+
+
+def _shaped(batch: pa.RecordBatch, columns: dict[str, str], rows_before: int) -> pa.RecordBatch:
+    """The batch with the names and types of a message's columns."""
+    arrays = []
+    for array, name in zip(batch.columns, columns.values(), strict=True):
+        try:
+            arrays.append(array.cast(COLUMNS[name][0]))
+        except pa.ArrowInvalid as error:
+            place = next(n for n, value in enumerate(array) if not _casts(value, COLUMNS[name][0]))
+            raise BadRowError(f"row {rows_before + place + 1}: its {name} is {array[place]}: {error}") from error
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns.values()))
+
+
+def _casts(value: pa.Scalar, to: pa.DataType) -> bool:
+    try:
+        value.cast(to)
+    except pa.ArrowInvalid:
+        return False
+    return True

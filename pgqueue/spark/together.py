@@ -1,0 +1,68 @@
+"""A batch of a stream and its effects in one transaction, where the effects are in the queue's own database."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from pgqueue.spark.errors import OptionError
+from pgqueue.spark.options import ENVIRONMENT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Work = Callable[["DataFrame", psycopg.Connection[Any]], None]
+
+
+def in_transaction(*consumers: str, dsn: str | None = None) -> Callable[[Work], Callable[[DataFrame, int], None]]:
+    """For ``foreachBatch``: the messages of a batch are completed in the transaction that its work is done in.
+
+    The transaction begins by completing what the consumers hold, which proves every lock and pins it, then the work is
+    called with the batch and the connection, then both are committed. A batch that Spark hands over again, because it
+    could not write down that it was done, is known by its messages being completed, and not worked on again. So the
+    effects are exactly once, whatever crashes when.
+
+    Parameters
+    ----------
+    consumers
+        The ``consumer`` of each stream from a queue that the query reads.
+    dsn
+        The database; ``PGQUEUE_DSN`` when nothing is said.
+
+    Raises
+    ------
+    psycopg.Error
+        From the query: with the SQLSTATE ``PQ001`` when the lock of a message was lost, and then nothing was done. The
+        claim can be given back with ``pgqueue.release_claim``.
+
+    Examples
+    --------
+    ::
+
+        @pgqueue.spark.in_transaction("ledger")
+        def post(batch, tx):
+            for row in batch.groupBy("subject").count().collect():
+                tx.execute("insert into ledger values (%s, %s)", [row["subject"], row["count"]])
+
+        stream.writeStream.foreachBatch(post).option("checkpointLocation", "...").start()
+    """
+    where = dsn or os.environ.get(ENVIRONMENT)
+    if not consumers or not where:
+        raise OptionError(f"in_transaction wants the name of a consumer, and a dsn unless {ENVIRONMENT} is set")
+
+    def wrap(work: Work) -> Callable[[DataFrame, int], None]:
+        def settle(batch: DataFrame, _batch_id: int) -> None:
+            with psycopg.connect(where) as transaction:
+                claims = [
+                    transaction.execute("select pgqueue.complete_claim(%s)", [consumer]).fetchone()
+                    for consumer in consumers
+                ]
+                if any(claim != (None,) for claim in claims):
+                    work(batch, transaction)
+
+        return settle
+
+    return wrap

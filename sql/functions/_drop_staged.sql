@@ -1,0 +1,19 @@
+-- Drops staged tables, those that are still there.
+-- Returns  how many.
+create or replace function pgqueue._drop_staged(staged text[])
+returns integer
+language plpgsql
+as $$
+declare
+    gone  text;
+    count integer := 0;
+begin
+    for gone in
+        delete from pgqueue.staged_batch where name = any (staged) returning name
+    loop
+        execute format('drop table if exists pgqueue.%I', gone);
+        count := count + 1;
+    end loop;
+    return count;
+end
+$$;

@@ -1,0 +1,20 @@
+-- What to select from staged tables, which all have the columns of the first: each column that a message may have, null
+-- where they do not have it.
+-- Raises  PQ007 when one is not there.
+create or replace function pgqueue._staged_columns(staged text[])
+returns text
+language plpgsql
+as $$
+declare
+    missing text := min(asked) from unnest(staged) as asked where to_regclass(format('pgqueue.%I', asked)) is null;
+begin
+    if missing is not null then
+        perform pgqueue._refuse_argument('staged', 'tables that pgqueue.stage has made and nobody has dropped', missing);
+    end if;
+    return (
+        select string_agg(case when attname is null then format('null::%s as %I', known.type, known.name) else quote_ident(known.name) end, ', ')
+          from pgqueue._staged_types() as known
+          left join pg_attribute
+            on attrelid = to_regclass(format('pgqueue.%I', staged[1])) and attname = known.name and not attisdropped);
+end
+$$;

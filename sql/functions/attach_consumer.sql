@@ -1,0 +1,31 @@
+-- Makes this session the one that works for a consumer of a queue, for as long as the session lasts; a consumer that is
+-- not known yet begins with nothing claimed. Two sessions never work for one.
+-- Returns  the last claim that is settled.
+-- Raises   PQ002 unknown queue, PQ007 invalid argument, PQ009 consumer in use.
+create or replace function pgqueue.attach_consumer(consumer text, queue text)
+returns bigint
+language plpgsql
+as $$
+declare
+    source pgqueue.queue := pgqueue._find_queue(queue);
+    known  pgqueue.consumer;
+begin
+    if consumer is null or consumer = '' then
+        perform pgqueue._refuse_argument('consumer', 'a name', coalesce(quote_literal(consumer), 'null'));
+    end if;
+    if not pg_try_advisory_lock(hashtextextended('pgqueue.consumer ' || consumer, 0)) then
+        perform pgqueue._refuse_busy_consumer(consumer);
+    end if;
+    insert into pgqueue.consumer (name, queue_id, created_at)
+    values (consumer, source.id, pgqueue.clock())
+        on conflict on constraint consumer_pkey do nothing;
+    select * into known from pgqueue.consumer where name = attach_consumer.consumer;
+    if known.queue_id <> source.id then
+        perform pg_advisory_unlock(hashtextextended('pgqueue.consumer ' || consumer, 0));
+        perform pgqueue._refuse_argument(
+            'queue', format('that of consumer %s, %s', quote_literal(consumer), (select queue.name from pgqueue.queue where queue.id = known.queue_id)),
+            queue);
+    end if;
+    return known.settled_claim;
+end
+$$;

@@ -1,0 +1,51 @@
+-- Proves what was copied into a staged table, as pgqueue.send_batch proves what it is given.
+-- Returns  how many rows there are.
+-- Raises   PQ002 unknown queue, PQ005 message too large, PQ007 invalid argument; the row at fault is named by its place.
+create or replace function pgqueue.check_staged(queue text, staged text)
+returns bigint
+language plpgsql
+set synchronize_seqscans = off
+as $$
+declare
+    target   pgqueue.queue := pgqueue._find_queue(queue);
+    selected text          := pgqueue._staged_columns(array[staged]);
+    place    tid;
+    row      bigint;
+    rows     bigint;
+begin
+    -- Only suspects are found here, in one pass; what is wrong with one, and whether, pgqueue._check_batch says.
+    execute format($query$
+        select min(ctid), (select count(*) from pgqueue.%I)
+          from (select ctid from (select ctid, %s from pgqueue.%I) as given
+                 where (body is null) = (binary_body is null)
+                    or priority not between -100 and 100
+                    or length(message_id) > 128 or length(correlation_id) > 128
+                    or length(subject) > 260 or length(content_type) > 260 or length(reply_to) > 260
+                    or jsonb_typeof(application_properties) <> 'object' or octet_length(application_properties::text) > 65536
+                    or not coalesce(time_to_live between interval '1 microsecond' and interval '100 years', time_to_live is null)
+                    or scheduled_enqueue_time > pgqueue.clock() + interval '100 years' or not isfinite(scheduled_enqueue_time)
+                    or octet_length(coalesce(binary_body, convert_to(body::text, 'UTF8')))
+                       + coalesce(octet_length(application_properties::text), 0) > $1) as suspect
+        $query$, staged, selected, staged)
+        into place, rows
+       using target.max_message_size;
+    if place is not null then
+        begin
+            execute format($query$
+                select pgqueue._check_batch(
+                       $1, 1, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
+                       array[content_type], array[reply_to], array[case when jsonb_typeof(application_properties) = 'object'
+                                         then application_properties || '{}' else application_properties end],  -- not as compressed
+                       array[coalesce(priority, 0)],
+                       array[time_to_live], array[scheduled_enqueue_time])
+                  from (select %s from pgqueue.%I where ctid = $2) as given
+                $query$, selected, staged)
+               using target, place;
+        exception when sqlstate 'PQ005' or sqlstate 'PQ007' then
+            execute format('select count(*) from pgqueue.%I where ctid <= $1', staged) into row using place;
+            raise exception using errcode = sqlstate, message = format('row %s: %s', row, sqlerrm);
+        end;
+    end if;
+    return rows;
+end
+$$;

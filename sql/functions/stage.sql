@@ -1,0 +1,36 @@
+-- Makes a table into which one part of a job is copied, in whatever way copies fastest, before it is published; the
+-- columns are named as the arguments of pgqueue.send_batch, in the singular. In the transaction that has filled it, say
+-- pgqueue.check_staged. The table is not logged: a crash of the server empties it, and publishing then says so.
+-- Returns  the name of the table, in the schema pgqueue.
+-- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument.
+create or replace function pgqueue.stage(queue text, job text, part text, columns text[])
+returns text
+language plpgsql
+as $$
+declare
+    target  pgqueue.queue := pgqueue._find_queue(queue);
+    name    text          := format('staged_%s_%s', job, part);
+    unknown text;
+    layout  text;
+begin
+    if target.status in ('DISABLED', 'SEND_DISABLED') then
+        perform pgqueue._refuse_disabled(target);
+    end if;
+    if length(name) > 63 then
+        perform pgqueue._refuse_argument('job and part', 'at most 55 characters together', length(job || part)::text);
+    end if;
+    select given, list into unknown, layout
+      from (select min(given) filter (where type is null) as given,
+                   string_agg(format('%I %s', given, type), ', ' order by nth) as list
+              from unnest(columns) with ordinality as asked (given, nth)
+              left join pgqueue._staged_types() as known (name, type) on known.name = given) as described;
+    if unknown is not null or not columns && '{body,binary_body}' then
+        perform pgqueue._refuse_argument(
+            'columns', 'a body or a binary_body, and others among ' || (select string_agg(known.name, ', ') from pgqueue._staged_types() as known),
+            coalesce(unknown, columns::text));
+    end if;
+    execute format('create unlogged table pgqueue.%I (%s) with (autovacuum_enabled = off)', name, layout);
+    insert into pgqueue.staged_batch (name, queue_id, job, staged_at) values (name, target.id, job, pgqueue.clock());
+    return name;
+end
+$$;

@@ -1,0 +1,121 @@
+"""A program for a cluster, run by spark-submit: a slow task with a copy beside it, a lost executor, a stream.
+
+Arguments: the DSN, a directory for checkpoints. The last line says, in JSON, where the executors have pgqueue from.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import psutil
+import psycopg
+import pyarrow as pa
+from pyspark import TaskContext, cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+import pgqueue.spark
+from pgqueue.spark.source import QueueSource
+from pgqueue.spark.writing import QueueWriter, Staged
+
+ROWS = 1_000
+TRIES = "select count(*) from pgqueue.staged_batch where job = %s and name like %s"
+
+
+class Copied(QueueWriter):
+    """The first task that staged partition 0 lingers until a copy of it has staged that, too."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        staged = super().write(iterator)
+        if _task().partitionId() == 0:
+            self._wait_for_two(staged)
+        return staged
+
+    def _wait_for_two(self, staged: Staged) -> None:
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            while connection.execute(TRIES, [staged.job, r"staged\_%\_0\_%"]).fetchone() != (2,):
+                time.sleep(0.05)
+            connection.execute("insert into tries select 'copied', name from pgqueue.staged_batch")
+
+
+class Orphaned(QueueWriter):
+    """The first try of partition 1 stages it, and takes its executor with it before anybody learns of that."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        staged = super().write(iterator)
+        if _task().partitionId() == 1 and _task().attemptNumber() == 0:
+            with psycopg.connect(self._dsn, autocommit=True) as connection:
+                connection.execute("insert into tries values ('orphaned', %s)", [staged.table])
+            executor = next(process for process in psutil.Process().parents() if process.name() == "java")
+            executor.send_signal(signal.SIGKILL)
+        return staged
+
+
+class CopiedSource(QueueSource):
+    @classmethod
+    def name(cls) -> str:
+        return "copied"
+
+    def writer(self, schema: StructType, overwrite: bool) -> QueueWriter:
+        return Copied(self.options, schema, overwrite)
+
+
+class OrphanedSource(QueueSource):
+    @classmethod
+    def name(cls) -> str:
+        return "orphaned"
+
+    def writer(self, schema: StructType, overwrite: bool) -> QueueWriter:
+        return Orphaned(self.options, schema, overwrite)
+
+
+def _task() -> TaskContext:
+    task = TaskContext.get()
+    assert task is not None
+    return task
+
+
+def write(spark: SparkSession, form: str, dsn: str) -> None:
+    spark.dataSource.register({"copied": CopiedSource, "orphaned": OrphanedSource}[form])
+    frame = spark.range(0, ROWS, 1, 2).selectExpr("to_json(struct(id)) as body")
+    frame.write.format(form).options(dsn=dsn, queue=form).mode("append").save()
+
+
+def drain(spark: SparkSession, dsn: str, checkpoint: str) -> None:
+    stream = spark.readStream.format("pgqueue").options(dsn=dsn, queue="copied", consumer="cluster")
+
+    @pgqueue.spark.in_transaction("cluster", dsn=dsn)
+    def post(batch: DataFrame, transaction: psycopg.Connection[Any]) -> None:
+        for row in batch.collect():
+            transaction.execute("insert into drained values (%s)", [row["body"]])
+
+    writer = stream.option("maxMessagesPerTrigger", 600).load().writeStream.foreachBatch(post)
+    writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
+
+
+def where_from(_rows: Iterable[Any]) -> Iterable[str]:
+    import pgqueue
+
+    yield str(pgqueue.__file__)
+
+
+def main(dsn: str, directory: str) -> None:
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+    spark = pgqueue.spark.session("cluster")
+    for form in ("copied", "orphaned"):
+        write(spark, form, dsn)
+    drain(spark, dsn, os.path.join(directory, "checkpoint"))  # noqa: PTH118 (an address that Spark understands)
+    context = spark.sparkContext
+    found = context.parallelize(range(2), 2).mapPartitions(where_from).collect()
+    sys.stdout.write(json.dumps({"master": context.master, "pgqueue": sorted(set(found))}) + "\n")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

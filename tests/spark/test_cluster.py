@@ -1,0 +1,141 @@
+"""On a cluster, a master and two workers, each a process: speculation, a lost executor, and --py-files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import pgqueue
+from pgqueue import QueueClient
+from pgqueue.spark import java
+from pgqueue.testing import Database
+from tests.spark import clustered
+
+HOME = Path(pyspark.__file__).parent
+SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+# A copy of a task is never begun on the host of the first, so the workers have addresses of their own.
+HOSTS = ("127.0.0.1", "127.0.0.2")
+
+CONFIGURATION = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": SMALL,
+    "spark.executor.extraJavaOptions": SMALL,
+    "spark.executor.memory": "512m",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1",
+    "spark.speculation.minTaskRuntime": "100ms",
+}
+
+
+@pytest.fixture(scope="module")
+def environment() -> dict[str, str]:
+    with pytest.MonkeyPatch.context() as patched:
+        java.provide()
+        patched.setenv("PYSPARK_PYTHON", sys.executable)
+        patched.setenv("SPARK_NO_DAEMONIZE", "1")
+        return dict(os.environ)
+
+
+@pytest.fixture(scope="module")
+def master(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a master with two workers, of one core each."""
+    work = str(tmp_path_factory.mktemp("work"))
+    with ExitStack() as processes:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = f"spark://127.0.0.1:{free.getsockname()[1]}"
+        host, port = address.removeprefix("spark://").split(":")
+        processes.enter_context(
+            running(
+                "master.Master", "--host", host, "--port", port, ready="I have been elected", environment=environment
+            )
+        )
+        for host in HOSTS:
+            processes.enter_context(
+                running(
+                    "worker.Worker", "--host", host, "--cores", "1", "--memory", "600m", "--work-dir", work, address,
+                    ready="Successfully registered", environment=environment,
+                )
+            )  # fmt: skip
+        yield address
+
+
+@contextmanager
+def running(kind: str, *arguments: str, ready: str, environment: Mapping[str, str]) -> Iterator[None]:
+    """A daemon of Spark's, from when it has said that it is ready."""
+    command = [str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments, "--webui-port", "0"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**environment, "SPARK_DAEMON_JAVA_OPTS": SMALL},
+    )
+    assert process.stderr is not None
+    listening = threading.Thread(target=deque, args=[process.stderr, 0])  # or it would wait to be heard
+    try:
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if ready in line:
+                break
+        else:
+            raise AssertionError("".join(said))
+        listening.start()
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        if listening.ident is not None:
+            listening.join()
+        process.stderr.close()
+
+
+def test_speculation_a_lost_executor_and_a_stream_on_a_cluster(
+    master: str, environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    archive = shutil.make_archive(str(tmp_path / "pgqueue"), "zip", Path(pgqueue.__file__).parents[1], "pgqueue")
+    with QueueClient(database.dsn) as client, database.connect(autocommit=True) as connection:
+        connection.execute("create table tries (form text, name text)")
+        connection.execute("create table drained (body jsonb)")
+        for queue in ("copied", "orphaned"):
+            client.create_queue(queue)
+        command = [str(HOME / "bin" / "spark-submit"), "--master", master, "--py-files", archive]
+        for name, value in CONFIGURATION.items():
+            command += ["--conf", f"{name}={value}"]
+        run = subprocess.run(
+            [*command, clustered.__file__, database.dsn, str(tmp_path)],
+            capture_output=True, text=True, check=False, env=environment,
+        )  # fmt: skip
+        assert run.returncode == 0, run.stderr[-3000:]
+
+        told = json.loads(run.stdout.splitlines()[-1])
+        assert told["master"] == master
+        assert all(re.search(r"pgqueue\.zip", place) for place in told["pgqueue"])
+
+        staged = connection.execute("select count(distinct name) from tries where form = 'copied'").fetchone()
+        assert staged is not None
+        assert staged[0] >= 3, "partition 0 was staged twice"
+        assert connection.execute("select count(*) from tries where form = 'orphaned'").fetchone() == (1,)
+        everything = sorted(range(clustered.ROWS))
+        drained = connection.execute("select (body ->> 'id')::int from drained").fetchall()
+        orphaned = connection.execute("select (body ->> 'id')::int from pgqueue.messages where queue = 'orphaned'")
+        assert sorted(number for (number,) in drained) == everything
+        assert sorted(number for (number,) in orphaned.fetchall()) == everything
+        assert client.queue("copied").peek() == []
+        assert connection.execute("select count(*) from pgqueue.staged_batch where job <> ''").fetchall() == [(0,)]

@@ -1,0 +1,330 @@
+"""A stream that consumes a queue: each message in one batch, each batch settled once, nothing held for ever."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+import pgqueue.spark
+from pgqueue import Message, Queue, QueueClient
+from pgqueue.spark.errors import OptionError
+from pgqueue.testing import Database
+
+Batches = list[tuple[int, list[int]]]
+
+
+@pytest.fixture
+def queue(database: Database) -> Iterator[Queue]:
+    with QueueClient(database.dsn) as client:
+        client.create_queue("q")
+        yield client.queue("q")
+
+
+class Stream:
+    """A query on the queue, that can be started again."""
+
+    def __init__(self, spark: SparkSession, database: Database, checkpoint: Path) -> None:
+        self.spark = spark
+        self.database = database
+        self.checkpoint = checkpoint
+        self.batches: Batches = []
+
+    def frame(self, **options: str) -> DataFrame:
+        said = {"dsn": self.database.dsn, "queue": "q", "consumer": "ledger", **options}
+        return self.spark.readStream.format("pgqueue").options(**said).load()
+
+    def start(self, work: Callable[[DataFrame, int], None] | None = None, **options: str) -> StreamingQuery:
+        writer = self.frame(**options).writeStream.foreachBatch(work or self.note)
+        return writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
+
+    def run(self, work: Callable[[DataFrame, int], None] | None = None, **options: str) -> Batches:
+        """Until nothing is left; returns the claims of this run and the bodies in each."""
+        self.batches = []
+        self.start(work, **options).awaitTermination()
+        return self.batches
+
+    def note(self, batch: DataFrame, _number: int) -> None:
+        rows = batch.select("claim", "body", "sequence_number").orderBy("sequence_number").collect()
+        for claim in sorted({row["claim"] for row in rows}):
+            self.batches.append((claim, [int(row["body"]) for row in rows if row["claim"] == claim]))
+
+
+@pytest.fixture
+def stream(spark: SparkSession, database: Database, queue: Queue, tmp_path: Path) -> Stream:
+    return Stream(spark, database, tmp_path / "checkpoint")
+
+
+def send(queue: Queue, *bodies: Any) -> None:
+    queue.send_batch([Message(body) for body in bodies])
+
+
+def open_claims(database: Database) -> list[Any]:
+    with database.connect() as connection:
+        return connection.execute("select open_claim, messages from pgqueue.consumers").fetchall()
+
+
+def test_it_drains_the_queue_and_leaves_nothing_locked(stream: Stream, queue: Queue) -> None:
+    send(queue, *range(5))
+    assert stream.run(maxMessagesPerTrigger="2") == [(1, [0, 1]), (2, [2, 3]), (3, [4])]
+    assert queue.peek() == []
+    assert open_claims(stream.database) == [(None, None)]
+
+
+def test_it_goes_on_where_it_ended(stream: Stream, queue: Queue) -> None:
+    send(queue, 1)
+    assert stream.run() == [(1, [1])]
+    assert stream.run() == []
+    send(queue, 2)
+    assert stream.run() == [(2, [2])]
+
+
+def test_all_of_a_message_is_there(stream: Stream, queue: Queue) -> None:
+    queue.send(
+        Message(
+            {"a": 1}, message_id="m", correlation_id="c", subject="s", content_type="t", reply_to="r", priority=-3,
+            application_properties={"p": 1}, time_to_live=timedelta(hours=1),
+        )
+    )  # fmt: skip
+    seen: list[Any] = []
+    stream.run(lambda batch, _: seen.extend(batch.collect()))
+    (row,) = seen
+    assert row.asDict() | {"enqueued_time": None, "expires_at": None} == {
+        "queue": "q", "claim": 1, "sequence_number": 1, "body": '{"a": 1}', "binary_body": None, "message_id": "m",
+        "correlation_id": "c", "subject": "s", "content_type": "t", "reply_to": "r", "priority": -3,
+        "delivery_count": 1, "application_properties": '{"p": 1}', "enqueued_time": None, "expires_at": None,
+    }  # fmt: skip
+    assert row["expires_at"] - row["enqueued_time"] == timedelta(hours=1)
+
+
+def test_the_columns_that_are_asked_for_are_read(stream: Stream, queue: Queue) -> None:
+    assert stream.frame(columns="body, sequence_number").columns == ["body", "sequence_number"]
+    with pytest.raises(PySparkException, match="has no column 'colour'"):
+        stream.frame(columns="colour")
+
+
+def test_a_batch_that_failed_comes_again_as_it_was(stream: Stream, queue: Queue) -> None:
+    send(queue, 1, 2)
+
+    def fail(batch: DataFrame, _number: int) -> None:
+        stream.note(batch, _number)
+        raise RuntimeError("no")
+
+    with pytest.raises(PySparkException, match="no"):
+        stream.run(fail)
+    send(queue, 3)
+    assert stream.batches == [(1, [1, 2])]
+    assert stream.run() == [(1, [1, 2]), (2, [3])]
+
+
+def test_without_its_checkpoint_a_batch_that_was_not_settled_comes_again_and_no_other(
+    stream: Stream, queue: Queue, tmp_path: Path
+) -> None:
+    send(queue, 1, 2)
+
+    def fail_on_the_second(batch: DataFrame, number: int) -> None:
+        stream.note(batch, number)
+        if number == 1:
+            raise RuntimeError("no")
+
+    with pytest.raises(PySparkException):
+        stream.run(fail_on_the_second, maxMessagesPerTrigger="1")
+    stream.checkpoint = tmp_path / "another"
+    assert stream.run() == [(2, [2])]
+
+
+def test_what_is_sent_meanwhile_is_left_for_the_next_time(stream: Stream, queue: Queue) -> None:
+    send(queue, 1, 2)
+
+    def send_more(batch: DataFrame, number: int) -> None:
+        stream.note(batch, number)
+        send(queue, 9)
+
+    assert stream.run(send_more, maxMessagesPerTrigger="1") == [(1, [1]), (2, [2])]
+    assert [message.body for message in queue.peek(max_messages=10)] == [9, 9]
+
+
+def test_locks_are_renewed_while_a_batch_is_worked_on(stream: Stream, queue: Queue) -> None:
+    send(queue, 1, 2, 3)
+    seen: list[Any] = []
+
+    def until_renewed_twice(_batch: DataFrame, _number: int) -> None:
+        with stream.database.connect(autocommit=True) as connection:
+            while len(set(seen)) < 3:
+                seen.extend(connection.execute("select distinct locked_until from pgqueue.message").fetchall())
+
+    stream.run(until_renewed_twice, lockDuration="1")
+    assert queue.peek() == []
+
+
+def test_a_query_that_is_given_up_lets_go_when_its_locks_run_out(stream: Stream, queue: Queue) -> None:
+    send(queue, 1)
+    with pytest.raises(PySparkException):
+        stream.run(lambda *_: 1 / 0)  # type: ignore[arg-type]
+    assert queue.receive() == []
+    stream.database.move_clock(timedelta(seconds=301))
+    assert [message.body for message in queue.receive()] == [1]
+    assert stream.run() == []
+
+
+def test_a_second_query_with_the_same_consumer_is_refused(stream: Stream, queue: Queue, tmp_path: Path) -> None:
+    send(queue, 1)
+    begun, may_end = threading.Event(), threading.Event()
+
+    def wait(_batch: DataFrame, _number: int) -> None:
+        begun.set()
+        may_end.wait()
+
+    first = stream.start(wait)
+    assert begun.wait(60)
+    second = Stream(stream.spark, stream.database, tmp_path / "second")
+    try:
+        with pytest.raises(PySparkException, match="consumer 'ledger' is in use by another session"):
+            second.run()
+    finally:
+        may_end.set()
+    first.awaitTermination()
+    assert queue.peek() == []
+
+
+def test_a_consumer_of_another_queue_is_refused(stream: Stream, queue: Queue) -> None:
+    stream.run()
+    with QueueClient(stream.database.dsn) as client:
+        client.create_queue("elsewhere")
+    with pytest.raises(PySparkException, match="queue must be that of consumer 'ledger', q, not elsewhere"):
+        stream.run(queue="elsewhere")
+
+
+def test_a_database_from_before_the_checkpoint_is_not_consumed(stream: Stream, queue: Queue) -> None:
+    send(queue, 1)
+    stream.run()
+    with stream.database.connect(autocommit=True) as connection:
+        connection.execute("delete from pgqueue.consumer")
+    send(queue, 2)
+    with pytest.raises(PySparkException, match="the checkpoint is at claim 1 of consumer 'ledger', which has made 0"):
+        stream.run()
+    assert [message.body for message in queue.peek()] == [2]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"consumer": ""}, "'consumer' is missing"),
+        ({"queue": "nowhere"}, "queue nowhere does not exist"),
+        ({"maxMessagesPerTrigger": "0"}, "'maxMessagesPerTrigger' is a whole number, 1 or more, not '0'"),
+        ({"lockDuration": "soon"}, "'lockDuration' is a number of seconds above 0, not 'soon'"),
+        ({"colour": "red"}, "there is no option 'colour'"),
+    ],
+)
+def test_a_wrong_option_is_named(stream: Stream, options: dict[str, str], complaint: str) -> None:
+    with pytest.raises(PySparkException, match=complaint):
+        stream.run(None, **options)
+
+
+class Ledger:
+    """Effects in the queue's own database, each row one."""
+
+    def __init__(self, database: Database) -> None:
+        self.dsn = database.dsn
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            connection.execute("create table effects (body text, batch int)")
+        self.calls = 0
+
+    def post(self, batch: DataFrame, transaction: psycopg.Connection[Any]) -> None:
+        self.calls += 1
+        for row in batch.collect():
+            transaction.execute("insert into effects values (%s, %s)", [row["body"], self.calls])
+
+    def effects(self) -> list[tuple[str, int]]:
+        with psycopg.connect(self.dsn) as connection:
+            return connection.execute("select body, batch from effects order by body, batch").fetchall()
+
+
+def test_messages_are_completed_in_the_transaction_of_their_effects(stream: Stream, queue: Queue) -> None:
+    ledger = Ledger(stream.database)
+    send(queue, 1, 2)
+
+    @pgqueue.spark.in_transaction("ledger", dsn=stream.database.dsn)
+    def fail_once(batch: DataFrame, transaction: psycopg.Connection[Any]) -> None:
+        ledger.post(batch, transaction)
+        if ledger.calls == 1:
+            raise RuntimeError("after its effects")
+
+    with pytest.raises(PySparkException, match="after its effects"):
+        stream.run(fail_once)
+    assert ledger.effects() == []
+    stream.run(fail_once)
+    assert ledger.effects() == [("1", 2), ("2", 2)]
+    assert queue.peek() == []
+
+
+def test_a_batch_that_took_effect_and_comes_again_does_nothing(stream: Stream, queue: Queue, tmp_path: Path) -> None:
+    ledger = Ledger(stream.database)
+    send(queue, 1)
+    post = pgqueue.spark.in_transaction("ledger", dsn=stream.database.dsn)(ledger.post)
+
+    def forget(batch: DataFrame, number: int) -> None:
+        post(batch, number)
+        raise RuntimeError("before Spark wrote it down")
+
+    with pytest.raises(PySparkException, match="before Spark wrote it down"):
+        stream.run(forget)
+    stream.run(post)
+    stream.checkpoint = tmp_path / "another"
+    stream.run(post)
+    assert ledger.effects() == [("1", 1)]
+
+
+def test_a_batch_of_which_a_lock_was_lost_takes_no_effect(stream: Stream, queue: Queue) -> None:
+    ledger = Ledger(stream.database)
+    send(queue, 1, 2)
+    with pytest.raises(PySparkException):
+        stream.run(lambda *_: 1 / 0)  # type: ignore[arg-type]
+    stream.database.move_clock(timedelta(seconds=301))
+    (taken,) = queue.receive()
+    post = pgqueue.spark.in_transaction("ledger", dsn=stream.database.dsn)(ledger.post)
+    with pytest.raises(PySparkException, match="consumer 'ledger' has lost 1 of the 2 locks of claim 1"):
+        stream.run(post)
+    assert ledger.effects() == []
+    taken.complete()
+    with stream.database.connect(autocommit=True) as connection:
+        connection.execute("select pgqueue.release_claim('ledger')")
+    stream.run(post)
+    assert [body for body, _ in ledger.effects()] == ["2"]
+
+
+def test_a_consumer_must_be_named_for_a_transaction() -> None:
+    with pytest.raises(OptionError, match="wants the name of a consumer"):
+        pgqueue.spark.in_transaction(dsn="postgresql://")
+
+
+def test_from_queue_to_queue_each_message_goes_once(stream: Stream, queue: Queue, tmp_path: Path) -> None:
+    with QueueClient(stream.database.dsn) as client:
+        client.create_queue("next")
+    send(queue, *range(10))
+
+    def forward(checkpoint: Path) -> None:
+        frame = stream.frame(maxMessagesPerTrigger="4").select("body", "message_id")
+        writer = frame.writeStream.format("pgqueue").options(dsn=stream.database.dsn, queue="next")
+        writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+
+    forward(stream.checkpoint)
+    for written_down in (stream.checkpoint / "commits").iterdir():
+        if "2" in written_down.name:
+            written_down.unlink()
+    forward(stream.checkpoint)
+    with stream.database.connect() as connection:
+        sent = connection.execute(
+            "select body::int from pgqueue.messages where queue = 'next' order by sequence_number"
+        ).fetchall()
+        published = connection.execute("select part, sent from pgqueue.published_batch").fetchall()
+    assert sorted(body for (body,) in sent) == list(range(10))
+    assert published == [(2, 2)]

@@ -1,0 +1,518 @@
+"""The report says of a history what plain Python says of it, and its page is whole by itself."""
+
+from __future__ import annotations
+
+import html
+import math
+import random
+import re
+import shutil
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+from pgqueue.spark.report import NotReportable, Report, report, words
+from pgqueue.spark.report.digest import Digest
+from pgqueue.spark.report.figures import figures, settled_messages, waiting_messages
+from pgqueue.spark.report.page import page
+from pgqueue.spark.report.span import EPOCH, span_of
+
+SCHEMA = """
+    queue string, sequence_number long, outcome string, reason string, enqueued_time timestamp,
+    first_locked_at timestamp, settled_at timestamp, delivery_count int, locked_by string, priority int, body_size int,
+    message_id string, correlation_id string, subject string, content_type string, transaction_id long
+"""
+NAMES = [column.split()[0] for column in SCHEMA.split(",")]
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOSTILE = "<script>alert('x')</script><img src=https://example.com/x onerror=alert(1)>"
+BUSY = ["orders", "invoices", HOSTILE]
+QUIET = [f"quiet-{number}" for number in range(7)]
+EVERY_FIGURE = {
+    "totals",
+    "throughput",
+    "waiting_time",
+    "processing_time",
+    "backlog",
+    "delivery_counts",
+    "retry_cost",
+    "dead_letters",
+    "kinds",
+}
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A row of history."""
+
+    queue: str = "orders"
+    outcome: str = "COMPLETED"
+    enqueued_time: datetime = NOON
+    first_locked_at: datetime | None = NOON + timedelta(seconds=1)
+    settled_at: datetime | None = NOON + timedelta(seconds=3)
+    delivery_count: int = 1
+    reason: str | None = None
+    subject: str | None = None
+    content_type: str | None = None
+
+    @property
+    def kind(self) -> str:
+        return self.subject or self.content_type or "(none)"
+
+    @property
+    def settled(self) -> datetime:
+        assert self.settled_at
+        return self.settled_at
+
+    @property
+    def waited(self) -> float | None:
+        return seconds(self.first_locked_at - self.enqueued_time) if self.first_locked_at else None
+
+    @property
+    def processed(self) -> float | None:
+        return seconds(self.settled - self.first_locked_at) if self.first_locked_at else None
+
+
+Group = Callable[[Settled], Hashable]
+
+
+def seconds(length: timedelta) -> float:
+    return (length // timedelta(microseconds=1)) / 1e6
+
+
+def history(spark: SparkSession, rows: Iterable[Settled]) -> DataFrame:
+    return spark.createDataFrame([tuple(vars(row).get(name) for name in NAMES) for row in rows], SCHEMA)
+
+
+def waiting(spark: SparkSession, rows: Iterable[tuple[str, datetime]]) -> DataFrame:
+    return spark.createDataFrame(list(rows), "queue string, enqueued_time timestamp")
+
+
+def random_rows(number: int) -> list[Settled]:
+    """Ten queues over some hours, with retries, dead letters, cancellations, and locks that are not known."""
+    chance = random.Random(20260301)
+    return [_random_row(chance) for _ in range(number)]
+
+
+def _random_row(chance: random.Random) -> Settled:
+    enqueued = NOON + timedelta(microseconds=chance.randrange(4 * 3600 * 1_000_000))
+    locked = enqueued + timedelta(microseconds=chance.randrange(900 * 1_000_000))
+    settled = locked + timedelta(microseconds=chance.randrange(120 * 1_000_000))
+    row = Settled(
+        queue=chance.choice(BUSY * 12 + QUIET),
+        enqueued_time=enqueued,
+        first_locked_at=locked,
+        settled_at=settled,
+        delivery_count=chance.choice([1, 1, 1, 2, 3, 12]),
+        subject=chance.choice([None, "", "paid", HOSTILE]),
+        content_type=chance.choice([None, "", "image/png"]),
+    )
+    match chance.randrange(8):
+        case 0:
+            reason = chance.choice(["MaxDeliveryCountExceeded", HOSTILE, None])
+            return replace(row, outcome="DEAD_LETTERED", reason=reason)
+        case 1:
+            return replace(row, outcome="EXPIRED", first_locked_at=None, delivery_count=0)
+        case 2:
+            early = enqueued - timedelta(minutes=chance.randrange(30))
+            return replace(row, outcome="CANCELLED", first_locked_at=None, delivery_count=0, settled_at=early)
+    return row
+
+
+ROWS = random_rows(600)
+STILL_WAITING = [("orders", NOON + timedelta(minutes=5 * index)) for index in range(20)] + [("new", NOON)]
+SINCE = NOON + timedelta(minutes=40)
+UNTIL = NOON + timedelta(hours=3, minutes=10)
+BUCKET = timedelta(minutes=30)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A report that was made of rows."""
+
+    report: Report
+    rows: list[Settled]
+
+    def figure(self, name: str, *keys: str) -> dict[Any, dict[str, Any]]:
+        """The rows of a figure as they are in the files, by their keys."""
+        table = pyarrow.parquet.read_table(self.report.figures[name]).to_pylist()
+        found = {tuple(_aware(row[key]) for key in keys): row for row in table}
+        assert len(found) == len(table)
+        return found
+
+    def grouped(self, *groups: Group) -> dict[Any, list[Settled]]:
+        """The same messages in plain Python."""
+        found = defaultdict(list)
+        for row in self.rows:
+            found[tuple(group(row) for group in groups)].append(row)
+        return found
+
+    @property
+    def page(self) -> str:
+        return self.report.page.read_text(encoding="utf-8")
+
+
+def _aware(value: Any) -> Any:
+    return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
+
+
+def bucket(row: Settled) -> datetime:
+    return row.settled - (row.settled - EPOCH) % BUCKET
+
+
+def queue(row: Settled) -> str:
+    return row.queue
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A report on a part of the time."""
+    output = tmp_path_factory.mktemp("report")
+    frame, still = history(spark, ROWS), waiting(spark, STILL_WAITING)
+    written = report(frame, output, waiting=still, since=SINCE, until=UNTIL, bucket=BUCKET)
+    return Made(written, [row for row in ROWS if SINCE <= row.settled < UNTIL])
+
+
+def percentile(values: Iterable[float], share: float) -> float:
+    """The shortest that at least this share does not exceed."""
+    ordered = sorted(values)
+    return ordered[math.ceil(share * len(ordered)) - 1]
+
+
+def test_the_report_says_what_it_is_about(made: Made) -> None:
+    said = made.report
+    assert (said.messages, said.since, said.until, said.bucket) == (len(made.rows), SINCE, UNTIL, BUCKET)
+    assert said.figures.keys() == EVERY_FIGURE
+
+
+@pytest.mark.parametrize("figure", ["waiting_time", "processing_time"])
+def test_percentiles_are_those_of_the_messages_whose_lock_is_known(made: Made, figure: str) -> None:
+    measured = {"waiting_time": "waited", "processing_time": "processed"}[figure]
+    found = made.figure(figure, "queue", "bucket")
+    expected = {}
+    for key, rows in made.grouped(queue, bucket).items():
+        if values := [value for row in rows if (value := getattr(row, measured)) is not None]:
+            expected[key] = [len(values), *(percentile(values, share) for share in (0.5, 0.9, 0.99)), max(values)]
+    columns = ("messages", "p50", "p90", "p99", "max")
+    assert {key: [row[column] for column in columns] for key, row in found.items()} == expected
+
+
+def test_throughput_is_counted_by_outcome(made: Made) -> None:
+    found = made.figure("throughput", "queue", "bucket", "outcome")
+    expected = {key: len(rows) for key, rows in made.grouped(queue, bucket, lambda row: row.outcome).items()}
+    assert {key: row["messages"] for key, row in found.items()} == expected
+    assert all(row["per_second"] == pytest.approx(row["messages"] / 1800) for row in found.values())
+
+
+def test_the_backlog_is_what_had_come_and_not_gone_when_a_bucket_ended(made: Made) -> None:
+    found = made.figure("backlog", "queue", "bucket")
+    starts = sorted({start for _, start in found})
+    assert starts[0] <= SINCE
+    assert starts[-1] < UNTIL <= starts[-1] + BUCKET
+    assert len(found) == len([*BUSY, *QUIET, "new"]) * len(starts) == 11 * 6
+    for (name, start), row in found.items():
+        end = min(start + BUCKET, UNTIL)
+        here = [each for each in ROWS if each.queue == name and each.settled >= SINCE]
+        there = sum(each.enqueued_time < end <= each.settled for each in here)
+        still = sum(each == name and moment < end for each, moment in STILL_WAITING)
+        assert row["backlog"] == there + still
+
+
+def test_a_backlog_changes_by_what_came_and_went(made: Made) -> None:
+    rows = [row for key, row in sorted(made.figure("backlog", "queue", "bucket").items()) if key[0] == "orders"]
+    assert all(
+        after["backlog"] == before["backlog"] + after["came"] - after["went"] for before, after in pairwise(rows)
+    )
+
+
+def test_deliveries_are_distributed_as_they_were_counted(made: Made) -> None:
+    found = made.figure("delivery_counts", "queue", "bucket", "delivery_count")
+    expected = {key: len(rows) for key, rows in made.grouped(queue, bucket, lambda row: row.delivery_count).items()}
+    assert {key: row["messages"] for key, row in found.items()} == expected
+
+
+def test_retries_cost_the_time_of_messages_that_were_delivered_again(made: Made) -> None:
+    found = made.figure("retry_cost", "queue", "bucket")
+    groups = made.grouped(queue, bucket)
+    assert found.keys() == groups.keys()
+    for key, rows in groups.items():
+        spent = sum(row.processed or 0 for row in rows)
+        again = sum(row.processed or 0 for row in rows if row.delivery_count > 1)
+        assert found[key]["deliveries"] == sum(row.delivery_count for row in rows)
+        assert found[key]["extra_deliveries"] == sum(max(row.delivery_count - 1, 0) for row in rows)
+        assert found[key]["retried_messages"] == sum(row.delivery_count > 1 for row in rows)
+        assert found[key]["processing_seconds"] == pytest.approx(spent)
+        assert found[key]["retried_share"] == (pytest.approx(again / spent) if spent else None)
+
+
+def test_dead_letters_are_counted_by_reason(made: Made) -> None:
+    dead = [row for row in made.rows if row.outcome == "DEAD_LETTERED"]
+    expected = Counter((row.queue, bucket(row), row.reason or "(none)") for row in dead)
+    found = made.figure("dead_letters", "queue", "bucket", "reason")
+    assert {key: row["messages"] for key, row in found.items()} == expected
+
+
+def test_a_kind_is_the_subject_or_else_the_content_type(made: Made) -> None:
+    found = made.figure("kinds", "queue", "kind")
+    groups = made.grouped(queue, lambda row: row.kind)
+    assert found.keys() == groups.keys()
+    assert {kind for _, kind in found} == {"paid", HOSTILE, "image/png", "(none)"}
+    for key, rows in groups.items():
+        dead = sum(row.outcome == "DEAD_LETTERED" for row in rows)
+        assert (found[key]["messages"], found[key]["dead_lettered"]) == (len(rows), dead)
+        assert found[key]["dead_letter_share"] == pytest.approx(dead / len(rows))
+        times = [row.processed for row in rows if row.processed is not None]
+        expected = (percentile(times, 0.99), max(times)) if times else (None, None)
+        assert (found[key]["p99"], found[key]["max"]) == expected
+
+
+def test_totals_are_those_of_each_queue_and_of_all(made: Made) -> None:
+    found = made.figure("totals", "queue")
+    groups = made.grouped(queue) | {(None,): made.rows}
+    assert found.keys() == groups.keys()
+    for key, rows in groups.items():
+        waited = [row.waited for row in rows if row.waited is not None]
+        assert found[key]["messages"] == len(rows)
+        assert found[key]["per_second"] == pytest.approx(len(rows) / seconds(UNTIL - SINCE))
+        assert found[key]["completed"] == sum(row.outcome == "COMPLETED" for row in rows)
+        assert found[key]["waiting_p50"] == percentile(waited, 0.5)
+
+
+def test_a_second_run_leaves_what_the_first_has_left(made: Made, spark: SparkSession) -> None:
+    before = {name: pyarrow.parquet.read_table(path) for name, path in made.report.figures.items()}
+    shown = made.page
+    again = report(
+        history(spark, reversed(ROWS)),
+        made.report.page.parent,
+        waiting=waiting(spark, STILL_WAITING),
+        since=SINCE,
+        until=UNTIL,
+        bucket=BUCKET,
+    )
+    assert again == made.report
+    for name in EVERY_FIGURE:
+        assert pyarrow.parquet.read_table(again.figures[name]) == before[name]
+    assert made.page == shown
+    assert {path.name for path in made.report.page.parent.iterdir()} == {*EVERY_FIGURE, "report.html"}
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: its tags with their attributes, and the text of its tables."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.cells: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag in {"td", "th"}:
+            self.cells.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.cells:
+            self.cells[-1] += data
+
+
+def test_the_page_refers_to_nothing_outside(made: Made) -> None:
+    tags = Page(made.page).tags
+    assert not [each for each in tags if each[1].keys() & {"src", "href", "srcset", "action", "data"}]
+    assert not [tag for tag, _ in tags if tag in {"link", "img", "iframe", "object", "embed", "base"}]
+    policy = next(each["content"] for tag, each in tags if tag == "meta" and "http-equiv" in each)
+    assert policy
+    assert policy.startswith("default-src 'none'")
+    style = re.search(r"<style>(.*?)</style>", made.page, re.DOTALL)
+    assert style
+    assert "url(" not in style[1]
+    assert "@import" not in style[1]
+
+
+def test_names_from_messages_are_text_and_never_tags(made: Made) -> None:
+    parsed = Page(made.page)
+    assert Counter(tag for tag, _ in parsed.tags)["script"] == 3
+    assert HOSTILE in parsed.cells
+    assert HOSTILE not in made.page
+
+
+def test_the_page_shows_the_busiest_queues_and_says_that_there_are_more(made: Made) -> None:
+    options = re.findall(r"<option value='\d+'>(.*?)</option>", made.page)
+    busiest = sorted(made.grouped(queue).items(), key=lambda group: (-len(group[1]), group[0]))[:8]
+    assert options == ["All queues", *(html.escape(name) for (name,), _ in busiest)]
+    assert "the 8 busiest of 10" in made.page
+    assert '"name":"other queues"' in made.page
+
+
+def test_the_slowest_kinds_come_first_and_rare_ones_last(made: Made) -> None:
+    table = made.page.split("The slowest kinds of message</caption>")[1].split("</table>")[0]
+    listed = list(zip(Page(table).cells[6::6], Page(table).cells[7::6], strict=True))
+    timed = [row for row in made.figure("kinds", "queue", "kind").values() if row["p99"] is not None]
+    ordered = sorted(timed, key=lambda row: (row["messages"] < 100, -row["p99"], row["queue"], row["kind"]))
+    assert listed == [(row["kind"], row["queue"]) for row in ordered[:10]]
+
+
+def test_every_chart_says_what_it_answers(made: Made) -> None:
+    tags = Page(made.page).tags
+    named = {each["id"] for _, each in tags if "id" in each}
+    charts = [each for _, each in tags if each.get("role") == "img"]
+    assert len(charts) == 7
+    assert all({each["aria-labelledby"], each["aria-describedby"]} <= named for each in charts)
+
+
+def test_a_browser_draws_every_chart_and_runs_nothing_else(made: Made, tmp_path: Path) -> None:
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("there is no chromium or google-chrome on the PATH to open the page with")
+    drawn = _opened(browser, made.report.page, tmp_path)
+    for name in ("throughput", "backlog", "waiting_time", "processing_time", "delivery_counts", "retry_cost"):
+        chart = re.search(rf'id="{name}" role="img".*?</section>', drawn, re.DOTALL)
+        assert chart
+        assert "main-svg" in chart[0]
+        assert "<path" in chart[0]
+    tags = Page(drawn).tags
+    assert Counter(tag for tag, _ in tags)["script"] == 3
+    assert not [each for tag, each in tags if tag in {"a", "img"} and (each.get("src") or each.get("href"))]
+
+
+def _opened(browser: str, shown: Path, profile: Path) -> str:
+    """What the page is after its scripts have run, in a browser that finds no network."""
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        f"--user-data-dir={profile}",
+        "--virtual-time-budget=5000",
+    ]
+    command = [browser, *options, "--dump-dom", shown.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def test_an_empty_history_makes_a_page_that_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    written = report(history(spark, []), tmp_path, title="Nothing & <nobody>")
+    shown = written.page.read_text()
+    assert "No message was settled" in shown
+    assert "<h1>Nothing &amp; &lt;nobody&gt;</h1>" in shown
+    assert "<script" not in shown
+    assert (written.messages, written.since, written.until) == (0, None, None)
+    assert all(pyarrow.parquet.read_table(path).num_rows == 0 for path in written.figures.values())
+
+
+def test_nulls_are_not_known_and_never_an_error(spark: SparkSession) -> None:
+    nothing_known = spark.createDataFrame([tuple(NOON if name == "settled_at" else None for name in NAMES)], SCHEMA)
+    never_settled = history(spark, [replace(Settled(), settled_at=None)])
+    settled = settled_messages(nothing_known.unionAll(never_settled))
+    found = figures(settled, waiting_messages(waiting(spark, [])), span_of(NOON, NOON + timedelta(hours=1), None))
+    rows = {name: found[name].collect() for name in ("totals", "kinds", "waiting_time", "backlog")}
+    assert [(row.queue, row.kind, row.messages) for row in rows["kinds"]] == [("(none)", "(none)", 1)]
+    assert {(row.queue, row.waiting_p50, row.retried_share) for row in rows["totals"]} == {
+        (None, None, None),
+        ("(none)", None, None),
+    }
+    assert rows["waiting_time"] == rows["backlog"] == []
+
+
+def test_a_page_of_which_little_is_known_says_so() -> None:
+    known = {"messages": 1, "completed": 1, "dead_lettered": 0, "dead_letter_share": 0.0, "per_second": 0.1}
+    times = dict.fromkeys(["waiting_p50", "waiting_p99", "processing_p50", "processing_p99", "retried_share"])
+    totals = [{"view": view, **known, **times, "extra_deliveries": 0} for view in (None, "orders")]
+    made = page("Little", Digest(span_of(NOON, NOON + BUCKET, None), ["orders"], 0, True, {"totals": totals}))
+    assert "No processing time is known." in made
+    assert "Nothing was dead-lettered." in made
+    assert '"waiting_time":[null]' in made
+    assert words.UNKNOWN in made
+    assert "<select" not in made
+
+
+@pytest.mark.parametrize("column", ["settled_at", "first_locked_at", "subject"])
+def test_a_missing_column_is_named_with_a_remedy(spark: SparkSession, tmp_path: Path, column: str) -> None:
+    with pytest.raises(NotReportable, match=rf"no column '{column}': select it from .* or add it as null"):
+        report(history(spark, []).drop(column), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_column_of_another_type_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    frame = history(spark, []).selectExpr("* except (settled_at)", "'yesterday' as settled_at")
+    with pytest.raises(NotReportable, match=r"'settled_at' of history is string, and not timestamp.*: cast it"):
+        report(frame, tmp_path)
+
+
+def test_what_is_waiting_needs_its_columns(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="waiting has no column 'enqueued_time'"):
+        report(history(spark, []), tmp_path, waiting=waiting(spark, []).drop("enqueued_time"))
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"since": NOON, "until": NOON}, "is not before until"),
+        ({"since": NOON.replace(tzinfo=None)}, "since has no time zone"),
+        ({"bucket": timedelta(milliseconds=500)}, "whole seconds"),
+        ({"bucket": timedelta(seconds=1), "since": NOON, "until": NOON + timedelta(days=1)}, "choose longer ones"),
+        ({"top": 0}, "top is 0"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    spark: SparkSession, tmp_path: Path, options: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(NotReportable, match=problem):
+        report(history(spark, []), tmp_path, **options)
+    assert not list(tmp_path.iterdir())
+
+
+@given(
+    st.timedeltas(timedelta(days=-9000), timedelta(days=9000)).map(lambda away: NOON + away),
+    st.timedeltas(timedelta(microseconds=1), timedelta(days=70)),
+)
+def test_a_span_is_cut_into_a_readable_number_of_buckets(since: datetime, length: timedelta) -> None:
+    span = span_of(since, since + length, None)
+    starts = list(span.starts())
+    assert 1 <= len(starts) == span.buckets <= 121
+    assert starts[0] <= since < starts[0] + span.bucket
+    assert starts[-1] < span.until <= starts[-1] + span.bucket
+
+
+def test_a_run_of_a_minute_has_curves() -> None:
+    assert span_of(NOON, NOON + timedelta(minutes=1), None).buckets == 60
+
+
+@pytest.mark.parametrize(
+    ("length", "said"),
+    [
+        (None, "—"),
+        (0, "0 s"),
+        (0.00035, "350 µs"),
+        (0.0122, "12.2 ms"),
+        (1.25, "1.25 s"),
+        (59.99, "1 min"),
+        (200, "3 min 20 s"),
+        (7500, "2 h 5 min"),
+        (187200, "2 d 4 h"),
+        (-2, "\N{MINUS SIGN}2 s"),
+    ],
+)
+def test_a_length_of_time_is_said_in_one_unit_or_two(length: float | None, said: str) -> None:
+    assert words.duration(length).replace(words.THIN, " ") == said
+
+
+@pytest.mark.parametrize(
+    ("part", "said"), [(0, "0 %"), (0.0001, "< 0.1 %"), (0.125, "12.5 %"), (0.9999, "> 99.9 %"), (1, "100 %")]
+)
+def test_a_little_is_never_nothing(part: float, said: str) -> None:
+    assert words.share(part).replace(words.THIN, " ") == said

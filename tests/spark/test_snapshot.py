@@ -1,0 +1,166 @@
+"""The snapshot that the parts of a DataFrame share, and the process that keeps it: as long as needed, no longer."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+import pgqueue.spark
+from pgqueue.spark import reading, relations
+from pgqueue.spark.errors import OptionError, PipelineError, SnapshotOverError
+from pgqueue.spark.options import Options
+from pgqueue.spark.snapshot import PROGRAM, Snapshot
+from pgqueue.testing.database import Database
+
+
+@pytest.fixture
+def crowd(database: Database) -> Database:
+    with database.connect() as connection:
+        connection.execute("select pgqueue.create_queue('crowd')")
+        connection.execute("select pgqueue.send('crowd', to_jsonb(n)) from generate_series(1, 1000) n")
+    return database
+
+
+def keepers(database: Database) -> int:
+    """How many connections the keepers of snapshots have."""
+    with database.connect() as connection:
+        row = connection.execute(
+            "select count(*) from pg_stat_activity"
+            " where datname = current_database() and application_name = 'pgqueue snapshot'"
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def children() -> list[psutil.Process]:
+    """The keepers that we have started and that stay ours, those that ended unnoticed included."""
+    found = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            if child.status() == psutil.STATUS_ZOMBIE or PROGRAM in child.cmdline():
+                found.append(child)
+    return found
+
+
+def until(condition: Callable[[], bool], seconds: float = 15) -> None:
+    latest = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < latest, "that did not come about"
+        time.sleep(0.05)
+
+
+def reader(database: Database, **options: str) -> reading.QueueReader:
+    options = {"dsn": database.dsn, "columns": "sequence_number,state", **options}
+    return reading.QueueReader(options, relations.schema(Options(options, reading.OPTIONS)))
+
+
+def test_a_keeper_ends_when_nobody_reads(crowd: Database) -> None:
+    reader(crowd, numPartitions="2", snapshotSeconds="2").partitions()
+    assert keepers(crowd) == 2
+    assert not children()
+    until(lambda: keepers(crowd) == 0)
+
+
+def test_a_keeper_stays_while_somebody_reads(crowd: Database) -> None:
+    asked = reader(crowd, numPartitions="2", snapshotSeconds="1")
+    first, second = asked.partitions()
+    batches = asked.read(first)
+    next(batches)
+    time.sleep(2)
+    assert keepers(crowd) == 2
+    assert next(asked.read(second)).num_rows
+    batches.close()  # type: ignore[attr-defined]  # it is a generator
+    until(lambda: keepers(crowd) == 0)
+
+
+def test_one_part_needs_no_keeper(crowd: Database) -> None:
+    reader(crowd, numPartitions="1").partitions()
+    assert keepers(crowd) == 0
+
+
+def test_who_comes_too_late_is_told_what_to_do(spark: SparkSession, crowd: Database) -> None:
+    options = {"dsn": crowd.dsn, "numPartitions": "2", "snapshotSeconds": "0.5"}
+    frame = spark.read.format("pgqueue").options(**options).load()
+    frame._jdf.queryExecution().executedPlan()  # the parts are planned now, and read below
+    until(lambda: keepers(crowd) == 0)
+    with pytest.raises(Exception, match=r"snapshot .* is over: load the DataFrame again; cache\(\)"):
+        frame.collect()
+
+
+def test_dataframes_in_one_snapshot_agree(spark: SparkSession, crowd: Database) -> None:
+    with pgqueue.spark.snapshot(crowd.dsn) as held:
+        counts = []
+        for parts in ("1", "3"):
+            options = {"dsn": crowd.dsn, "numPartitions": parts, "snapshot": held}
+            frame = spark.read.format("pgqueue").options(**options).load()
+            counts.append({row.state: row["count"] for row in frame.groupBy("state").count().collect()})
+            with crowd.connect() as connection:
+                connection.execute("select pgqueue.receive('crowd', 10)")
+                connection.execute("select pgqueue.receive_and_delete('crowd', 10)")
+                connection.execute("select pgqueue.send('crowd', '0')")
+        assert counts == [{"READY": 1000}, {"READY": 1000}]
+
+
+def test_states_too_are_those_of_the_snapshot(crowd: Database) -> None:
+    with crowd.connect() as connection:
+        connection.execute("select pgqueue.receive('crowd', 10, lock_duration => '1 minute')")
+    with pgqueue.spark.snapshot(crowd.dsn) as held:
+        crowd.clock.move(timedelta(hours=1))
+        asked = reader(crowd, snapshot=held)
+        (part,) = asked.partitions()
+        states = [state for batch in asked.read(part) for state in batch.column("state").to_pylist()]
+    assert sorted(states) == ["LOCKED"] * 10 + ["READY"] * 990
+
+
+def test_a_snapshot_is_over_when_it_is_let_go_of(crowd: Database) -> None:
+    with pgqueue.spark.snapshot(crowd.dsn) as held:
+        assert keepers(crowd) == 2
+    until(lambda: keepers(crowd) == 0)
+    assert not children()
+    asked = reader(crowd, snapshot=held)
+    with pytest.raises(SnapshotOverError, match="hold one snapshot"):
+        next(asked.read(asked.partitions()[0]))
+
+
+def test_a_keeper_shows_no_password_and_ends_with_its_server(crowd: Database) -> None:
+    with pgqueue.spark.snapshot(crowd.dsn):
+        (keeper,) = children()
+        assert crowd.name not in " ".join(keeper.cmdline())
+        with crowd.connect(autocommit=True) as connection:
+            connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and application_name = 'pgqueue snapshot'"
+            )
+        until(lambda: keeper.status() == psutil.STATUS_ZOMBIE)  # it is ours to wait for when the block ends
+    assert not children()
+
+
+def test_a_database_that_cannot_be_reached_is_an_error_with_the_reason(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    nowhere = tmp_path_factory.mktemp("nowhere")
+    with (
+        pytest.raises(PipelineError, match=r"no snapshot .* could be taken: .*nowhere"),
+        pgqueue.spark.snapshot(f"host={nowhere}"),
+    ):
+        pass
+    assert not children()
+
+
+def test_a_database_without_queues_is_an_error(empty_database: Database) -> None:
+    with pytest.raises(PipelineError, match="pgqueue"), pgqueue.spark.snapshot(empty_database.dsn):
+        pass
+
+
+def test_a_snapshot_is_written_with_its_moment(database: Database) -> None:
+    snapshot = Snapshot("00000003-0000001B-1", database.clock.now())
+    assert Snapshot.parse(str(snapshot)) == snapshot
+    assert Snapshot.parse("00000003-0000001B-1") == Snapshot("00000003-0000001B-1", None)
+    with pytest.raises(OptionError, match="snapshot"):
+        Snapshot.parse("00000003-0000001B-1@yesterday")
