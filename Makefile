@@ -51,7 +51,7 @@ test-matrix: $(READY) ## the contract on every PostgreSQL, or on some: make test
 test-pgbouncer: $(READY) ## the contract, and workers, through PgBouncer in transaction mode
 	@program=$$($(BIN)/python .ci/pgbouncer.py) && \
 	echo "== $$($$program --version | head -n 1), from $$program" && \
-	PGQUEUE_TEST_PGBOUNCER=$$program $(BIN)/pytest tests/contract tests/worker tests/pgbouncer
+	PGQUEUE_TEST_PGBOUNCER=$$program $(BIN)/pytest tests/contract tests/worker tests/pgbouncer $(if $(ONLY),-k "$(ONLY)")
 
 bench-sending: $(READY) ## sends one by one, overlapped and in batches, beside raw psycopg; then with durable commits
 	$(BIN)/python -m benchmarks.sending --markdown benchmarks/results/sending.md

@@ -40,6 +40,7 @@ from pgqueue.spark import arrow
 from pgqueue.spark.errors import CheckpointError, OptionError
 from pgqueue.spark.options import Options
 
+OPTIONS = ("queue", "consumer", "maxMessagesPerTrigger", "lockDuration", "numPartitions", "columns")
 IN_USE = "PQ009"
 
 #: Who was stopped a moment ago has not quite let go yet.
@@ -127,9 +128,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        read = Options(
-            options, ("queue", "consumer", "maxMessagesPerTrigger", "lockDuration", "numPartitions", "columns")
-        )
+        read = Options(options, OPTIONS)
         self._dsn = read.dsn
         self._schema = schema
         self._limit = read.number("maxMessagesPerTrigger", 50_000)

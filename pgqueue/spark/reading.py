@@ -16,9 +16,10 @@ from pyspark.sql.types import StructType
 
 from pgqueue.spark import arrow, filters, relations
 from pgqueue.spark.errors import OptionError, SnapshotOverError
+from pgqueue.spark.keeper import LOCK
 from pgqueue.spark.options import Options
 from pgqueue.spark.relations import Relation, Stretch
-from pgqueue.spark.snapshot import LOCK, Snapshot, take
+from pgqueue.spark.snapshot import Snapshot, take
 
 OPTIONS = ("queue", "table", "columns", "numPartitions", "snapshot", "snapshotSeconds", "pushFilters")
 

@@ -9,40 +9,25 @@ reads holds a shared advisory lock named after the snapshot, and the keeper look
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import select
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, LiteralString
 
-import psycopg
-from psycopg.conninfo import conninfo_to_dict
-
+from pgqueue.spark import keeper
 from pgqueue.spark.errors import OptionError, PipelineError
 from pgqueue.spark.options import Options
 
-PROGRAM = "from pgqueue.spark.snapshot import main; main()"
+#: Its text, not its name: importing the package would take several times as long as taking the snapshot.
+PROGRAM = inspect.getsource(keeper)
 STARTING = timedelta(seconds=60)
-
-#: The key of the advisory lock that stands for a snapshot.
-LOCK: LiteralString = "hashtextextended('pgqueue snapshot ' || %s, 0)"
-
-#: A connection over a network that has gone silent is given up within a minute.
-NOTICING = {"keepalives_idle": 20, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 50_000}
-
-#: What would end a transaction that does nothing. Some are unknown to older servers.
-UNLIMITED: LiteralString = """
-select set_config(name, '0', false)
-  from pg_settings
- where name in ('idle_in_transaction_session_timeout', 'transaction_timeout', 'statement_timeout', 'lock_timeout')
-"""
 
 
 @dataclass(frozen=True)
@@ -90,11 +75,11 @@ def snapshot(dsn: str | None = None) -> Iterator[str]:
     PipelineError
         The database cannot be reached, or has no queues.
     """
-    keeper = _launch(Options({"dsn": dsn} if dsn else {}, ()).dsn, None)
+    process = _launch(Options({"dsn": dsn} if dsn else {}, ()).dsn, None)
     try:
-        yield str(_answer(keeper))
+        yield str(_answer(process))
     finally:
-        _close(keeper)
+        _close(process)
 
 
 def take(dsn: str, patience: timedelta) -> Snapshot:
@@ -105,17 +90,17 @@ def take(dsn: str, patience: timedelta) -> Snapshot:
     PipelineError
         The database cannot be reached.
     """
-    keeper = _launch(dsn, patience)
+    process = _launch(dsn, patience)
     try:
-        return _answer(keeper)
+        return _answer(process)
     finally:
-        _close(keeper)
+        _close(process)
 
 
 def _launch(dsn: str, patience: timedelta | None) -> subprocess.Popen[str]:
     """Starts a keeper; what it says on stderr goes where we say things. Other users of the machine see no DSN."""
     path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
-    keeper = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -123,110 +108,33 @@ def _launch(dsn: str, patience: timedelta | None) -> subprocess.Popen[str]:
         start_new_session=True,
         env={**os.environ, "PYTHONPATH": path},
     )
-    assert keeper.stdin is not None
+    assert process.stdin is not None
     order = {"dsn": dsn, "patience": patience and patience.total_seconds()}
     try:
-        keeper.stdin.write(json.dumps(order) + "\n")
-        keeper.stdin.flush()
+        process.stdin.write(json.dumps(order) + "\n")
+        process.stdin.flush()
     except BrokenPipeError:
         pass  # it has ended, so it will not answer either, and that is what is reported
-    return keeper
+    return process
 
 
-def _answer(keeper: subprocess.Popen[str]) -> Snapshot:
-    assert keeper.stdout is not None
-    ready, _, _ = select.select([keeper.stdout], [], [], STARTING.total_seconds())
-    line = keeper.stdout.readline() if ready else ""
+def _answer(process: subprocess.Popen[str]) -> Snapshot:
+    assert process.stdout is not None
+    ready, _, _ = select.select([process.stdout], [], [], STARTING.total_seconds())
+    line = process.stdout.readline() if ready else ""
     answer = json.loads(line or '{"error": "its process did not start; what it has said is on stderr"}')
     if "error" in answer:
         raise PipelineError(f"no snapshot of the database could be taken: {answer['error']}")
     return Snapshot.parse(answer["snapshot"])
 
 
-def _close(keeper: subprocess.Popen[str]) -> None:
+def _close(process: subprocess.Popen[str]) -> None:
     """A keeper that was told to stay has left its first process by now; another one ends because its input has."""
-    for pipe in (keeper.stdin, keeper.stdout):
+    for pipe in (process.stdin, process.stdout):
         assert pipe is not None
         pipe.close()
     try:
-        keeper.wait(STARTING.total_seconds())
+        process.wait(STARTING.total_seconds())
     except subprocess.TimeoutExpired:
-        keeper.kill()
-        keeper.wait()
-
-
-def main() -> None:
-    """The keeper: is told what to do by a line on stdin, answers with a line on stdout."""
-    order = json.loads(sys.stdin.readline())
-    patience = order["patience"]
-    if patience is not None and os.fork():
-        os._exit(0)  # whoever waits for this process does so now, and is not left with a zombie
-    with ExitStack() as stack:
-        try:
-            keeping, watching = (stack.enter_context(_connected(order["dsn"])) for _ in range(2))
-            kept = _export(keeping)
-        except psycopg.Error as error:
-            _say({"error": str(error).strip()})
-            return
-        _say({"snapshot": str(kept)})
-        try:
-            if patience is None:
-                _keep_until_told(keeping)
-            else:
-                _keep_while_read(keeping, watching, kept, patience)
-        except psycopg.OperationalError as error:
-            print(f"pgqueue: the snapshot {kept.name} is over: {error}", file=sys.stderr)  # noqa: T201
-
-
-def _say(answer: dict[str, str]) -> None:
-    sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
-
-
-@contextmanager
-def _connected(dsn: str) -> Iterator[psycopg.Connection[Any]]:
-    """A connection, closed without a word: the server may be gone."""
-    settings: dict[str, Any] = {**NOTICING, **conninfo_to_dict(dsn), "application_name": "pgqueue snapshot"}
-    connection = psycopg.connect(**settings, autocommit=True)
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-def _export(connection: psycopg.Connection[Any]) -> Snapshot:
-    """The lock comes before the snapshot: a day of history emptied in between would be missed by all who read."""
-    connection.execute(UNLIMITED)
-    connection.execute("begin isolation level repeatable read, read only")
-    connection.execute("lock table pgqueue.settled_message in access share mode")
-    row = connection.execute("select pg_export_snapshot(), pgqueue.clock()").fetchone()
-    assert row is not None, "a select without a table has a row"
-    return Snapshot(*row)
-
-
-def _keep_until_told(keeping: psycopg.Connection[Any]) -> None:
-    """Our input ends when who holds the snapshot lets go of it, or is no more."""
-    while not select.select([sys.stdin], [], [], 1)[0]:
-        keeping.execute("select 1")
-
-
-def _keep_while_read(
-    keeping: psycopg.Connection[Any], watching: psycopg.Connection[Any], kept: Snapshot, patience: float
-) -> None:
-    """Until nobody has read for as many seconds as ``patience`` is."""
-    last_read = time.monotonic()
-    while time.monotonic() - last_read < patience:
-        time.sleep(min(1, patience))
-        keeping.execute("select 1")
-        if _is_read(watching, kept):
-            last_read = time.monotonic()
-
-
-def _is_read(connection: psycopg.Connection[Any], kept: Snapshot) -> bool:
-    """Somebody else's lock is in the way of ours, which is let go of at once."""
-    row = connection.execute(f"select pg_try_advisory_xact_lock({LOCK})", [kept.name]).fetchone()
-    return row is not None and not row[0]
-
-
-if __name__ == "__main__":
-    main()
+        process.kill()
+        process.wait()

@@ -17,6 +17,9 @@ from pgqueue.spark import staging
 from pgqueue.spark.errors import BadRowError, OptionError, PipelineError
 from pgqueue.spark.options import Options
 
+OPTIONS = ("queue", "atomicity", "job")
+SINK_OPTIONS = ("queue", "sink")
+
 JOB, TASK = "job", "task"
 QUERY_ID = "sql.streaming.queryId"
 
@@ -38,7 +41,7 @@ class QueueWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        read = Options(options, ("queue", "atomicity", "job"))
+        read = Options(options, OPTIONS)
         if overwrite:
             raise OptionError(
                 "a queue is not overwritten: say mode('append'), and purge the queue before if you mean to"
@@ -77,7 +80,7 @@ class QueueSink(DataSourceStreamArrowWriter):
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        read = Options(options, ("queue", "sink"))
+        read = Options(options, SINK_OPTIONS)
         if overwrite:
             raise OptionError("a queue is not overwritten: say outputMode('append')")
         self._dsn = read.dsn

@@ -16,10 +16,14 @@ import pgqueue
 import pgqueue.aio
 import pgqueue.errors
 import pgqueue.notifications
+import pgqueue.spark
+import pgqueue.spark.errors
 from pgqueue.cli.app import app
+from pgqueue.spark import consuming, pipelines, reading, report, tailing, writing
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs" / "reference.md").read_text()
+SPARK_PAGE = (ROOT / "docs" / "spark.md").read_text()
 SQL_PAGE = (ROOT / "sql" / "README.md").read_text()
 
 
@@ -30,7 +34,10 @@ def exported() -> Iterator[tuple[str, object]]:
             yield name, value
     for name in pgqueue.notifications.__all__:
         yield name, getattr(pgqueue.notifications, name)
-    for name, error in vars(pgqueue.errors).items():
+    for module in (pgqueue.spark, pipelines, report):
+        for name in module.__all__:
+            yield name, getattr(module, name)
+    for name, error in [*vars(pgqueue.errors).items(), *vars(pgqueue.spark.errors).items()]:
         if inspect.isclass(error) and issubclass(error, Exception):
             yield name, error
 
@@ -109,3 +116,11 @@ def test_every_command_and_every_option_of_it_is_in_the_reference() -> None:
         options = [option.opts[0] for option in command.params if option.param_type_name == "option"]
         missing += [f"{path} {option}" for option in options if option != "--help" and f"`{option}`" not in line]
     assert not missing
+
+
+@pytest.mark.parametrize(
+    "option",
+    sorted({*writing.OPTIONS, *writing.SINK_OPTIONS, *reading.OPTIONS, *consuming.OPTIONS, *tailing.OPTIONS}),
+)
+def test_every_option_of_the_format_is_on_the_page_about_spark(option: str) -> None:
+    assert re.search(rf"`{option}[`=]", SPARK_PAGE)

@@ -27,9 +27,9 @@ from pgqueue.spark.consuming import QueueStream
 from pgqueue.spark.source import QueueSource
 from pgqueue.spark.writing import QueueSink, Staged
 
-#: In the order in which they come in a micro-batch: claimed, logged, worked or staged, committed or published, done.
+#: In the order in which they come in a micro-batch: claimed, logged, staged, published or committed, done.
 POINTS = {
-    "effects": ["claimed", "worked", "committed", "done"],
+    "effects": ["claimed", "committed", "done"],
     "queue": ["logged", "staged", "published"],
 }
 
@@ -93,19 +93,18 @@ def start(spark: SparkSession, form: str, sink: str, dsn: str, checkpoint: str) 
     return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
 
 
-def _post(dsn: str, point: Callable[[], None] = lambda: None) -> Callable[[DataFrame, int], None]:
+def _post(dsn: str) -> Callable[[DataFrame, int], None]:
     @pgqueue.spark.in_transaction("ledger", dsn=dsn)
     def post(batch: DataFrame, transaction: psycopg.Connection[Any]) -> None:
         for row in batch.collect():
             transaction.execute("insert into effects values (%s)", [row["body"]])
-        point()
 
     return post
 
 
 def _struck(dsn: str) -> Callable[[DataFrame, int], None]:
     def post(batch: DataFrame, number: int) -> None:
-        _post(dsn, lambda: strike("worked", number + 1))(batch, number)
+        _post(dsn)(batch, number)
         strike("committed", number + 1)
 
     return post
