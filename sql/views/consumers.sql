@@ -1,5 +1,5 @@
 -- Who takes messages claim by claim, as streams of Spark do: how far each has come, and what it holds now. A claim whose
--- `locked_until` is past is free for others; a null one has nothing left.
+-- `locked_until` is past is free for others; where that is null, nothing of it is left.
 create or replace view pgqueue.consumers as
 select consumer.name as consumer,
        queue.name as queue,
@@ -13,10 +13,18 @@ select consumer.name as consumer,
   left join pgqueue.queue on queue.id = consumer.queue_id
   left join pgqueue.claim as open on open.consumer = consumer.name and open.settled_at is null
   left join lateral (
-       select locked_until
-         from pgqueue.message
-        where message.queue_id = consumer.queue_id and message.lock_token = open.lock_token
-          and message.lane = any (queue.fresh_lanes)
-          and message.position >= lower(open.fresh) and message.position < upper(open.fresh)
-        limit 1) as held on true
+       (select locked_until
+          from pgqueue.message
+         where message.queue_id = consumer.queue_id and message.lane = any (queue.fresh_lanes)
+           and message.position >= lower(open.fresh) and message.position < upper(open.fresh)
+           and message.lock_token = open.lock_token
+         limit 1)
+        union all
+       (select locked_until
+          from pgqueue.message
+         where message.queue_id = consumer.queue_id and message.lane % 2 = 0
+           and message.sequence_number >= lower(open.numbers) and message.sequence_number < upper(open.numbers)
+           and message.lock_token = open.lock_token
+         limit 1)
+         limit 1) as held on true
  order by consumer.name;

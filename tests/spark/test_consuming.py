@@ -16,8 +16,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import pgqueue.spark
 from pgqueue import Message, Queue, QueueClient
+from pgqueue.schema import migrate
 from pgqueue.spark.errors import OptionError
-from pgqueue.testing import Database
+from pgqueue.testing import Database, ThrowawayServer
 
 Batches = list[tuple[int, list[int]]]
 
@@ -299,6 +300,37 @@ def test_a_batch_of_which_a_lock_was_lost_takes_no_effect(stream: Stream, queue:
         connection.execute("select pgqueue.release_claim('ledger')")
     stream.run(post)
     assert [body for body, _ in ledger.effects()] == ["2"]
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_server_that_goes_down_between_batches_or_within_one_loses_and_doubles_nothing(
+    spark: SparkSession, throwaway_server: ThrowawayServer, tmp_path: Path, mode: str
+) -> None:
+    database = Database(throwaway_server.dsn("postgres"))
+    migrate(database.dsn)
+    with QueueClient(database.dsn) as client:
+        client.create_queue("q")
+        send(client.queue("q"), *range(6))
+    stream, ledger, batches = Stream(spark, database, tmp_path / "checkpoint"), Ledger(database), 0
+
+    @pgqueue.spark.in_transaction("ledger", dsn=database.dsn)
+    def post(batch: DataFrame, transaction: psycopg.Connection[Any]) -> None:
+        ledger.post(batch, transaction)
+        if ledger.calls == 2:
+            throwaway_server.restart(mode)
+
+    def post_and_restart(batch: DataFrame, number: int) -> None:
+        nonlocal batches
+        batches += 1
+        post(batch, number)
+        if batches == 1:
+            throwaway_server.restart(mode)
+
+    with pytest.raises(PySparkException):
+        stream.run(post_and_restart, maxMessagesPerTrigger="2")
+    stream.run(post_and_restart, maxMessagesPerTrigger="2")
+    assert ledger.effects() == [("0", 1), ("1", 1), ("2", 3), ("3", 3), ("4", 4), ("5", 4)]
+    assert open_claims(database) == [(None, None)]
 
 
 def test_a_consumer_must_be_named_for_a_transaction() -> None:

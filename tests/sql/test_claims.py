@@ -298,6 +298,36 @@ def test_urgent_redelivered_and_late_messages_are_in_one_claim(database: Databas
         assert ledger.values("select sequence_number from pgqueue.messages") == []
 
 
+def test_the_view_shows_until_when_a_claim_is_held_whatever_it_holds(database: Database) -> None:
+    with Stage(database) as stage:
+        ledger, other = consumer(stage), stage.session("other")
+        seen = "select open_claim, messages, locked_until - pgqueue.clock() from pgqueue.consumers"
+        assert ledger.rows(seen) == [(None, None, None)]
+        ledger.send("a")
+        other.abandon(other.receive()[0])
+        assert claim(ledger, 0) == 1
+        assert ledger.rows(seen) == [(1, 1, LOCK_DURATION)]
+        ledger.call("complete_claim", consumer="ledger")
+        ledger.send("b")
+        assert claim(ledger, 1) == 2
+        assert ledger.rows(seen) == [(2, 1, LOCK_DURATION)]
+        ledger.call("purge_queue", queue="q")
+        assert ledger.rows(seen) == [(2, 1, None)]
+
+
+def test_what_has_expired_is_not_claimed_and_what_is_claimed_does_not_expire(database: Database) -> None:
+    with Stage(database) as stage:
+        ledger = consumer(stage)
+        ledger.send("late", time_to_live=SECOND)
+        stage.passes(SECOND)
+        (number,) = ledger.send("in time", time_to_live=SECOND)
+        assert claim(ledger, 0) == 1
+        stage.passes(2 * SECOND)
+        assert ledger.values(HELD) == [number]
+        assert claim(ledger, 1) == 1
+        assert ledger.rows(ALL_SETTLED) == [(1, 1, 1)]
+
+
 def test_a_dropped_queue_takes_its_consumers_along(database: Database) -> None:
     with Stage(database) as stage:
         ledger = consumer(stage)
