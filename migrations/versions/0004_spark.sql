@@ -7,17 +7,17 @@ create table pgqueue.staged_batch (
     constraint staged_batch_pkey primary key (name)
 );
 
--- What was published under a name, so that it is not published again: the parts of a job, until `forget_at`; of a stream
+-- What was published in a queue under a name, so that it is not published again: the parts of a job, until `forget_at`; of a stream
 -- the last batch.
 create table pgqueue.published_batch (
+    queue_id     integer     not null,
     publisher    text        not null,
     part         bigint      not null,
-    queue_id     integer     not null,
     sent         bigint      not null,
     duplicates   bigint      not null,
     published_at timestamptz not null,
     forget_at    timestamptz,
-    constraint published_batch_pkey primary key (publisher, part)
+    constraint published_batch_pkey primary key (queue_id, publisher, part)
 );
 
 create index published_batch_age on pgqueue.published_batch (queue_id, forget_at);

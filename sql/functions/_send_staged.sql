@@ -16,7 +16,7 @@ begin
     if staged = '{}' then
         return;
     end if;
-    selected := pgqueue._staged_columns(staged);
+    selected := pgqueue._staged_columns(target, staged);
     has      := array(select attname from pg_attribute where attrelid = to_regclass(format('pgqueue.%I', staged[1])) and attnum > 0);
     source   := string_agg(format('select %s from pgqueue.%I', selected, name), ' union all ' order by nth)
                   from unnest(staged) with ordinality as given (name, nth);

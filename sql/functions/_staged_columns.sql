@@ -1,15 +1,18 @@
 -- What to select from staged tables, which all have the columns of the first: each column that a message may have, null
 -- where they do not have it.
--- Raises  PQ007 when one is not there.
-create or replace function pgqueue._staged_columns(staged text[])
+-- Raises  PQ007 when one is not there, or not for this queue.
+create or replace function pgqueue._staged_columns(queue pgqueue.queue, staged text[])
 returns text
 language plpgsql
 as $$
 declare
-    missing text := min(asked) from unnest(staged) as asked where to_regclass(format('pgqueue.%I', asked)) is null;
+    missing text := min(asked)
+                      from unnest(staged) as asked
+                     where to_regclass(format('pgqueue.%I', asked)) is null
+                        or not exists (select from pgqueue.staged_batch where name = asked and queue_id = queue.id);
 begin
     if missing is not null then
-        perform pgqueue._refuse_argument('staged', 'tables that pgqueue.stage has made and nobody has dropped', missing);
+        perform pgqueue._refuse_argument('staged', format('what pgqueue.stage has made for queue %I and nobody has dropped', queue.name), missing);
     end if;
     return (
         select string_agg(case when attname is null then format('null::%s as %I', known.type, known.name) else quote_ident(known.name) end, ', ')

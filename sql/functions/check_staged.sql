@@ -8,7 +8,7 @@ set synchronize_seqscans = off
 as $$
 declare
     target   pgqueue.queue := pgqueue._find_queue(queue);
-    selected text          := pgqueue._staged_columns(array[staged]);
+    selected text          := pgqueue._staged_columns(target, array[staged]);
     place    tid;
     row      bigint;
     rows     bigint;

@@ -1,5 +1,5 @@
 -- Sends what was staged, `rows` messages, in the order of the tables and of the rows in each, all or none, and drops the
--- tables. Under a name, `publisher`, each `part` is sent once: sending it again sends nothing. The parts of a stream are
+-- tables. Under a name, `publisher`, each `part` is sent once to a queue: sending it again sends nothing. The parts of a stream are
 -- `ordered`: what is not newer than the last is a repetition. Those of a job are remembered for 30 days.
 -- Returns  how many were sent now, or had been then, and how many were duplicates of earlier messages.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument, PQ008 queue full, 55000 staged rows are lost.
@@ -20,10 +20,10 @@ begin
         perform pgqueue._refuse_disabled(target);
     end if;
     if publisher is not null then
-        perform pg_advisory_xact_lock(hashtextextended('pgqueue.publish ' || publish.publisher, 0));
+        perform pg_advisory_xact_lock(hashtextextended('pgqueue.publish ' || publish.publisher, target.id));
         select * into last
           from pgqueue.published_batch
-         where publisher = publish.publisher and (part = publish.part or ordered and part > publish.part)
+         where queue_id = target.id and publisher = publish.publisher and (part = publish.part or ordered and part > publish.part)
          order by part
          limit 1;
         if found then
@@ -46,10 +46,10 @@ begin
     end if;
     if publisher is not null then
         if ordered then
-            delete from pgqueue.published_batch where publisher = publish.publisher;
+            delete from pgqueue.published_batch where queue_id = target.id and publisher = publish.publisher;
         end if;
-        insert into pgqueue.published_batch (publisher, part, queue_id, sent, duplicates, published_at, forget_at)
-        values (publish.publisher, publish.part, target.id, sent, duplicates, moment, case when not ordered then moment + interval '30 days' end);
+        insert into pgqueue.published_batch (queue_id, publisher, part, sent, duplicates, published_at, forget_at)
+        values (target.id, publish.publisher, publish.part, sent, duplicates, moment, case when not ordered then moment + interval '30 days' end);
     end if;
     perform pgqueue._drop_staged(staged);
     if target.awaited_until > moment then

@@ -207,6 +207,11 @@ def test_what_can_be_staged_is_said(database: Database) -> None:
             ann.call("stage", queue="nowhere", job="j", part="1", columns=["body"])
         with refused(INVALID_ARGUMENT):
             publish(ann, "staged_never", rows=1)
+        with refused(INVALID_ARGUMENT):
+            publish(ann, "message", rows=0)
+        ann.call("create_queue", queue="other")
+        with refused(INVALID_ARGUMENT):
+            ann.table("publish", queue="other", staged=[staged(ann, *bodies(1))], rows=1)
 
 
 def test_a_queue_that_takes_nothing_takes_nothing_staged(database: Database) -> None:
@@ -229,6 +234,17 @@ def test_the_parts_of_a_job_are_sent_once_each(database: Database) -> None:
         assert publish(bob, again, rows=1, publisher="job", part=1) == [(1, 0)]
         assert ann.values(SENT) == [1, 1]
         assert ann.values(TABLES) == []
+
+
+def test_a_name_is_one_in_each_queue(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_queue", queue="other")
+        publish(ann, staged(ann, *bodies(1)), rows=1, publisher="job", part=0)
+        table = ann.call("stage", queue="other", job="job", part="1", columns=["body"])
+        ann.rows(f"insert into pgqueue.{table} values ('2')")
+        assert ann.table("publish", queue="other", staged=[table], rows=1, publisher="job", part=0) == [(1, 0)]
+        assert ann.values(SENT) == [1, 2]
 
 
 def test_of_two_that_publish_a_part_at_once_one_does(database: Database) -> None:

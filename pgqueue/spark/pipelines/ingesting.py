@@ -143,7 +143,7 @@ def ingest(
     if again:
         name = f"{name}-{uuid.uuid4().hex[:8]}"
     parts = parts_of(sum(file.size for file in found), atomicity)
-    before = published(dsn, name)
+    before = published(dsn, queue, name)
     done = before.parts >= parts
     ingested = Ingested(queue, len(found), before.sent, before.duplicates, name, done, dry_run)
     if done:

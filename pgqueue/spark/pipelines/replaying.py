@@ -104,7 +104,7 @@ def replay(
     name = files.digest(found, "replay", queue, where, limit)
     if again:
         name = f"{name}-{uuid.uuid4().hex[:8]}"
-    before = published(dsn, name)
+    before = published(dsn, queue, name)
     if before.parts:
         both = before.sent + before.duplicates
         return Replayed(queue, source, both, before.sent, before.duplicates, name, done_before=True, dry_run=dry_run)

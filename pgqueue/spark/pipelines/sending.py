@@ -20,7 +20,8 @@ LONGEST_SAMPLE = 5
 PUBLISHED = """
     select count(*)::int, coalesce(sum(sent), 0)::bigint, coalesce(sum(duplicates), 0)::bigint
       from pgqueue.published_batch
-     where publisher = %s
+      join pgqueue.queue on queue.id = queue_id
+     where queue.name = %s and publisher = %s
 """
 
 
@@ -33,10 +34,10 @@ class Published:
     duplicates: int
 
 
-def published(dsn: str, job: str) -> Published:
-    """What was sent under this name until now."""
+def published(dsn: str, queue: str, job: str) -> Published:
+    """What was sent to a queue under this name until now."""
     with psycopg.connect(dsn) as connection:
-        row = connection.execute(PUBLISHED, [f"job {job}"]).fetchone()
+        row = connection.execute(PUBLISHED, [queue, f"job {job}"]).fetchone()
     assert row is not None
     return Published(*row)
 
@@ -70,7 +71,7 @@ def send_once(
     options: dict[str, Any] = {"queue": queue, "job": job, "atomicity": atomicity}
     with staging_watched(dsn, queue, application, progress):
         writer.options(dsn=make_conninfo(dsn, application_name=application), **options).save()
-    return published(dsn, job)
+    return published(dsn, queue, job)
 
 
 def sample(rows: DataFrame) -> tuple[dict[str, Any], ...]:
