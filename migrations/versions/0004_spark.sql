@@ -22,19 +22,22 @@ create table pgqueue.published_batch (
 
 create index published_batch_age on pgqueue.published_batch (queue_id, forget_at);
 
--- Who takes messages from a queue claim by claim, each a batch of a stream, and how far it has come.
+-- Who takes messages from a queue claim by claim, each a batch of a stream, and how far it has come: the last claim that
+-- was made, the one that is worked on, the last one that is settled.
 create table pgqueue.consumer (
     name          text        not null,
     queue_id      integer     not null,
     claim         bigint      not null default 0,
+    current_claim bigint      not null default 0,
     settled_claim bigint      not null default 0,
+    lost_messages bigint      not null default 0,
     created_at    timestamptz not null,
     constraint consumer_pkey primary key (name)
 ) with (fillfactor = 50);
 
 -- What a consumer has taken, and how to find it again: one token locks all of a claim, `numbers` are the sequence
 -- numbers among which it lies, `fresh` those of what had not been delivered before. `completed` is null while the claim
--- is open.
+-- is open, and when it was released.
 create table pgqueue.claim (
     consumer   text        not null,
     claim      bigint      not null,

@@ -101,9 +101,9 @@ def layout(columns: str | None) -> str:
         One of them does not exist.
     """
     chosen = [name.strip() for name in columns.split(",")] if columns else list(COLUMNS)
-    unknown = [name for name in chosen if name not in COLUMNS]
+    unknown = [name for name in chosen if name not in COLUMNS or chosen.count(name) > 1]
     if unknown:
-        raise OptionError(f"a message in a stream has no column {unknown[0]!r}; it has {', '.join(COLUMNS)}")
+        raise OptionError(f"each column is named once: not {unknown[0]!r}; there are {', '.join(COLUMNS)}")
     return ", ".join(f"{name} {COLUMNS[name][0]}" for name in chosen)
 
 
@@ -168,11 +168,11 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The shares of the open claim; claims that were settled before have nothing left to give."""
         self._check(end["claim"])
         desk = self._at_the_desk()
+        desk.begin(end["claim"])
         shares: list[InputPartition] = []
         for row in desk.rows(CLAIMS, self._consumer, start["claim"], end["claim"]):
             *claim, is_settled = row
             if not is_settled:
-                desk.renew_now()
                 shares += _shares(self._shares, *claim)
         return shares
 
@@ -262,8 +262,8 @@ class Desk:
             self._connection = self._attach()
             return self._connection.execute(query, parameters).fetchall()
 
-    def renew_now(self) -> None:
-        self.rows("select pgqueue.renew_claim(%s, %s)", self._consumer, self._lock_duration)
+    def begin(self, claim: int) -> None:
+        self.rows("select pgqueue.begin_claim(%s, %s, %s)", self._consumer, claim, self._lock_duration)
 
     def close(self) -> None:
         self._closing.set()

@@ -11,7 +11,7 @@ from pgqueue.spark.errors import OptionError
 ENVIRONMENT = "PGQUEUE_DSN"
 
 #: What Spark adds by itself, or looks at.
-SPARKS_OWN = {"path", "checkpointlocation", "queryname", "maxrowspertrigger"}
+SPARKS_OWN = {"checkpointlocation", "queryname"}
 
 
 class Options:
@@ -61,9 +61,9 @@ class Options:
     def seconds(self, name: str, default: float) -> timedelta:
         value = self._given.get(name.lower(), str(default))
         try:
-            seconds = float(value)
-        except ValueError:
-            seconds = -1
-        if not 0 < seconds < float("inf"):
+            duration = timedelta(seconds=float(value))
+        except (ValueError, OverflowError):
+            duration = timedelta(0)
+        if duration <= timedelta(0):
             raise OptionError(f"the option {name!r} is a number of seconds above 0, not {value!r}")
-        return timedelta(seconds=seconds)
+        return duration

@@ -46,7 +46,7 @@ def message_columns(schema: StructType) -> dict[str, str]:
     ColumnError
         A column is none of a message's, or its type is not; or there is no body.
     """
-    columns = {}
+    columns: dict[str, str] = {}
     for field in schema.fields:
         name = (
             "binary_body"
@@ -58,6 +58,8 @@ def message_columns(schema: StructType) -> dict[str, str]:
                 f"a message has no {field.name!r}: drop the column, or name it one of {', '.join(COLUMNS)}"
             )
         _check_type(name, field.name, to_arrow_type(field.dataType, timezone="UTC"))
+        if name in columns.values():
+            raise ColumnError(f"there are two columns for {name!r}: drop one of them")
         columns[field.name] = name
     if not {"body", "binary_body"} & set(columns.values()):
         raise ColumnError("there is no column 'body': a message needs one, such as to_json(struct('*')).alias('body')")

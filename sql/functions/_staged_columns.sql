@@ -11,6 +11,9 @@ declare
                      where to_regclass(format('pgqueue.%I', asked)) is null
                         or not exists (select from pgqueue.staged_batch where name = asked and queue_id = queue.id);
 begin
+    if cardinality(staged) <> (select count(distinct asked) from unnest(staged) as asked) then
+        perform pgqueue._refuse_argument('staged', 'different tables', staged::text);
+    end if;
     if missing is not null then
         perform pgqueue._refuse_argument('staged', format('what pgqueue.stage has made for queue %I and nobody has dropped', queue.name), missing);
     end if;

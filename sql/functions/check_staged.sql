@@ -13,7 +13,8 @@ declare
     row      bigint;
     rows     bigint;
 begin
-    -- Only suspects are found here, in one pass; what is wrong with one, and whether, pgqueue._check_batch says.
+    -- The first that is at fault is found here, in one pass; what is wrong with it pgqueue._check_batch says. As JSON that
+    -- is put together anew, properties have the size that they have when they are not compressed.
     execute format($query$
         select min(ctid), (select count(*) from pgqueue.%I)
           from (select ctid from (select ctid, %s from pgqueue.%I) as given
@@ -21,7 +22,7 @@ begin
                     or priority not between -100 and 100
                     or length(message_id) > 128 or length(correlation_id) > 128
                     or length(subject) > 260 or length(content_type) > 260 or length(reply_to) > 260
-                    or jsonb_typeof(application_properties) <> 'object' or octet_length(application_properties::text) > 65536
+                    or jsonb_typeof(application_properties) <> 'object' or pg_column_size(case when jsonb_typeof(application_properties) = 'object' then application_properties || '{}' end) > 65536
                     or not coalesce(time_to_live between interval '1 microsecond' and interval '100 years', time_to_live is null)
                     or scheduled_enqueue_time > pgqueue.clock() + interval '100 years' or not isfinite(scheduled_enqueue_time)
                     or octet_length(coalesce(binary_body, convert_to(body::text, 'UTF8')))
@@ -41,6 +42,7 @@ begin
                   from (select %s from pgqueue.%I where ctid = $2) as given
                 $query$, selected, staged)
                using target, place;
+            perform pgqueue._refuse_argument('what was staged', 'messages', 'what it is');
         exception when sqlstate 'PQ005' or sqlstate 'PQ007' then
             execute format('select count(*) from pgqueue.%I where ctid <= $1', staged) into row using place;
             raise exception using errcode = sqlstate, message = format('row %s: %s', row, sqlerrm);

@@ -23,7 +23,7 @@ begin
     end if;
     perform pgqueue._settle_claims(known, after);
     if after < known.claim then
-        perform pgqueue.renew_claim(consumer, lock_duration);
+        perform pgqueue.begin_claim(consumer, known.claim, lock_duration);
         return known.claim;
     end if;
     if pgqueue._has_waiting(source, up_to) then
@@ -37,7 +37,7 @@ begin
          group by lock_token
         returning claim into made;
         if found then
-            update pgqueue.consumer set claim = made where name = claim_batch.consumer;
+            update pgqueue.consumer set claim = made, current_claim = made where name = claim_batch.consumer;
             delete from pgqueue.claim where consumer = claim_batch.consumer and claim < made - 100;
             return made;
         end if;

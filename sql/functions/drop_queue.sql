@@ -14,6 +14,7 @@ begin
     if not found then
         perform pgqueue._refuse_unknown_queue(queue);
     end if;
+    delete from pgqueue.consumer where queue_id = dropped;           -- first, as who completes a claim does
     delete from pgqueue.message where queue_id = dropped;
     delete from pgqueue.scheduled_message where queue_id = dropped;
     delete from pgqueue.dead_letter where queue_id = dropped;
@@ -21,7 +22,6 @@ begin
     delete from pgqueue.sent_message_id where queue_id = dropped;
     delete from pgqueue.recorded_effect where queue_id = dropped;
     delete from pgqueue.published_batch where queue_id = dropped;
-    delete from pgqueue.consumer where queue_id = dropped;
     perform pgqueue._drop_staged(array(select name from pgqueue.staged_batch where queue_id = dropped));
 end
 $$;

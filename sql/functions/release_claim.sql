@@ -10,6 +10,7 @@ as $$
 #variable_conflict use_column
 declare
     known  pgqueue.consumer := pgqueue._find_consumer(consumer);
+    source pgqueue.queue;
     held   pgqueue.claim;
     places tid[];
 begin
@@ -17,10 +18,14 @@ begin
     if not found then
         return null;
     end if;
-    places := pgqueue._hold_claim(pgqueue._queue_of(known), held);
+    source := pgqueue._queue_of(known);
+    places := pgqueue._hold_claim(source, held);
     perform pgqueue._bring_back(pgqueue._uncount(places), settled => true);
-    update pgqueue.claim set settled_at = pgqueue.clock(), completed = 0 where consumer = known.name and claim = held.claim;
+    update pgqueue.claim set settled_at = pgqueue.clock() where consumer = known.name and claim = held.claim;
     update pgqueue.consumer set settled_claim = held.claim where name = known.name;
+    if source.awaited_until > pgqueue.clock() then
+        perform pgqueue._ring(source);
+    end if;
     return cardinality(places);
 end
 $$;

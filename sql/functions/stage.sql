@@ -16,15 +16,16 @@ begin
     if target.status in ('DISABLED', 'SEND_DISABLED') then
         perform pgqueue._refuse_disabled(target);
     end if;
-    if length(name) > 63 then
-        perform pgqueue._refuse_argument('job and part', 'at most 55 characters together', length(job || part)::text);
+    if name is null or octet_length(name) > 63 then
+        perform pgqueue._refuse_argument('job and part', 'at most 55 bytes together', octet_length(job || part)::text);
     end if;
     select given, list into unknown, layout
       from (select min(given) filter (where type is null) as given,
-                   string_agg(format('%I %s', given, type), ', ' order by nth) as list
+                   string_agg(format('%I %s', coalesce(given, ''), type), ', ' order by nth) as list
               from unnest(columns) with ordinality as asked (given, nth)
               left join pgqueue._staged_types() as known (name, type) on known.name = given) as described;
-    if unknown is not null or not columns && '{body,binary_body}' then
+    if unknown is not null or not columns && '{body,binary_body}'
+       or cardinality(columns) <> (select count(distinct given) from unnest(columns) as given) then
         perform pgqueue._refuse_argument(
             'columns', 'a body or a binary_body, and others among ' || (select string_agg(known.name, ', ') from pgqueue._staged_types() as known),
             coalesce(unknown, columns::text));

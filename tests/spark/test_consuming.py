@@ -108,7 +108,7 @@ def test_all_of_a_message_is_there(stream: Stream, queue: Queue) -> None:
 
 def test_the_columns_that_are_asked_for_are_read(stream: Stream, queue: Queue) -> None:
     assert stream.frame(columns="body, sequence_number").columns == ["body", "sequence_number"]
-    with pytest.raises(PySparkException, match="has no column 'colour'"):
+    with pytest.raises(PySparkException, match="not 'colour'; there are queue, claim"):
         stream.frame(columns="colour")
 
 

@@ -169,6 +169,16 @@ def test_what_was_sent_of_a_job_that_failed_is_not_sent_again(
     assert ingest(f"{tmp_path}/a.json", "orders", dsn=database.dsn, atomicity="task").done_before
 
 
+def test_a_name_that_stands_for_other_parts_is_refused(
+    spark: SparkSession, database: Database, client: QueueClient, orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "BYTES_OF_A_PART", 20)
+    sent = ingest(str(orders), "orders", dsn=database.dsn, atomicity="task", job="daily").sent
+    with pytest.raises(OptionError, match=r"'job daily in \d+ parts' was sent before, and is another now"):
+        ingest(str(orders), "orders", dsn=database.dsn, job="daily")
+    assert len(bodies(client)) == sent
+
+
 def test_duplicates_are_counted_and_the_second_time_says_the_same(
     spark: SparkSession, database: Database, client: QueueClient, orders: Path
 ) -> None:

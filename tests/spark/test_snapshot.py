@@ -87,7 +87,7 @@ def test_one_part_needs_no_keeper(crowd: Database) -> None:
 def test_who_comes_too_late_is_told_what_to_do(spark: SparkSession, crowd: Database) -> None:
     options = {"dsn": crowd.dsn, "numPartitions": "2", "snapshotSeconds": "0.5"}
     frame = spark.read.format("pgqueue").options(**options).load()
-    frame._jdf.queryExecution().executedPlan()  # the parts are planned now, and read below
+    frame._jdf.queryExecution().toRdd().partitions()  # the parts are planned now, and read below
     until(lambda: keepers(crowd) == 0)
     with pytest.raises(Exception, match=r"snapshot .* is over: load the DataFrame again; cache\(\)"):
         frame.collect()

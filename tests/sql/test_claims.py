@@ -117,7 +117,7 @@ def test_what_others_have_taken_meanwhile_is_lost_and_said(database: Database) -
         assert other.numbers(1, take_turn=False) == [one]
         assert claim(ledger, 1) == 1
         assert said == [
-            "consumer 'ledger' has lost 1 of the 2 locks of claim 1: those messages are delivered to others"
+            "consumer 'ledger' has lost 1 of the 2 locks of claim 1: those messages are not its own any more"
         ]
         assert ledger.values(HELD) == [one]
         assert ledger.rows(ALL_SETTLED) == [(1, 2, 1)]
@@ -181,6 +181,48 @@ def test_the_open_claim_is_completed_in_the_transaction_of_its_effects(database:
         assert ledger.call("complete_claim", consumer="ledger") is None
         assert ledger.values("select n from effects") == [1]
         assert claim(ledger, 1) == 1
+
+
+def test_consumers_do_not_settle_each_others_claims(database: Database) -> None:
+    with Stage(database) as stage:
+        ledger, other = consumer(stage), consumer(stage, "mail")
+        one, two, three = ledger.send("a", "b", "c")
+        assert claim(ledger, 0, 1) == 1
+        assert other.call("claim_batch", consumer="mail", after=0, max_messages=1) == 1
+        assert claim(ledger, 1, 1) == 2
+        settled = "select name, claim, settled_claim from pgqueue.consumer order by name"
+        assert ledger.rows(settled) == [("ledger", 2, 1), ("mail", 1, 0)]
+        assert ledger.values(HELD) == [two, three]
+        assert other.call("complete_claim", consumer="mail") == 1
+        assert ledger.values(HELD) == [three]
+        assert one < two
+
+
+def test_a_batch_that_was_settled_long_ago_does_not_complete_what_is_open_now(database: Database) -> None:
+    with Stage(database) as stage:
+        ledger = consumer(stage)
+        ledger.send("a", "b", "c")
+        for after in range(3):
+            assert claim(ledger, after, 1) == after + 1
+        ledger.call("begin_claim", consumer="ledger", claim=2)
+        assert ledger.call("complete_claim", consumer="ledger") is None
+        assert len(ledger.values(HELD)) == 1
+        ledger.call("begin_claim", consumer="ledger", claim=3)
+        assert ledger.call("complete_claim", consumer="ledger") == 3
+        for wrong in (4, None):
+            with refused(INVALID_ARGUMENT):
+                ledger.call("begin_claim", consumer="ledger", claim=wrong)
+
+
+def test_who_waits_is_told_of_what_is_released(database: Database) -> None:
+    with Stage(database) as stage:
+        ledger, other = consumer(stage), stage.session("other")
+        ledger.send("a")
+        claim(ledger, 0)
+        ((channel, _),) = other.table("_attend", queues=["q"], lasts=LOCK_DURATION)
+        other.rows(f"listen {channel}")
+        ledger.call("release_claim", consumer="ledger")
+        assert [told.payload for told in other.connection.notifies(timeout=5, stop_after=1)] == ["q"]
 
 
 def test_a_claim_of_which_a_lock_is_lost_is_not_completed_with_its_effects(database: Database) -> None:

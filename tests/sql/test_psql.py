@@ -134,6 +134,7 @@ select pgqueue.discard_staged('night');
 select pgqueue.attach_consumer('ledger', 'orders');
 select pgqueue.claim_batch('ledger', 0, 1);
 select consumer, queue, settled_claim, open_claim, messages from pgqueue.consumers;
+select pgqueue.begin_claim('ledger', 1);
 select pgqueue.renew_claim('ledger', interval '5 minutes');
 begin;
 select pgqueue.complete_claim('ledger');
@@ -149,7 +150,7 @@ SCRIPTS = LIFE_OF_AN_ORDER, TROUBLE, BATCHES, LATER, NOTIFIED, MANY
 
 def test_many_messages_are_copied_published_and_taken_claim_by_claim(database: Database) -> None:
     assert psql(database, MANY) == [
-        "t", "2", "2|0", "2|0", "0", "0", "1", "ledger|orders|0|1|1", "1", "1", "2", "1", "", '{"id": 1}',
+        "t", "2", "2|0", "2|0", "0", "0", "1", "ledger|orders|0|1|1", "", "1", "1", "2", "1", "", '{"id": 1}',
     ]  # fmt: skip
 
 

@@ -186,6 +186,58 @@ def test_a_bad_row_is_named_by_its_place(database: Database, row: dict[str, Any]
         assert ann.values(TABLES) == []
 
 
+def test_properties_that_are_longer_as_text_hide_no_bad_row(database: Database) -> None:
+    innocent = {"body": Jsonb(1), "application_properties": Jsonb({"k": "\n" * 40_000})}
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        with pytest.raises(psycopg.Error, match="row 2"):
+            staged(ann, innocent, {"body": None, "application_properties": None})
+        ann.rollback()
+        assert publish(ann, staged(ann, innocent), rows=1) == [(1, 0)]
+        with pytest.raises(psycopg.Error, match="row 1"):
+            staged(ann, {"body": Jsonb(1), "application_properties": Jsonb({"k": [1] * 20_000})})
+        ann.rollback()
+
+
+def test_a_table_is_published_once_and_its_rows_are_counted(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        table = staged(ann, *bodies(1))
+        with refused(INVALID_ARGUMENT):
+            publish(ann, table, table, rows=2)
+        with refused("55000"):
+            ann.table("publish", queue="q", staged=[table], rows=None)
+        for columns in (["body", "body"], ["body", None]):
+            with refused(INVALID_ARGUMENT, columns):
+                ann.call("stage", queue="q", job="j", part="1", columns=columns)
+        with refused(INVALID_ARGUMENT):
+            ann.call("stage", queue="q", job="\u00fc" * 50, part="1", columns=["body"])
+
+
+def test_duplicates_alone_fit_into_a_full_queue(database: Database) -> None:
+    with Stage(database, requires_duplicate_detection=True) as stage:
+        ann = stage.session("ann")
+        rows = [{"body": Jsonb(body), "message_id": body} for body in ("a", "b")]
+        publish(ann, staged(ann, *rows), rows=2)
+        ann.call("alter_queue", queue="q", max_queue_length=1)
+        assert publish(ann, staged(ann, *rows), rows=2) == [(0, 2)]
+        assert publish(ann, rows=0) == [(0, 0)]
+
+
+def test_who_begins_to_wait_while_messages_are_published_is_told(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob, listener = stage.sessions("ann", "bob", "listener")
+        table = staged(ann, *bodies(1))
+        bob.rows("begin")
+        bob.rows("select from pgqueue.staged_batch for update")
+        publishing = ann.starts(lambda: publish(ann, table, rows=1))
+        ((channel, _),) = listener.table("_attend", queues=["q"], lasts=SECOND * 60)
+        listener.rows(f"listen {channel}")
+        bob.rollback()
+        assert publishing.result() == [(1, 0)]
+        assert [told.payload for told in listener.connection.notifies(timeout=5, stop_after=1)] == ["q"]
+
+
 def test_what_is_larger_than_the_queue_allows_is_named(database: Database) -> None:
     with Stage(database, max_message_size=10) as stage:
         ann = stage.session("ann")
@@ -259,13 +311,18 @@ def test_of_two_that_publish_a_part_at_once_one_does(database: Database) -> None
         assert ann.values(SENT) == [1]
 
 
-def test_a_batch_of_a_stream_that_is_not_newer_than_the_last_was_sent_before(database: Database) -> None:
+def test_of_a_stream_the_last_batch_may_come_again_and_an_older_one_with_rows_may_not(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
-        for batch, expected in ((0, 1), (1, 2), (1, 2), (0, 2), (2, 3)):
+        for batch, expected in ((0, 1), (1, 2), (1, 2), (2, 3)):
             publish(ann, staged(ann, *bodies(batch), part=str(batch)), rows=1, publisher="s", part=batch, ordered=True)
             assert ann.value("select count(*) from pgqueue.messages") == expected
         assert ann.values("select part from pgqueue.published_batch") == [2]
+        old = staged(ann, *bodies(1), part="old")
+        with refused("55000"):
+            publish(ann, old, rows=1, publisher="s", part=1, ordered=True)
+        nothing = staged(ann, part="nothing")
+        assert publish(ann, nothing, rows=0, publisher="s", part=1, ordered=True) == [(0, 0)]
 
 
 def test_the_parts_of_a_job_are_remembered_for_a_month_and_the_last_batch_of_a_stream_for_ever(

@@ -32,9 +32,14 @@ LAYOUT = ("queue", "date", "consumer", "claim")
 LOOKS_EVERY_SECONDS = 1
 PAUSE_OF_A_FOLLOWER = "1 second"
 
+CURRENT_CLAIM = """
+    select claim.claim
+      from pgqueue.consumer
+      join pgqueue.claim on claim.consumer = name and claim.claim = current_claim and settled_at is null
+     where name = %s
+"""
 OPEN_CLAIM = "select open_claim from pgqueue.consumers where consumer = %s"
-LAST_CLAIM = "select coalesce(max(claim), 0) from pgqueue.consumer where name = %s"
-LOST = "select coalesce(sum(messages - completed), 0)::bigint from pgqueue.claim where consumer = %s and claim > %s"
+LOST = "select coalesce(max(lost_messages), 0) from pgqueue.consumer where name = %s"
 WAITING_IN_CLAIM = "select coalesce(sum(messages), 0)::bigint from pgqueue.consumers where consumer = %s"
 
 
@@ -115,7 +120,7 @@ def drain(
         return _foreseen(queue, name, where, dsn)
     session = spark or pgqueue.spark.session()
     lake = Lake(session, where)
-    before = _ask(dsn, LAST_CLAIM, name)
+    before = _ask(dsn, LOST, name) or 0
     shore = Shore(lake, dsn, name, progress)
     stream = session.readStream.format("pgqueue").options(
         dsn=dsn,
@@ -133,7 +138,7 @@ def drain(
     open_claim = _ask(dsn, OPEN_CLAIM, name)
     if open_claim is not None:
         raise PipelineError(f"claim {open_claim} of consumer {name!r} is still open: run the drain again")
-    lost = _ask(dsn, LOST, name, before) or 0
+    lost = (_ask(dsn, LOST, name) or 0) - before
     return Drained(queue, name, where, shore.messages, shore.claims, lost, dry_run=False)
 
 
@@ -165,7 +170,7 @@ class Shore:
         with self._turn:
             if self._is_closed:
                 raise Stopped("the drain was stopped")
-            claim = _ask(self._dsn, OPEN_CLAIM, self._consumer)
+            claim = _ask(self._dsn, CURRENT_CLAIM, self._consumer)
             if claim is not None:
                 self._write(batch, claim)
 

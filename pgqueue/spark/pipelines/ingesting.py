@@ -19,7 +19,15 @@ from pgqueue.spark.errors import OptionError, PipelineError
 from pgqueue.spark.pipelines import files
 from pgqueue.spark.pipelines.files import File, InputError
 from pgqueue.spark.pipelines.progress import Tell
-from pgqueue.spark.pipelines.sending import parted, parts_of, published, sample, send_once
+from pgqueue.spark.pipelines.sending import (
+    in_parts,
+    parted,
+    parts_of,
+    published,
+    refuse_other_layout,
+    sample,
+    send_once,
+)
 from pgqueue.spark.writing import JOB, TASK
 
 #: What a message's fields are made to be; the others stay as their expression has them.
@@ -143,6 +151,8 @@ def ingest(
     if again:
         name = f"{name}-{uuid.uuid4().hex[:8]}"
     parts = parts_of(sum(file.size for file in found), atomicity)
+    refuse_other_layout(dsn, queue, name, parts)
+    name = in_parts(name, parts)
     before = published(dsn, queue, name)
     done = before.parts >= parts
     ingested = Ingested(queue, len(found), before.sent, before.duplicates, name, done, dry_run)

@@ -10,6 +10,7 @@ from psycopg.conninfo import make_conninfo
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from pgqueue.spark.errors import OptionError
 from pgqueue.spark.pipelines.progress import Tell, staging_watched
 from pgqueue.spark.writing import JOB, TASK
 
@@ -22,6 +23,15 @@ PUBLISHED = """
       from pgqueue.published_batch
       join pgqueue.queue on queue.id = queue_id
      where queue.name = %s and publisher = %s
+"""
+
+
+LAYOUTS = """
+    select distinct publisher
+      from pgqueue.published_batch
+      join pgqueue.queue on queue.id = queue_id
+     where queue.name = %(queue)s
+       and (publisher = %(job)s or starts_with(publisher, %(job)s || ' in ') and publisher ~ ' in [0-9]+ parts$')
 """
 
 
@@ -40,6 +50,23 @@ def published(dsn: str, queue: str, job: str) -> Published:
         row = connection.execute(PUBLISHED, [queue, f"job {job}"]).fetchone()
     assert row is not None
     return Published(*row)
+
+
+def in_parts(job: str, parts: int) -> str:
+    """The name that a job in so many parts is remembered under: a part means something only among as many."""
+    return job if parts == 1 else f"{job} in {parts} parts"
+
+
+def refuse_other_layout(dsn: str, queue: str, job: str, parts: int) -> None:
+    """Raises :class:`OptionError` when a job was sent in another number of parts: what is missing is not known then."""
+    with psycopg.connect(dsn) as connection:
+        known = [publisher for (publisher,) in connection.execute(LAYOUTS, {"queue": queue, "job": f"job {job}"})]
+    others = [publisher for publisher in known if publisher != f"job {in_parts(job, parts)}"]
+    if others:
+        raise OptionError(
+            f"{others[0]!r} was sent before, and is another now: the files or the atomicity have changed. "
+            "Give it another name, or send it as it was"
+        )
 
 
 def parts_of(size: int, atomicity: str) -> int:
