@@ -6,7 +6,6 @@ Nothing but speed depends on them, so one that cannot be built now is no failure
 from __future__ import annotations
 
 import logging
-from contextlib import closing
 from datetime import timedelta
 
 import psycopg
@@ -24,24 +23,22 @@ ARE_VALID = """
      where relnamespace = to_regnamespace('pgqueue') and relname = any (%s::text[])
 """
 
-# Two that build at once wait for each other's snapshots, until one of them is told of a deadlock. The lock is that of a
-# transaction beside, which has no snapshot that a build would wait for: a session's would outlive us in a PgBouncer.
-ONLY_ONE_BUILDS = "select pg_try_advisory_xact_lock(hashtextextended('pgqueue.indexes', 0))"
+# Two that build at once wait for each other's snapshots, until one of them is told of a deadlock.
+ONLY_ONE_BUILDS = "select pg_try_advisory_lock(hashtextextended('pgqueue.indexes', 0))"
+ANOTHER_MAY = "select pg_advisory_unlock(hashtextextended('pgqueue.indexes', 0))"  # a PgBouncer's session goes on
 
 
 def build(conninfo: str, *, lock_timeout: timedelta) -> None:
     """Builds those that are missing or were broken off, unless another process is about it."""
-    with (
-        closing(psycopg.connect(conninfo, prepare_threshold=None)) as only_one,
-        psycopg.connect(conninfo, autocommit=True, prepare_threshold=None) as connection,
-    ):
-        if only_one.execute(ONLY_ONE_BUILDS).fetchone() != (True,):
+    with psycopg.connect(conninfo, autocommit=True, prepare_threshold=None) as connection:
+        if connection.execute(ONLY_ONE_BUILDS).fetchone() != (True,):
             return
         found: dict[str, bool] = dict(connection.execute(ARE_VALID, [[index.name for index in indexes()]]).fetchall())
         for index in indexes():
             name = f"pgqueue.{index.name}"
             if not found.get(name, False):
                 _build(connection, index, name, lock_timeout, broken_off=name in found)
+        connection.execute(ANOTHER_MAY)
 
 
 def _build(
