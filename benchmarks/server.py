@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import psycopg
 
 from pgqueue.testing.hosts import binaries
-from pgqueue.testing.server import ThrowawayServer
+from pgqueue.testing.server import ThrowawayServer, short_directory
 
 SETTINGS = {
     "shared_buffers": "1GB",
@@ -32,7 +32,7 @@ class LoopbackServer(ThrowawayServer):
 def running(
     settings: Mapping[str, str] = SETTINGS, kind: type[ThrowawayServer] = ThrowawayServer
 ) -> Iterator[ThrowawayServer]:
-    server = kind(binaries())
+    server = kind(binaries(), short_directory(in_memory=False))
     try:
         server.create()
         server.start()

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from pgqueue import embedded, schema, transports
+from pgqueue import embedded, transports
 from pgqueue.flows import queues as flows
 from pgqueue.flows import sweeping
 from pgqueue.model.settings import QueueProperties, QueueRuntimeProperties, QueueSettings
@@ -57,6 +57,8 @@ class QueueClient:
         Raises:
             SchemaVersionError: the schema is newer than this library.
         """
+        from pgqueue import schema  # SQLAlchemy and alembic, for the few processes that migrate
+
         schema.migrate(self._own.conninfo)
 
     def create_queue(self, name: str, *, exist_ok: bool = False, **settings: Unpack[QueueSettings]) -> QueueProperties:

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from pgqueue import embedded, schema, transports
+from pgqueue import embedded, transports
 from pgqueue.aio.queue import Queue
 from pgqueue.flows import queues as flows
 from pgqueue.flows import sweeping
@@ -58,6 +58,8 @@ class QueueClient:
         Raises:
             SchemaVersionError: the schema is newer than this library.
         """
+        from pgqueue import schema  # SQLAlchemy and alembic, for the few processes that migrate
+
         await asyncio.to_thread(schema.migrate, self._own.conninfo)
 
     async def create_queue(

@@ -16,7 +16,7 @@ import psycopg
 import typer
 from psycopg.conninfo import conninfo_to_dict
 
-from pgqueue import QueueClient, embedded, schema
+from pgqueue import QueueClient, embedded
 from pgqueue.cli.failures import WrongUse
 from pgqueue.errors import ConnectionLostError
 
@@ -127,6 +127,8 @@ def knock(dsn: str) -> None:
 
 def _start_embedded() -> str:
     dsn = embedded.start()
+    from pgqueue import schema
+
     schema.migrate(dsn)
     return dsn
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -15,6 +14,8 @@ BY_INDEX = ("set enable_seqscan = off", "set enable_bitmapscan = off")
 
 def read(dsn: str, query: str, schema: StructType, before: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
     """The rows of a query, whose columns are named and ordered as in the schema; ``before`` is said first."""
+    import adbc_driver_postgresql.dbapi as adbc  # the driver's processes, which import this too, do without
+
     wanted = to_arrow_schema(schema, timezone="UTC")
     with adbc.connect(dsn) as connection, connection.cursor() as cursor:
         for statement in before:

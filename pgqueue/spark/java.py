@@ -6,10 +6,10 @@ import importlib.util
 import os
 import re
 import shutil
-import stat
 import subprocess
-import tempfile
 from pathlib import Path
+
+from pgqueue.spark import launchers
 
 OLDEST = 17
 
@@ -68,18 +68,7 @@ def home_of_the_wheel() -> Path:
             "or pip install 'pgqueue[spark]', which brings a runtime along"
         )
     runtime = Path(package.origin).parent / "java-runtime"
-    home = Path(tempfile.gettempdir()) / f"pgqueue-java-{os.getuid()}"
-    home.mkdir(mode=0o700, exist_ok=True)
-    if home.stat().st_uid != os.getuid():
-        raise JavaMissing(f"{home} belongs to somebody else: set JAVA_HOME to a Java {OLDEST} or newer")
-    _write_launcher(home / "bin" / "java", LAUNCHER.format(java=runtime / "bin" / "java"))
-    return home
-
-
-def _write_launcher(path: Path, text: str) -> None:
-    """In one step: another process may be starting it at this moment."""
-    path.parent.mkdir(exist_ok=True)
-    fresh = path.with_name(f"java.{os.getpid()}")
-    fresh.write_text(text)
-    fresh.chmod(fresh.stat().st_mode | stat.S_IXUSR)
-    fresh.replace(path)
+    try:
+        return launchers.write("java", "java", LAUNCHER.format(java=runtime / "bin" / "java")).parents[1]
+    except PermissionError as error:
+        raise JavaMissing(f"{error}: set JAVA_HOME to a Java {OLDEST} or newer") from error

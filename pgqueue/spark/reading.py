@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import adbc_driver_postgresql.dbapi as adbc
+import adbc_driver_manager as adbc
 import psycopg
 import pyarrow as pa
 from psycopg.conninfo import make_conninfo

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pgqueue.spark import java
+from pgqueue.spark import java, python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,12 +71,12 @@ def register(spark: SparkSession) -> None:
 
 
 def _build(builder: SparkSession.Builder, master: str | None, config: Mapping[str, str]) -> SparkSession:
+    if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # nobody has submitted us
+        master = "local[*]"
     java.provide()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers would run on whatever `python3` is
+    python.provide(local=master is not None and master.startswith("local"))
     if master is not None:
         builder = builder.master(master)
-    elif "PYSPARK_GATEWAY_PORT" not in os.environ:  # nobody has submitted us
-        builder = builder.master("local[*]")
     for name, value in {**DEFAULTS, **config}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import psycopg_pool
-from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.ext.asyncio import (
-    AsyncConnection,
-    AsyncEngine,
-    AsyncSession,
-    async_scoped_session,
-    async_sessionmaker,
-)
-from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from pgqueue.errors import UnsupportedSourceError
 from pgqueue.flows import Begun, Flow, Shared, Source
-from pgqueue.transports.alchemy import BegunOwner, EngineSource, SessionSource, SharedOwner, begin_new
 from pgqueue.transports.connections import (
     BegunConnection,
     PoolSource,
@@ -28,27 +18,13 @@ from pgqueue.transports.connections import (
 from pgqueue.transports.driving import adrive, drive
 from pgqueue.transports.visiting import visit
 
+if TYPE_CHECKING:
+    from pgqueue.transports.alchemy import EngineSource, SessionSource
+
 __all__ = ["adrive", "begin", "drive", "own", "shared", "sized", "transactions", "visit"]
 
-SYNC = (
-    psycopg.Connection,
-    psycopg_pool.ConnectionPool,
-    Engine,
-    Connection,
-    Session,
-    scoped_session,
-    sessionmaker,
-)
-ASYNC = (
-    psycopg.AsyncConnection,
-    psycopg_pool.AsyncConnectionPool,
-    AsyncEngine,
-    AsyncConnection,
-    AsyncSession,
-    async_scoped_session,
-    async_sessionmaker,
-)
-OWNERS = (Session, Connection, AsyncSession, AsyncConnection)
+SYNC = (psycopg.Connection, psycopg_pool.ConnectionPool)
+ASYNC = (psycopg.AsyncConnection, psycopg_pool.AsyncConnectionPool)
 
 
 def own(source: object, *, asynchronous: bool, listens: bool = True) -> Source:
@@ -64,8 +40,12 @@ def _own(source: object, asynchronous: bool) -> PoolSource | EngineSource:
             return own_pool(conninfo, psycopg_pool.AsyncConnectionPool if asynchronous else psycopg_pool.ConnectionPool)
         case psycopg_pool.ConnectionPool() | psycopg_pool.AsyncConnectionPool():
             return PoolSource(source, owned=False)
-        case Engine() | AsyncEngine():
-            return EngineSource(source)
+    if _is_of_sqlalchemy(source):
+        from pgqueue.transports import alchemy
+
+        engine = alchemy.own(source)
+        if engine is not None:
+            return engine
     raise UnsupportedSourceError(f"a client needs a DSN, a connection pool or an engine, not {_name(source)}")
 
 
@@ -99,6 +79,8 @@ def transactions(
         case "psycopg":
             return own
         case "sqlalchemy":
+            from pgqueue.transports.alchemy import SessionSource
+
             return SessionSource(own.conninfo, size, asynchronous=asynchronous)
     return GivenSource(kind, asynchronous=asynchronous)
 
@@ -108,10 +90,12 @@ def shared(transaction: object, *, asynchronous: bool) -> Shared:
     match _checked(transaction, asynchronous):
         case psycopg.Connection() | psycopg.AsyncConnection():
             return SharedConnection(transaction)
-        case scoped_session() | async_scoped_session() as registry:
-            return SharedOwner(registry())
-        case owner if isinstance(owner, OWNERS):
-            return SharedOwner(owner)
+    if _is_of_sqlalchemy(transaction):
+        from pgqueue.transports import alchemy
+
+        owner = alchemy.shared(transaction)
+        if owner is not None:
+            return owner
     raise UnsupportedSourceError(
         f"transaction must be a psycopg connection, or a SQLAlchemy session or connection, not {_name(transaction)}"
     )
@@ -124,24 +108,36 @@ def begin(source: object, *, asynchronous: bool) -> Flow[Begun]:
             return BegunConnection(source).begin()
         case psycopg_pool.ConnectionPool() | psycopg_pool.AsyncConnectionPool():
             return PoolSource(source, owned=False).begin()
-        case Engine() | AsyncEngine():
-            return EngineSource(source).begin()
-        case sessionmaker() | async_sessionmaker() as maker:
-            return begin_new(maker)
-        case scoped_session() | async_scoped_session() as registry:
-            return BegunOwner(registry(), owned=False).begin()
-        case owner if isinstance(owner, OWNERS):
-            return BegunOwner(owner, owned=False).begin()
+    if _is_of_sqlalchemy(source):
+        from pgqueue.transports import alchemy
+
+        begun = alchemy.begin(source)
+        if begun is not None:
+            return begun
     raise UnsupportedSourceError(
         f"a transaction needs a connection, a pool, an engine, a session or a session maker, not {_name(source)}"
     )
 
 
 def _checked(source: object, asynchronous: bool) -> Any:
-    if isinstance(source, SYNC if asynchronous else ASYNC):
+    if isinstance(source, _kinds(source, not asynchronous)):
         face = "pgqueue (the synchronous face)" if asynchronous else "pgqueue.aio (the asynchronous face)"
         raise UnsupportedSourceError(f"{_name(source)} belongs with {face}")
     return source
+
+
+def _kinds(source: object, asynchronous: bool) -> tuple[type, ...]:
+    """What a source may be of the kind that this one is, psycopg's or SQLAlchemy's."""
+    if _is_of_sqlalchemy(source):
+        from pgqueue.transports import alchemy
+
+        return alchemy.ASYNC if asynchronous else alchemy.SYNC
+    return ASYNC if asynchronous else SYNC
+
+
+def _is_of_sqlalchemy(source: object) -> bool:
+    """Whether this is one of SQLAlchemy's objects, told without loading SQLAlchemy."""
+    return any(kind.__module__.partition(".")[0] == "sqlalchemy" for kind in type(source).__mro__)
 
 
 def _name(thing: object) -> str:

@@ -1,40 +1,44 @@
 """SQLAlchemy: sessions, connections and engines over psycopg, synchronous and asynchronous.
 
 Statements run on the psycopg connection beneath, inside the transaction SQLAlchemy has begun, so that types and errors
-are the same everywhere.
+are the same everywhere. Imported only for who has one of these: SQLAlchemy takes as long to load as all the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
 from sqlalchemy import create_engine
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import (
     AsyncConnection,
     AsyncEngine,
     AsyncSession,
+    async_scoped_session,
     async_sessionmaker,
     create_async_engine,
 )
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from pgqueue.errors import (
     InvalidStateError,
+    OperationTimeoutError,
     TransactionRequiredError,
     UnsupportedSourceError,
 )
 from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
-from pgqueue.transports import connections
+from pgqueue.transports import connections, translation
 from pgqueue.transports.hub import HubOwner
 from pgqueue.transports.lines import ConnectionLine
 from pgqueue.transports.listening import Listener, has_failed
-from pgqueue.transports.translation import translated
 
 T = TypeVar("T")
 
@@ -42,6 +46,52 @@ DIALECT = "postgresql+psycopg://"
 
 #: A SQLAlchemy object, synchronous or asynchronous: the methods used here have the same names in both.
 AnyOwner = Any
+
+SYNC = (Engine, Connection, Session, scoped_session, sessionmaker)
+ASYNC = (AsyncEngine, AsyncConnection, AsyncSession, async_scoped_session, async_sessionmaker)
+OWNERS = (Session, Connection, AsyncSession, AsyncConnection)
+
+
+def own(source: object) -> EngineSource | None:
+    """Where a client's own statements run; None where this is nothing for that."""
+    return EngineSource(source) if isinstance(source, Engine | AsyncEngine) else None
+
+
+def shared(transaction: object) -> SharedOwner | None:
+    """A caller's transaction; None where this is not in one."""
+    owner = _registered(transaction)
+    return SharedOwner(owner) if isinstance(owner, OWNERS) else None
+
+
+def begin(source: object) -> Flow[Begun] | None:
+    """Begins a transaction; None where this begins none."""
+    match _registered(source):
+        case Engine() | AsyncEngine() as engine:
+            return EngineSource(engine).begin()
+        case sessionmaker() | async_sessionmaker() as maker:
+            return begin_new(maker)
+        case owner if isinstance(owner, OWNERS):
+            return BegunOwner(owner, owned=False).begin()
+    return None
+
+
+def _registered(source: object) -> object:
+    """The session of who is here, where sessions are looked up by that."""
+    return source() if isinstance(source, scoped_session | async_scoped_session) else source
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raises the library's error in place of the driver's or SQLAlchemy's, which stays its cause."""
+    try:
+        with translation.translated():
+            yield
+    except DBAPIError as error:
+        if not isinstance(error.orig, psycopg.Error):
+            raise
+        raise translation.translate(error.orig) from error
+    except PoolTimeout as error:
+        raise OperationTimeoutError(f"the connection pool had no connection to give: {error}") from error
 
 
 class SharedOwner:

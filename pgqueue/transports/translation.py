@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 import psycopg
 import psycopg_pool
-import sqlalchemy.exc
 
 from pgqueue.errors import (
     ConnectionLostError,
@@ -27,17 +26,11 @@ POOLER_REMEDY = "PgBouncer needs max_prepared_statements > 0, or connections wit
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raises the library's error in place of the driver's, which stays its cause."""
+    """Raises the library's error in place of psycopg's, which stays its cause."""
     try:
         yield
     except psycopg.Error as error:
         raise translate(error) from error
-    except sqlalchemy.exc.DBAPIError as error:
-        if not isinstance(error.orig, psycopg.Error):
-            raise
-        raise translate(error.orig) from error
-    except sqlalchemy.exc.TimeoutError as error:
-        raise OperationTimeoutError(f"the connection pool had no connection to give: {error}") from error
 
 
 def translate(error: psycopg.Error) -> PGQueueError:

@@ -1,17 +1,28 @@
-"""The command line as a process of its own."""
+"""The command line as a process of its own.
+
+Most of what a command takes to run is the time to import it. So a process that has imported it, and is copied, is as
+good as one that begins anew; what is started to be signalled begins anew.
+"""
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import runpy
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 COMMAND = (sys.executable, "-m", "pgqueue")
+
+COPYING = multiprocessing.get_context("forkserver")
+COPYING.set_forkserver_preload(["pgqueue.cli.app"])
 
 
 @dataclass(frozen=True)
@@ -47,16 +58,34 @@ class CommandLine:
         self.environment = {**clean, "COLUMNS": "100", "PYTHONPATH": root, **environment}
 
     def __call__(self, *arguments: str, stdin: str | bytes = b"", patience: float = 60, **environment: str) -> Ended:
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        if any(name.startswith("PYTHON") for name in environment):
+            return self._anew(arguments, given, patience, {**self.environment, **environment})
+        return self._copied(arguments, given, patience, {**self.environment, **environment})
+
+    def _anew(self, arguments: Sequence[str], stdin: bytes, patience: float, environment: Mapping[str, str]) -> Ended:
         ended = subprocess.run(
             [*COMMAND, *arguments],
             check=False,
             cwd=self.directory,
-            env={**self.environment, **environment},
-            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            env=environment,
+            input=stdin,
             capture_output=True,
             timeout=patience,
         )
         return Ended(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+
+    def _copied(self, arguments: Sequence[str], stdin: bytes, patience: float, environment: Mapping[str, str]) -> Ended:
+        with tempfile.TemporaryDirectory() as directory:
+            streams = [Path(directory) / name for name in ("stdin", "stdout", "stderr")]
+            streams[0].write_bytes(stdin)
+            process = COPYING.Process(target=_be_a_command, args=(arguments, self.directory, environment, streams))
+            process.start()
+            process.join(patience)
+            if process.exitcode is None:
+                process.kill()
+                raise TimeoutError(f"{' '.join(arguments)} is not done in {patience} s")
+            return Ended(process.exitcode, streams[1].read_text(), streams[2].read_text())
 
     def start(self, *arguments: str, stdin: int | IO[bytes] = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -68,6 +97,20 @@ class CommandLine:
             stderr=subprocess.PIPE,
             preexec_fn=listening_to_interrupts,  # noqa: PLW1509 - the child does nothing else before it begins
         )
+
+
+def _be_a_command(
+    arguments: Sequence[str], directory: Path, environment: Mapping[str, str], streams: list[Path]
+) -> None:
+    for number, stream in enumerate(streams):
+        os.dup2(os.open(stream, os.O_RDWR | os.O_CREAT), number)
+    sys.stdin = os.fdopen(0)
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(directory)
+    sys.argv[1:] = arguments
+    runpy.run_module("pgqueue", run_name="__main__")
 
 
 def listening_to_interrupts() -> None:

@@ -12,23 +12,16 @@ import pgqueue.spark
 from pgqueue.testing import Database, ThrowawayServer
 from pgqueue.testing.database import create_template, created
 from pgqueue.testing.hosts import binaries
-
-SMALL = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.default.parallelism": "2",
-    "spark.driver.memory": "1g",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than running a few rows
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
+from tests.spark import small
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session that ``pgqueue.spark.session()`` builds, on two threads."""
     warehouse = tmp_path_factory.mktemp("warehouse")
-    spark = pgqueue.spark.session(master="local[2,2]", config={**SMALL, "spark.sql.warehouse.dir": str(warehouse)})
+    spark = pgqueue.spark.session(
+        master="local[2,2]", config={**small.CONFIGURATION, "spark.sql.warehouse.dir": str(warehouse)}
+    )
     yield spark
     spark.stop()
 

@@ -1,18 +1,18 @@
-"""A program that is killed, with its JVM and all their workers, at one point of what Spark does for each micro-batch.
+"""A program to be killed while each of its queries stands at another point of what Spark does for a micro-batch.
 
-It consumes ``q`` in claims of ten: into the table ``effects``, in one transaction (``effects``), or into the queue
-``next`` (``queue``). Run as ``python -m tests.spark.killed SINK POINT BATCH DSN CHECKPOINT``.
+A query has the name of its point, and consumes the queue of that name in claims of ten: into the table ``effects``, in
+one transaction, or into the queue ``<point>-next``. In its second batch it says on the channel ``reached`` that it has
+come to its point, and goes no further. Run as ``python -m tests.spark.killed DSN CHECKPOINTS``.
 """
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
-import psutil
 import psycopg
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -26,102 +26,102 @@ import pgqueue.spark
 from pgqueue.spark.consuming import QueueStream
 from pgqueue.spark.source import QueueSource
 from pgqueue.spark.writing import QueueSink, Staged
+from tests.spark import small
 
-#: In the order in which they come in a micro-batch: claimed, logged, staged, published or committed, done.
+BATCH = 2
+
+#: In the order in which they come in a micro-batch, each with what its query writes to.
 POINTS = {
-    "effects": ["claimed", "committed", "done"],
-    "queue": ["logged", "staged", "published"],
+    "claimed": "effects",
+    "logged": "queue",
+    "staged": "queue",
+    "published": "queue",
+    "committed": "effects",
+    "done": "effects",
 }
 
 
-def strike(point: str, batch: int | None = None) -> None:
-    """Ends it all, if this is the point and the batch."""
-    aim, number, root = os.environ["KILL_POINT"], int(os.environ["KILL_BATCH"]), int(os.environ["KILL_ROOT"])
-    if point == aim and batch in (number, None):
-        program = psutil.Process(root)
-        for process in [program, *program.children(recursive=True)]:
-            if process.pid != os.getpid():
-                process.send_signal(signal.SIGKILL)
-        os.kill(os.getpid(), signal.SIGKILL)
+def halt(dsn: str, point: str) -> NoReturn:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("select pg_notify('reached', %s)", [point])
+    while True:
+        threading.Event().wait()
 
 
-class KilledStream(QueueStream):
+class HaltedStream(QueueStream):
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        strike("done", start["claim"])
+        self._halt_at("done", start)
         latest = super().latestOffset(start, limit)
         if latest != start:
-            strike("claimed", latest["claim"])
+            self._halt_at("claimed", latest)
         return latest
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        strike("logged", end["claim"])
+        self._halt_at("logged", end)
         return super().partitions(start, end)
 
+    def _halt_at(self, point: str, offset: dict[str, int]) -> None:
+        if self._consumer == point and offset["claim"] == BATCH:
+            halt(self._dsn, point)
 
-class KilledSink(QueueSink):
+
+class HaltedSink(QueueSink):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         staged = super().write(iterator)
-        if staged.rows:
-            strike("staged")
+        if staged.rows and self._queue == "staged-next":
+            halt(self._dsn, "staged")
         return staged
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         super().commit(messages, batchId)
-        strike("published", batchId + 1)
+        if self._queue == "published-next" and batchId + 1 == BATCH:
+            halt(self._dsn, "published")
 
 
-class KilledSource(QueueSource):
+class HaltedSource(QueueSource):
     @classmethod
     def name(cls) -> str:
-        return "killed"
+        return "halted"
 
     def streamReader(self, schema: StructType) -> QueueStream:
-        return KilledStream(self.options, schema)
+        return HaltedStream(self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> QueueSink:
-        return KilledSink(self.options, schema, overwrite)
+        return HaltedSink(self.options, schema, overwrite)
 
 
-def start(spark: SparkSession, form: str, sink: str, dsn: str, checkpoint: str) -> StreamingQuery:
-    """The query; with the form ``pgqueue`` it is the same, and nobody dies."""
-    options = {"dsn": dsn, "queue": "q", "consumer": "ledger", "maxMessagesPerTrigger": "10"}
+def start(spark: SparkSession, form: str, point: str, dsn: str, checkpoints: Path) -> StreamingQuery:
+    """A query; with the form ``pgqueue`` it is the same, and goes through."""
+    options = {"dsn": dsn, "queue": point, "consumer": point, "maxMessagesPerTrigger": "10"}
     frame = spark.readStream.format(form).options(**options).load().select("body", "message_id")
-    if sink == "queue":
-        writer = frame.writeStream.format(form).options(dsn=dsn, queue="next")
+    if POINTS[point] == "queue":
+        writer = frame.writeStream.format(form).options(dsn=dsn, queue=f"{point}-next")
     else:
-        writer = frame.writeStream.foreachBatch(_post(dsn) if form == "pgqueue" else _struck(dsn))
-    return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        writer = frame.writeStream.foreachBatch(_posting(form, point, dsn))
+    return writer.option("checkpointLocation", str(checkpoints / point)).trigger(availableNow=True).start()
 
 
-def _post(dsn: str) -> Callable[[DataFrame, int], None]:
-    @pgqueue.spark.in_transaction("ledger", dsn=dsn)
+def _posting(form: str, point: str, dsn: str) -> Callable[[DataFrame, int], None]:
+    @pgqueue.spark.in_transaction(point, dsn=dsn)
     def post(batch: DataFrame, transaction: psycopg.Connection[Any]) -> None:
         for row in batch.collect():
-            transaction.execute("insert into effects values (%s)", [row["body"]])
+            transaction.execute("insert into effects values (%s, %s)", [point, row["body"]])
 
-    return post
+    def post_and_halt(batch: DataFrame, number: int) -> None:
+        post(batch, number)
+        if point == "committed" and number + 1 == BATCH:
+            halt(dsn, point)
 
-
-def _struck(dsn: str) -> Callable[[DataFrame, int], None]:
-    def post(batch: DataFrame, number: int) -> None:
-        _post(dsn)(batch, number)
-        strike("committed", number + 1)
-
-    return post
+    return post_and_halt if form == "halted" else post
 
 
-def main(sink: str, point: str, batch: str, dsn: str, checkpoint: str) -> None:
+def main(dsn: str, checkpoints: str) -> None:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
-    os.environ.update(KILL_POINT=point, KILL_BATCH=batch, KILL_ROOT=str(os.getpid()))
-    spark = pgqueue.spark.session(
-        master="local[2]",
-        config={
-            "spark.sql.shuffle.partitions": "2",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        },
-    )
-    spark.dataSource.register(KilledSource)
-    start(spark, "killed", sink, dsn, checkpoint).awaitTermination()
+    spark = pgqueue.spark.session(master="local[3]", config=small.CONFIGURATION)
+    spark.dataSource.register(HaltedSource)
+    for point in POINTS:
+        start(spark, "halted", point, dsn, Path(checkpoints))
+    spark.streams.awaitAnyTermination()
 
 
 if __name__ == "__main__":

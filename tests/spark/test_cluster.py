@@ -8,7 +8,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -21,20 +20,19 @@ import pytest
 
 import pgqueue
 from pgqueue import QueueClient
-from pgqueue.spark import java
+from pgqueue.spark import java, python
 from pgqueue.testing import Database
-from tests.spark import clustered
+from tests.spark import clustered, small
 
 HOME = Path(pyspark.__file__).parent
-SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 # A copy of a task is never begun on the host of the first, so the workers have addresses of their own.
 HOSTS = ("127.0.0.1", "127.0.0.2")
 
 CONFIGURATION = {
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.extraJavaOptions": SMALL,
-    "spark.executor.extraJavaOptions": SMALL,
+    "spark.driver.extraJavaOptions": small.JVM,
+    "spark.executor.extraJavaOptions": small.JVM,
     "spark.executor.memory": "512m",
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -48,7 +46,7 @@ CONFIGURATION = {
 def environment() -> dict[str, str]:
     with pytest.MonkeyPatch.context() as patched:
         java.provide()
-        patched.setenv("PYSPARK_PYTHON", sys.executable)
+        patched.setenv("PYSPARK_PYTHON", python.launcher())
         patched.setenv("SPARK_NO_DAEMONIZE", "1")
         return dict(os.environ)
 
@@ -85,7 +83,7 @@ def running(kind: str, *arguments: str, ready: str, environment: Mapping[str, st
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        env={**environment, "SPARK_DAEMON_JAVA_OPTS": SMALL},
+        env={**environment, "SPARK_DAEMON_JAVA_OPTS": small.JVM},
     )
     assert process.stderr is not None
     listening = threading.Thread(target=deque, args=[process.stderr, 0])  # or it would wait to be heard

@@ -1,12 +1,12 @@
-"""SIGKILL for the driver and all its workers at each point of the micro-batch protocol: every effect exactly once."""
+"""SIGKILL for a driver and all its workers, its queries at each point of a micro-batch: every effect exactly once."""
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from pyspark.sql import SparkSession
 
@@ -15,32 +15,46 @@ from pgqueue.testing import Database
 from tests.spark import killed
 
 MESSAGES = 25
-CASES = [(sink, point) for sink, points in killed.POINTS.items() for point in points]
+PATIENCE_SECONDS = 100
 
 
-@pytest.mark.parametrize(("sink", "point"), CASES)
+@pytest.mark.timeout(240)
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(
-    spark: SparkSession, database: Database, tmp_path: Path, sink: str, point: str
+    spark: SparkSession, database: Database, tmp_path: Path
 ) -> None:
     with QueueClient(database.dsn) as client, database.connect(autocommit=True) as connection:
-        connection.execute("create table effects (body text)")
-        client.create_queue("next")
-        client.create_queue("q")
-        client.queue("q").send_batch([Message(number) for number in range(MESSAGES)])
-        checkpoint = str(tmp_path / "checkpoint")
+        connection.execute("create table effects (point text, body text)")
+        for point in killed.POINTS:
+            client.create_queue(point)
+            client.create_queue(f"{point}-next")
+            client.queue(point).send_batch([Message(number) for number in range(MESSAGES)])
 
-        victim = subprocess.run(
-            [sys.executable, "-m", "tests.spark.killed", sink, point, "2", database.dsn, checkpoint],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert victim.returncode == -signal.SIGKILL, victim.stderr
-        assert client.queue("q").peek() != [], "it was killed before it was done"
+        kill_at_all_points(database, tmp_path)
+        assert all(client.queue(point).peek() for point in killed.POINTS), "it was killed before it was done"
 
-        killed.start(spark, "pgqueue", sink, database.dsn, checkpoint).awaitTermination()
-        where = "effects" if sink == "effects" else "pgqueue.messages where queue = 'next'"
-        effects = connection.execute(f"select body::text::int from {where}".encode()).fetchall()
-        assert sorted(effect for (effect,) in effects) == list(range(MESSAGES))
-        assert client.queue("q").peek() == []
-        assert connection.execute("select open_claim from pgqueue.consumers").fetchall() == [(None,)]
+        for query in [killed.start(spark, "pgqueue", point, database.dsn, tmp_path) for point in killed.POINTS]:
+            query.awaitTermination()
+        effects = connection.execute(
+            "select point, body::int from effects union all "
+            "select split_part(queue, '-', 1), body::text::int from pgqueue.messages where queue like '%-next'"
+        ).fetchall()
+        assert sorted(effects) == sorted((point, number) for point in killed.POINTS for number in range(MESSAGES))
+        assert not any(client.queue(point).peek() for point in killed.POINTS)
+        assert connection.execute("select distinct open_claim from pgqueue.consumers").fetchall() == [(None,)]
+
+
+def kill_at_all_points(database: Database, checkpoints: Path) -> None:
+    command = [sys.executable, "-m", "tests.spark.killed", database.dsn, str(checkpoints)]
+    with database.connect(autocommit=True) as connection:
+        connection.execute("listen reached")
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as victim:
+            reached = set()
+            for notification in connection.notifies(timeout=PATIENCE_SECONDS):
+                reached.add(notification.payload)
+                if reached == set(killed.POINTS):
+                    break
+            program = psutil.Process(victim.pid)
+            for process in [program, *program.children(recursive=True)]:
+                process.kill()
+            _, said = victim.communicate()
+    assert reached == set(killed.POINTS), said

@@ -1,0 +1,29 @@
+"""Small programs that start another one as it should be started, in a directory of this user's own."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+
+def write(kind: str, name: str, text: str) -> Path:
+    """A program for all processes of this user.
+
+    Raises
+    ------
+    PermissionError
+        The directory belongs to somebody else.
+    """
+    home = Path(tempfile.gettempdir()) / f"pgqueue-{kind}-{os.getuid()}"
+    home.mkdir(mode=0o700, exist_ok=True)
+    if home.stat().st_uid != os.getuid():
+        raise PermissionError(f"{home} belongs to somebody else")
+    program = home / "bin" / name
+    program.parent.mkdir(exist_ok=True)
+    fresh = program.with_name(f"{name}.{os.getpid()}")
+    fresh.write_text(text)
+    fresh.chmod(fresh.stat().st_mode | stat.S_IXUSR)
+    fresh.replace(program)  # in one step: another process may be starting it at this moment
+    return program

@@ -1,0 +1,15 @@
+"""What keeps a Spark session small that works on a few rows."""
+
+from __future__ import annotations
+
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+CONFIGURATION = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.driver.memory": "1g",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than running a few rows
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": JVM,
+}
