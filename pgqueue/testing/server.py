@@ -59,7 +59,7 @@ class ThrowawayServer(Server):
 def short_directory(*, in_memory: bool = True) -> Path:
     """A temporary directory whose name leaves room for that of a Unix socket, and that every user may pass through.
 
-    In memory where there is room: a database is hundreds of files, and a disk may take twenty times as long to make them.
+    In memory where there is room: a database is hundreds of files, which a disk may take twenty times as long to make.
     """
     roomy = in_memory and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM
     directory = Path(tempfile.mkdtemp(prefix="pgqueue-", dir=MEMORY if roomy else None))
