@@ -21,13 +21,14 @@ from pgqueue import schema
 from pgqueue.testing.hosts import binaries
 from pgqueue.testing.server import ThrowawayServer
 
-LABELS = {"pgqueue": "pgqueue", "front_scan": "front scan", "floor": "raw floor"}
+LABELS = {"pgqueue": "pgqueue", "front_scan": "front scan", "floor": "raw floor", "pgmq": "PGMQ"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="about two minutes, for a look; figures are rough")
     parser.add_argument("--beside", metavar="COMMIT", help="only this engine and the one of an earlier commit")
+    parser.add_argument("--pgmq", type=Path, metavar="FILE", help="PGMQ itself, too: its pgmq-extension/sql/pgmq.sql")
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
     scale = QUICK if options.quick else FULL
@@ -37,7 +38,9 @@ def main() -> None:
             designs = _with_an_earlier_one(server, options.beside, stack)
             measured = _compare(designs, scale)
         else:
-            designs = [_made(server, name) for name in LABELS]
+            designs = [_made(server, name) for name in ("pgqueue", "front_scan", "floor")]
+            if options.pgmq:
+                designs.append(_made(server, "pgmq", installed=options.pgmq))
             measured = _measure(designs, scale)
         for row in measured:
             rows.append(row)
@@ -66,11 +69,12 @@ def _compare(designs: list[Design], scale: Scale) -> Iterator[Row]:
 
 
 def _measure(designs: list[Design], scale: Scale) -> Iterator[Row]:
-    ours, front_scan, _floor = designs
+    ours = designs[0]
+    queues = [design for design in designs if design.name != "floor"]
     yield measurements.throughput(designs, scale, clients=16)
     yield measurements.throughput(designs, scale, clients=64)
-    yield from measurements.claim_latencies([ours, front_scan], scale)
-    yield measurements.under_a_held_snapshot([ours, front_scan], scale)
+    yield from measurements.claim_latencies(queues, scale)
+    yield measurements.under_a_held_snapshot(queues, scale)
     yield measurements.under_an_open_sender(ours, scale)
 
 
@@ -81,11 +85,12 @@ def _made(
     label: str | None = None,
     folder: str | None = None,
     migrate: Callable[[str], object] = schema.migrate,
+    installed: Path | None = None,
 ) -> Design:
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         connection.execute(f"create database {name}".encode())
     pgbench = Pgbench(binaries(), BODY)
-    design = Design(name, label or LABELS[name], server.dsn(name), pgbench, folder or name, migrate)
+    design = Design(name, label or LABELS[name], server.dsn(name), pgbench, folder or name, migrate, installed)
     design.set_up()
     return design
 

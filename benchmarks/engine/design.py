@@ -27,10 +27,14 @@ class Design:
     pgbench: Pgbench
     folder: str
     migrate: Callable[[str], object] = schema.migrate
+    installed: Path | None = None
 
     def set_up(self) -> None:
         """pgqueue's schema is in every database: the floor copies the shape of its table."""
         self.migrate(self.dsn)
+        if self.installed is not None:
+            with self.connect() as connection:
+                connection.execute(self.installed.read_bytes())
         self._execute("setup")
 
     def empty(self) -> None:

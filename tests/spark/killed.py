@@ -2,7 +2,8 @@
 
 A query has the name of its point, and consumes the queue of that name in claims of ten: into the table ``effects``, in
 one transaction, or into the queue ``<point>-next``. In its second batch it says on the channel ``reached`` that it has
-come to its point, and goes no further. Run as ``python -m tests.spark.killed DSN CHECKPOINTS``.
+come to its point, and goes no further. Beside them the queue ``landed`` is drained, until its second claim is in the
+lake and Spark has not written that down. Run as ``python -m tests.spark.killed DSN DIRECTORY``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
+from unittest import mock
 
 import psycopg
 import pyarrow as pa
@@ -24,6 +26,7 @@ from pyspark.sql.types import StructType
 
 import pgqueue.spark
 from pgqueue.spark.consuming import QueueStream
+from pgqueue.spark.pipelines import draining, lake
 from pgqueue.spark.source import QueueSource
 from pgqueue.spark.writing import QueueSink, Staged
 from tests.spark import small
@@ -39,6 +42,7 @@ POINTS = {
     "committed": "effects",
     "done": "effects",
 }
+LANDED = "landed"
 
 
 def halt(dsn: str, point: str) -> NoReturn:
@@ -115,13 +119,26 @@ def _posting(form: str, point: str, dsn: str) -> Callable[[DataFrame, int], None
     return post_and_halt if form == "halted" else post
 
 
-def main(dsn: str, checkpoints: str) -> None:
+def drain_until_landed(dsn: str, directory: Path) -> None:
+    claims: list[None] = []
+
+    def overwrite_and_halt(*arguments: Any) -> None:
+        lake.overwrite_parts(*arguments)
+        claims.append(None)
+        if len(claims) == BATCH:
+            halt(dsn, LANDED)
+
+    with mock.patch.object(draining, "overwrite_parts", overwrite_and_halt):
+        draining.drain(LANDED, directory, dsn=dsn, max_messages=10)
+
+
+def main(dsn: str, directory: str) -> None:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
     spark = pgqueue.spark.session(master="local[3]", config=small.CONFIGURATION)
     spark.dataSource.register(HaltedSource)
     for point in POINTS:
-        start(spark, "halted", point, dsn, Path(checkpoints))
-    spark.streams.awaitAnyTermination()
+        start(spark, "halted", point, dsn, Path(directory))
+    drain_until_landed(dsn, Path(directory) / "lake")
 
 
 if __name__ == "__main__":

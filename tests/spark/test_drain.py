@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +15,6 @@ from pyspark.sql import SparkSession
 from pgqueue import Message, QueueClient
 from pgqueue.spark.pipelines import Progress, drain, draining
 from pgqueue.testing import Database
-from tests.cli.command_line import CommandLine
-
-PATIENCE_SECONDS = 100
 
 
 @pytest.fixture
@@ -148,31 +141,3 @@ def test_what_could_not_be_written_is_given_back_at_once(
     assert drain("orders", lake, dsn=database.dsn).messages == 1
     assert landed(spark, lake) == [1]
     assert Counter(claim.name for claim in lake.glob("queue=*/date=*/consumer=*/*")) == {"claim=2": 1}
-
-
-@pytest.mark.timeout(240)
-def test_killed_in_the_middle_and_run_again_every_message_is_in_the_lake_once(
-    spark: SparkSession, database: Database, client: QueueClient, lake: Path, tmp_path: Path
-) -> None:
-    send(client, *range(30))
-    command = CommandLine(tmp_path, PGQUEUE_DSN=database.dsn)
-    arguments = ["spark", "drain", "orders", str(lake), "--master", "local[1]", "--max-messages", "2"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "pgqueue", *arguments],
-        cwd=tmp_path,
-        env={**command.environment, "TMPDIR": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as draining_process:
-        until = time.monotonic() + PATIENCE_SECONDS
-        while not [*lake.glob("queue=*/*/*/claim=2/*.parquet")] and time.monotonic() < until:
-            time.sleep(0.01)
-        draining_process.send_signal(signal.SIGKILL)
-        out, said = draining_process.communicate()
-    assert draining_process.returncode == -signal.SIGKILL, said
-    assert out == b""
-    assert b"WARN" not in said
-    done = drain("orders", lake, dsn=database.dsn)
-    assert 0 < done.messages < 30
-    assert landed(spark, lake) == [*range(30)]
-    assert (left(client), open_claims(database)) == ((0, 0), 0)

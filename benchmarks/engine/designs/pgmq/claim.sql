@@ -1,0 +1,1 @@
+select count(*) from pgmq.read('bench', 3600, 10);
