@@ -14,12 +14,13 @@ from pyspark.sql import SparkSession
 
 from pgqueue.spark import python
 
-ARCHIVES = [str(path) for path in (Path(pyspark.__file__).parent / "python" / "lib").glob("*.zip")]
+HOME = Path(pyspark.__file__).parent
+ARCHIVES = [str(path) for path in [*HOME.glob("python/lib/*.zip"), *HOME.glob("jars/spark-core_*.jar")]]
 LOOK = "import json, os, sys; print(json.dumps([sys.executable, os.environ['PYTHONPATH'].split(':'), sys.argv[1:]]))"
 
 
 def test_the_archives_are_left_out_and_nothing_else(tmp_path: Path) -> None:
-    assert ARCHIVES
+    assert len(ARCHIVES) == 3
     ours = ["/opt/with space", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": ":".join([*ARCHIVES, *ours])}
     said = subprocess.run(
