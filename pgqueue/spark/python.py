@@ -1,8 +1,8 @@
 """Which Python the workers of a local Spark run on: this one, with PySpark as it is installed.
 
-Spark puts an archive of PySpark's sources before everything else that its workers may import, and a jar of its own. What
-Python imports from an archive it compiles anew: more than half of the time that a worker takes to start. A stream starts
-several.
+Spark puts an archive of PySpark's sources before everything else that its workers may import, and a jar of its own.
+What Python imports from an archive it compiles anew: more than half of the time that a worker takes to start. A stream
+starts several.
 """
 
 from __future__ import annotations
