@@ -111,6 +111,7 @@ def test_speculation_a_lost_executor_and_a_stream_on_a_cluster(
     archive = shutil.make_archive(str(tmp_path / "pgqueue"), "zip", Path(pgqueue.__file__).parents[1], "pgqueue")
     with QueueClient(database.dsn) as client, database.connect(autocommit=True) as connection:
         connection.execute("create table tries (form text, name text)")
+        connection.execute("create unique index on tries (form) where form = 'orphaned'")
         connection.execute("create table drained (body jsonb)")
         for queue in ("copied", "orphaned"):
             client.create_queue(queue)
