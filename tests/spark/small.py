@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 CONFIGURATION = {
     "spark.sql.shuffle.partitions": "2",
@@ -11,5 +12,8 @@ CONFIGURATION = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than running a few rows
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # The usual one starts a process for each file that it looks at, on machines without Hadoop's native library.
+    "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.driver.extraJavaOptions": JVM,
 }
