@@ -18,7 +18,7 @@ def write(kind: str, name: str, text: str) -> Path:
     """
     home = Path(tempfile.gettempdir()) / f"pgqueue-{kind}-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)
-    if home.stat().st_uid != os.getuid():
+    if home.lstat().st_uid != os.getuid():
         raise PermissionError(f"{home} belongs to somebody else")
     program = home / "bin" / name
     program.parent.mkdir(exist_ok=True)

@@ -32,15 +32,17 @@ def provide(*, local: bool) -> None:
 
     Where Spark is one that was unpacked, not installed by pip, or not ``local``, its archive may be all there is.
     """
-    if "PYSPARK_PYTHON" in os.environ:
-        return
-    if local and os.name == "posix" and "SPARK_HOME" not in os.environ:
-        os.environ["PYSPARK_PYTHON"] = launcher()
-    else:
-        os.environ["PYSPARK_PYTHON"] = sys.executable
+    ours = launcher()
+    if os.environ.get("PYSPARK_PYTHON", ours) == ours:  # one that an earlier local session has left is not asked for
+        os.environ["PYSPARK_PYTHON"] = ours if local and "SPARK_HOME" not in os.environ else sys.executable
 
 
 def launcher() -> str:
-    """The program that starts this Python without the archive."""
+    """The program that starts this Python without the archive; this Python itself where there can be none."""
     text = LAUNCHER.format(python=sys.executable)
-    return str(launchers.write("python", f"python-{hashlib.sha256(text.encode()).hexdigest()[:12]}", text))
+    name = f"python-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    try:
+        program = launchers.write("python", name, text) if os.name == "posix" else sys.executable
+    except OSError:
+        return sys.executable
+    return str(program) if os.access(program, os.X_OK) else sys.executable

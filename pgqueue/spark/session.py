@@ -71,12 +71,11 @@ def register(spark: SparkSession) -> None:
 
 
 def _build(builder: SparkSession.Builder, master: str | None, config: Mapping[str, str]) -> SparkSession:
+    master = master or config.get("spark.master")
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # nobody has submitted us
         master = "local[*]"
     java.provide()
     python.provide(local=master is not None and master.startswith("local"))
-    if master is not None:
-        builder = builder.master(master)
-    for name, value in {**DEFAULTS, **config}.items():
+    for name, value in {**DEFAULTS, **config, **({"spark.master": master} if master else {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

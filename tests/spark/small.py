@@ -1,8 +1,9 @@
-"""What keeps a Spark session small that works on a few rows."""
+"""What keeps a Spark session small that works on a few rows, and does not live long."""
 
 from __future__ import annotations
 
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Optimising takes longer than it gains, and so does looking whether the classes of known jars are well formed.
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 CONFIGURATION = {

