@@ -6,61 +6,24 @@ names, asynchronous, are in :mod:`pgqueue.aio`.
 
 from __future__ import annotations
 
-from pgqueue import errors
-from pgqueue.client import QueueClient
-from pgqueue.errors import DeadLetter, LockLostError, PGQueueError
-from pgqueue.model.context import ReceiveContext, ReceiveState
-from pgqueue.model.message import Message, PeekedMessage, RecordedEffect, SequenceNumber, SettledMessage
-from pgqueue.model.settings import (
-    QueueProperties,
-    QueueRuntimeProperties,
-    QueueSettings,
-    QueueStatus,
-    ReceiveMode,
-    SettlementResult,
-    SubQueue,
-)
-from pgqueue.model.sweeping import SweepReport
-from pgqueue.queue import DeadLetters, Queue
-from pgqueue.received import ReceivedMessage, process
-from pgqueue.receiver import Receiver
-from pgqueue.sender import PendingSend, Sender
-from pgqueue.worker import Health, RetryPolicy, Tally, Worker
-from pgqueue.worker.renewer import AutoLockRenewer
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pgqueue.public import *  # noqa: F403
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AutoLockRenewer",
-    "DeadLetter",
-    "DeadLetters",
-    "Health",
-    "LockLostError",
-    "Message",
-    "PGQueueError",
-    "PeekedMessage",
-    "PendingSend",
-    "Queue",
-    "QueueClient",
-    "QueueProperties",
-    "QueueRuntimeProperties",
-    "QueueSettings",
-    "QueueStatus",
-    "ReceiveContext",
-    "ReceiveMode",
-    "ReceiveState",
-    "ReceivedMessage",
-    "Receiver",
-    "RecordedEffect",
-    "RetryPolicy",
-    "Sender",
-    "SequenceNumber",
-    "SettledMessage",
-    "SettlementResult",
-    "SubQueue",
-    "SweepReport",
-    "Tally",
-    "Worker",
-    "errors",
-    "process",
-]
+
+def __getattr__(name: str) -> Any:
+    """All names are loaded with the first that is asked for: a worker of Spark's asks for none."""
+    if name == "__all__" or not name.startswith("_"):
+        public = importlib.import_module("pgqueue.public")
+        globals().update({each: getattr(public, each) for each in ("__all__", *public.__all__)})
+        if name in globals():
+            return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})

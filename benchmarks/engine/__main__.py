@@ -13,7 +13,7 @@ import psycopg
 from benchmarks.earlier import engine_at
 from benchmarks.engine import measurements
 from benchmarks.engine.design import BODY, Design
-from benchmarks.engine.measurements import FULL, QUICK, Row, Scale
+from benchmarks.engine.measurements import CLOSE, FULL, QUICK, Row, Scale
 from benchmarks.engine.pgbench import Pgbench
 from benchmarks.report import machine, table
 from benchmarks.server import running, version
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--pgmq", type=Path, metavar="FILE", help="PGMQ itself, too: its pgmq-extension/sql/pgmq.sql")
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
-    scale = QUICK if options.quick else FULL
+    scale = QUICK if options.quick else CLOSE if options.beside else FULL
     rows = []
     with running() as server, ExitStack() as stack:
         if options.beside:

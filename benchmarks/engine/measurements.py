@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 
 from benchmarks.engine.design import Design
+from benchmarks.engine.pgbench import BATCH
 
 CLAIMS = 300
 
@@ -20,13 +21,16 @@ class Scale:
     """How much of it: the whole, or a quick look."""
 
     repeats: int
+    claim_repeats: int
+    """More than one only for designs that do not mind how many messages are in flight: no claim is completed."""
     cell_seconds: int
     hold_seconds: int
     many: int
 
 
-FULL = Scale(repeats=5, cell_seconds=3, hold_seconds=60, many=1_000_000)
-QUICK = Scale(repeats=2, cell_seconds=2, hold_seconds=8, many=50_000)
+FULL = Scale(repeats=5, claim_repeats=1, cell_seconds=3, hold_seconds=60, many=1_000_000)
+CLOSE = Scale(repeats=20, claim_repeats=20, cell_seconds=2, hold_seconds=60, many=1_000_000)
+QUICK = Scale(repeats=2, claim_repeats=1, cell_seconds=2, hold_seconds=8, many=50_000)
 
 
 @dataclass(frozen=True)
@@ -40,19 +44,16 @@ class Row:
 
 def throughput(designs: Sequence[Design], scale: Scale, clients: int) -> Row:
     """In a table that has had messages before, as queues have: who begins with an empty file pays for its growth."""
-    rates: dict[str, list[float]] = {design.name: [] for design in designs}
     for design in designs:
         design.empty()
         design.cycle(clients=clients, seconds=scale.cell_seconds)
-    for turn in range(scale.repeats):
-        for design in designs if turn % 2 == 0 else reversed(designs):
-            design.vacuum()
-            rates[design.name].append(design.cycle(clients=clients, seconds=scale.cell_seconds).messages_per_second)
-    return Row(
-        f"send, receive, complete: 10 a batch, {clients} clients",
-        "messages/s",
-        {name: median(measured) for name, measured in rates.items()},
-    )
+
+    def rate(design: Design) -> float:
+        design.vacuum()
+        return design.cycle(clients=clients, seconds=scale.cell_seconds).messages_per_second
+
+    title = f"send, receive, complete: 10 a batch, {clients} clients"
+    return Row(title, "messages/s", _in_turns(designs, scale.repeats, rate))
 
 
 def under_a_held_snapshot(designs: Sequence[Design], scale: Scale) -> Row:
@@ -79,15 +80,21 @@ def claim_latencies(designs: Sequence[Design], scale: Scale) -> Iterator[Row]:
         (f"… with {scale.many:,} scheduled", lambda design: design.schedule(scale.many)),
     ]
     for title, arrange in situations:
-        yield Row(title, "ms", {design.name: _claim_latency(design, arrange) for design in designs})
+        for design in designs:
+            design.empty()
+            arrange(design)
+            design.fill(BATCH * CLAIMS * (scale.claim_repeats + 1))
+            design.claims(CLAIMS // 3)
+        yield Row(title, "ms", _in_turns(designs, scale.claim_repeats, lambda design: design.claims(CLAIMS).latency_ms))
 
 
-def _claim_latency(design: Design, arrange: Callable[[Design], None]) -> float:
-    design.empty()
-    arrange(design)
-    design.fill(10 * CLAIMS * 2)
-    design.claims(CLAIMS // 3)
-    return design.claims(CLAIMS).latency_ms
+def _in_turns(designs: Sequence[Design], turns: int, measure: Callable[[Design], float]) -> dict[str, float]:
+    """The median for each design, of as many turns; each is first in every other."""
+    measured: dict[str, list[float]] = {design.name: [] for design in designs}
+    for turn in range(turns):
+        for design in designs if turn % 2 == 0 else reversed(designs):
+            measured[design.name].append(measure(design))
+    return {name: median(figures) for name, figures in measured.items()}
 
 
 def _nothing(_: object) -> None:
