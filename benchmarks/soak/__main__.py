@@ -22,7 +22,10 @@ from benchmarks.working.pickup import send_at_a_rate
 #: What is not a worker's: the one that looks.
 OBSERVER = "soak observer"
 
-BACKENDS = "select pid from pg_stat_activity where datname = current_database() and application_name <> %s"
+BACKENDS = (
+    "select pid from pg_stat_activity"
+    " where datname = current_database() and backend_type = 'client backend' and application_name <> %s"
+)
 DEAD = "select coalesce(sum(n_dead_tup), 0)::bigint from pg_stat_user_tables where schemaname = 'pgqueue'"
 EFFECT = "create table effect (sequence_number bigint, at timestamptz default now())"
 
