@@ -10,8 +10,8 @@ from benchmarks.soak.__main__ import soak
 from benchmarks.soak.growth import Sample, growing
 from pgqueue.testing import Database
 
-#: Eight threads have one each, and some are beside them; one lost in each second would be more.
-MOST_CONNECTIONS = 16
+#: A worker's eight threads, who receives, who renews, who listens; the client; and the sender.
+MOST_CONNECTIONS = 13
 
 CALM = [
     Sample(minutes, memory=80, threads=20, connections=12, backend_memory=40, dead_rows=5_000, p50=4, p99=9)
