@@ -49,7 +49,7 @@ def main() -> None:
     sys.exit(1 if found else 0)
 
 
-def soak(dsn: str, rate: int, seconds: float, every: float) -> list[Sample]:
+def soak(dsn: str, rate: int, seconds: float, every: float, concurrency: int = 8) -> list[Sample]:
     """Sends from another process, works in this one, each message with an insert, and looks at regular times."""
     delays: list[float] = []
 
@@ -64,7 +64,7 @@ def soak(dsn: str, rate: int, seconds: float, every: float) -> list[Sample]:
         client.migrate()
         client.create_queue("bench")
         observer.execute(EFFECT)
-        worker = pgqueue.Worker(client.queue("bench"), handler, transaction="psycopg")
+        worker = pgqueue.Worker(client.queue("bench"), handler, transaction="psycopg", concurrency=concurrency)
         working = threading.Thread(target=worker.run)
         sender = multiprocessing.get_context("spawn").Process(
             target=send_at_a_rate, args=(dsn, rate, int(rate * seconds))
