@@ -73,6 +73,7 @@ def _measure(designs: list[Design], scale: Scale) -> Iterator[Row]:
     queues = [design for design in designs if design.name != "floor"]
     yield measurements.throughput(designs, scale, clients=16)
     yield measurements.throughput(designs, scale, clients=64)
+    yield measurements.kept_up(designs, scale, clients=16)
     yield from measurements.claim_latencies(queues, scale)
     yield measurements.under_a_held_snapshot(queues, scale)
     yield measurements.under_an_open_sender(ours, scale)

@@ -56,6 +56,17 @@ def throughput(designs: Sequence[Design], scale: Scale, clients: int) -> Row:
     return Row(title, "messages/s", _in_turns(designs, scale.repeats, rate))
 
 
+def kept_up(designs: Sequence[Design], scale: Scale, clients: int) -> Row:
+    """For long enough that autovacuum has come by, on its own: until then what was consumed lies where it lay."""
+    seconds = scale.hold_seconds * 3 // 2
+
+    def rate(design: Design) -> float:
+        design.vacuum()
+        return design.cycle(clients=clients, seconds=seconds).messages_per_second
+
+    return Row(f"… kept up for {seconds} s, {clients} clients", "messages/s", _in_turns(designs, 2, rate))
+
+
 def under_a_held_snapshot(designs: Sequence[Design], scale: Scale) -> Row:
     return Row(
         f"rate at the end of {scale.hold_seconds} s with a snapshot held ÷ without",

@@ -64,12 +64,13 @@ class Digest:
 def digest_of(figures: Mapping[str, DataFrame], span: Span, top: int, *, has_waiting: bool) -> Digest:
     """Collect what the page shows of written figures, reasons and kinds up to the first `top`."""
     queues = figures["totals"].where(F.col("queue").isNotNull())
-    shown = [row.queue for row in queues.orderBy(F.desc("messages"), "queue").limit(MOST_QUEUES).collect()]
+    busiest = [row.queue for row in queues.orderBy(F.desc("messages"), "queue").select("queue").collect()]
+    shown = busiest[:MOST_QUEUES]
     if not shown:
         return Digest(span, [], 0, has_waiting, {})
     selected = {**_over_time(figures, shown), **_ranked(figures, shown, top)}
     rows = {name: _collected(frame) for name, frame in selected.items()}
-    return Digest(span, shown, queues.count() - len(shown), has_waiting, rows)
+    return Digest(span, shown, len(busiest) - len(shown), has_waiting, rows)
 
 
 def _over_time(figures: Mapping[str, DataFrame], shown: list[str]) -> dict[str, DataFrame]:

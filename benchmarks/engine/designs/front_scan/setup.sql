@@ -1,5 +1,6 @@
 -- The usual queue, as extensions and libraries have it: a table for each queue, so that its statements are put together
--- when it is used; an index on the time from which a message is visible; a scan from the front.
+-- when it is used; an index on the time from which a message is visible; a scan from the front. Autovacuum is told what
+-- it is told of pgqueue's table.
 create schema front_scan;
 
 create table front_scan.bench (
@@ -8,6 +9,11 @@ create table front_scan.bench (
     enqueued_at timestamptz not null default now(),
     visible_at  timestamptz not null,
     body        jsonb
+) with (
+    autovacuum_vacuum_scale_factor = 0.05,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_insert_scale_factor = 10,
+    autovacuum_analyze_scale_factor = 10
 );
 
 create index bench_visible_at on front_scan.bench (visible_at);
