@@ -4,10 +4,12 @@ returns boolean
 language plpgsql
 as $$
 begin
-    return pg_snapshot_xmin(pg_current_snapshot()) >= horizon_xid
-        or not exists (
-               select open from pg_snapshot_xip(pg_current_snapshot()) as open where open < horizon_xid
-               except
-               select unnest(awaited) from pgqueue.progress where progress.queue_id = _is_over.queue_id);
+    if pg_snapshot_xmin(pg_current_snapshot()) >= horizon_xid then
+        return true;                     -- nearly always, and cheap: an expression, no statement
+    end if;
+    return not exists (
+        select open from pg_snapshot_xip(pg_current_snapshot()) as open where open < horizon_xid
+        except
+        select unnest(awaited) from pgqueue.progress where progress.queue_id = _is_over.queue_id);
 end
 $$;

@@ -26,7 +26,9 @@ begin
             returning array_position(sequence_numbers, position) as nth)
         select array_agg(nth) into proven from gone;
         if cardinality(proven) = cardinality(sequence_numbers) and cardinality(proven) = cardinality(lock_tokens) then
-            return query select number, null::text from unnest(sequence_numbers) as number;
+            foreach sequence_number in array sequence_numbers loop
+                return next;
+            end loop;
             return;
         end if;
     end if;
