@@ -26,7 +26,7 @@ begin
             settled := known[2];
             known := array[settled, known[4], xid];
         end if;
-        known[4:5] := array[pg_sequence_last_value('pgqueue.sequence_number'), xid];
+        known[4:5] := array[(select last_value from pgqueue.sequence_number), xid];
         perform set_config(name, known::text, false);
     end if;
     for nth in 2 .. last loop
