@@ -1,0 +1,1 @@
+"""Models of the engine in TLA+, and their twins; see README.md."""

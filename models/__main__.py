@@ -1,0 +1,45 @@
+"""Check the models, and that their twins are refuted: ``python -m models [PART OF A NAME] [--trace]``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+from models import tlc
+from models.table import CHECKS, Check, unknown
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(prog="python -m models", description=__doc__)
+    arguments.add_argument("name", nargs="?", default="", help="only the models and twins whose name has this in it")
+    arguments.add_argument("--trace", action="store_true", help="show all that TLC says, counterexamples too")
+    chosen = arguments.parse_args()
+    if unknown():
+        print("the modules and the table do not name the same rules:", *sorted(unknown()), sep="\n  ")
+        return 1
+    checks = [check for check in CHECKS if chosen.name in str(check)]
+    began = time.monotonic()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        running = {pool.submit(tlc.run, check): check for check in checks}
+        failed = sum(not report(running[done], done.result(), chosen.trace) for done in as_completed(running))
+    print(f"{len(checks) - failed} as expected, {failed} not, in {time.monotonic() - began:.0f} s")
+    return 1 if failed or not checks else 0
+
+
+def report(check: Check, verdict: tlc.Verdict, trace: bool) -> bool:
+    """Print a line, and the counterexample where there should be none; say whether it is as expected."""
+    expected = (not verdict.violated) == check.holds
+    found = f"refuted: {verdict.violated}" if verdict.violated else "holds"
+    reason = f" ({check.why})" if check.why else ""
+    mark = "ok" if expected else "WRONG"
+    print(f"{mark:6}{check}: {found}{reason}; {verdict.states} states, {verdict.seconds:.1f} s", flush=True)
+    if trace or (verdict.violated and not expected):
+        print(verdict.output)
+    return expected
+
+
+if __name__ == "__main__":
+    sys.exit(main())

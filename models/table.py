@@ -1,0 +1,141 @@
+"""What is checked: the models, the twins that TLC has to refute, and the rules whose lack it does not notice."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+INVARIANTS = {
+    "Cursor": ("NoMessageIsClaimedByTwo", "EveryReceiverReceivesAll"),
+    "Session": ("TypesAreRight", "NothingNewIsPassed"),
+    "Claims": ("EachTakesEffectOnce", "NobodySettlesWhatItHasNotSeen"),
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A module with constants that are small enough."""
+
+    name: str
+    module: str
+    constants: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """A model without some of its rules, and whether it still has to hold; `why` where that needs a reason."""
+
+    model: Model
+    broken: tuple[str, ...] = ()
+    holds: bool = True
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.model.name}{', without: ' if self.broken else ''}{' + '.join(self.broken)}"
+
+
+def cursor(name: str, **differing: object) -> Model:
+    constants: dict[str, object] = {
+        "MaxXid": 2,
+        "MaxNumber": 2,
+        "Claims": False,
+        "Savepoints": False,
+        "Backs": 0,
+        "Restores": 0,
+    }
+    return Model(
+        name,
+        "Cursor",
+        " ".join(f"{key}={str(value).upper()}" for key, value in {**constants, **differing}.items()) + " Seconds=4",
+    )
+
+
+CLAIMED = cursor("cursor, claims", MaxNumber=3, Claims=True)
+FEW = cursor("cursor, few claims", Claims=True)
+SAVEPOINTS = cursor("cursor, savepoints", MaxXid=3, MaxNumber=3, Savepoints=True)
+LATE = cursor("cursor, many senders", MaxXid=3, MaxNumber=4)
+SEQUENCE = cursor("cursor, sequence", MaxNumber=3, Backs=1)
+HELD = cursor("cursor, sequence and claims", MaxNumber=1, Claims=True, Backs=1)
+RESTORE = cursor("cursor, restore", MaxNumber=3, Restores=1)
+SESSION = Model("session", "Session", "Senders=2 MaxNumber=3")
+EPOCHS = Model("claims of Spark", "Claims", 'Drivers={"A", "B"} Messages={1, 2} MaxEpoch=2 MaxClaims=2 MaxDrops=1')
+
+MODELS = (CLAIMED, RESTORE, SEQUENCE, SAVEPOINTS, HELD, SESSION, EPOCHS)
+
+# Each line is a twin: the model in which TLC finds a counterexample, and the rules that are left out.
+TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
+    # the faults of issue 14: 1, 2 and 20, as they were
+    (FEW, "a session goes back", "the cursor stops whoever takes the turn"),
+    (SEQUENCE, "the sweep mends"),
+    (EPOCHS, "a settlement names the claim", "a settlement names the epoch"),
+    # of send
+    (FEW, "an id before a number"),
+    # of _load_scan
+    (FEW, "a session goes back"),
+    (SEQUENCE, "a session forgets what lies ahead"),
+    # of _take_turn
+    (FEW, "a turn looks at who has ended"),
+    (HELD, "a turn looks at the sequence"),
+    # of _advance, _next_xid, _await, _watch_passed, _watch_late
+    (FEW, "the number is read before the id"),
+    (FEW, "the id is above all handed out"),
+    (FEW, "who is open is read before the messages"),
+    (FEW, "open transactions are awaited"),
+    (FEW, "awaited from where the cursor stood"),
+    (FEW, "awaited until they end"),
+    (FEW, "what the cursor passes is watched"),
+    (FEW, "what comes late is watched"),
+    (LATE, "watched from the lowest place awaited", "the cursor stops before what is free"),
+    # of _return_watched
+    (FEW, "only what is free returns"),
+    (FEW, "what is held is watched on"),
+    (FEW, "what returns gets a new position"),
+    # of _mend_sequence
+    (SEQUENCE, "a turn mends the sequence"),
+    (SEQUENCE, "mending begins at the front"),
+    (SEQUENCE, "mending begins in every lane"),
+    (SEQUENCE, "mending awaits all who are open"),
+    (SEQUENCE, "mending awaits them from the front", "the cursor stops before what is free"),
+    (SEQUENCE, "mending waits for no other queue"),
+    (SEQUENCE, "the sequence is set in a later transaction"),
+    # of _move_scan
+    (SESSION, "settled before the scan"),
+    (SESSION, "an id proves nothing in its own transaction"),
+    (SESSION, "all smaller ids are over"),
+    (SESSION, "the number is older than the id"),
+    (SESSION, "no further than is settled"),
+    # of attach_consumer, complete_claim
+    (EPOCHS, "a settlement names the epoch"),
+    (EPOCHS, "each session draws an epoch"),
+    (EPOCHS, "epochs go on when a consumer is dropped"),
+    (EPOCHS, "a claim is settled once"),
+)
+
+# What can be left out and nothing is lost, and why the rule is there.
+SPARED = (
+    (FEW, "the horizon is a turn old", "so that short transactions are over, and need not be awaited"),
+    (FEW, "the cursor stops before what is free", "so that what waits is not put under watch, and comes in its order"),
+    (FEW, "the cursor stops whoever takes the turn", "a session goes back, wherever the cursor stops"),
+    (FEW, "the cursor passes held rows", "so that one long transaction does not make every session walk from there"),
+    (EPOCHS, "a settlement names the claim", "a driver of the current epoch works on the newest claim"),
+    (EPOCHS, "a task checks the claim after it has read", "a transaction is refused later; other work settles nothing"),
+)
+
+CHECKS = (
+    *(Check(model) for model in MODELS),
+    *(Check(model, tuple(rules), holds=False) for model, *rules in TWINS),
+    *(Check(model, (rule,), why=why) for model, rule, why in SPARED),
+)
+
+
+def rules(module: str) -> set[str]:
+    """The rules that a module names."""
+    return set(re.findall(r'Rule\("([^"]+)"\)', (HERE / f"{module}.tla").read_text()))
+
+
+def unknown() -> set[str]:
+    """Rules in the modules that this table does not name, and the other way round."""
+    named = {rule for check in CHECKS for rule in check.broken}
+    return named ^ set().union(*map(rules, INVARIANTS))
