@@ -1,0 +1,164 @@
+"""``python -m benchmarks.chaos``: a ledger under fire; ends with 1 when a promise is broken.
+
+Each round has a seed, the first the one that is given, each further one the next number. A round is played again by its
+seed: the same faults at the same moments, and the same choices of every actor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.chaos import display
+from benchmarks.chaos.kinds import RECEIVERS, SENDERS
+from benchmarks.chaos.plan import FAULTS, MISCHIEF, draw
+from benchmarks.chaos.round import Result, Round, Watch
+from benchmarks.report import machine
+from pgqueue.testing import ThrowawayServer
+from pgqueue.testing.database import create_template, created, dsn
+from pgqueue.testing.hosts import binaries
+from pgqueue.testing.pgbouncer import PgBouncer, program
+
+#: Seconds of a round in which faults happen. Calming down and draining take about as long again.
+FIRE = 20.0
+INTRODUCTION = (
+    "Seed {seed}: {conditions}. In each round they work for {fire:g} s while faults are carried out. Then it is calm:"
+    " each receiver has to empty its queue alone, and what everybody wrote down is compared with the database.\n"
+)
+#: So many faults are named in a line.
+FEW = 3
+SENDING = ("sender", "sender", "sender", "async sender")
+
+
+def main() -> None:
+    options = _options()
+    console = Console()
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1_000_000)
+    books = Path(tempfile.mkdtemp(prefix="pgqueue-chaos-"))
+    shown = display.Display(console)
+    with arena() as place:
+        conditions = _conditions(place)
+        console.print(INTRODUCTION.format(seed=seed, fire=options.fire, conditions=conditions), highlight=False)
+        series = [[name] for name in (*FAULTS, *MISCHIEF)] + [[]] if options.each else [options.only]
+        rows, results = [], []
+        for only in series:
+            played = list(_play(place, seed, options, only, books, shown))
+            name = ", ".join(({**FAULTS, **MISCHIEF})[each] for each in only) or "all of these together"
+            rows.append(display.row(name, played, _command(seed, options.minutes, only)))
+            results += played
+    display.verdict(console, results)
+    display.violations(console, results)
+    if options.markdown:
+        display.write(options.markdown, f"{machine()}, {conditions}.", rows)
+    if any(result.violations for result in results):
+        console.print("\n[bold red]A promise was broken.[/]")
+        sys.exit(1)
+    if not all(result.evidence.effects for result in results):
+        console.print("\n[bold red]In one of the rounds nothing was done: that shows nothing.[/]")
+        sys.exit(1)
+    shutil.rmtree(books)
+    console.print("\n[bold green]Nothing was lost, doubled, or told wrongly.[/]")
+
+
+@dataclass(frozen=True)
+class Arena:
+    """A server, a migrated database to be copied, and PgBouncer before them, if there is one."""
+
+    server: ThrowawayServer
+    template: str
+    through: str | None
+
+    def play(self, seed: int, seconds: float, only: Sequence[str], books: Path, watch: Watch) -> Result:
+        """A round in a database of its own, whose books are removed when they balance."""
+        kinds = [kind for kind in RECEIVERS if kind != "pgbouncer" or self.through]
+        with created(self.server.dsn(), self.template) as database:
+            pooled = dsn(self.through, database.name) if self.through else None
+            plan = draw(seed, seconds, kinds, SENDING, only)
+            result = Round(plan, database, self.server, pooled, books, watch).run()
+        if not result.violations:
+            shutil.rmtree(books)
+        return result
+
+
+@contextmanager
+def arena() -> Iterator[Arena]:
+    server = ThrowawayServer(binaries())
+    pgbouncer = None
+    try:
+        server.create()
+        server.start()
+        if bouncer := program():
+            pgbouncer = PgBouncer(bouncer, server.directory / "pgbouncer", server.dsn())
+            pgbouncer.start()
+        yield Arena(server, create_template(server.dsn()), pgbouncer.dsn if pgbouncer else None)
+    finally:
+        if pgbouncer is not None:
+            pgbouncer.stop()
+        server.remove()
+
+
+def _play(
+    place: Arena, seed: int, options: argparse.Namespace, only: list[str], books: Path, shown: display.Display
+) -> Iterator[Result]:
+    """Rounds, for as long as there is time for another; one at least."""
+    began = time.monotonic()
+    longest = 0.0
+    for number in range(seed, sys.maxsize):
+        if number > seed and time.monotonic() - began + longest / 2 > options.minutes * 60:
+            return
+        shown.begin(f"round {number}" + (f" ({', '.join(only)})" if 0 < len(only) <= FEW else ""))
+        directory = books / "-".join([f"seed-{number}", *(name.replace(" ", "-") for name in only[:FEW])])
+        result = place.play(number, options.fire, only, directory, shown.show)
+        shown.end(result)
+        longest = max(longest, result.seconds)
+        yield result
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
+    faults = "; ".join(f"{name}: {text}" for name, text in {**FAULTS, **MISCHIEF}.items())
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, help="of the first round; drawn unless given")
+    parser.add_argument("--fire", type=float, default=FIRE, help="seconds of a round in which faults happen")
+    parser.add_argument(
+        "--only", type=faults_named, default=[], metavar="FAULT,FAULT", help=f"no faults but these; {faults}"
+    )
+    parser.add_argument("--each", action="store_true", help="every fault by itself, so many minutes each, then all")
+    parser.add_argument("--markdown", type=Path, help="write a row for each to this page, in place of its table")
+    return parser.parse_args()
+
+
+def faults_named(text: str) -> list[str]:
+    """Raises ArgumentTypeError, which names those that there are."""
+    names = [name.strip() for name in text.split(",")]
+    known = (*FAULTS, *MISCHIEF)
+    if unknown := [name for name in names if name not in known]:
+        raise argparse.ArgumentTypeError(f"no such fault: {', '.join(unknown)}; there are {', '.join(known)}")
+    return names
+
+
+def _conditions(place: Arena) -> str:
+    kinds = f"{len(RECEIVERS) - (place.through is None)} kinds of receivers, {len(SENDERS)} of senders"
+    return kinds if place.through else f"{kinds}; PgBouncer is left out, because PGQUEUE_TEST_PGBOUNCER names none"
+
+
+def _command(seed: int, minutes: float, only: Sequence[str]) -> str:
+    chosen = f' ONLY="{",".join(only)}"' if only else ""
+    return f"make chaos MINUTES={minutes:g} SEED={seed}{chosen}"
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("\nbroken off: no verdict")

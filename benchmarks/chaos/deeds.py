@@ -1,0 +1,149 @@
+"""The operations of a round, told by message: what was sent, delivered, settled, renewed and wiped away. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from benchmarks.chaos.history import Operation, Outcome
+
+#: Settlements after which a message is not delivered again.
+FINAL = ("complete", "dead_letter", "take")
+
+#: Classes of SQLSTATEs that say that a program is wrong, and not that a machine, a network or a rival is in its way.
+SURPRISING = ("22", "23", "25", "42", "XX")
+#: A prepared transaction that was left, and decided by somebody else.
+NOT_SURPRISING = "42704"
+
+
+@dataclass(frozen=True)
+class Send:
+    message: str
+    operation: Operation
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A lock that somebody was given, until then by the queue's clock."""
+
+    message: str
+    token: str
+    count: int
+    until: float
+    operation: Operation
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """What was tried with a delivery. ``state`` is what the library says of it afterwards; ``effect`` says that the
+    same transaction writes one. A message that was taken out by a transacted receive has no token."""
+
+    message: str
+    token: str | None
+    how: str
+    effect: bool
+    outcome: Outcome
+    state: str | None
+    operation: Operation
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the library says that it was done."""
+        return self.state == "completed" if self.state else self.outcome is Outcome.OK
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether the library says that it was not done, or was undone."""
+        return self.state == "received" if self.state else self.outcome is Outcome.FAIL
+
+
+@dataclass
+class Deeds:
+    """Everything that was done, by message. ``wipes`` are purges and drops; ``steps`` are those of the clock, and
+    ``rewinds`` those of the sequence of numbers."""
+
+    sends: dict[str, Send] = field(default_factory=dict)
+    deliveries: dict[str, list[Delivery]] = field(default_factory=lambda: defaultdict(list))
+    settlements: dict[str, list[Settlement]] = field(default_factory=lambda: defaultdict(list))
+    wipes: list[Operation] = field(default_factory=list)
+    steps: list[Operation] = field(default_factory=list)
+    rewinds: list[Operation] = field(default_factory=list)
+    lost_takes: list[Operation] = field(default_factory=list)
+    surprises: list[Operation] = field(default_factory=list)
+
+
+def tell(operations: Iterable[Operation]) -> Deeds:
+    deeds = Deeds()
+    for operation in operations:
+        sqlstate = str(operation.facts.get("sqlstate"))
+        if operation.verb == "surprise" or (sqlstate.startswith(SURPRISING) and sqlstate != NOT_SURPRISING):
+            deeds.surprises.append(operation)
+        if operation.verb in TELLERS:
+            TELLERS[operation.verb](deeds, operation)
+    for deliveries in deeds.deliveries.values():
+        deliveries.sort(key=lambda each: (each.count, each.operation.ended))
+    return deeds
+
+
+def _send(deeds: Deeds, operation: Operation) -> None:
+    for message in operation.facts["ids"]:
+        deeds.sends[message] = Send(message, operation)
+
+
+def _receive(deeds: Deeds, operation: Operation) -> None:
+    for message, token, until, count in operation.facts.get("deliveries", ()):
+        deeds.deliveries[message].append(Delivery(message, token, count, until, operation))
+
+
+def _settle(deeds: Deeds, operation: Operation) -> None:
+    for settlement in _settlements(operation):
+        deeds.settlements[settlement.message].append(settlement)
+
+
+def _wipe(deeds: Deeds, operation: Operation) -> None:
+    deeds.wipes.append(operation)
+
+
+def _step(deeds: Deeds, operation: Operation) -> None:
+    deeds.steps.append(operation)
+
+
+def _rewind(deeds: Deeds, operation: Operation) -> None:
+    deeds.rewinds.append(operation)
+
+
+def _settlements(operation: Operation) -> Iterable[Settlement]:
+    facts = operation.facts
+    states = facts.get("states") or [None] * len(facts["locks"])
+    for (message, token), state in zip(facts["locks"], states, strict=True):
+        yield Settlement(
+            message=message,
+            token=token,
+            how=facts["how"],
+            effect=facts.get("effect", False),
+            outcome=Outcome.FAIL if state == "lost" else operation.outcome,
+            state=None if state == "lost" else state,
+            operation=operation,
+        )
+
+
+def _take(deeds: Deeds, operation: Operation) -> None:
+    effect = operation.facts.get("effect", False)
+    for message in operation.facts.get("ids", ()):
+        taken = Settlement(message, None, "take", effect, operation.outcome, None, operation)
+        deeds.settlements[message].append(taken)
+    if not effect and operation.outcome is Outcome.UNKNOWN and "ids" not in operation.facts:
+        deeds.lost_takes.append(operation)
+
+
+TELLERS: dict[str, Callable[[Deeds, Operation], None]] = {
+    "send": _send,
+    "receive": _receive,
+    "settle": _settle,
+    "take": _take,
+    "purge": _wipe,
+    "drop": _wipe,
+    "clock": _step,
+    "rewind": _rewind,
+}

@@ -1,0 +1,132 @@
+"""What happens in a round, by its seed: which faults at which moments, and who works where. Pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.chaos.kinds.acting import Assignment
+
+LOCK_SECONDS = 2.0
+#: A queue without receivers, which is purged and dropped while messages are sent to it.
+BESIDE = "beside"
+
+#: What the nemesis does to processes, connections, the server and the queues: name, and what a reader is told.
+FAULTS: Mapping[str, str] = {
+    "kill": "SIGKILL of a process",
+    "freeze": "SIGSTOP of a process for longer than its locks, then SIGCONT",
+    "terminate": "pg_terminate_backend of some sessions",
+    "crash": "immediate stop of the server, and a recovery",
+    "power": "SIGKILL of the server and all its processes, and a recovery",
+    "restart": "fast restart of the server",
+    "exhaust": "all connections taken for a while",
+    "clock": "the database's clock moved forward or back",
+    "snapshot": "a REPEATABLE READ transaction held open",
+    "open send": "a transaction that sends, stays open for long, and commits",
+    "open claim": "a transaction that has taken messages out of every queue, stays open for long, and rolls back",
+    "flood": "hundreds of messages at once, of which somebody takes some from the middle, and rolls back",
+    "rewind": "the sequence of numbers set back by hundreds, as after a restore",
+    "wipe": "a queue purged, or dropped and created anew, while others send to it",
+    "sweep": "a sweep",
+}
+#: What the actors do themselves.
+MISCHIEF: Mapping[str, str] = {
+    "cancel": "asyncio tasks cancelled at any await",
+    "rollback": "transactions rolled back, handlers that raise",
+    "savepoints": "settlements and sends below savepoints that are rolled back",
+    "two-phase": "two-phase commits, some left prepared",
+    "hold": "actors that stand still, their transactions open and their locks running out",
+    "settle": "abandon, dead-letter, defer, fault and renew in place of a completion",
+}
+
+#: So many receivers are alone in a flood, each in its own, when it is calm.
+FLOODED = 5
+#: Those that all sessions feel: one at a time, and not at the end, so that cursors have come far when it is calm.
+HEAVY = ("crash", "power", "restart", "exhaust")
+OFTEN = {"kill": 3, "freeze": 2, "terminate": 3, "open claim": 3, "open send": 2, "wipe": 3, "flood": 3}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """At so many seconds into the round; ``luck``, between 0 and 1, picks the victim and ``size`` how much or long."""
+
+    at: float
+    name: str
+    luck: float
+    size: float
+
+
+@dataclass(frozen=True)
+class Process:
+    """Actors that live and die together; visitors are killed when it is calm."""
+
+    name: str
+    role: str
+    actors: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``floods`` are queues that are flooded once more when their receivers are alone."""
+
+    seed: int
+    seconds: float
+    faults: tuple[Fault, ...]
+    floods: tuple[str, ...]
+    mischief: frozenset[str]
+    processes: tuple[Process, ...]
+    queues: tuple[str, ...]
+
+
+def draw(seed: int, seconds: float, receivers: Sequence[str], senders: Sequence[str], only: Sequence[str] = ()) -> Plan:
+    """A round: its faults, and its processes. ``only`` leaves all other faults out."""
+    chance = random.Random(seed)
+    wanted = only or (*FAULTS, *MISCHIEF)
+    return Plan(
+        seed=seed,
+        seconds=seconds,
+        faults=tuple(_faults(chance, seconds, [name for name in FAULTS if name in wanted])),
+        floods=tuple(chance.sample(receivers, min(FLOODED, len(receivers)))) if "flood" in wanted else (),
+        mischief=frozenset(MISCHIEF).intersection(wanted),
+        processes=tuple(_processes(chance, receivers, senders)),
+        queues=(*receivers, BESIDE),
+    )
+
+
+def _faults(chance: random.Random, seconds: float, names: Sequence[str]) -> Iterator[Fault]:
+    """One after the other, about one a second."""
+    at = 1.0
+    while names and at < seconds:
+        heavy_is_over = at > seconds / 2
+        ready = [name for name in names if not (heavy_is_over and name in HEAVY)]
+        if ready:
+            [name] = chance.choices(ready, [OFTEN.get(each, 1) for each in ready])
+            yield Fault(round(at, 3), name, chance.random(), chance.random())
+            at += 3 if name in HEAVY else 0
+        at += chance.uniform(0.3, 1.2)
+
+
+def _processes(chance: random.Random, receivers: Sequence[str], senders: Sequence[str]) -> Iterator[Process]:
+    """At each queue a receiver that stays, the only one when it is calm, and a visitor of any kind."""
+    homes = [Assignment(f"{kind} at home", kind, kind, chance.getrandbits(32)) for kind in receivers]
+    guests = [
+        Assignment(f"{kind} visiting {queue}", kind, queue, chance.getrandbits(32))
+        for queue, kind in zip(receivers, chance.choices(_sociable(receivers), k=len(receivers)), strict=True)
+        if queue != "at-most-once"
+    ]
+    yield from _shared_out("home", homes, 4)
+    yield from _shared_out("visitor", guests, 3)
+    for number, kind in enumerate(senders):
+        actor = Assignment(f"{kind} {number}", kind, "any", chance.getrandbits(32))
+        yield Process(f"sender{number}", "sender", (actor,))
+
+
+def _sociable(receivers: Sequence[str]) -> Sequence[str]:
+    """Those who may work at a queue of others: nobody who loses messages, or leaves some aside that only it takes."""
+    return [kind for kind in receivers if kind not in ("at-most-once", "deferring")] or receivers
+
+
+def _shared_out(role: str, actors: Sequence[Assignment], into: int) -> Iterator[Process]:
+    for place in range(min(into, len(actors))):
+        yield Process(f"{role}{place}", role, tuple(actors[place::into]))

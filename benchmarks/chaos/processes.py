@@ -1,0 +1,115 @@
+"""The processes of a round: started, frozen, killed and started anew. None outlives the one that started it.
+
+They are forked from a server process that has everything imported and no thread and no connection of its own, so a new
+one costs nothing worth mentioning.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from benchmarks.chaos.history import Book
+from benchmarks.chaos.kinds import KINDS
+from benchmarks.chaos.kinds.acting import Actor, Assignment, Setting, live
+from benchmarks.chaos.plan import Process
+
+#: Seconds between two signs of life.
+PULSE = 0.5
+
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["benchmarks.chaos.processes"])
+
+
+class Member:
+    """A process of the plan, in its present generation; one that is killed is followed by the next."""
+
+    def __init__(self, setting: Setting, plan: Process) -> None:
+        self.plan = plan
+        self.generation = 0
+        self._setting = setting
+        self._start()
+
+    def replace(self) -> None:
+        """SIGKILL, wherever it stands, and another in its place."""
+        self.kill()
+        self.generation += 1
+        self._start()
+
+    def freeze(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+    def finish(self, seconds: float) -> None:
+        """Waits for one that ends by itself, so long at the most."""
+        self._process.join(seconds)
+        self.kill()
+
+    @property
+    def pulses(self) -> int:
+        """How many signs of life it has given: one that gets no processor gives none. None ends by itself."""
+        if not self._process.is_alive():
+            raise RuntimeError(f"{self.plan.name} has ended by itself: see its log in {self._setting.directory}")
+        with suppress(FileNotFoundError):
+            return _pulse_file(self._setting.directory, self.plan.name).stat().st_size
+        return 0
+
+    def _start(self) -> None:
+        arguments = (self._setting, self.plan, self.generation)
+        self._process = FORKED.Process(target=_work, args=arguments, name=self.plan.name, daemon=True)
+        self._process.start()
+
+    def _signal(self, number: int) -> None:
+        if self._process.is_alive() and self._process.pid is not None:
+            os.kill(self._process.pid, number)
+
+
+def _work(setting: Setting, plan: Process, generation: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the conductor
+    _write_to(setting.directory / f"{plan.name}.{generation}.log")
+    threading.Thread(target=_die_with_the_conductor, daemon=True).start()
+    book = Book(setting.directory, f"{plan.name}.{generation}")
+    threads = [threading.Thread(target=_act, args=(setting, plan, each, generation, book)) for each in plan.actors]
+    for thread in threads:
+        thread.daemon = True
+        thread.start()
+    with _pulse_file(setting.directory, plan.name).open("ab", buffering=0) as pulses:
+        while any(thread.is_alive() for thread in threads):
+            time.sleep(PULSE)
+            pulses.write(b".")
+
+
+def _act(setting: Setting, plan: Process, assignment: Assignment, generation: int, book: Book) -> None:
+    actor = Actor(setting, assignment, generation, book)
+    live(actor, KINDS[assignment.kind], until_rest=plan.role == "sender")
+
+
+def _write_to(log: Path) -> None:
+    """What libraries have to say goes beside the books, not onto the screen."""
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    faulthandler.enable()
+
+
+def _die_with_the_conductor() -> None:
+    conductor = multiprocessing.parent_process()
+    assert conductor is not None
+    conductor.join()
+    os._exit(1)
+
+
+def _pulse_file(directory: Path, process: str) -> Path:
+    return directory / f"{process}.pulses"

@@ -1,0 +1,33 @@
+"""The short leg: two rounds of everything against everything; ``make chaos`` is the long one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.chaos.__main__ import Arena, arena
+from benchmarks.chaos.round import Moment
+
+#: Seconds of a round in which faults happen.
+FIRE = 12.0
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Arena]:
+    with arena() as place:
+        yield place
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(900)  # a slow machine takes long to drain; what is stuck is found sooner than that
+@pytest.mark.parametrize("seed", [105, 108])
+def test_whatever_breaks_the_books_balance(place: Arena, tmp_path: Path, seed: int) -> None:
+    result = place.play(seed, FIRE, (), tmp_path / "books", watch=_look_away)
+    assert result.violations == (), "\n".join(map(str, result.violations[:5]))
+    assert result.acknowledged > 0
+    assert result.faults.total() > 0
+
+
+def _look_away(moment: Moment) -> None: ...
