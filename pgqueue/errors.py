@@ -40,6 +40,16 @@ class LockLostError(PGQueueError):
     default_sqlstate = "PQ001"
 
 
+class ConsumerFencedError(LockLostError):
+    """Another session has attached to this consumer; calls with an earlier epoch are refused.
+
+    A lost lock, raised by the database: nothing of a transaction in which it was raised counts. The claim is settled
+    by the other session.
+    """
+
+    default_sqlstate = "PQ010"
+
+
 class QueueNotFoundError(PGQueueError):
     """No queue has that name; nothing was stored, received or changed."""
 
@@ -96,6 +106,14 @@ class MessageNotSerializableError(PGQueueError, ValueError):
     """A message cannot be stored as it is; the text names the field. Nothing of the call was stored."""
 
 
+class MessageNotReadableError(PGQueueError, ValueError):
+    """Python cannot read JSON that the database holds: it is nested too deeply, or has a number beyond all bounds.
+
+    The text says whose it is. Nothing was changed: a message is settled like any other, ``raw_body`` and
+    ``raw_application_properties`` have the JSON as text. :meth:`~pgqueue.Queue.send` stores no such message, SQL may.
+    """
+
+
 class InvalidStateError(PGQueueError):
     """The call is illegal in the state this delivery is in (see ``docs/lifecycle.md``); the state did not change."""
 
@@ -109,7 +127,8 @@ class FaultedError(InvalidStateError):
 
 
 class TransactionRequiredError(PGQueueError):
-    """What was given as ``transaction`` has no transaction that could be shared; nothing was sent to the database."""
+    """What was given as ``transaction`` has no transaction that could be shared, or one that has failed or is prepared
+    already; nothing was changed."""
 
 
 class TransactionConflictError(PGQueueError):
@@ -130,12 +149,20 @@ class OperationTimeoutError(PGQueueError):
     is_transient = True
 
 
+class ReadOnlyError(PGQueueError):
+    """The transaction, or the server, may only read; nothing was changed.
+
+    It was begun READ ONLY, or ``default_transaction_read_only`` is on, or the server is a standby: only that may pass,
+    and only then ``is_transient`` is true.
+    """
+
+
 class ConnectionLostError(PGQueueError):
     """The connection to the database could not be made, or broke.
 
-    What was running in a transaction of its own is in doubt when the connection broke in mid-statement: a settlement
-    that is called again either succeeds, or raises :class:`LockLostError` because the first one had succeeded. What
-    was running in the caller's transaction is resolved with ``received.resolve()``.
+    A settlement that was under way is in doubt: its state is COMPLETING until ``received.resolve()``, or the next call
+    on the message, has asked. If that is the same settlement again, it either succeeds, or raises
+    :class:`MessageAlreadySettledError` because the first one had succeeded.
     """
 
     is_transient = True
@@ -224,27 +251,35 @@ BY_SQLSTATE: dict[str, type[PGQueueError]] = {
         InvalidArgumentError,
         QueueFullError,
         ConsumerInUseError,
+        ConsumerFencedError,
     )
     if kind.default_sqlstate
 } | {
-    "40001": TransactionConflictError,
-    "40P01": TransactionConflictError,
-    "55P03": TransactionConflictError,
-    "57014": OperationTimeoutError,
+    "25006": ReadOnlyError,  # read_only_sql_transaction
+    "25P02": TransactionRequiredError,  # in_failed_sql_transaction
+    "25P03": ConnectionLostError,  # idle_in_transaction_session_timeout
+    "25P04": ConnectionLostError,  # transaction_timeout
+    "40002": PGQueueError,  # transaction_integrity_constraint_violation: no conflict with anybody
+    "40003": ConnectionLostError,  # statement_completion_unknown
+    "53300": ConnectionLostError,  # too_many_connections
+    "55P03": TransactionConflictError,  # lock_not_available
+    "57014": OperationTimeoutError,  # query_canceled
     "42501": AccessDeniedError,
     "3F000": SchemaVersionError,
     "42883": SchemaVersionError,
     "42P01": SchemaVersionError,
-    "57P01": ConnectionLostError,
-    "57P02": ConnectionLostError,
-    "57P03": ConnectionLostError,
-    "53300": ConnectionLostError,
-    "57P05": ConnectionLostError,
-    "25P03": ConnectionLostError,
-    "25006": ConnectionLostError,
+    "57P01": ConnectionLostError,  # admin_shutdown
+    "57P02": ConnectionLostError,  # crash_shutdown
+    "57P03": ConnectionLostError,  # cannot_connect_now
+    "57P04": ConnectionLostError,  # database_dropped
+    "57P05": ConnectionLostError,  # idle_session_timeout
 }
 
-BY_SQLSTATE_CLASS: dict[str, type[PGQueueError]] = {"08": ConnectionLostError, "28": AccessDeniedError}
+BY_SQLSTATE_CLASS: dict[str, type[PGQueueError]] = {
+    "08": ConnectionLostError,
+    "28": AccessDeniedError,
+    "40": TransactionConflictError,
+}
 
 
 def error_class(sqlstate: str | None) -> type[PGQueueError] | None:

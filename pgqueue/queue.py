@@ -41,6 +41,7 @@ class Queue:
     def __init__(self, name: str, own: Source) -> None:
         self.name = name
         self._own = own
+        self._turns = receiving.Turns(name, own)
 
     def __repr__(self) -> str:
         return f"Queue({self.name!r})"
@@ -138,7 +139,7 @@ class Queue:
         back for anyone. ``wait`` is for the first to come; then your transaction stays open meanwhile.
         """
         statement = receiving_verbs.receive_and_delete(self.name, max_messages=max_messages)
-        rows = drive(receiving.receive_and_delete(self.name, statement, self._own, _shared(transaction), wait))
+        rows = drive(receiving.receive_and_delete(statement, self._turns, self._own, _shared(transaction), wait))
         return [row.peeked() for row in rows]
 
     def receiver(

@@ -14,6 +14,7 @@ from pgqueue import transports
 from pgqueue.errors import PGQueueError
 from pgqueue.flows import Shared, observed, processing
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.model.calls import must_finish
 from pgqueue.model.context import ReceiveState
 from pgqueue.model.message import RecordedEffect
 from pgqueue.model.policy import default_retry
@@ -32,8 +33,8 @@ class ReceivedMessage(LockedMessage):
 
     @property
     def state(self) -> ReceiveState:
-        """Where this delivery stands. When it is part of a transaction of yours whose end nobody told us, the database
-        is asked; while it cannot be reached, the last known state stands."""
+        """Where this delivery stands. When a settlement was interrupted, or is part of a transaction of yours whose end
+        nobody told us, the database is asked; while it cannot be reached, the last known state stands."""
         if self._is_unresolved:
             try:
                 self.resolve()
@@ -111,9 +112,12 @@ class ReceivedMessage(LockedMessage):
         self.context.fault()
 
     def resolve(self) -> ReceiveState:
-        """Asks the database what became of a completion in a transaction of yours: committed, aborted, or still open.
+        """Asks the database what became of a settlement that was interrupted, or is part of a transaction of yours:
+        committed, undone, or still open.
 
-        Use it when the connection broke during COMMIT, or nobody could tell how the transaction ended.
+        Use it when a call was cancelled, the connection broke during COMMIT, or nobody could tell how the transaction
+        ended. A settlement whose transaction nobody knows, and whose lock has run out since, is in doubt for good:
+        FAULTED. Raises :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be asked.
         """
         return drive(self._resolution())
 
@@ -151,7 +155,12 @@ def process(
     On a serialization failure, a deadlock or a lost connection the transaction is begun again on the same lock, which
     is renewed between the tries, as often as ``retry`` allows. :class:`~pgqueue.errors.DeadLetter` raised by the work
     dead-letters the message. After any other error the message is abandoned with backoff, and the error raised.
+
+    Raises:
+        InvalidArgumentError: the work is a coroutine function, which :func:`pgqueue.aio.process` awaits, or a generator
+            function; or it has returned something to be awaited or iterated. The message stays received.
     """
+    must_finish(work, "the work", asynchronous=False)
     return drive(observed.process(received, work, received._begin(source), retry or default_retry()))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from pgqueue import embedded, transports
+from pgqueue import embedded, schema, transports
 from pgqueue.aio.queue import Queue
 from pgqueue.flows import queues as flows
 from pgqueue.flows import sweeping
@@ -23,6 +23,9 @@ class QueueClient:
     With a DSN the client has a pool of its own, opened at the first use and closed by :meth:`close` or at the end of a
     ``async with`` block; a pool or an engine that was given stays open. Safe to use from several tasks.
 
+    A child of a fork may use it: with a DSN it opens connections of its own there. Over a pool that is open, or an
+    engine that has connections, it raises :class:`~pgqueue.errors.InvalidStateError` in the child.
+
     Who waits for messages is told by the database when some come, over one connection for all queues; with
     ``listen=False``, and behind a pooler that makes it impossible, who waits looks from time to time instead.
     """
@@ -34,7 +37,7 @@ class QueueClient:
     async def embedded(cls, directory: Path | None = None) -> Self:
         """A client of the PostgreSQL that pip installed, started if need be, its schema migrated.
 
-        Needs the extra ``pgqueue[embedded]``. ``directory`` is where its data are kept.
+        Needs the extra ``pgqueue-tx[embedded]``. ``directory`` is where its data are kept.
         """
         client = cls(await asyncio.to_thread(embedded.start, directory))
         await client.migrate()
@@ -58,8 +61,6 @@ class QueueClient:
         Raises:
             SchemaVersionError: the schema is newer than this library.
         """
-        from pgqueue import schema  # SQLAlchemy and alembic, for the few processes that migrate
-
         await asyncio.to_thread(schema.migrate, self._own.conninfo)
 
     async def create_queue(

@@ -13,6 +13,7 @@ import tenacity
 from pgqueue import transports
 from pgqueue.flows import Shared, observed, processing
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.model.calls import must_finish
 from pgqueue.model.context import ReceiveState
 from pgqueue.model.message import RecordedEffect
 from pgqueue.model.policy import default_retry
@@ -29,10 +30,12 @@ class ReceivedMessage(LockedMessage):
     transaction of its own.
     """
 
+    _asynchronous = True
+
     @property
     def state(self) -> ReceiveState:
-        """Where this delivery stands, as far as is known. When it is part of a transaction of yours on a plain psycopg
-        connection, nobody tells us how that ended: ask with :meth:`resolve`."""
+        """Where this delivery stands, as far as is known. When a settlement was interrupted, or is part of a
+        transaction of yours on a plain psycopg connection, nobody tells us how that ended: ask with :meth:`resolve`."""
         return self.context.state
 
     async def complete(self, *, transaction: object = None) -> None:
@@ -105,9 +108,12 @@ class ReceivedMessage(LockedMessage):
         self.context.fault()
 
     async def resolve(self) -> ReceiveState:
-        """Asks the database what became of a completion in a transaction of yours: committed, aborted, or still open.
+        """Asks the database what became of a settlement that was interrupted, or is part of a transaction of yours:
+        committed, undone, or still open.
 
-        Use it when the connection broke during COMMIT, or nobody could tell how the transaction ended.
+        Use it when a call was cancelled, the connection broke during COMMIT, or nobody could tell how the transaction
+        ended. A settlement whose transaction nobody knows, and whose lock has run out since, is in doubt for good:
+        FAULTED. Raises :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be asked.
         """
         return await adrive(self._resolution())
 
@@ -145,7 +151,14 @@ async def process(
     On a serialization failure, a deadlock or a lost connection the transaction is begun again on the same lock, which
     is renewed between the tries, as often as ``retry`` allows. :class:`~pgqueue.errors.DeadLetter` raised by the work
     dead-letters the message. After any other error the message is abandoned with backoff, and the error raised.
+
+    The work is a coroutine function, or a plain one that blocks nobody for long; what it returns is awaited if it can
+    be.
+
+    Raises:
+        InvalidArgumentError: the work is a generator function, or has returned a generator. The message stays received.
     """
+    must_finish(work, "the work", asynchronous=True)
     return await adrive(observed.process(received, work, received._begin(source), retry or default_retry()))
 
 

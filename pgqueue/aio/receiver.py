@@ -7,7 +7,7 @@ from typing import Self
 
 from pgqueue.flows.arrivals import Arrivals
 from pgqueue.model.message import PeekedMessage
-from pgqueue.transports import adrive
+from pgqueue.transports import adrive, forking
 
 
 class Receiver:
@@ -18,6 +18,7 @@ class Receiver:
     """
 
     def __init__(self, arrivals: Arrivals) -> None:
+        forking.begins_anew(arrivals)
         self._arrivals = arrivals
         self._closed = False
 

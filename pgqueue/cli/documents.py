@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,6 +14,8 @@ from rich.table import Table
 from pgqueue import PeekedMessage, QueueProperties, QueueRuntimeProperties, ReceivedMessage, SettledMessage
 from pgqueue.cli import output
 from pgqueue.cli.quantities import NONE, format_duration
+from pgqueue.errors import MessageNotReadableError
+from pgqueue.model.encoding import DEEPEST, is_nested_deeper
 
 MESSAGE_FIELDS = (
     "queue",
@@ -31,20 +33,23 @@ MESSAGE_FIELDS = (
     "subject",
     "content_type",
     "reply_to",
-    "application_properties",
 )
 DEAD_LETTER_FIELDS = ("dead_letter_reason", "dead_letter_error_description", "dead_lettered_at")
 
 
 def message_document(message: PeekedMessage) -> dict[str, Any]:
-    """Bytes are base64, in ``binary_body``; a message under our lock has its token, with which SQL can settle it."""
+    """Bytes are base64, in ``binary_body``; a message under our lock has its token, with which SQL can settle it.
+
+    JSON that Python cannot read is text, in ``raw_body`` and ``raw_application_properties``.
+    """
     fields = [*MESSAGE_FIELDS, *(DEAD_LETTER_FIELDS if message.dead_letter_reason is not None else ())]
     document = {field: _plain(getattr(message, field)) for field in fields}
+    document.update(_json(message, "application_properties"))
     if isinstance(message, ReceivedMessage):
         document["lock_token"] = str(message.lock_token)
-    if isinstance(message.body, bytes):
-        return {**document, "binary_body": base64.b64encode(message.body).decode()}
-    return {**document, "body": message.body}
+    if isinstance(message.raw_body, bytes):
+        return {**document, "binary_body": base64.b64encode(message.raw_body).decode()}
+    return {**document, **_json(message, "body")}
 
 
 def messages_table(messages: Sequence[PeekedMessage], now: datetime) -> Table:
@@ -110,20 +115,33 @@ def history_table(messages: Sequence[SettledMessage], now: datetime) -> Table:
 def message_record(message: PeekedMessage) -> Table:
     """Everything about one message; what it does not have, and is not, is left out."""
     document = message_document(message)
-    body = document.pop("body", None) if "body" in document else document.pop("binary_body")
+    body = next(document.pop(name) for name in ("body", "binary_body", "raw_body") if name in document)
     fields = [(name.replace("_", " "), _readable(value)) for name, value in document.items() if _says(value)]
-    text = body if isinstance(message.body, bytes) else json.dumps(body, ensure_ascii=False, indent=2)
-    return output.record([*fields, ("body", text)])
+    is_text = isinstance(message.raw_body, bytes) or _is_unreadable(message, "body")
+    return output.record([*fields, ("body", body if is_text else json.dumps(body, ensure_ascii=False, indent=2))])
 
 
 def body_text(message: PeekedMessage) -> str:
-    if isinstance(message.body, bytes):
-        return f"{len(message.body)} bytes: {message.body[:32].hex(' ')}"
-    return json.dumps(message.body, ensure_ascii=False)
+    body = message.raw_body
+    return f"{len(body)} bytes: {body[:32].hex(' ')}" if isinstance(body, bytes) else body
+
+
+def _json(holder: PeekedMessage | QueueProperties, field: str) -> dict[str, Any]:
+    """A field of JSON as a part of a document: as text, under another name, where Python cannot read or write it."""
+    name = f"raw_{field}" if _is_unreadable(holder, field) else field
+    return {name: getattr(holder, name)}
+
+
+def _is_unreadable(holder: PeekedMessage | QueueProperties, field: str) -> bool:
+    try:
+        return is_nested_deeper(getattr(holder, field), DEEPEST)
+    except MessageNotReadableError:
+        return True
 
 
 def queue_document(queue: QueueProperties) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in asdict(queue).items()}
+    settings = {each.name: _plain(getattr(queue, each.name)) for each in fields(queue) if each.name != "user_metadata"}
+    return {**settings, **_json(queue, "user_metadata")}
 
 
 def counts_document(counts: QueueRuntimeProperties) -> dict[str, Any]:
@@ -145,7 +163,7 @@ def queues_table(queues: Sequence[QueueProperties]) -> Table:
             else None,
             _duration(queue.retain_history),
             queue.max_message_size,
-            _metadata(queue.user_metadata),
+            queue.raw_user_metadata,
         )
         for queue in queues
     ]
@@ -188,7 +206,7 @@ def _settings(queue: QueueProperties) -> list[tuple[str, object]]:
         ("requires duplicate detection", _readable(queue.requires_duplicate_detection)),
         ("duplicate detection history time window", format_duration(queue.duplicate_detection_history_time_window)),
         ("retain history", _duration(queue.retain_history) or NONE),
-        ("user metadata", _metadata(queue.user_metadata)),
+        ("user metadata", queue.raw_user_metadata),
         ("created", _readable(queue.created_at.isoformat())),
         ("updated", _readable(queue.updated_at.isoformat())),
     ]
@@ -232,10 +250,6 @@ def _readable(value: Any) -> str:
         case dict():
             return json.dumps(value, ensure_ascii=False)
     return str(value)
-
-
-def _metadata(metadata: Any) -> str | None:
-    return None if metadata is None else json.dumps(metadata, ensure_ascii=False)
 
 
 def _duration(duration: timedelta | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from pgqueue import schema
 from pgqueue.cli import output
 from pgqueue.cli.connection import Dsn, Embedded, choose
 from pgqueue.cli.output import AsJson
@@ -15,8 +16,6 @@ def migrate(context: typer.Context, as_json: AsJson = False, dsn: Dsn = None, em
     Any number of processes may do this at once, and while others send and receive. It waits five seconds at the most
     for a lock, so that nobody is held up behind it, and tries again.
     """
-    from pgqueue import schema
-
     chosen = choose(context, dsn, embedded)
     before = schema.current(chosen)
     revision = schema.migrate(chosen)

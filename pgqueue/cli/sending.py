@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from pgqueue.cli.quantities import Moment, parse_duration, parse_moment
 from pgqueue.cli.queues import Name
 from pgqueue.errors import PGQueueError
 from pgqueue.model.encoding import LONGEST, encode
+from pgqueue.model.json_text import decode
 
 STDIN = "-"
 AT_ONCE = 1000
@@ -42,7 +42,7 @@ class Form(Enum):
         """Raises ValueError for what is not of this form."""
         match self:
             case Form.JSON:
-                return json.loads(raw.decode())
+                return decode(raw.decode())
             case Form.TEXT:
                 return raw.decode()
             case Form.BINARY:
@@ -57,7 +57,7 @@ def parse_property(text: str) -> tuple[str, Any]:
     if not key.endswith(":"):
         return key, value
     try:
-        return key[:-1], json.loads(value)
+        return key[:-1], decode(value)
     except ValueError as error:
         raise typer.BadParameter(f"the value of {key[:-1]!r} is not JSON: {error}") from None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +14,7 @@ import typer
 
 from pgqueue import QueueStatus
 from pgqueue.cli.quantities import NONE, parse_count, parse_duration, parse_size
+from pgqueue.model.json_text import decode
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def _or_none(parse: Callable[[str], Any]) -> Callable[[str], Given]:
 
 def _parse_metadata(text: str) -> Given:
     try:
-        return Given(json.loads(text))
+        return Given(decode(text))
     except ValueError as error:
         raise typer.BadParameter(f"not JSON: {error}") from None
 

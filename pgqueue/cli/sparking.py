@@ -52,7 +52,7 @@ def explained() -> Iterator[Unforeseen]:
     try:
         from pgqueue.spark.pipelines import reasons
     except ImportError as error:
-        raise Failed(f"{error.name or 'PySpark'} is not installed: pip install 'pgqueue[spark]'") from error
+        raise Failed(f"{error.name or 'PySpark'} is not installed: pip install 'pgqueue-tx[spark]'") from error
     unforeseen = Unforeseen()
     try:
         yield unforeseen

@@ -42,7 +42,7 @@ def _told(report: SweepReport) -> str:
             report.returned
         ),
         f"{report.activated:,} whose time had come": report.activated,
-        f"{output.counted(report.forgotten, 'id')} forgotten": report.forgotten,
+        f"{output.counted(report.forgotten, 'record')} forgotten": report.forgotten,
         f"{output.counted(report.reclaimed_days, 'day')} of history reclaimed": report.reclaimed_days,
     }
     return ", ".join(text for text, count in told.items() if count)

@@ -19,9 +19,10 @@ from pgqueue.cli import output
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed, WrongUse
 from pgqueue.cli.quantities import parse_duration
+from pgqueue.model.calls import is_coroutine_function
 from pgqueue.worker import Worker
 from pgqueue.worker.exposition import Exposition
-from pgqueue.worker.handling import is_coroutine, takes_a_transaction
+from pgqueue.worker.handling import takes_a_transaction
 from pgqueue.worker.probes import healthy_file, healthy_port
 
 
@@ -67,7 +68,7 @@ def worker(
     }
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     database.client.get_queue(queue)
-    if is_coroutine(function):
+    if is_coroutine_function(function):
         asyncio.run(_run_asynchronously(database.dsn, queue, function, options, health_file, health_port))
     else:
         made = Worker(database.client.queue(queue), function, **options)

@@ -61,7 +61,9 @@ class Posting:
 
 def open_books(connection: Connection) -> None:
     """Makes the tables anew; what an earlier run of the demo left goes, anything else is left alone."""
-    row = connection.execute("select obj_description(to_regnamespace(%s), 'pg_namespace')", [SCHEMA]).fetchone()
+    row = connection.execute(
+        "select pg_catalog.obj_description(to_regnamespace(%s), 'pg_namespace')", [SCHEMA]
+    ).fetchone()
     exists = connection.execute("select to_regnamespace(%s) is not null", [SCHEMA]).fetchone()
     if exists == (True,) and row != (MARK,):
         raise NotOurs(f"the schema {SCHEMA} is not the demo's own: rename it, or name another database with --dsn")

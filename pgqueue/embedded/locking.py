@@ -14,7 +14,10 @@ def exclusive(path: Path) -> Iterator[None]:
     """Wait until nobody else is in here."""
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)  # a process that was forked meanwhile has the file open, too
 
 
 def join(path: Path) -> TextIO:

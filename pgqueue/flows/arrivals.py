@@ -36,6 +36,9 @@ class Arrivals(Protocol):
     def close(self) -> Flow[None]:
         """Gives back what was locked and not handed out."""
 
+    def begin_anew(self) -> None:
+        """In a child of a fork: what was locked ahead is the parent's."""
+
 
 @dataclass
 class Stopwatch:
@@ -88,6 +91,9 @@ class Locked:
         self._is_closed = True
         yield from self._give_back()
 
+    def begin_anew(self) -> None:
+        self._ahead.clear()
+
     def _receive(self) -> Flow[None]:
         rows = yield from receiving.wait_for(self._queue, self._statement, self._own, PATIENCE)
         lasts = [row.lasts.total_seconds() for row in rows if row.lasts is not None]
@@ -104,20 +110,26 @@ class Locked:
         yield from settling.release(self._queue, [_lock(self._queue, row) for row in unbegun], self._own)
 
 
-@dataclass
+@dataclass(eq=False)
 class Deleted:
     """Messages that are deleted as they are received."""
 
     queue: str
     own: Told
 
+    def __post_init__(self) -> None:
+        self._turns = receiving.Turns(self.queue, self.own)
+
     def next(self) -> Flow[PeekedMessage | None]:
         statement = verbs.receive_and_delete(self.queue, max_messages=1)
-        rows = yield from receiving.receive_and_delete(self.queue, statement, self.own, None, PATIENCE)
+        rows = yield from receiving.receive_and_delete(statement, self._turns, self.own, None, PATIENCE)
         return rows[0].peeked() if rows else None
 
     def close(self) -> Flow[None]:
         yield from ()
+
+    def begin_anew(self) -> None:
+        """Nothing lies ahead."""
 
 
 def arrivals(queue: str, mode: ReceiveMode, prefetch: int, locked_by: str, own: Told, make: Make) -> Arrivals:

@@ -33,31 +33,31 @@ class Settling:
 def settle(
     queue: str, received: Iterable[LockedMessage], verb: Settling, own: Executor, transaction: Shared | None
 ) -> Flow[list[SettlementResult]]:
-    messages = yield from _resolved(queue, received)
-    results, begun = _begin(messages, verb, transaction)
-    if transaction is not None:
-        _refuse_first(results, begun)
+    messages = yield from _resolved(queue, received, own)
+    call = object()
     try:
-        answers = yield from _execute(begun, verb, transaction or own)
-    except BaseException:
-        for message in begun:
-            message.context.apply(Event.ABORTED)
+        results, begun = yield from _begin(messages, verb, transaction, call)
+        if transaction is not None:
+            _refuse_first(results, begun)
+        answers = yield from _execute(begun, verb, own, transaction)
+        results |= {answer.sequence_number: answer for answer in answers}
+        if transaction is None or verb.event is Event.ABANDON:
+            _tell(begun, answers)
+        else:
+            yield from transaction.follow([message.context for message in begun])
+            for message in begun:
+                message.context.end(call)
+    except BaseException as error:
+        for message in messages:
+            message.context.fail(call, error)
         raise
-    for message, answer in zip(begun, answers, strict=True):
-        results[message.sequence_number] = answer
-        if not answer.is_settled:
-            message.context.fault()
-        elif transaction is None or verb.event is Event.ABANDON:
-            message.context.apply(Event.COMMITTED)
-    if begun and transaction is not None and verb.event is Event.COMPLETE:
-        yield from _follow(begun, transaction)
     return [results[message.sequence_number] for message in messages]
 
 
 def renew(
     queue: str, received: Iterable[LockedMessage], lock_duration: timedelta | None, own: Executor
 ) -> Flow[list[SettlementResult]]:
-    messages = yield from _resolved(queue, received)
+    messages = yield from _resolved(queue, received, own)
     for message in messages:
         message.context.require("renew_lock_batch()", *STILL_LOCKED)
     locks = [message.lock for message in messages]
@@ -72,15 +72,16 @@ def renew(
 
 
 def _begin(
-    messages: Sequence[LockedMessage], verb: Settling, transaction: Shared | None
-) -> tuple[dict[int, SettlementResult], list[LockedMessage]]:
+    messages: Sequence[LockedMessage], verb: Settling, transaction: Shared | None, call: object
+) -> Flow[tuple[dict[int, SettlementResult], list[LockedMessage]]]:
     """Takes each delivery into its next state; what refuses, and what has nothing left to do, has its result now."""
     results: dict[int, SettlementResult] = {}
     begun = []
     for message in messages:
         try:
             message._refuse_to_wait_for_ourselves(transaction)
-            if message.context.begin(verb.event, verb.outcome):
+            if (yield from message.context.enter(verb.event, verb.outcome, call)):
+                message._transaction = transaction
                 begun.append(message)
             else:
                 results[message.sequence_number] = SettlementResult(message.sequence_number)
@@ -97,26 +98,53 @@ def _refuse_first(results: dict[int, SettlementResult], begun: Sequence[LockedMe
             raise result.error
 
 
-def _execute(begun: Sequence[LockedMessage], verb: Settling, where: Executor) -> Flow[list[SettlementResult]]:
+def _tell(begun: Sequence[LockedMessage], answers: Sequence[SettlementResult]) -> None:
+    for message, answer in zip(begun, answers, strict=True):
+        if answer.is_settled:
+            message.context.apply(Event.COMMITTED)
+        else:
+            message.context.fault()
+
+
+def _execute(
+    begun: Sequence[LockedMessage], verb: Settling, own: Executor, transaction: Shared | None
+) -> Flow[list[SettlementResult]]:
     if not begun:
         return []
-    return (yield from where.execute(verb.statement([message.lock for message in begun])))
-
-
-def _follow(begun: Sequence[LockedMessage], transaction: Shared) -> Flow[None]:
-    transaction_id = yield from transaction.execute(settling.current_transaction())
+    statement = verb.statement([message.lock for message in begun])
+    if transaction is None or verb.event is Event.ABANDON:
+        return (yield from (transaction or own).execute(statement))
+    results, transaction_id = yield from transaction.execute(settling.settled_in(statement))
     for message in begun:
-        message._join(transaction, transaction_id)
-    yield from transaction.follow([message.context for message in begun])
+        message.context.transaction_id = transaction_id
+    return results
 
 
-def _resolved(queue: str, received: Iterable[LockedMessage]) -> Flow[list[LockedMessage]]:
-    """The messages; where a settlement is part of a transaction of the caller's, it is known by now how that ended."""
+def _resolved(queue: str, received: Iterable[LockedMessage], own: Executor) -> Flow[list[LockedMessage]]:
+    """The messages; what became of settlements before this one is known by now."""
     messages = _checked(queue, received)
-    for message in messages:
-        if message._is_unresolved:
-            yield from message._resolution()
+    yield from resolve(queue, [message for message in messages if message._is_unresolved], own)
     return messages
+
+
+def resolve(queue: str, messages: Sequence[LockedMessage], own: Executor) -> Flow[None]:
+    """Learns what became of settlements that nobody told us of: in one statement, but for those that take part in a
+    transaction that is open, which is asked itself."""
+    for message in messages:
+        if message._transaction is not None:
+            yield from message._resolution()
+    questions = [message._question for message in messages if message._transaction is None]
+    if questions:
+        answers = yield from own.execute(
+            settling.resolve_batch(
+                queue,
+                [question.lock for question in questions],
+                [question.transaction_id for question in questions],
+                [question.locked_until for question in questions],
+            )
+        )
+        for question, answer in zip(questions, answers, strict=True):
+            question.answer(answer)
 
 
 def _checked(queue: str, received: Iterable[LockedMessage]) -> list[LockedMessage]:

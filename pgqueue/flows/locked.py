@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from pgqueue.errors import InvalidStateError, LockLostError
@@ -25,9 +25,12 @@ SelfT = TypeVar("SelfT", bound="LockedMessage")
 STILL_LOCKED = (ReceiveState.RECEIVED, ReceiveState.COMPLETING)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LockedMessage(PeekedMessage):
     """A message that this receiver holds under lock, and the state machine of its delivery."""
+
+    #: Whether its verbs are awaited, and so are callbacks.
+    _asynchronous: ClassVar[bool] = False
 
     lock_token: UUID
     context: ReceiveContext = field(default_factory=ReceiveContext, repr=False)
@@ -37,7 +40,8 @@ class LockedMessage(PeekedMessage):
     @classmethod
     def _from_row(cls: type[SelfT], row: MessageRow, own: Source) -> SelfT:
         assert row.lock_token is not None, "a message that was received is locked"
-        return cls(**row.fields, lock_token=row.lock_token, _own=own)
+        context = ReceiveContext(asynchronous=cls._asynchronous)
+        return cls(**row.fields, lock_token=row.lock_token, context=context, _own=own)
 
     @property
     def lock(self) -> Lock:
@@ -59,39 +63,31 @@ class LockedMessage(PeekedMessage):
 
     @cached_property
     def _delivery(self) -> processing.Delivery:
-        return processing.Delivery(self.lock, self.context, self.delivery_count, self._own)
+        return processing.Delivery(self.lock, self.context, self.delivery_count, self._own, self._resolution)
 
     def _completion(self, transaction: Shared | None) -> Flow[None]:
-        yield from self._settled_by_now()
-        self._refuse_to_wait_for_ourselves(transaction)
+        yield from self._take_up(transaction)
         yield from settling.settle(self.context, verbs.complete(self.lock), Outcome.COMPLETED, self._own, transaction)
-        self._transaction = transaction
 
     def _dead_lettering(self, reason: str, description: str | None, transaction: Shared | None) -> Flow[None]:
-        yield from self._settled_by_now()
-        self._refuse_to_wait_for_ourselves(transaction)
+        yield from self._take_up(transaction)
         statement = verbs.dead_letter(self.lock, reason=reason, description=description)
         yield from settling.settle(self.context, statement, Outcome.DEAD_LETTERED, self._own, transaction)
-        self._transaction = transaction
 
     def _abandonment(self, delay: timedelta | None, properties: Any, transaction: Shared | None) -> Flow[None]:
-        yield from self._settled_by_now()
-        self._refuse_to_wait_for_ourselves(transaction)
+        yield from self._take_up(transaction)
         statement = verbs.abandon(self.lock, delay=delay, properties=properties)
         yield from settling.abandon(self.context, statement, self._own, transaction)
 
     def _postponement(self, delay: timedelta, body: tuple[Any, ...], transaction: Shared | None) -> Flow[None]:
-        yield from self._settled_by_now()
-        self._refuse_to_wait_for_ourselves(transaction)
+        yield from self._take_up(transaction)
         statement = verbs.postpone(self.lock, delay=delay, body=body)
         yield from settling.abandon(self.context, statement, self._own, transaction)
 
     def _deferral(self, properties: Any, transaction: Shared | None) -> Flow[None]:
-        yield from self._settled_by_now()
-        self._refuse_to_wait_for_ourselves(transaction)
+        yield from self._take_up(transaction)
         statement = verbs.defer(self.lock, properties=properties)
         yield from settling.settle(self.context, statement, Outcome.DEFERRED, self._own, transaction)
-        self._transaction = transaction
 
     def _renewal(self, lock_duration: timedelta | None) -> Flow[datetime]:
         yield from self._settled_by_now()
@@ -103,11 +99,21 @@ class LockedMessage(PeekedMessage):
             raise
         return self.locked_until
 
+    def _take_up(self, transaction: Shared | None) -> Flow[None]:
+        """Before a settlement in a transaction: what became of the one before is known, and this one would not wait."""
+        yield from self._settled_by_now()
+        self._refuse_to_wait_for_ourselves(transaction)
+        self._transaction = transaction
+
     def _resolution(self) -> Flow[ReceiveState]:
-        return settling.resolve(self.context, self.lock, self._own, self._transaction)
+        return settling.resolve(self._question, self._own, self._transaction)
+
+    @property
+    def _question(self) -> settling.Question:
+        return settling.Question(self.context, self.lock, self.locked_until)
 
     def _settled_by_now(self) -> Flow[None]:
-        """Learns how the caller's transaction ended, if a settlement is part of one and nobody told us."""
+        """Learns what became of a settlement, if nobody told us."""
         if self._is_unresolved:
             yield from self._resolution()
 
@@ -117,11 +123,6 @@ class LockedMessage(PeekedMessage):
             raise InvalidStateError(
                 "the message is held by the transaction of this block: settle it there, with transaction=…, or after it"
             )
-
-    def _join(self, transaction: Shared, transaction_id: str) -> None:
-        """Remembers the caller's transaction that a settlement is part of."""
-        self._transaction = transaction
-        self.context.transaction_id = transaction_id
 
     @property
     def _effect_key(self) -> tuple[str, str]:
@@ -136,8 +137,8 @@ class LockedMessage(PeekedMessage):
 
     @property
     def _is_unresolved(self) -> bool:
-        """Whether a settlement is part of a transaction whose end nobody has told us."""
-        return self.context.state is ReceiveState.COMPLETING and self.context.transaction_id is not None
+        """Whether a settlement was interrupted, or is part of a transaction whose end nobody has told us."""
+        return self.context.is_in_doubt
 
 
 def with_message(work: Callable[..., Any], message: LockedMessage) -> Callable[[Any], Any]:

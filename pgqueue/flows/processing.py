@@ -6,7 +6,7 @@ passing reason is begun again on the same lock: back to step 3 of receiving by l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -16,7 +16,6 @@ from tenacity import DoAttempt, DoSleep, RetryCallState
 
 from pgqueue.errors import (
     CommitInDoubtError,
-    ConnectionLostError,
     DeadLetter,
     LockLostError,
     PGQueueError,
@@ -25,7 +24,8 @@ from pgqueue.errors import (
 from pgqueue.flows import settling
 from pgqueue.flows.flow import Begun, Executor, Flow, Pause
 from pgqueue.model.about import about
-from pgqueue.model.context import Event, Outcome, ReceiveContext, ReceiveState
+from pgqueue.model.calls import UnfinishedError, finished
+from pgqueue.model.context import Event, Outcome, ReceiveContext, ReceiveState, was_refused
 from pgqueue.model.message import Lock
 from pgqueue.model.policy import backoff, pauses, transient_only
 from pgqueue.statements import settling as verbs
@@ -47,12 +47,13 @@ class Delivery:
     context: ReceiveContext
     delivery_count: int
     own: Executor
+    resolve: Callable[[], Flow[ReceiveState]]
     begun: str | None = None
 
 
 def enter(delivery: Delivery, begin: Begin) -> Flow[Begun]:
     """Begins a transaction and pins the lock in it: nobody can take the message over until it ends."""
-    yield from settling.resolve(delivery.context, delivery.lock, delivery.own, None)
+    yield from delivery.resolve()
     delivery.context.require("transaction()", ReceiveState.RECEIVED)
     begun = yield from begin()
     try:
@@ -67,19 +68,39 @@ def leave(delivery: Delivery, begun: Begun) -> Flow[None]:
     """Completes the message, unless the work has settled it, and commits."""
     context = delivery.context
     try:
-        yield from settling.resolve(
-            context, delivery.lock, begun, None
-        )  # a savepoint may have undone what the work did
+        yield from _settle_unresolved(delivery, begun)
         if context.state not in SETTLED_BY_THE_WORK:
-            context.begin(Event.COMPLETE, Outcome.COMPLETED)
-            context.transaction_id = yield from begun.execute(verbs.complete(delivery.lock))
-        yield from commit(delivery, begun)
+            yield from complete(delivery, begun)
     except BaseException as error:
         yield from retreat(delivery, begun, error)
         raise
-    context.apply(Event.COMMITTED)
-    delivery.begun = None
-    yield from begun.release()
+    try:
+        yield from commit([delivery], begun)
+    finally:
+        delivery.begun = None
+
+
+def complete(delivery: Delivery, begun: Begun) -> Flow[None]:
+    """Completes the message in the transaction that was begun for it."""
+    context, call = delivery.context, object()
+    try:
+        yield from context.enter(Event.COMPLETE, Outcome.COMPLETED, call)
+        context.transaction_id = delivery.begun
+        yield from begun.execute(verbs.complete(delivery.lock))
+        context.end(call)
+    except BaseException as error:
+        context.fail(call, error)
+        raise
+
+
+def _settle_unresolved(delivery: Delivery, begun: Begun) -> Flow[None]:
+    """A savepoint may have undone what the work did, or an interruption cut it short: the transaction itself knows."""
+    context = delivery.context
+    if context.is_in_doubt and context.transaction_id is None:
+        context.transaction_id = delivery.begun
+    question = settling.Question(context, delivery.lock, None)
+    if question.is_open:
+        question.answer((yield from begun.execute(question.statement())))
 
 
 def retreat(delivery: Delivery, begun: Begun, error: BaseException) -> Flow[None]:
@@ -88,7 +109,7 @@ def retreat(delivery: Delivery, begun: Begun, error: BaseException) -> Flow[None
     yield from roll_back(begun)
     if isinstance(error, LockLostError):
         delivery.context.fault()
-    elif not isinstance(error, CommitInDoubtError):
+    elif delivery.context.state is not ReceiveState.COMPLETED:  # the work has committed by itself
         delivery.context.apply(Event.ABORTED)
 
 
@@ -97,7 +118,8 @@ def roll_back(begun: Begun) -> Flow[None]:
         yield from begun.rollback()
     except PGQueueError as failure:
         logger.debug("the rollback did not reach the database, which does it by itself: %s", failure)
-    yield from begun.release()
+    finally:
+        yield from begun.release()
 
 
 def process(delivery: Delivery, tried: Flow[Any]) -> Flow[Any]:
@@ -110,6 +132,8 @@ def process(delivery: Delivery, tried: Flow[Any]) -> Flow[Any]:
     except DeadLetter as verdict:
         statement = verbs.dead_letter(delivery.lock, reason=verdict.reason, description=verdict.description)
         yield from settling.settle(delivery.context, statement, Outcome.DEAD_LETTERED, delivery.own, None)
+    except UnfinishedError:  # no delivery of it would end otherwise: it stays received
+        raise
     except Exception:
         yield from _give_up(delivery)
         raise
@@ -148,7 +172,7 @@ def insist(attempt: Callable[[int], Flow[Any]], retry: tenacity.BaseRetrying) ->
 def _try(delivery: Delivery, work: Work, begin: Begin) -> Flow[Any]:
     begun = yield from enter(delivery, begin)
     try:
-        result = yield lambda: work(begun.handle)
+        result = finished((yield lambda: work(begun.handle)))
     except BaseException as error:
         yield from retreat(delivery, begun, error)
         raise
@@ -156,21 +180,37 @@ def _try(delivery: Delivery, work: Work, begin: Begin) -> Flow[Any]:
     return result
 
 
-def commit(delivery: Delivery, begun: Begun) -> Flow[None]:
-    """Commits a transaction that completes this delivery, among others perhaps.
+def commit(deliveries: Sequence[Delivery], begun: Begun) -> Flow[None]:
+    """Commits a transaction that was begun for these deliveries, and tells them.
 
-    When the connection breaks meanwhile, the outcome is asked of the database, not guessed.
+    A COMMIT that was refused is undone. When it may have been sent and nobody heard the answer, the outcome is asked of
+    the database, not guessed. Who is cancelled has no time to ask: it stays open then, and ``resolve`` asks.
     """
     try:
         yield from begun.commit()
-    except ConnectionLostError as error:
-        if delivery.context.transaction_id is None or not (yield from _was_committed(delivery, error)):
+    except BaseException as error:
+        yield from roll_back(begun)
+        if not isinstance(error, Exception):
+            for delivery in deliveries:
+                delivery.context.retract()
             raise
+        if was_refused(error) or not (yield from _was_committed(deliveries[0], error)):
+            _tell(deliveries, Event.ABORTED)
+            raise
+        _tell(deliveries, Event.COMMITTED)
+    else:
+        _tell(deliveries, Event.COMMITTED)
+        yield from begun.release()
 
 
-def _was_committed(delivery: Delivery, error: ConnectionLostError) -> Flow[bool]:
-    assert delivery.context.transaction_id is not None
-    question = verbs.resolve(delivery.lock, delivery.context.transaction_id)
+def _tell(deliveries: Sequence[Delivery], event: Event) -> None:
+    for delivery in deliveries:
+        delivery.context.apply(event)
+
+
+def _was_committed(delivery: Delivery, error: Exception) -> Flow[bool]:
+    assert delivery.begun is not None, "it was pinned"
+    question = verbs.resolve(delivery.lock, delivery.begun, None)
     for pause in pauses(PATIENCE_WITH_A_COMMIT):
         try:
             answer = yield from delivery.own.execute(question)
@@ -181,9 +221,7 @@ def _was_committed(delivery: Delivery, error: ConnectionLostError) -> Flow[bool]
             if answer != "in progress":
                 return answer == "committed"
         yield Pause(pause)
-    raise CommitInDoubtError(
-        f"the outcome of transaction {delivery.context.transaction_id} is not known yet"
-    ) from error
+    raise CommitInDoubtError(f"the outcome of transaction {delivery.begun} is not known yet") from error
 
 
 def _give_up(delivery: Delivery) -> Flow[None]:

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from pgqueue.errors import MessageNotSerializableError
 from pgqueue.model.message import Message
+from pgqueue.model.stack import on_any_stack
 
-DEEPEST = 500
+#: What is sent is not nested more deeply, and has no longer number, wherever the sender stands: so every reader can
+#: read it.
+DEEPEST = 200
+MOST_DIGITS = 4300
+
+ENDLESS = 10**MOST_DIGITS
 
 LONGEST = timedelta(days=36_500)
 
 TEXT_FIELDS = ("message_id", "correlation_id", "subject", "content_type", "reply_to")
+
+NESTED = (dict, list, tuple)
+
+NO_BRACKETS = bytes({*range(256)}.difference(b"[]{}"))
+NO_STRUCTURE = bytes({*range(256)}.difference(b'[]{}"\\'))
 
 JSON = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
@@ -53,7 +65,8 @@ def encode(message: Message, trace: Mapping[str, str] | None = None) -> EncodedM
     """The message as the database stores it. ``trace`` is added to its application properties, unless it carries one.
 
     Raises:
-        MessageNotSerializableError: a field is not JSON, has a NUL character, NaN or an infinity, or the wrong type.
+        MessageNotSerializableError: a field is not JSON, has a NUL character, NaN or an infinity, a number or a depth
+            beyond what can be read again, or the wrong type.
     """
     if not isinstance(message, Message):
         raise MessageNotSerializableError(f"only a Message can be sent, not {type(message).__name__}: wrap it in one")
@@ -84,16 +97,52 @@ def encode(message: Message, trace: Mapping[str, str] | None = None) -> EncodedM
 
 
 def to_json(field: str, value: Any) -> str:
-    """JSON text that PostgreSQL's jsonb takes as it is."""
+    """JSON text that PostgreSQL's jsonb takes as it is, and that can be read again wherever it is received."""
     try:
-        text = JSON.encode(value)
-        text.encode()
+        text = on_any_stack(JSON.encode, value)
+        encoded = text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         flaw = next(_flaws(field, value), None)
         raise MessageNotSerializableError(flaw or f"{field} is not JSON: {error}") from None
-    if "\\u0000" in text and (flaw := next(_flaws(field, value), None)):
+    if _may_be_flawed(text, encoded, value) and (flaw := next(_flaws(field, value), None)):
         raise MessageNotSerializableError(flaw)
     return text
+
+
+def is_nested_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and dictionaries lie in each other more deeply. Asked without recursion, on any stack."""
+    inside = [value]
+    for _ in range(levels):
+        inside = [each for outer in inside for each in _values(outer) if isinstance(each, NESTED)]
+        if not inside:
+            return False
+    return True
+
+
+def _values(outer: Any) -> Iterable[Any]:
+    return outer.values() if isinstance(outer, dict) else outer if isinstance(outer, NESTED) else ()
+
+
+def _may_be_flawed(text: str, encoded: bytes, value: Any) -> bool:
+    """Tells quickly of nearly all values that they have no flaw but those that the encoder refuses."""
+    if "\\u0000" in text:
+        return True
+    if len(text) > MOST_DIGITS and not 0 < sys.get_int_max_str_digits() <= MOST_DIGITS:
+        return True
+    return len(text) > 2 * DEEPEST and not _is_shallow(encoded) and is_nested_deeper(value, DEEPEST)
+
+
+def _is_shallow(encoded: bytes) -> bool:
+    """Whether its brackets show that a text is not nested too deeply. Where some stand in strings they may not."""
+    if len(encoded.translate(None, NO_BRACKETS)) <= 2 * DEEPEST:
+        return True
+    nest = encoded.translate(None, NO_STRUCTURE).replace(b'""', b"")
+    for _ in range(DEEPEST // 2):  # each turn takes away one level, or two
+        outer = nest.replace(b"[]", b"").replace(b"{}", b"")
+        if outer == nest:
+            break
+        nest = outer
+    return not nest
 
 
 def _check_text(field: str, value: object) -> None:
@@ -143,14 +192,14 @@ def _flaws(path: str, value: Any) -> Iterator[str]:
     while ahead:
         path, value, depth = ahead.pop()
         match value:
-            case None | bool() | int():
+            case None | bool():
                 continue
             case str():
                 yield from _text_flaws(path, value)
-            case float():
+            case int() | float():
                 yield from _number_flaws(path, value)
-            case list() | tuple() | dict() if depth > DEEPEST:
-                yield f"{path[:80]}… is nested too deeply, or holds itself"
+            case list() | tuple() | dict() if depth >= DEEPEST:
+                yield f"{path[:80]}… is nested too deeply, or holds itself: {DEEPEST} levels are the most"
             case dict():
                 yield from _key_flaws(path, value)
                 ahead += [(f"{path}[{key!r}]", value[key], depth + 1) for key in reversed(value)]
@@ -161,7 +210,10 @@ def _flaws(path: str, value: Any) -> Iterator[str]:
 
 
 def _number_flaws(path: str, number: float) -> Iterator[str]:
-    if not math.isfinite(number):
+    if isinstance(number, int):
+        if abs(number) >= ENDLESS:
+            yield f"{path} has more than {MOST_DIGITS} digits, which Python does not read: send a string"
+    elif not math.isfinite(number):
         yield f"{path} is {number}, which JSON does not have: send null or a string"
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Self
 from uuid import UUID
+
+from pgqueue.model.json_text import JsonHolder, json_fields
 
 
 @dataclass
@@ -47,14 +49,18 @@ class SequenceNumber(int):
         return self
 
 
-@dataclass(kw_only=True)
-class PeekedMessage(Message):
+@json_fields("body", "application_properties")
+@dataclass(kw_only=True, repr=False)
+class PeekedMessage(JsonHolder, Message):
     """A message as it stands in a queue: looked at, not locked.
 
     Times are aware and the database's. ``delivery_count`` is how often it was delivered so far. ``locked_until`` is
     set while somebody holds it; ``locked_by`` names the holder. After ``expires_at`` it is not delivered any more; None
     is never. One that ``is_deferred`` is received by its number only. ``dead_letter_…`` is set on dead letters; their
     source only where a message was forwarded before it died, which no queue does yet.
+
+    ``body`` and ``application_properties`` are decoded when they are first asked for. What SQL has sent may be JSON
+    that Python cannot read: that raises :class:`~pgqueue.errors.MessageNotReadableError` then, and not before.
     """
 
     queue: str
@@ -69,6 +75,29 @@ class PeekedMessage(Message):
     dead_letter_error_description: str | None = None
     dead_letter_source: str | None = None
     dead_lettered_at: datetime | None = None
+
+    @property
+    def raw_body(self) -> str | bytes:
+        """The body as the queue holds it: JSON as text, or bytes."""
+        body: str | bytes = self._raw("body")
+        return body
+
+    @property
+    def raw_application_properties(self) -> str | None:
+        """The application properties as the queue holds them: JSON as text, or None."""
+        properties: str | None = self._raw("application_properties")
+        return properties
+
+    __hash__ = None  # type: ignore[assignment]  # it can be changed
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all that is here is the same, be it readable or not."""
+        if not isinstance(other, type(self)) or type(other) is not type(self):
+            return NotImplemented
+        return all(vars(self)[each.name] == vars(other)[each.name] for each in fields(PeekedMessage))
+
+    def _title(self) -> str:
+        return f"message {self.sequence_number} of {self.queue}"
 
 
 @dataclass(frozen=True)
@@ -96,13 +125,23 @@ class SettledMessage:
     content_type: str | None
 
 
-@dataclass(frozen=True)
-class RecordedEffect:
+@json_fields("result")
+@dataclass(frozen=True, repr=False)
+class RecordedEffect(JsonHolder):
     """That something was done for a message outside of the database, and what came of it."""
 
     effect: str
     result: Any
     recorded_at: datetime
+
+    @property
+    def raw_result(self) -> str | None:
+        """The result as the database holds it: JSON as text, or None."""
+        result: str | None = self._raw("result")
+        return result
+
+    def _title(self) -> str:
+        return f"the effect {self.effect}"
 
 
 class Lock(NamedTuple):

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from enum import Enum, StrEnum
 from typing import Any, TypedDict
 
+from pgqueue.model.json_text import JsonHolder, json_fields
+
 
 class QueueStatus(StrEnum):
     """Whether a queue may be sent to and received from."""
@@ -51,8 +53,9 @@ class QueueSettings(TypedDict, total=False):
     retain_history: timedelta | None
 
 
-@dataclass(frozen=True)
-class QueueProperties:
+@json_fields("user_metadata")
+@dataclass(frozen=True, repr=False)
+class QueueProperties(JsonHolder):
     """The settings of a queue.
 
     ``lock_duration`` is how long a message is locked by a receive. A message that was delivered ``max_delivery_count``
@@ -80,6 +83,15 @@ class QueueProperties:
     retain_history: timedelta | None
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def raw_user_metadata(self) -> str | None:
+        """The user metadata as the database holds them: JSON as text, or None."""
+        metadata: str | None = self._raw("user_metadata")
+        return metadata
+
+    def _title(self) -> str:
+        return f"queue {self.name}"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ class SweepReport:
     ``expired``: their time to live was over; they were dropped, or dead-lettered where their queue says so.
     ``dead_lettered``: they were delivered as often as their queue allows. ``returned``: their locks had expired; they
     can be received again. ``activated``: their time had come; they can be received now. ``forgotten``: message ids and
-    recorded effects that need not be remembered any more. ``reclaimed_days``: of history that no queue retains.
+    recorded effects that need not be remembered any more, and what was sent to a queue while it was dropped.
+    ``reclaimed_days``: of history that no queue retains.
     """
 
     expired: int = 0

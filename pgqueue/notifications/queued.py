@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from pgqueue import transports
-from pgqueue.errors import CommitInDoubtError, LockLostError, PGQueueError, logger
+from pgqueue.errors import CommitInDoubtError, LockLostError, MessageNotReadableError, PGQueueError, logger
 from pgqueue.flows import Flow, Pause, Source, observed, processing, receiving, settling
 from pgqueue.flows.flow import Begun, Shared
 from pgqueue.flows.locked import LockedMessage
@@ -208,23 +208,23 @@ class Processing:
             if is_undone:
                 yield from begun.back()
             if fate is Fate.DEAD_LETTERED:
-                context.begin(Event.COMPLETE, Outcome.DEAD_LETTERED)
-                context.transaction_id = yield from begun.execute(self._dead_lettering(received, memory, round_))
+                yield from context.enter(Event.COMPLETE, Outcome.DEAD_LETTERED)
+                context.transaction_id = delivery.begun
+                yield from begun.execute(self._dead_lettering(received, memory, round_))
             elif fate is Fate.SENT_AGAIN:
                 delay, body = self._again(received, memory)
-                yield from begun.execute(verbs.postpone(received.lock, delay=delay, body=body))
+                yield from context.enter(Event.ABANDON, Outcome.ABANDONED)
                 context.transaction_id = delivery.begun
-                yield from processing.commit(delivery, begun)
+                yield from begun.execute(verbs.postpone(received.lock, delay=delay, body=body))
         except BaseException as error:
-            context.transaction_id = None
             yield from processing.retreat(delivery, begun, error)
             raise
         if fate is not Fate.SENT_AGAIN:
             return (yield from processing.leave(delivery, begun))
-        context.begin(Event.ABANDON, Outcome.ABANDONED)
-        context.apply(Event.COMMITTED)
-        delivery.begun = None
-        return (yield from begun.release())
+        try:
+            return (yield from processing.commit([delivery], begun))
+        finally:
+            delivery.begun = None
 
     def _settle(self, received: LockedMessage, memory: Memory, round_: Round, *, timed_out: bool) -> Flow[Fate]:
         """Does what the table says, in a transaction of its own."""
@@ -250,8 +250,9 @@ class Processing:
     def _again(self, received: LockedMessage, memory: Memory) -> tuple[timedelta, tuple[Any, ...]]:
         """When it comes again, and with what it remembers then."""
         after = replace(memory, attempts=memory.attempts + 1)
-        if isinstance(received.body, dict):
-            return _until(after, self.pace.rest(after.attempts)), (remembering(received.body, after),)
+        body = _readable_body(received)
+        if isinstance(body, dict):
+            return _until(after, self.pace.rest(after.attempts)), (remembering(body, after),)
         return self._rest_unready(memory), ()
 
     def _rest_unready(self, memory: Memory) -> timedelta:
@@ -269,6 +270,14 @@ def to_forward(notification: QueueNotification, types: NotificationTypes, queue:
     memory.forwarded.append(queue)
     body = remembering(types.to_body(notification), Memory(expires_at=memory.expires_at))
     return Message(body, subject=body["notification"], content_type=CONTENT_TYPE)
+
+
+def _readable_body(received: LockedMessage) -> Any:
+    """The body; None where it cannot be read, which nothing can be remembered in."""
+    try:
+        return received.body
+    except MessageNotReadableError:
+        return None
 
 
 def _until(memory: Memory, rest: timedelta) -> timedelta:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pgqueue.errors import InvalidArgumentError, logger
 from pgqueue.flows import Flow
+from pgqueue.model.calls import finished, must_finish
 from pgqueue.notifications.receipts import ReceiptStatus, Round
 
 
@@ -38,10 +39,8 @@ class Recipients:
         receive = getattr(recipient, "receive", recipient)
         if not callable(receive):
             raise InvalidArgumentError(f"a recipient must be callable or have a method receive(), not {recipient!r}")
-        if _is_coroutine_function(receive) and not self._asynchronous:
-            raise InvalidArgumentError(
-                f"{recipient!r} is a coroutine function: register it with a transmitter of pgqueue.aio.notifications"
-            )
+        remedy = "register it with a transmitter of pgqueue.aio.notifications"
+        must_finish(receive, "the recipient", asynchronous=self._asynchronous, remedy=remedy)
         registered = Registered(recipient, receive, _takes_two(receive))
         with self._lock:
             if any(_is_same(known.recipient, recipient) for known in self._registered):
@@ -82,12 +81,8 @@ def _is_same(one: Any, other: Any) -> bool:
     return one is other or (inspect.ismethod(one) and inspect.ismethod(other) and one == other)
 
 
-def _is_coroutine_function(receive: Callable[..., Any]) -> bool:
-    return any(map(inspect.iscoroutinefunction, (receive, type(receive).__call__)))
-
-
 def _checked(receipt: Any) -> ReceiptStatus:
-    if receipt is None:
+    if finished(receipt) is None:
         return ReceiptStatus.NOT_PROCESSED
     if not isinstance(receipt, ReceiptStatus):
         raise TypeError(f"a recipient must answer with a ReceiptStatus or None, not {receipt!r}")

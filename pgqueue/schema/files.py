@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from pgqueue.errors import SchemaVersionError
+
 PACKAGE = Path(__file__).resolve().parents[1]
 
 # Functions first: views may call them, and no function needs a view before it is called itself.
@@ -45,6 +47,15 @@ def digest() -> str:
     for definition in definitions():
         sha.update(repr(definition).encode())
     return sha.hexdigest()
+
+
+@cache
+def head() -> str:
+    """The newest revision. Revisions are numbered, and their files are named after them."""
+    revisions = sorted(path.stem for path in (folder("migrations") / "versions").glob("[0-9]*.py"))
+    if not revisions:
+        raise SchemaVersionError(f"this installation of pgqueue is broken: no revisions in {folder('migrations')}")
+    return revisions[-1]
 
 
 def _read(kind: str) -> Iterator[Definition]:

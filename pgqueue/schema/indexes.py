@@ -20,12 +20,13 @@ ARE_VALID = """
     select indexrelid::regclass::text, indisvalid
       from pg_index
       join pg_class on pg_class.oid = indexrelid
-     where relnamespace = to_regnamespace('pgqueue') and relname = any (%s::text[])
+     where relnamespace = to_regnamespace('pgqueue')::oid and relname = any (%s::text[])
 """
 
-# Two that build at once wait for each other's snapshots, until one of them is told of a deadlock.
-ONLY_ONE_BUILDS = "select pg_try_advisory_lock(hashtextextended('pgqueue.indexes', 0))"
-ANOTHER_MAY = "select pg_advisory_unlock(hashtextextended('pgqueue.indexes', 0))"  # a PgBouncer's session goes on
+# Two that build at once wait for each other's snapshots, until one of them is told of a deadlock. The lock is
+# given back, because a PgBouncer's session goes on.
+ONLY_ONE_BUILDS = "select pg_try_advisory_lock(pg_catalog.hashtextextended('pgqueue.indexes', 0))"
+ANOTHER_MAY = "select pg_advisory_unlock(pg_catalog.hashtextextended('pgqueue.indexes', 0))"
 
 
 def build(conninfo: str, *, lock_timeout: timedelta) -> None:

@@ -1,38 +1,22 @@
-"""The shape of the tables: alembic revisions, applied on a connection that somebody else opened and will commit.
-
-Alembic is imported where it is used: it takes as long to load as half of the rest, and few processes migrate.
-"""
+"""The shape of the tables: alembic revisions, applied on a connection that somebody else opened and will commit."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlalchemy.schema import CreateSchema
 
 from pgqueue.errors import SchemaVersionError
 from pgqueue.schema import files
 
-if TYPE_CHECKING:
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-
 SCHEMA = "pgqueue"
-
-
-def head() -> str:
-    revision = _scripts().get_current_head()
-    if revision is None:
-        raise SchemaVersionError(
-            f"this installation of pgqueue is broken: no revisions in {files.folder('migrations')}"
-        )
-    return revision
 
 
 def current(connection: Connection) -> str | None:
     """The revision the database is at; None where pgqueue was never installed."""
-    from alembic.runtime.migration import MigrationContext
-
     return MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA}).get_current_revision()
 
 
@@ -40,14 +24,12 @@ def refuse_unknown(revision: str | None) -> None:
     known = {script.revision for script in _scripts().walk_revisions()}
     if revision is not None and revision not in known:
         raise SchemaVersionError(
-            f"the database is at revision {revision!r}, which this pgqueue does not know: its newest is {head()!r}."
-            " A newer pgqueue migrated the database; install that version here."
+            f"the database is at revision {revision!r}, which this pgqueue does not know: its newest is"
+            f" {files.head()!r}. A newer pgqueue migrated the database; install that version here."
         )
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
-    from alembic import command
-
     # Not "if not exists": that wants the right to create a schema even where it is there.
     if connection.scalar(text("select to_regnamespace(:schema) is null"), {"schema": SCHEMA}):
         connection.execute(CreateSchema(SCHEMA))
@@ -55,14 +37,10 @@ def upgrade(connection: Connection, revision: str = "head") -> None:
 
 
 def _scripts() -> ScriptDirectory:
-    from alembic.script import ScriptDirectory
-
     return ScriptDirectory.from_config(_config())
 
 
 def _config(connection: Connection | None = None) -> Config:
-    from alembic.config import Config
-
     config = Config()
     config.set_main_option("script_location", str(files.folder("migrations")).replace("%", "%%"))
     config.set_main_option("path_separator", "os")

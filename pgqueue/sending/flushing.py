@@ -55,6 +55,7 @@ class Flusher:
         self._policy = policy
         self._line: Line | None = None
         self._held: Held | None = None
+        self._committing: Held | None = None
 
     def run(self, wait: Step) -> Flow[None]:
         """Until the outbox is closed and empty; ``wait`` is the step that waits for something to do."""
@@ -68,12 +69,25 @@ class Flusher:
                 else:
                     yield from self._let_go()
                     yield wait
+        except BaseException as failure:
+            self._leave_open(failure)
+            raise
         finally:
             yield from self._let_go()
 
+    def _leave_open(self, failure: BaseException) -> None:
+        """Nobody asks any more about a COMMIT that may have been sent."""
+        if self._committing is not None:
+            doubt = CommitInDoubtError(
+                f"the outcome of transaction {self._committing.stored.transaction_id} is not known"
+            )
+            doubt.__cause__ = failure
+            self._outbox.refuse(self._committing.portion, doubt)
+
     def _turn(self, portion: Portion | None) -> Flow[None]:
         """One round trip: commits what is held, and stores the next portion."""
-        committing, self._held = self._held, None
+        committing = self._committing = self._held
+        self._held = None
         statement = None if portion is None else sending.store(self._outbox.queue, portion.messages)
         try:
             if self._line is None:
@@ -82,9 +96,11 @@ class Flusher:
         except PGQueueError as error:
             yield from self._let_go()
             yield from self._recover(committing, portion, error)
+            self._committing = None
             return
         if committing is not None:
             self._outbox.accept(committing.portion, committing.stored.numbers)
+            self._committing = None
         if portion is not None and stored is not None:
             self._held = Held(portion, stored)
 

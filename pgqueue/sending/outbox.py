@@ -153,13 +153,13 @@ class Outbox:
         self._settle((send, _copy(error)) for send in portion.sends)
 
     def fail(self, failure: BaseException) -> None:
-        """Nobody empties this any more: all that is out fails, and what comes is refused."""
+        """Nobody empties this any more: no COMMIT was sent for what is out still, and what comes is refused."""
         with self._lock:
             self._failure = failure
             self._waiting.clear()
             self._put_back.clear()
             out = list(self._out)
-        error = PGQueueError(f"the sender has failed, and it is not known whether the message is stored: {failure!r}")
+        error = PGQueueError(f"the sender has failed, and the message is not stored: {failure!r}")
         error.__cause__ = failure
         self.refuse(Portion(out), error)
 
@@ -197,7 +197,8 @@ class Outbox:
         settled = 0
         with self._lock:
             for send, outcome in outcomes:
-                del self._out[send]
+                if self._out.pop(send, self) is self:  # an interruption came when it was settled already
+                    continue
                 send._outcome = outcome
                 send._sending.end(outcome)
                 if isinstance(outcome, PGQueueError):
@@ -205,7 +206,8 @@ class Outbox:
                 if send._bell is not None:
                     send._bell.set()
                 settled += 1
-        self._make_room(settled)
+        if settled:
+            self._make_room(settled)
 
 
 def _copy(error: PGQueueError) -> PGQueueError:

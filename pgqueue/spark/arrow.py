@@ -8,6 +8,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+# Operators in what is read are PostgreSQL's own, whatever others have created in the schemas of the search_path.
+PINNED = "set local search_path = pg_catalog, pg_temp"
+
 # What is read here is found by its place or by an index; a plan made for stale statistics would walk the table.
 BY_INDEX = ("set enable_seqscan = off", "set enable_bitmapscan = off")
 
@@ -18,7 +21,7 @@ def read(dsn: str, query: str, schema: StructType, before: Sequence[str] = ()) -
 
     wanted = to_arrow_schema(schema, timezone="UTC")
     with adbc.connect(dsn) as connection, connection.cursor() as cursor:
-        for statement in before:
+        for statement in (PINNED, *before):
             cursor.execute(statement)
         cursor.execute(query)
         for batch in cursor.fetch_record_batch():

@@ -2,15 +2,15 @@
 
 The protocol, as Spark drives it from one process on the driver, never two calls at a time:
 
-=================  =====================================================================================
+=================  ========================================================================================
 Spark              here
-=================  =====================================================================================
+=================  ========================================================================================
 latestOffset(N)    Spark has batch N in its commit log: N is completed, and N + 1 claimed, in one transaction
 offset log         N + 1 is written down; a crash before it finds the open claim again, and takes none
 partitions(N, M)   the locks of M are renewed, and from now on in the background
-read               each task reads its share of what the claim's token locks
+read               each task reads its share of the claim, then proves that it is still open in this epoch
 sink, commit log   the batch takes effect
-=================  =====================================================================================
+=================  ========================================================================================
 
 Between two calls nothing is held but the locks of the open claim, and those last ``lockDuration`` beyond the last
 renewal. While the query lives they are renewed at a third of that; when it is killed or given up they run out, and the
@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any, LiteralString
@@ -37,14 +37,15 @@ from pyspark.sql.types import StructType
 
 from pgqueue.model.holder import this_process
 from pgqueue.spark import arrow
+from pgqueue.spark.claims import Held
 from pgqueue.spark.errors import CheckpointError, OptionError
 from pgqueue.spark.options import Options
 
 OPTIONS = ("queue", "consumer", "maxMessagesPerTrigger", "lockDuration", "numPartitions", "columns")
-IN_USE = "PQ009"
+IN_USE, FENCED = "PQ009", "PQ010"
 
 #: Who was stopped a moment ago has not quite let go yet.
-PATIENCE_SECONDS = 3.0
+PATIENCE_SECONDS = 10.0
 MOST = 2**31 - 1
 
 #: What a message looks like in a stream: its column, Spark's type for it, and where it comes from.
@@ -81,13 +82,27 @@ SHARE = """
        and lock_token = '{token}'
 """
 
-CLAIMS = """
-    select claim.claim, lock_token::text, messages, lower(numbers), upper(numbers), lower(fresh), upper(fresh),
+CLAIM_BATCH: LiteralString = """
+    select pgqueue.claim_batch(
+           %(consumer)s, %(after)s, %(at_most)s, %(lock_duration)s, %(locked_by)s, %(up_to)s, epoch => %(epoch)s)
+"""
+
+BEGIN_CLAIM: LiteralString = """
+    select pgqueue.begin_claim(%(consumer)s, %(claim)s, %(lock_duration)s, epoch => %(epoch)s)
+"""
+
+RENEW_CLAIM: LiteralString = """
+    select pgqueue.renew_claim(%(consumer)s, %(lock_duration)s, claim => %(claim)s, epoch => %(epoch)s)
+"""
+
+CLAIMS: LiteralString = """
+    select claim.claim, lock_token::text, messages,
+           pg_catalog.lower(numbers), pg_catalog.upper(numbers), pg_catalog.lower(fresh), pg_catalog.upper(fresh),
            queue.id, queue.fresh_lanes::text, settled_at is not null
       from pgqueue.claim
       join pgqueue.consumer on consumer.name = claim.consumer
       join pgqueue.queue on queue.id = queue_id
-     where claim.consumer = %s and claim.claim > %s and claim.claim <= %s
+     where claim.consumer = %(consumer)s and claim.claim > %(start)s and claim.claim <= %(claim)s
      order by claim.claim
 """
 
@@ -109,9 +124,10 @@ def layout(columns: str | None) -> str:
 
 @dataclass
 class Share(InputPartition):
-    """The messages of a claim whose numbers lie from ``low`` up to ``high``."""
+    """The messages of a claim whose numbers lie from ``low`` up to ``high``, to be read while the epoch lasts."""
 
     claim: int
+    epoch: int
     token: str
     queue: int
     fresh_lanes: str
@@ -153,16 +169,11 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         at_most = limit.max_rows if isinstance(limit, ReadMaxRows) else MOST
         self._check(start["claim"])
-        claim = self._ask(
-            "select pgqueue.claim_batch(%s, %s, %s, %s, %s, %s)",
-            self._consumer,
-            start["claim"],
-            at_most,
-            self._lock_duration,
-            this_process(),
-            self._up_to,
-        )
-        return {"claim": claim}
+        return {"claim": self._at_the_desk().claim_batch(start["claim"], at_most, self._up_to)}
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """What is worked on, for ``foreachBatch`` to settle that and nothing else; see ``claims.held_for``."""
+        return asdict(self._at_the_desk().held)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The shares of the open claim; claims that were settled before have nothing left to give."""
@@ -170,10 +181,10 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         desk = self._at_the_desk()
         desk.begin(end["claim"])
         shares: list[InputPartition] = []
-        for row in desk.rows(CLAIMS, self._consumer, start["claim"], end["claim"]):
-            *claim, is_settled = row
+        for row in desk.rows(CLAIMS, start=start["claim"], claim=end["claim"]):
+            claim, *places, is_settled = row
             if not is_settled:
-                shares += _shares(self._shares, *claim)
+                shares += _shares(self._shares, claim, desk.held.epoch, *places)
         return shares
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -189,19 +200,25 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             high=partition.high,
             token=partition.token,
         )
-        return arrow.read(self._dsn, query, self._schema, before=arrow.BY_INDEX)
+        yield from arrow.read(self._dsn, query, self._schema, before=arrow.BY_INDEX)
+        self._prove(partition)
+
+    def _prove(self, share: Share) -> None:
+        """All of the share was read, if nobody has settled its claim until now: else this task fails."""
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            connection.execute("select pgqueue.check_claim(%s, %s, %s)", [self._consumer, share.claim, share.epoch])
 
     def stop(self) -> None:
         """What is claimed stays claimed: whether the last batch took effect only Spark's checkpoint knows."""
         if self._desk is not None:
             self._desk.close()
 
-    def _ask(self, query: LiteralString, *parameters: Any) -> int:
-        ((answer,),) = self._at_the_desk().rows(query, *parameters)
+    def _ask(self, query: LiteralString) -> int:
+        ((answer,),) = self._at_the_desk().rows(query)
         return int(answer)
 
     def _check(self, claim: int) -> None:
-        made = self._ask("select claim from pgqueue.consumer where name = %s", self._consumer)
+        made = self._ask("select claim from pgqueue.consumer where name = %(consumer)s")
         if claim > made:
             raise CheckpointError(
                 f"the checkpoint is at claim {claim} of consumer {self._consumer!r}, which has made {made} in this "
@@ -217,6 +234,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _shares(
     number: int,
     claim: int,
+    epoch: int,
     token: str,
     messages: int,
     low: int,
@@ -230,13 +248,14 @@ def _shares(
     first, last = (fresh_low, fresh_high) if fresh_low is not None and fresh_high is not None else (low, high)
     number = max(1, min(number, messages))
     cuts = [low, *(first + (last - first) * n // number for n in range(1, number)), high]
-    return [Share(claim, token, queue, fresh_lanes, *cut) for cut in pairwise(cuts)]
+    return [Share(claim, epoch, token, queue, fresh_lanes, *cut) for cut in pairwise(cuts)]
 
 
 class Desk:
     """The driver's side of a consumer: the session that it is attached to, and a thread that renews its locks.
 
-    A session that broke is replaced; whoever has attached meanwhile keeps the consumer, and this side says so.
+    A session that broke is replaced, in another epoch; whoever has attached meanwhile keeps the consumer, and this side
+    says so.
     """
 
     def __init__(self, dsn: str, consumer: str, queue: str, lock_duration: timedelta) -> None:
@@ -244,40 +263,56 @@ class Desk:
         self._consumer = consumer
         self._queue = queue
         self._lock_duration = lock_duration
-        self._connection = self._attach()
+        self._attaching = threading.Lock()
+        self._connection, self.settled, epoch = self._attached()
+        self.held = Held(consumer, self.settled, epoch)
         self._failure: BaseException | None = None
         self._closing = threading.Event()
         self._renewals = threading.Thread(target=self._renew_until_closed, name=f"renews {consumer}", daemon=True)
         self._renewals.start()
 
-    def rows(self, query: LiteralString, *parameters: Any) -> list[TupleRow]:
-        """The rows of a query that may be asked twice."""
+    def rows(self, query: LiteralString, **parameters: Any) -> list[TupleRow]:
+        """The rows of a query that may be asked twice; what is held is among its parameters."""
         if self._failure is not None:
             raise self._failure
         try:
-            return self._connection.execute(query, parameters).fetchall()
+            return self._rows(query, parameters)
         except psycopg.OperationalError:
             if not self._connection.closed:
                 raise
-            self._connection = self._attach()
-            return self._connection.execute(query, parameters).fetchall()
+            with self._attaching:
+                self._connection, _, epoch = self._attached()
+                self.held = replace(self.held, epoch=epoch)
+            return self._rows(query, parameters)
+
+    def _rows(self, query: LiteralString, parameters: dict[str, Any]) -> list[TupleRow]:
+        known = {**asdict(self.held), "lock_duration": self._lock_duration}
+        return self._connection.execute(query, known | parameters).fetchall()
+
+    def claim_batch(self, after: int, at_most: int, up_to: int | None) -> int:
+        """Completes what was claimed up to ``after``; returns the claim that comes then, or ``after``."""
+        ((claim,),) = self.rows(CLAIM_BATCH, after=after, at_most=at_most, locked_by=this_process(), up_to=up_to)
+        self.held = replace(self.held, claim=claim)
+        return int(claim)
 
     def begin(self, claim: int) -> None:
-        self.rows("select pgqueue.begin_claim(%s, %s, %s)", self._consumer, claim, self._lock_duration)
+        self.rows(BEGIN_CLAIM, claim=claim)
+        self.held = replace(self.held, claim=claim)
 
     def close(self) -> None:
         self._closing.set()
         self._connection.close()
         self._renewals.join()
 
-    def _attach(self) -> psycopg.Connection[TupleRow]:
+    def _attached(self) -> tuple[psycopg.Connection[TupleRow], int, int]:
+        """A session that is attached, the last claim that is settled, and the epoch that has begun."""
         connection = psycopg.connect(self._dsn, autocommit=True, application_name=f"pgqueue stream {self._consumer}")
         connection.add_notice_handler(_tell)
         latest = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
                 row = connection.execute(
-                    "select pgqueue.attach_consumer(%s, %s)", [self._consumer, self._queue]
+                    "select settled_claim, epoch from pgqueue.attach_consumer(%s, %s)", [self._consumer, self._queue]
                 ).fetchone()
             except psycopg.Error as error:
                 if error.sqlstate != IN_USE or time.monotonic() > latest:
@@ -286,21 +321,32 @@ class Desk:
                 time.sleep(0.2)
             else:
                 assert row is not None
-                self.settled = int(row[0])
-                return connection
+                settled, epoch = row
+                return connection, settled, epoch
 
     def _renew_until_closed(self) -> None:
         """On a connection of its own: the other one may be busy claiming. An outage is waited out: what it cost is
         known when the batch is settled."""
         try:
             while not self._closing.wait(self._lock_duration.total_seconds() / 3):
-                try:
-                    with psycopg.connect(self._dsn, autocommit=True) as connection:
-                        connection.execute("select pgqueue.renew_claim(%s, %s)", [self._consumer, self._lock_duration])
-                except psycopg.OperationalError as error:
-                    sys.stderr.write(f"the locks of consumer {self._consumer!r} were not renewed this time: {error}\n")
+                self._renew(self.held)
         except BaseException as error:  # noqa: BLE001 (the next call raises it)
             self._failure = error
+
+    def _renew(self, held: Held) -> None:
+        try:
+            with psycopg.connect(self._dsn, autocommit=True) as connection:
+                connection.execute(RENEW_CLAIM, {**asdict(held), "lock_duration": self._lock_duration})
+        except psycopg.OperationalError as error:
+            sys.stderr.write(f"the locks of consumer {self._consumer!r} were not renewed this time: {error}\n")
+        except psycopg.Error as error:
+            if error.sqlstate != FENCED or not self._is_of_the_past(held):
+                raise
+
+    def _is_of_the_past(self, held: Held) -> bool:
+        """Whether it was this side that has attached once more since."""
+        with self._attaching:
+            return held.epoch != self.held.epoch
 
 
 def _tell(notice: psycopg.errors.Diagnostic) -> None:

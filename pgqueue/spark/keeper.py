@@ -19,7 +19,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 #: The key of the advisory lock that stands for a snapshot.
-LOCK: LiteralString = "hashtextextended('pgqueue snapshot ' || %s, 0)"
+LOCK: LiteralString = "pg_catalog.hashtextextended('pgqueue snapshot ' || %s, 0)"
 
 #: A connection over a network that has gone silent is given up within a minute.
 NOTICING = {"keepalives_idle": 20, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 50_000}

@@ -31,10 +31,11 @@ JOIN = "set transaction snapshot"
 SNAPSHOT_OVER = {"42704", "22023", "55000"}
 
 BLOCKS = """
-select pg_relation_size(oid) / current_setting('block_size')::integer, substring(relname from '_(\\d\\d)$')::integer
+select pg_catalog.pg_relation_size(oid) / current_setting('block_size')::integer,
+       substring(relname from '_(\\d\\d)$')::integer
   from pg_class
- where relkind = 'r' and (oid = to_regclass(%(name)s) or oid in (
-       select inhrelid from pg_inherits where inhparent = to_regclass(%(name)s)))
+ where relkind = 'r' and (oid = to_regclass(%(name)s)::oid or oid in (
+       select inhrelid from pg_inherits where inhparent = to_regclass(%(name)s)::oid))
  order by relname
 """
 

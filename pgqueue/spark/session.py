@@ -55,7 +55,7 @@ def session(
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise SparkMissing("PySpark is not installed: pip install 'pgqueue[spark]'") from error
+        raise SparkMissing("PySpark is not installed: pip install 'pgqueue-tx[spark]'") from error
     existing = SparkSession.getActiveSession()
     spark = existing or _build(SparkSession.builder.appName(app_name), master, config or {})
     register(spark)

@@ -16,7 +16,7 @@ import select
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -132,7 +132,8 @@ def _close(process: subprocess.Popen[str]) -> None:
     """A keeper that was told to stay has left its first process by now; another one ends because its input has."""
     for pipe in (process.stdin, process.stdout):
         assert pipe is not None
-        pipe.close()
+        with suppress(BrokenPipeError):  # it has ended before it was told anything, and that is reported already
+            pipe.close()
     try:
         process.wait(STARTING.total_seconds())
     except subprocess.TimeoutExpired:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from pgqueue.spark import claims
+from pgqueue.spark.claims import Held
 from pgqueue.spark.errors import OptionError
 from pgqueue.spark.options import ENVIRONMENT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+COMPLETE_CLAIM = "select pgqueue.complete_claim(%(consumer)s, %(claim)s, %(epoch)s)"
 
 Work = Callable[["DataFrame", psycopg.Connection[Any]], None]
 
@@ -20,10 +25,10 @@ Work = Callable[["DataFrame", psycopg.Connection[Any]], None]
 def in_transaction(*consumers: str, dsn: str | None = None) -> Callable[[Work], Callable[[DataFrame, int], None]]:
     """For ``foreachBatch``: the messages of a batch are completed in the transaction that its work is done in.
 
-    The transaction begins by completing what the consumers hold, which proves every lock and pins it, then the work is
-    called with the batch and the connection, then both are committed. A batch that Spark hands over again, because it
-    could not write down that it was done, is known by its messages being completed, and not worked on again. So the
-    effects are exactly once, whatever crashes when.
+    The transaction begins by completing the claims that the batch is made of, which proves every lock and pins it, then
+    the work is called with the batch and the connection, then both are committed. A batch that Spark hands over again,
+    because it could not write down that it was done, is known by its claims being completed, and not worked on again.
+    So the effects are exactly once, whatever crashes when.
 
     Parameters
     ----------
@@ -35,8 +40,12 @@ def in_transaction(*consumers: str, dsn: str | None = None) -> Callable[[Work], 
     Raises
     ------
     psycopg.Error
-        From the query: with the SQLSTATE ``PQ001`` when the lock of a message was lost, and then nothing was done. The
-        claim can be given back with ``pgqueue.release_claim``.
+        From the query: with the SQLSTATE ``PQ001`` when the lock of a message was lost, and with ``PQ010`` when another
+        query works for the consumer since; then nothing was done. In the first case the claim can be given back with
+        ``pgqueue.release_claim``, in the second the other query settles it.
+    PipelineError
+        From the query: the function was not called by ``foreachBatch``, or another consumer is named than the query
+        reads for.
 
     Examples
     --------
@@ -55,14 +64,19 @@ def in_transaction(*consumers: str, dsn: str | None = None) -> Callable[[Work], 
 
     def wrap(work: Work) -> Callable[[DataFrame, int], None]:
         def settle(batch: DataFrame, _batch_id: int) -> None:
+            held = _held_by(consumers, claims.held_for(batch))
             with psycopg.connect(where) as transaction:
-                claims = [
-                    transaction.execute("select pgqueue.complete_claim(%s)", [consumer]).fetchone()
-                    for consumer in consumers
-                ]
-                if any(claim != (None,) for claim in claims):
+                completed = [transaction.execute(COMPLETE_CLAIM, asdict(each)).fetchone() for each in held]
+                if (True,) in completed:
                     work(batch, transaction)
 
         return settle
 
     return wrap
+
+
+def _held_by(consumers: Sequence[str], held: Mapping[str, Held]) -> list[Held]:
+    missing = [consumer for consumer in consumers if consumer not in held]
+    if missing:
+        raise OptionError(f"the query has no stream of consumer {missing[0]!r}, only of {', '.join(held) or 'none'}")
+    return [held[consumer] for consumer in consumers]

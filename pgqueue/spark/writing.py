@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -14,14 +16,22 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from pgqueue.spark import staging
+from pgqueue.spark.committing import is_lost, retried_until_known
 from pgqueue.spark.errors import BadRowError, OptionError, PipelineError
 from pgqueue.spark.options import Options
+
+logger = logging.getLogger("pgqueue.spark")
 
 OPTIONS = ("queue", "atomicity", "job")
 SINK_OPTIONS = ("queue", "sink")
 
 JOB, TASK = "job", "task"
 QUERY_ID = "sql.streaming.queryId"
+
+PUBLISH = "select pgqueue.publish(%s, %s, %s, %s, %s, %s, keep => %s)"
+
+#: For so long a job is remembered that nobody has named.
+KEPT = timedelta(days=7)
 
 
 @dataclass
@@ -54,20 +64,30 @@ class QueueWriter(DataSourceArrowWriter):
         self._columns = staging.message_columns(schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        partition = _task().partitionId()
         with psycopg.connect(self._dsn) as connection:
             staged = _stage(connection, self._queue, self._job, self._columns, iterator)
-            if self._by_task:
-                _publish(connection, self._queue, [staged], f"job {self._named or self._job}", partition)
-                staged.table = None
+        if self._by_task:
+            self._publish([staged], _task().partitionId())
+            staged.table = None
         return staged
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        staged = _tables(messages)
-        with psycopg.connect(self._dsn) as connection:
-            if not self._by_task:
-                _publish(connection, self._queue, staged, f"job {self._named}" if self._named else None, 0)
+        if not self._by_task:
+            self._publish(_tables(messages), 0)
         _discard(self._dsn, {self._job})
+
+    def _publish(self, staged: Sequence[Staged], part: int) -> None:
+        """Under a name in any case: it tells what became of a COMMIT that nobody has answered."""
+        name = self._named or self._job
+        try:
+            _publish(self._dsn, self._queue, staged, f"job {name}", part, keep=None if self._named else KEPT)
+        except psycopg.OperationalError as error:
+            if not is_lost(error):
+                raise
+            raise PipelineError(
+                f"whether the job was sent is not known, the connection was lost: {error}. Write the same again with "
+                f"option('job', {name!r}), which sends nothing twice"
+            ) from error
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         _discard(self._dsn, {self._job})
@@ -102,8 +122,7 @@ class QueueSink(DataSourceStreamArrowWriter):
         publisher = self._named or staged[0].query
         if publisher is None:
             raise PipelineError("Spark has not said which query this is: say option('sink', ...), a name of its own")
-        with psycopg.connect(self._dsn) as connection:
-            _publish(connection, self._queue, staged, f"stream {publisher}", batchId, ordered=True)
+        _publish(self._dsn, self._queue, staged, f"stream {publisher}", batchId, ordered=True)
         _discard(self._dsn, {part.job for part in staged})
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
@@ -140,16 +159,19 @@ def _stage(
 
 
 def _publish(
-    connection: psycopg.Connection[Any],
+    dsn: str,
     queue: str,
     staged: Sequence[Staged],
-    publisher: str | None,
+    publisher: str,
     part: int,
     *,
     ordered: bool = False,
+    keep: timedelta | None = None,
 ) -> None:
     tables, rows = [each.table for each in staged], sum(each.rows for each in staged)
-    _row(connection, "select pgqueue.publish(%s, %s, %s, %s, %s, %s)", queue, tables, rows, publisher, part, ordered)
+    retried_until_known(
+        dsn, lambda connection: _row(connection, PUBLISH, queue, tables, rows, publisher, part, ordered, keep)
+    )
 
 
 def _tables(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
@@ -158,9 +180,13 @@ def _tables(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
 
 
 def _discard(dsn: str, jobs: set[str]) -> None:
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        for job in jobs:
-            _row(connection, "select pgqueue.discard_staged(%s)", job)
+    """Tidies up, if it can: a job that was sent has not failed for that, nor one that failed for another reason."""
+    try:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            for job in jobs:
+                _row(connection, "select pgqueue.discard_staged(%s)", job)
+    except psycopg.Error as error:
+        logger.warning("what is left of job %s will be dropped by a sweep in a week: %s", ", ".join(jobs), error)
 
 
 def _row(connection: psycopg.Connection[Any], query: Any, *parameters: Any) -> tuple[Any, ...]:

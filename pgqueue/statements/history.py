@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pgqueue.model.encoding import to_json
+from pgqueue.model.json_text import json_text
 from pgqueue.model.message import RecordedEffect, SettledMessage
 from pgqueue.statements.arguments import duration, moment, queue_name, text, whole
 from pgqueue.statements.statement import Row, Statement, scalar
@@ -72,4 +73,4 @@ def _read_history(rows: Sequence[Row]) -> list[SettledMessage]:
 
 
 def _read_effects(rows: Sequence[Row]) -> list[RecordedEffect]:
-    return [RecordedEffect(*row) for row in rows]
+    return [RecordedEffect(effect, json_text(result), recorded_at) for effect, result, recorded_at in rows]

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from pgqueue.errors import InvalidArgumentError, QueueNotFoundError
 from pgqueue.model.encoding import to_json
+from pgqueue.model.json_text import json_text
 from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.settings import (
     Depth,
@@ -129,8 +130,9 @@ def _read_properties(rows: Sequence[Row]) -> list[QueueProperties]:
 
 
 def _properties(name: str, lock_duration: timedelta, *rest: Any) -> QueueProperties:
-    max_delivery_count, max_message_size, status, *others = rest
-    return QueueProperties(name, lock_duration, max_delivery_count, max_message_size, QueueStatus(status), *others)
+    max_delivery_count, max_message_size, status, metadata, *others = rest
+    bounds = (max_delivery_count, max_message_size)
+    return QueueProperties(name, lock_duration, *bounds, QueueStatus(status), json_text(metadata), *others)
 
 
 def _only(name: str, found: Sequence[T]) -> T:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from pgqueue.model.json_text import json_text
 from pgqueue.model.message import PeekedMessage
 from pgqueue.model.names import dead_letters_of, is_dead_letter_queue
 from pgqueue.statements.arguments import duration, numbers, queue_name, whole
@@ -124,14 +125,15 @@ def _reader(queue: str) -> Callable[[Sequence[Row]], list[MessageRow]]:
 
 
 def _read_rows(queue: str, rows: Sequence[Row]) -> list[MessageRow]:
-    return [_read_row(queue, *row) for row in rows]
+    return [_read_row(None, queue, *row) for row in rows]
 
 
 def _read_received(queue: str, rows: Sequence[Row]) -> list[MessageRow]:
-    return [_read_row(queue, *columns)._replace(lasts=lasts) for *columns, lasts in rows]
+    return [_read_row(lasts, queue, *columns) for *columns, lasts in rows]
 
 
 def _read_row(
+    lasts: timedelta | None,
     queue: str,
     sequence_number: int,
     lock_token: UUID | None,
@@ -141,22 +143,40 @@ def _read_row(
     enqueued_time: Any,
     expires_at: Any,
     lane: int,
-    body: Any,
+    body: str | None,
     binary_body: bytes | None,
     message_id: str | None,
     correlation_id: str | None,
     subject: str | None,
     content_type: str | None,
     reply_to: str | None,
-    application_properties: dict[str, Any] | None,
+    application_properties: str | None,
     scheduled_enqueue_time: Any = None,
     dead_letter_reason: str | None = None,
     dead_letter_error_description: str | None = None,
     dead_lettered_at: Any = None,
 ) -> MessageRow:
-    fields = dict(locals())
-    fields["body"] = body if binary_body is None else binary_body
-    fields["is_deferred"] = lane >= DEFERRED_LANES
-    fields["priority"] = (lane - 1000 if fields["is_deferred"] else lane) >> 1
-    del fields["binary_body"], fields["lock_token"], fields["lane"]
-    return MessageRow(lock_token, fields)
+    is_deferred = lane >= DEFERRED_LANES
+    fields = {
+        "queue": queue,
+        "sequence_number": sequence_number,
+        "locked_until": locked_until,
+        "locked_by": locked_by,
+        "delivery_count": delivery_count,
+        "enqueued_time": enqueued_time,
+        "expires_at": expires_at,
+        "is_deferred": is_deferred,
+        "priority": (lane - 1000 if is_deferred else lane) >> 1,
+        "body": json_text(body) if binary_body is None else binary_body,
+        "message_id": message_id,
+        "correlation_id": correlation_id,
+        "subject": subject,
+        "content_type": content_type,
+        "reply_to": reply_to,
+        "application_properties": json_text(application_properties),
+        "scheduled_enqueue_time": scheduled_enqueue_time,
+        "dead_letter_reason": dead_letter_reason,
+        "dead_letter_error_description": dead_letter_error_description,
+        "dead_lettered_at": dead_lettered_at,
+    }
+    return MessageRow(lock_token, fields, lasts)

@@ -11,7 +11,7 @@ from pgqueue.model.encoding import encode_body, to_json
 from pgqueue.model.message import Lock
 from pgqueue.model.settings import SettlementResult
 from pgqueue.statements.arguments import duration, text
-from pgqueue.statements.statement import Row, Statement, nothing, rows, scalar
+from pgqueue.statements.statement import Row, Statement, column, nothing, rows, scalar
 
 
 def _proof(lock: Lock) -> dict[str, Any]:
@@ -128,18 +128,47 @@ def keep_locks(queue: str, locks: Sequence[Lock]) -> Statement[list[tuple[dateti
     )
 
 
-def resolve(lock: Lock, transaction_id: str) -> Statement[str]:
-    """Answers ``committed``, ``aborted`` or ``in progress``."""
+#: While a lock runs nobody else can end it: what has gone meanwhile was settled by whoever holds it.
+_OUTCOME = "case when outcome = 'gone' and pgqueue.clock() < locked_until then 'committed' else outcome end"
+
+
+def resolve(lock: Lock, transaction_id: str | None, locked_until: datetime | None) -> Statement[str]:
+    """Answers ``committed``, ``aborted`` or ``in progress``; ``gone`` where that cannot be known any more."""
     return Statement(
-        """select pgqueue.resolve(
-               %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(transaction_id)s::xid8)""",
-        {**_proof(lock), "transaction_id": transaction_id},
+        f"""select {_OUTCOME}
+              from pgqueue.resolve(
+                   %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(transaction_id)s::xid8)
+                   as outcome
+             cross join (select %(locked_until)s::timestamptz) as held (locked_until)""",
+        {**_proof(lock), "transaction_id": transaction_id, "locked_until": locked_until},
         scalar,
     )
 
 
-def current_transaction() -> Statement[str]:
-    return Statement("select pg_current_xact_id()::text", {}, scalar)
+def resolve_batch(
+    queue: str, locks: Sequence[Lock], transaction_ids: Sequence[str | None], locked_until: Sequence[datetime | None]
+) -> Statement[list[str]]:
+    """Answers for each lock as :func:`resolve` does."""
+    return Statement(
+        f"""select {_OUTCOME}
+              from unnest(%(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[], %(transaction_ids)s::xid8[],
+                          %(locked_until)s::timestamptz[])
+                   with ordinality as held (number, token, transaction_id, locked_until, nth)
+             cross join pgqueue.resolve(%(queue)s::text, number, token, transaction_id) as outcome
+             order by nth""",
+        {**_proofs(queue, locks), "transaction_ids": list(transaction_ids), "locked_until": list(locked_until)},
+        column,
+    )
+
+
+def settled_in(batch: Statement[list[SettlementResult]]) -> Statement[tuple[list[SettlementResult], str]]:
+    """Answers as a batch does, and with the id of the transaction, or of the savepoint in it, that it is part of."""
+    return Statement(
+        f"""with settled as ({batch.sql})
+            select settled.*, case when row_number() over () = 1 then pgqueue._settling_xid()::text end from settled""",
+        batch.parameters,
+        lambda rows: (batch.read([row[:-1] for row in rows]), rows[0][-1]),
+    )
 
 
 def complete_batch(queue: str, locks: Sequence[Lock], *, atomic: bool) -> Statement[list[SettlementResult]]:

@@ -14,6 +14,7 @@ from opentelemetry.metrics import Meter
 from opentelemetry.trace import Link, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from pgqueue.errors import MessageNotReadableError
 from pgqueue.model.message import PeekedMessage
 from pgqueue.telemetry.unwatched import Processing, Sending
 
@@ -164,7 +165,10 @@ def _kind(error: BaseException) -> str:
 
 
 def _links(message: PeekedMessage) -> list[Link]:
-    carried = message.application_properties
+    try:
+        carried = message.application_properties
+    except MessageNotReadableError:  # the handler shall find out, if it asks for them
+        return []
     if not isinstance(carried, Mapping):
         return []
     context = trace.get_current_span(W3C.extract(_texts(carried), trace.set_span_in_context(trace.INVALID_SPAN)))

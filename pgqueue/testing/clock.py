@@ -17,10 +17,11 @@ grant select on sequence pgqueue_testing.clock_shift to public;
 create or replace function pgqueue.clock()
 returns timestamptz
 language sql volatile parallel safe
+set search_path = pg_catalog, pg_temp
 as 'select clock_timestamp() + last_value * interval ''1 microsecond'' from pgqueue_testing.clock_shift';
 """
 
-MOVE = "select setval('pgqueue_testing.clock_shift', last_value + %s) from pgqueue_testing.clock_shift"
+MOVE = "select pg_catalog.setval('pgqueue_testing.clock_shift', last_value + %s) from pgqueue_testing.clock_shift"
 
 
 class Clock:

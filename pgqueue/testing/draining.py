@@ -8,6 +8,7 @@ from typing import Any
 import tenacity
 
 import pgqueue
+from pgqueue.model.calls import must_finish
 
 
 def drain(queue: pgqueue.Queue, handler: Callable[..., Any]) -> list[Any]:
@@ -15,7 +16,11 @@ def drain(queue: pgqueue.Queue, handler: Callable[..., Any]) -> list[Any]:
 
     ``handler(message, tx)``, or ``handler(tx)``, runs in the transaction that completes its message, as in
     :func:`pgqueue.process`, but once: the first error ends the draining and is raised, its message abandoned.
+
+    Raises:
+        InvalidArgumentError: the handler is a coroutine function or a generator function; nothing was received.
     """
+    must_finish(handler, "the handler", asynchronous=False, remedy="run it with pgqueue.aio.process")
     once = tenacity.Retrying(stop=tenacity.stop_after_attempt(1))
     answers = []
     while received := queue.receive():

@@ -9,6 +9,7 @@ import psycopg_pool
 
 from pgqueue.errors import UnsupportedSourceError
 from pgqueue.flows import Begun, Flow, Shared, Source
+from pgqueue.transports import forking
 from pgqueue.transports.connections import (
     BegunConnection,
     PoolSource,
@@ -31,13 +32,14 @@ def own(source: object, *, asynchronous: bool, listens: bool = True) -> Source:
     """Where a client's own statements run: a DSN, a pool or an engine."""
     own = _own(_checked(source, asynchronous), asynchronous)
     own.listens = listens
+    forking.begins_anew(own)
     return own
 
 
 def _own(source: object, asynchronous: bool) -> PoolSource | EngineSource:
     match source:
         case str() as conninfo:
-            return own_pool(conninfo, psycopg_pool.AsyncConnectionPool if asynchronous else psycopg_pool.ConnectionPool)
+            return own_pool(conninfo, asynchronous=asynchronous)
         case psycopg_pool.ConnectionPool() | psycopg_pool.AsyncConnectionPool():
             return PoolSource(source, owned=False)
     if _is_of_sqlalchemy(source):
@@ -51,8 +53,9 @@ def _own(source: object, asynchronous: bool) -> PoolSource | EngineSource:
 
 def sized(source: Source, size: int, *, asynchronous: bool) -> PoolSource:
     """A pool of one's own to the same database, so large that who has to wait for a connection waits for the server."""
-    pool_class = psycopg_pool.AsyncConnectionPool if asynchronous else psycopg_pool.ConnectionPool
-    return own_pool(source.conninfo, pool_class, size, patience=5)
+    own = own_pool(source.conninfo, asynchronous=asynchronous, size=size, patience=5)
+    forking.begins_anew(own)
+    return own
 
 
 class GivenSource:

@@ -6,6 +6,7 @@ are the same everywhere. Imported only for who has one of these: SQLAlchemy take
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from sqlalchemy import create_engine
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Connection, Engine, TwoPhaseTransaction
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import (
@@ -25,6 +26,7 @@ from sqlalchemy.ext.asyncio import (
     create_async_engine,
 )
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
+from sqlalchemy.pool import NullPool, Pool, QueuePool
 
 from pgqueue.errors import (
     InvalidStateError,
@@ -35,10 +37,10 @@ from pgqueue.errors import (
 from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
-from pgqueue.transports import connections, translation
+from pgqueue.transports import connections, forking, translation
 from pgqueue.transports.hub import HubOwner
 from pgqueue.transports.lines import ConnectionLine
-from pgqueue.transports.listening import Listener, has_failed
+from pgqueue.transports.listening import Listener, driver_of
 
 T = TypeVar("T")
 
@@ -100,6 +102,7 @@ class SharedOwner:
     def __init__(self, owner: AnyOwner) -> None:
         self._owner = owner
         self._connection: Any = None
+        self._process = os.getpid()
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
         driver = yield from self._driver()
@@ -107,6 +110,8 @@ class SharedOwner:
             raise TransactionRequiredError(
                 "the connection has the isolation level AUTOCOMMIT, so no transaction to share: use another level"
             )
+        if isinstance(_sync(self._connection).get_transaction(), TwoPhaseTransaction):
+            yield from connections.prepare_later(driver)
         return (yield from connections.execute(driver, statement))
 
     def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:
@@ -117,11 +122,12 @@ class SharedOwner:
 
     @property
     def is_open(self) -> bool:
-        if self._connection is None or self._connection.closed:
+        if self._connection is None or self._connection.closed or self._process != os.getpid():
             return False
         connection = _sync(self._connection)
-        transaction = connection.get_transaction()
-        return transaction is not None and transaction.is_valid and not has_failed(connection)
+        if connection.invalidated or connection.get_transaction() is None:
+            return False
+        return connections.is_in_transaction(driver_of(connection))
 
     def _driver(self) -> Flow[Any]:
         with translated():
@@ -180,12 +186,19 @@ class BegunOwner:
 class EngineSource(HubOwner):
     """A SQLAlchemy engine over psycopg."""
 
+    _the_parents: Pool | None = None
+
     def __init__(self, engine: AnyOwner) -> None:
         if engine.dialect.driver != "psycopg":
             raise UnsupportedSourceError(
                 f"the engine uses the driver {engine.dialect.driver}: create it with postgresql+psycopg://"
             )
         self._engine = engine
+
+    def begin_anew(self) -> None:
+        super().begin_anew()
+        if _has_connections(self._engine.pool):
+            self._the_parents = self._engine.pool
 
     @property
     def conninfo(self) -> str:  # type: ignore[override]  # a property is an attribute to whom reads it
@@ -202,7 +215,7 @@ class EngineSource(HubOwner):
 
     def begin(self) -> Flow[Begun]:
         with translated():
-            connection = yield partial(_connect, self._engine)
+            connection = yield self._connect
         begun = BegunOwner(connection, owned=True)
         try:
             return (yield from begun.begin())
@@ -221,7 +234,7 @@ class EngineSource(HubOwner):
     def _take(self) -> Flow[tuple[AnyOwner, Any]]:
         """A connection in autocommit mode, and that of psycopg beneath."""
         with translated():
-            connection = yield partial(_connect, self._engine)
+            connection = yield self._connect
         try:
             with translated():
                 yield partial(connection.execution_options, isolation_level="AUTOCOMMIT")
@@ -229,6 +242,14 @@ class EngineSource(HubOwner):
         except BaseException:
             yield connection.close
             raise
+
+    def _connect(self) -> Any:
+        if self._the_parents is not None and self._the_parents is self._engine.pool:
+            raise InvalidStateError(
+                "this client's engine has connections opened before the fork: call engine.dispose(close=False) in"
+                " this process, or create an engine here and make a client of that"
+            )
+        return _connect(self._engine)
 
 
 class SessionSource:
@@ -239,11 +260,14 @@ class SessionSource:
         pool: dict[str, Any] = {"pool_size": size, "max_overflow": -1, "pool_pre_ping": True}
         self._maker: Callable[[], AnyOwner]
         if asynchronous:
-            connect = partial(psycopg.AsyncConnection.connect, conninfo)
+
+            async def connect() -> psycopg.AsyncConnection[Any]:
+                return forking.ours(await psycopg.AsyncConnection.connect(conninfo))
+
             self._engine: Any = create_async_engine(DIALECT, async_creator=connect, **pool)
             self._maker = async_sessionmaker(self._engine)
         else:
-            self._engine = create_engine(DIALECT, creator=partial(psycopg.connect, conninfo), **pool)
+            self._engine = create_engine(DIALECT, creator=lambda: forking.ours(psycopg.connect(conninfo)), **pool)
             self._maker = sessionmaker(self._engine)
 
     def begin(self) -> Flow[Begun]:
@@ -261,6 +285,13 @@ def begin_new(maker: Callable[[], AnyOwner]) -> Flow[Begun]:
     except BaseException:
         yield from begun.release()
         raise
+
+
+def _has_connections(pool: Pool) -> bool:
+    """Whether this process has made any. Asks without a lock, which a thread may have held that was not forked."""
+    if isinstance(pool, QueuePool) and pool.size():
+        return pool.size() + pool.overflow() > 0
+    return not isinstance(pool, NullPool)
 
 
 def _connect(engine: AnyOwner) -> Any:

@@ -20,8 +20,12 @@ class Bell:
     def __init__(self, queue: str, sought: Hearer) -> None:
         self.queue = queue
         self.rings = 0
-        self.is_live = False
         self._sought = sought
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """In a child of a fork nobody waits: who waited is a thread of the parent."""
+        self.is_live = False
         self._hearers: list[Hearer] = []
         self._lock = threading.Lock()
 

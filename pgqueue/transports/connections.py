@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import select
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,7 +12,6 @@ from typing import Any, TypeVar
 import psycopg
 import psycopg_pool
 from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
 
 from pgqueue.errors import (
     InvalidArgumentError,
@@ -20,6 +21,8 @@ from pgqueue.errors import (
 from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
+from pgqueue.transports import cursors, forking
+from pgqueue.transports.driving import adrive, drive
 from pgqueue.transports.hub import HubOwner
 from pgqueue.transports.lines import ConnectionLine
 from pgqueue.transports.translation import translated
@@ -33,6 +36,13 @@ AnyPool = Any
 #: Arguments of psycopg's connect() that are not part of a DSN.
 NOT_OF_LIBPQ = ("autocommit", "context", "cursor_factory", "prepare_threshold", "row_factory")
 
+#: The name of our own pools, by which psycopg's log knows them.
+POOL = "pgqueue"
+
+#: In seconds, until psycopg calls ``reconnect_failed``. A pool pauses for a second before its second attempt, and for
+#: longer from then on: begun anew so often, it never pauses for longer than that.
+RECONNECTING_FOR = 2.0
+
 #: A server that has vanished without a word is noticed within half a minute. What a DSN says itself counts.
 PATIENCE_OF_A_SOCKET = {
     "connect_timeout": 10,
@@ -45,11 +55,36 @@ PATIENCE_OF_A_SOCKET = {
 
 def execute(connection: AnyConnection, statement: Statement[T]) -> Flow[T]:
     """One round trip."""
-    with translated():
-        cursor = connection.cursor(row_factory=tuple_row)
-        yield partial(cursor.execute, statement.sql, statement.parameters)
+    with translated(connection):
+        cursor = cursors.cursor(connection)
+        yield partial(cursor.execute, statement.sql, statement.parameters, binary=True)
         rows = yield cursor.fetchall
     return statement.read(rows)
+
+
+def prepare_later(connection: AnyConnection) -> Flow[None]:
+    """Makes a transaction fit to be prepared: PostgreSQL refuses that where a NOTIFY was sent, so nobody is woken.
+
+    Raises:
+        TransactionRequiredError: it is prepared already.
+    """
+    if connection.info.transaction_status == TransactionStatus.IDLE:
+        raise TransactionRequiredError("the transaction is prepared: nothing more can be part of it, only end it")
+    with translated(connection):
+        yield partial(connection.execute, "set local pgqueue.notify = off")
+
+
+def is_two_phase(connection: AnyConnection) -> bool:
+    """Whether ``tpc_begin`` has begun the transaction, which psycopg tells in no other way."""
+    return getattr(connection, "_tpc", None) is not None
+
+
+def is_in_transaction(connection: AnyConnection) -> bool:
+    """Whether a statement can be run in a transaction that is open. One whose server has said something unasked may be
+    dead: it is left alone, because a psycopg block that finds its connection broken ends without an error."""
+    if connection.closed or connection.info.transaction_status != TransactionStatus.INTRANS:
+        return False
+    return not _has_news(connection)
 
 
 class SharedConnection:
@@ -61,9 +96,12 @@ class SharedConnection:
                 "the connection is in autocommit mode and has no transaction: use it inside `with conn.transaction():`"
             )
         self._connection = connection
+        self._process = os.getpid()
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
-        return execute(self._connection, statement)
+        if is_two_phase(self._connection):
+            yield from prepare_later(self._connection)
+        return (yield from execute(self._connection, statement))
 
     def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:
         """psycopg tells nobody how a transaction ended; the database is asked instead."""
@@ -71,7 +109,8 @@ class SharedConnection:
 
     @property
     def is_open(self) -> bool:
-        return not self._connection.closed and self._connection.info.transaction_status == TransactionStatus.INTRANS
+        # What a parent of ours has open is not ours to ask.
+        return self._process == os.getpid() and is_in_transaction(self._connection)
 
 
 class BegunConnection:
@@ -123,10 +162,16 @@ class BegunConnection:
 class PoolSource(HubOwner):
     """A pool of psycopg connections, the client's own or the caller's."""
 
+    _is_the_parents = False
+
     def __init__(self, pool: AnyPool, *, owned: bool) -> None:
         self._pool = pool
         self._owned = owned
         self._opened = not owned
+
+    def begin_anew(self) -> None:
+        super().begin_anew()
+        self._is_the_parents = not self._pool.closed
 
     @property
     def conninfo(self) -> str:  # type: ignore[override]  # a property is an attribute to whom reads it
@@ -168,6 +213,11 @@ class PoolSource(HubOwner):
             yield self._pool.close
 
     def _take(self) -> Flow[AnyConnection]:
+        if self._is_the_parents:
+            raise InvalidStateError(
+                "this client's pool belongs to the process that forked: open a pool in this process, and make a client"
+                " of that"
+            )
         with translated():
             if not self._opened:
                 yield from self._knock()
@@ -175,7 +225,7 @@ class PoolSource(HubOwner):
                 self._opened = True
             try:
                 connection = yield self._pool.getconn
-                while self._owned and (yield from _has_gone(connection)):
+                while _has_gone(connection):
                     yield partial(self._pool.putconn, connection)
                     connection = yield self._pool.getconn
                 return connection
@@ -190,19 +240,62 @@ class PoolSource(HubOwner):
         yield visitor.close
 
 
-def own_pool(conninfo: str, pool_class: type[Any], size: int = 10, patience: float = 30.0) -> PoolSource:
+class OwnPoolSource(PoolSource):
+    """A pool that the client opens at its first use, in each process anew."""
+
+    def __init__(self, make: Callable[[], AnyPool]) -> None:
+        super().__init__(make(), owned=True)
+        self._make = make
+
+    def begin_anew(self) -> None:
+        super().begin_anew()
+        if self._is_the_parents:
+            self._pool._closed = True  # or it would wait for its threads, which are the parent's, when it is collected
+            self._pool, self._opened, self._is_the_parents = self._make(), False, False
+
+
+def own_pool(conninfo: str, *, asynchronous: bool, size: int = 10, patience: float = 30.0) -> PoolSource:
     """The pool of a client that was given a DSN: opened at the first use, checked before it gives a connection."""
-    pool = pool_class(
+    make: Callable[..., AnyPool] = partial(
+        psycopg_pool.AsyncConnectionPool if asynchronous else psycopg_pool.ConnectionPool,
         patient(conninfo),
         min_size=0,
         max_size=size,
         open=False,
         kwargs={"autocommit": True},
-        name="pgqueue",
+        name=POOL,
         timeout=patience,
-        reconnect_timeout=5,
+        reconnect_timeout=RECONNECTING_FOR,
     )
-    return PoolSource(pool, owned=True)
+    if asynchronous:
+        return OwnPoolSource(partial(make, configure=_aours, reconnect_failed=_atry_again))
+    return OwnPoolSource(partial(make, configure=forking.ours, reconnect_failed=_try_again))
+
+
+async def _aours(connection: AnyConnection) -> None:
+    forking.ours(connection)
+
+
+def _try_again(pool: AnyPool) -> None:
+    drive(_reconnecting(pool))
+
+
+async def _atry_again(pool: AnyPool) -> None:
+    await adrive(_reconnecting(pool))
+
+
+def _is_not_of_our_pools(record: logging.LogRecord) -> bool:
+    """Drops psycopg's warnings for failed attempts of our pools: callers get an error, a worker logs it once."""
+    return not (isinstance(record.args, tuple) and record.args[:1] == (POOL,) and record.levelno == logging.WARNING)
+
+
+logging.getLogger("psycopg.pool").addFilter(_is_not_of_our_pools)
+
+
+def _reconnecting(pool: AnyPool) -> Flow[None]:
+    """A pool that has tried in vain for a while tries again only for who comes, and who waits already is forgotten."""
+    if pool.get_stats()["requests_waiting"]:
+        yield pool.check
 
 
 def patient(conninfo: str) -> str:
@@ -223,17 +316,20 @@ def _conninfo(pool: AnyPool) -> str:
     return psycopg.conninfo.make_conninfo(conninfo or "", **options)
 
 
-def _has_gone(connection: AnyConnection) -> Flow[bool]:
-    """Whether the server has ended an idle connection. Only one from which something came, unasked, is worth asking.
+def _has_gone(connection: AnyConnection) -> bool:
+    """Whether the server has ended an idle connection: reads what came from it unasked, if anything did.
 
-    The pool has a check of its own, but it waits longer after each connection that fails it, up to half a minute.
+    A pool may have a check of its own, but it waits longer after each connection that fails it, up to half a minute.
     """
-    ear = select.poll()
-    ear.register(connection.fileno(), select.POLLIN)
-    if not ear.poll(0):
-        return False
     try:
-        yield partial(connection.execute, "")
+        while _has_news(connection):
+            connection.pgconn.consume_input()
     except psycopg.OperationalError:
         return True
     return False
+
+
+def _has_news(connection: AnyConnection) -> bool:
+    ear = select.poll()
+    ear.register(connection.fileno(), select.POLLIN)
+    return bool(ear.poll(0))

@@ -4,41 +4,75 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, TypeVar
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar, cast
 
 from pgqueue.flows import Flow, Pause, Step
 
 T = TypeVar("T")
 
+Resume = Callable[[Any], Step]
+
 
 def drive(flow: Flow[T]) -> T:
-    """Runs a flow to its end, blocking at each step."""
+    """Runs a flow to its end, blocking at each step.
+
+    Whatever is raised meanwhile goes to the flow, which decides what to do about it: an exception that another thread
+    sets may come between two steps, too.
+    """
+    resume: Resume = flow.send
+    given: Any = None
     try:
-        step = next(flow)
         while True:
             try:
-                result = _take(step)
-            except BaseException as error:  # noqa: BLE001 - the flow decides what to do about it
-                step = flow.throw(error)
-            else:
-                step = flow.send(result)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]  # a generator's value has no type of its own
+                given = _take(resume(given))
+                resume = flow.send
+            except BaseException as error:  # noqa: BLE001
+                if _is_over(flow):
+                    return cast(T, _result(error))
+                resume, given = flow.throw, error
+    finally:
+        given = None
 
 
 async def adrive(flow: Flow[T]) -> T:
-    """Runs a flow to its end, awaiting each step."""
+    """Runs a flow to its end, awaiting each step. A coroutine that is closed cannot await any more: what the flow wants
+    to do then is left undone."""
+    resume: Resume = flow.send
+    given: Any = None
     try:
-        step = next(flow)
         while True:
             try:
-                result = await _await(step)
-            except BaseException as error:  # noqa: BLE001 - the flow decides what to do about it
-                step = flow.throw(error)
-            else:
-                step = flow.send(result)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]  # a generator's value has no type of its own
+                given = await _await(resume(given))
+                resume = flow.send
+            except GeneratorExit:
+                _break_off(flow)
+                raise
+            except BaseException as error:  # noqa: BLE001
+                if _is_over(flow):
+                    return cast(T, _result(error))
+                resume, given = flow.throw, error
+    finally:
+        given = None
+
+
+def _break_off(flow: Flow[Any]) -> None:
+    """Ends a flow none of whose steps can be taken any more."""
+    with suppress(asyncio.CancelledError, StopIteration):
+        while True:
+            flow.throw(asyncio.CancelledError())
+
+
+def _is_over(flow: Flow[Any]) -> bool:
+    return flow.gi_frame is None  # type: ignore[attr-defined]  # typing knows only of abstract generators
+
+
+def _result(end: BaseException) -> Any:
+    """What a flow that is over has ended with."""
+    if isinstance(end, StopIteration):
+        return end.value
+    raise end
 
 
 def _take(step: Step) -> Any:

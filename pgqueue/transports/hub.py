@@ -17,6 +17,7 @@ from psycopg.sql import SQL, Identifier
 
 from pgqueue.errors import logger
 from pgqueue.model.policy import Backoff
+from pgqueue.transports import forking
 from pgqueue.transports.bells import Bell
 
 #: For how long the database is asked to tell us, and how soon before the end it is asked again.
@@ -85,6 +86,11 @@ class HubOwner:
                 weakref.finalize(self, self._hub.leave)
             return self._hub.bell(queue) if self._hub is not None else None
 
+    def begin_anew(self) -> None:
+        HubOwner._one_at_a_time = threading.Lock()
+        if self._hub is not None:
+            self._hub.begin_anew()
+
     def hush(self) -> None:
         hub, self._hub = self._hub, None
         if hub is not None:
@@ -101,12 +107,24 @@ class Hub:
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
         self._attentions: dict[str, Attention] = {}
+        self._is_over = False
+        self._is_deaf = False
+        self._begin()
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._ear, self._mouth = os.pipe()
         os.set_blocking(self._mouth, False)
-        self._is_over = False
-        self._is_deaf = False
+        self._backoff = Backoff()
+
+    def begin_anew(self) -> None:
+        """In a child: the bells are the same, and nobody listens yet. What is said here is not for the parent's hub."""
+        self._close_pipe()
+        self._begin()
+        for attention in self._attentions.values():
+            attention.bell.begin_anew()
+        self._attentions = {queue: Attention(each.bell) for queue, each in self._attentions.items()}
 
     def bell(self, queue: str) -> Bell:
         with self._lock:
@@ -126,6 +144,9 @@ class Hub:
         self._say()
 
     def __del__(self) -> None:
+        self._close_pipe()
+
+    def _close_pipe(self) -> None:
         os.close(self._ear)
         os.close(self._mouth)
 
@@ -153,17 +174,16 @@ class Hub:
             return  # enough has been said
 
     def _run(self) -> None:
-        backoff = Backoff()
         try:
             while self._goes_on():
                 try:
-                    self._listen(backoff)
+                    self._listen()
                 except psycopg.Error as error:
-                    pause = backoff(random.random())
-                    if backoff.failures == 1:
+                    pause = self._backoff(random.random())
+                    if self._backoff.failures == 1:
                         logger.warning("nobody is woken for now, who waits looks from time to time: %s", error)
                     self._hush()
-                    select.select([], [], [], pause)
+                    self._rest(pause)
         except BaseException:
             logger.exception("the hub ends: nobody is woken any more, who waits looks from time to time")
             self._is_deaf = True
@@ -171,8 +191,16 @@ class Hub:
         finally:
             self._hush()
 
-    def _listen(self, backoff: Backoff) -> None:
+    def _rest(self, seconds: float) -> None:
+        """Unlike an event, a pipe may be written to by a finalizer, which runs in any thread at any time."""
+        until = time.monotonic() + seconds
+        while not self._is_over and (left := until - time.monotonic()) > 0:
+            if select.select([self._ear], [], [], left)[0]:
+                os.read(self._ear, 4096)
+
+    def _listen(self) -> None:
         with psycopg.connect(self._conninfo, autocommit=True, application_name="pgqueue hub") as connection:
+            forking.ours(connection)
             if connection.execute(POOLED).fetchone() != (connection.info.backend_pid,):
                 logger.info("a pooler stands before the database: nobody is woken, who waits looks from time to time")
                 self._is_deaf = True
@@ -186,7 +214,7 @@ class Hub:
                     self._attend(connection, channels)
                     look_at = min((each.look_at(now) for each in self._known()), default=float("inf"))
                     probe_at = now + PROBED_EVERY
-                    backoff.reset()
+                    self._recovered()
                 elif now >= probe_at:
                     connection.execute(POOLED)
                     probe_at = now + PROBED_EVERY
@@ -194,6 +222,11 @@ class Hub:
                     return
                 if self._hears(connection, max(min(look_at, probe_at) - time.monotonic(), 0)):
                     look_at = 0.0
+
+    def _recovered(self) -> None:
+        if self._backoff.failures:
+            logger.info("who waits is woken again, after %s failures", self._backoff.failures)
+        self._backoff.reset()
 
     def _attend(self, connection: psycopg.Connection[Any], channels: set[str]) -> None:
         """Asks the database to tell of the queues that are waited for, and listens."""

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-import psycopg
 from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
 
 from pgqueue.errors import PGQueueError, logger
 from pgqueue.flows import Flow
 from pgqueue.statements import Statement
+from pgqueue.transports.cursors import client_cursor
 from pgqueue.transports.translation import translated
 
 T = TypeVar("T")
@@ -31,12 +30,10 @@ class ConnectionLine:
         self._connection = connection
         self._give_back = give_back
         self._restore = restore
-        asynchronous = isinstance(connection, psycopg.AsyncConnection)
-        self._cursor = psycopg.AsyncClientCursor if asynchronous else psycopg.ClientCursor
 
     def exchange(self, statement: Statement[T] | None, *, commit: bool) -> Flow[T | None]:
-        with translated():
-            cursor: Any = self._cursor(self._connection, row_factory=tuple_row)
+        with translated(self._connection):
+            cursor = client_cursor(self._connection)
             if statement is None:
                 yield partial(cursor.execute, "commit")
                 return None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import psycopg
@@ -14,6 +15,13 @@ from sqlalchemy.engine import Connection, ExceptionContext
 
 from pgqueue.errors import ConnectionLostError, error_class
 from pgqueue.model.context import Event, ReceiveContext
+
+AnyDriver = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+
+#: What SQL text may end a transaction with, or a part of it. A text that only looks like it costs a question.
+ENDS = re.compile(r"\b(?:rollback|abort|commit|prepare\s+transaction)\b|(?:^|;)\s*end\b", re.IGNORECASE)
+
+UNDONE = "select id::text from unnest(%s::xid8[]) as id where pg_xact_status(id) = 'aborted'"
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,10 @@ class Follower:
         for context in self._still_there():
             context.retract()
 
+    def is_undone(self, undone: Collection[str]) -> bool:
+        """Whether it is part of one of these transactions or savepoints."""
+        return not set(undone).isdisjoint(self.transaction_ids)
+
     def _still_there(self) -> Iterator[ReceiveContext]:
         for context, transaction_id in zip(self.contexts, self.transaction_ids, strict=True):
             if context.transaction_id == transaction_id:
@@ -45,17 +57,28 @@ class Listener:
     """Overhears how the transactions of one SQLAlchemy connection end, and tells all deliveries that are part of them.
 
     A savepoint that was there before us and is rolled back undoes what we did; one that came later does not concern us.
+    What is undone by SQL text tells no event: once a statement was seen that ends something, the database is asked
+    before a commit. What is prepared is neither open nor over, and told again when its COMMIT is.
     """
 
     _of_connection: ClassVar[WeakKeyDictionary[Connection, Listener]] = WeakKeyDictionary()
 
     def __init__(self, connection: Connection) -> None:
         self._followers: list[Follower] = []
+        self._prepared: dict[Any, list[Follower]] = {}
         self._announced: list[Follower] = []
+        self._announced_prepared = False
+        self._has_seen_an_end = False
+        self._is_its_own_end = False
         event.listen(connection, "begin", self._on_begin)
+        event.listen(connection, "begin_twophase", self._on_begin)
         event.listen(connection, "commit", self._on_commit)
         event.listen(connection, "rollback", self._on_rollback)
         event.listen(connection, "rollback_savepoint", self._on_rollback_savepoint)
+        event.listen(connection, "prepare_twophase", self._on_prepare)
+        event.listen(connection, "commit_twophase", self._on_commit_twophase)
+        event.listen(connection, "rollback_twophase", self._on_rollback_twophase)
+        event.listen(connection, "after_cursor_execute", self._on_statement)
         if not event.contains(connection.engine, "handle_error", _on_error):
             event.listen(connection.engine, "handle_error", _on_error)
 
@@ -74,41 +97,83 @@ class Listener:
         self._followers.append(Follower(contexts, transaction_ids, _savepoints(connection)))
 
     def take_back(self, *, undone: bool) -> None:
-        """The COMMIT that was announced has failed: refused by the database, or not answered."""
+        """The COMMIT that was announced has failed: refused by the database, or not answered. What is prepared stays so
+        when its COMMIT is refused."""
         announced, self._announced = self._announced, []
         for follower in announced:
-            if undone:
+            if undone and not self._announced_prepared:
                 follower.tell(Event.ABORTED)
             else:
                 follower.retract()
 
-    def _on_begin(self, connection: Connection) -> None:
+    def _on_begin(self, connection: Connection, xid: Any = None) -> None:
         self._announced = []
+        self._has_seen_an_end = False
 
     def _on_commit(self, connection: Connection) -> None:
         """SQLAlchemy says so *before* it commits: if that fails, what we tell here is taken back.
 
-        A transaction that has failed commits nothing, and PostgreSQL does not call that an error.
+        A transaction that has failed commits nothing, and PostgreSQL does not call that an error. One that SQL text has
+        ended is not known to be either.
         """
-        if has_failed(connection):
-            self._end(Event.ABORTED)
-        else:
-            self._announced = self._end(Event.COMMITTED)
+        followers = self._taken()
+        match _status_of(connection):
+            case TransactionStatus.INERROR:
+                _tell(followers, Event.ABORTED)
+            case TransactionStatus.INTRANS:
+                undone = _undone(connection, followers) if self._has_seen_an_end else ()
+                _tell([each for each in followers if each.is_undone(undone)], Event.ABORTED)
+                self._announce([each for each in followers if not each.is_undone(undone)], prepared=False)
 
     def _on_rollback(self, connection: Connection) -> None:
-        self._end(Event.ABORTED)
-
-    def _end(self, outcome: Event) -> list[Follower]:
-        followers, self._followers = self._followers, []
-        for follower in followers:
-            follower.tell(outcome)
-        return followers
+        """A transaction that SQL text has ended is not undone by this."""
+        followers = self._taken()
+        if not self._has_seen_an_end:
+            _tell(followers, Event.ABORTED)
 
     def _on_rollback_savepoint(self, connection: Connection, name: str, context: None) -> None:
+        self._is_its_own_end = True
         undone = [follower for follower in self._followers if name in follower.enclosing]
         self._followers = [follower for follower in self._followers if name not in follower.enclosing]
-        for follower in undone:
-            follower.tell(Event.ABORTED)
+        _tell(undone, Event.ABORTED)
+
+    def _on_prepare(self, connection: Connection, xid: Any) -> None:
+        followers = self._taken()
+        if _status_of(connection) is TransactionStatus.INERROR:  # PREPARE rolls it back then, and that is no error
+            _tell(followers, Event.ABORTED)
+        else:
+            self._prepared[xid] = followers
+
+    def _on_commit_twophase(self, connection: Connection, xid: Any, is_prepared: bool) -> None:
+        if is_prepared:
+            self._announce(self._prepared.pop(xid, []), prepared=True)
+        else:
+            self._on_commit(connection)
+
+    def _on_rollback_twophase(self, connection: Connection, xid: Any, is_prepared: bool) -> None:
+        """What was prepared stays so if its ROLLBACK fails, so nobody is told; the database is asked."""
+        if is_prepared:
+            self._prepared.pop(xid, None)
+        else:
+            self._on_rollback(connection)
+
+    def _on_statement(self, connection: Connection, cursor: object, statement: str, *_: object) -> None:
+        is_its_own, self._is_its_own_end = self._is_its_own_end, False
+        if self._followers and not is_its_own and ENDS.search(statement):
+            self._has_seen_an_end = True
+
+    def _announce(self, followers: list[Follower], *, prepared: bool) -> None:
+        self._announced, self._announced_prepared = followers, prepared
+        _tell(followers, Event.COMMITTED)
+
+    def _taken(self) -> list[Follower]:
+        followers, self._followers = self._followers, []
+        return followers
+
+
+def _tell(followers: Sequence[Follower], outcome: Event) -> None:
+    for follower in followers:
+        follower.tell(outcome)
 
 
 def _on_error(failure: ExceptionContext) -> None:
@@ -118,11 +183,22 @@ def _on_error(failure: ExceptionContext) -> None:
         listener.take_back(undone=sqlstate is not None and error_class(sqlstate) is not ConnectionLostError)
 
 
-def has_failed(connection: Connection) -> bool:
-    """Whether the transaction can only be rolled back, which SQLAlchemy need not know."""
+def driver_of(connection: Connection) -> AnyDriver:
+    """The psycopg connection beneath."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection | psycopg.AsyncConnection)
-    return driver.info.transaction_status == TransactionStatus.INERROR
+    return driver
+
+
+def _status_of(connection: Connection) -> TransactionStatus:
+    """Whether the session is in a transaction, and whether that can only be rolled back: SQLAlchemy need not know."""
+    return driver_of(connection).info.transaction_status
+
+
+def _undone(connection: Connection, followers: Sequence[Follower]) -> Collection[str]:
+    """Asks in the transaction itself, which is about to be committed, what of it was undone."""
+    ids = [transaction_id for follower in followers for transaction_id in follower.transaction_ids]
+    return connection.exec_driver_sql(UNDONE, (ids,)).scalars().all()
 
 
 def _savepoints(connection: Connection) -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 import psycopg_pool
@@ -13,6 +14,7 @@ from pgqueue.errors import (
     InvalidArgumentError,
     OperationTimeoutError,
     PGQueueError,
+    ReadOnlyError,
     SchemaVersionError,
     error_class,
 )
@@ -24,30 +26,46 @@ NOT_OUR_STATEMENT = ("42P05", "26000")
 POOLER_REMEDY = "PgBouncer needs max_prepared_statements > 0, or connections with prepare_threshold=None"
 
 
+FAILED_TRANSACTION = "25P02"
+READ_ONLY_REMEDY = (
+    "use a transaction that may write: not READ ONLY, nor under default_transaction_read_only, nor on a standby"
+)
+
+
 @contextmanager
-def translated() -> Iterator[None]:
-    """Raises the library's error in place of psycopg's, which stays its cause."""
+def translated(connection: Any = None) -> Iterator[None]:
+    """Raises the library's error in place of psycopg's, which stays its cause. What a standby refuses may pass: it may
+    be promoted, or the next connection lead to the primary."""
     try:
         yield
     except psycopg.Error as error:
-        raise translate(error) from error
+        translation = translate(error)
+        if isinstance(translation, ReadOnlyError) and connection is not None:
+            translation.is_transient = connection.info.parameter_status("in_hot_standby") == "on"
+        raise translation from error
 
 
 def translate(error: psycopg.Error) -> PGQueueError:
     if isinstance(error, psycopg_pool.PoolTimeout):
         return OperationTimeoutError(f"the connection pool had no connection to give: {error}")
     kind = error_class(error.sqlstate)
-    if kind is SchemaVersionError:
-        return SchemaVersionError(
-            f"the pgqueue schema is missing or too old here ({error}): {REMEDY}", sqlstate=error.sqlstate
-        )
     if kind is not None:
-        return kind(_text(error), sqlstate=error.sqlstate)
+        return kind(_text_of(kind, error), sqlstate=error.sqlstate)
     if error.sqlstate is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return ConnectionLostError(str(error))
     if error.sqlstate is None and isinstance(error, psycopg.DataError):
         return InvalidArgumentError(str(error))
     return PGQueueError(_text(error), sqlstate=error.sqlstate)
+
+
+def _text_of(kind: type[PGQueueError], error: psycopg.Error) -> str:
+    if kind is SchemaVersionError:
+        return f"the pgqueue schema is missing or too old here ({error}): {REMEDY}"
+    if kind is ReadOnlyError:
+        return f"{_text(error)}: {READ_ONLY_REMEDY}"
+    if error.sqlstate == FAILED_TRANSACTION:
+        return f"{_text(error)}: roll it back, to the savepoint before the error at least"
+    return _text(error)
 
 
 def _text(error: psycopg.Error) -> str:

@@ -38,11 +38,10 @@ class Background:
     def start(self) -> None:
         self._start("renewals", self.renewals.turn, self._short)
         if self._options.sweep_interval is not None:
-            self._start("sweeps", self._sweep, self._over)
+            self._start("sweeps", self._sweep, threading.Event())
 
     def close(self) -> None:
         self._over.set()
-        self._short.set()
         self._ends.close()
 
     def _start(self, name: str, turn: Callable[[Source], Flow[float]], woken: threading.Event) -> None:
@@ -52,6 +51,7 @@ class Background:
         self._loops[name] = loop
         self._ends.callback(lambda: drive(own.close()))
         self._ends.callback(partial(thread.join, timeout=1))
+        self._ends.callback(woken.set)
         thread.start()
 
     def _run(self, loop: Loop) -> None:

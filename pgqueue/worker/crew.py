@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import closing
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -137,10 +136,14 @@ class Crew:
 
 
 def _in_loop(runner: asyncio.Runner, call: Callable[..., Any]) -> Callable[..., Any]:
-    """Calls a handler, and runs the coroutine that it may have made."""
+    """Calls a handler, and awaits what it may have made to be awaited."""
 
     def called(*arguments: Any) -> Any:
         result = call(*arguments)
-        return runner.run(result, context=copy_context()) if inspect.iscoroutine(result) else result
+        return runner.run(_awaited(result), context=copy_context()) if hasattr(result, "__await__") else result
 
     return called
+
+
+async def _awaited(result: Awaitable[Any]) -> Any:
+    return await result

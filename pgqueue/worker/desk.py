@@ -86,16 +86,21 @@ class Desk:
 
     def settle(self) -> Flow[None]:
         """Completes what the handlers have finished. What a broken connection left open is tried again next time."""
+        open_still: list[tuple[LockedMessage, BaseException | None]] = []
         while self._finished:
             taken = [self._finished.popleft() for _ in range(min(len(self._finished), AT_ONCE))]
-            batch = [message for message, failure in taken if failure is None and message.context.state is RECEIVED]
             try:
+                yield from batches.resolve(self._queue, [each for each, _ in taken if each._is_unresolved], self._own)
+                batch = [message for message, failure in taken if failure is None and message.context.state is RECEIVED]
                 results = yield from batches.settle(self._queue, batch, self._completion, self._own, None)
             except BaseException:
                 self._finished.extendleft(reversed(taken))
                 raise
             self._pace.finished(len(taken), time.monotonic())
             for message, failure in taken:
+                if message._is_unresolved:
+                    open_still.append((message, failure))
+                    continue
                 self.renewals.drop(message)
                 self._count(message, failure)
             for message, result in zip(batch, results, strict=True):
@@ -107,6 +112,7 @@ class Desk:
                         result.error,
                         extra=about(message, message.delivery_count, result.error),
                     )
+        self._finished.extend(open_still)
 
     def claim(self, *, running: int, waiting: int) -> Flow[Sequence[LockedMessage]]:
         """Claims as many messages as the slots will want, if any."""

@@ -92,7 +92,7 @@ class Exposition:
         self._soundings = Soundings(queue, dsn)
 
     def text(self) -> bytes:
-        """Raises ImportError without the extra ``pgqueue[otel]``."""
+        """Raises ImportError without the extra ``pgqueue-tx[otel]``."""
         from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
         own = CollectorRegistry()

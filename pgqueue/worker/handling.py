@@ -14,6 +14,7 @@ from pgqueue.errors import InvalidArgumentError, InvalidStateError, LockLostErro
 from pgqueue.flows import Executor, Flow, processing, settling
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
+from pgqueue.model.calls import finished
 from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.statements import sessions
 from pgqueue.statements import settling as verbs
@@ -97,16 +98,11 @@ def takes_a_transaction(handler: Callable[..., Any]) -> bool:
     raise InvalidArgumentError(f"a handler takes (message) or (message, tx), not {signature}")
 
 
-def is_coroutine(handler: Callable[..., Any]) -> bool:
-    """Whether calling the handler makes a coroutine; an object's __call__ may be one, too."""
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
-
-
 def _run(message: LockedMessage, task: Task, watched: Processing) -> Flow[None]:
     began = time.perf_counter()
     try:
         if task.begin is None:
-            yield lambda: task.call(message)
+            finished((yield lambda: task.call(message)))
         else:
             retry = task.retry.transaction_retry()
             retry.before_sleep = watched.tries_again

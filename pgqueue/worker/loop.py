@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 from collections.abc import Callable
@@ -31,30 +32,30 @@ class Recovery:
         self._name = name
         self._beat = beat
         self._backoff = Backoff()
+        self._said: set[type[PGQueueError]] = set()
 
     def passed(self) -> None:
         if self._beat.failures:
             logger.info("%s: works again, after %s failures", self._name, self._beat.failures)
         self._beat.failures, self._beat.error = 0, None
         self._backoff.reset()
+        self._said.clear()
 
     def failed(self, error: Exception) -> float:
-        """The pause, in seconds. Only the first failure in a row, and each that is new, is logged as a warning."""
+        """The pause, in seconds."""
         if not isinstance(error, PGQueueError) or isinstance(error, FATAL):
             raise error
-        is_news = type(error) is not type(self._beat.error)
         self._beat.failures += 1
         self._beat.error = error
         pause = self._backoff(random.random())
-        logger.log(
-            30 if is_news else 10,
-            "%s: %s; trying again in %.1f s",
-            self._name,
-            error,
-            pause,
-            extra={"tracking_id": error.tracking_id},
-        )
+        self.tell(error, f"; trying again in {pause:.1f} s")
         return pause
+
+    def tell(self, error: PGQueueError, what_follows: str = "") -> None:
+        """Only the first failure of each kind in a row is logged as a warning."""
+        level = logging.DEBUG if type(error) in self._said else logging.WARNING
+        self._said.add(type(error))
+        logger.log(level, "%s: %s%s", self._name, error, what_follows, extra={"tracking_id": error.tracking_id})
 
 
 class Loop:

@@ -8,9 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.worker.handling import is_coroutine, takes_a_transaction
+from pgqueue.model.calls import is_coroutine_function, must_finish
+from pgqueue.worker.handling import takes_a_transaction
 from pgqueue.worker.policy import RetryPolicy
-from pgqueue.worker.renewing import OnFailure
+from pgqueue.worker.renewing import OnFailure, check_renewal_callback
 
 KINDS = ("psycopg", "sqlalchemy")
 
@@ -33,6 +34,8 @@ class Options:
 
     def __post_init__(self) -> None:
         takes_two = takes_a_transaction(self.handler)
+        must_finish(self.handler, "the handler", asynchronous=True)
+        check_renewal_callback(self.on_lock_renew_failure)
         _require(self.concurrency >= 1, "concurrency must be 1 or more")
         _require(self.transaction_batch >= 1, "transaction_batch must be 1 or more")
         _require(
@@ -62,7 +65,7 @@ class Options:
 
     @property
     def is_coroutine(self) -> bool:
-        return is_coroutine(self.handler)
+        return is_coroutine_function(self.handler)
 
 
 def _require(condition: bool, complaint: str) -> None:

@@ -18,7 +18,7 @@ Scrape = Callable[[], bytes]
 
 #: The text format of Prometheus.
 EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
-REMEDY = b"metrics need the extra otel: pip install 'pgqueue[otel]'\n"
+REMEDY = b"metrics need the extra otel: pip install 'pgqueue-tx[otel]'\n"
 
 TOUCHED_EVERY = 1.0
 

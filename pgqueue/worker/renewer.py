@@ -13,24 +13,35 @@ from pgqueue.errors import InvalidStateError, logger
 from pgqueue.flows import Source
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.context import ReceiveState
-from pgqueue.transports import drive
+from pgqueue.transports import drive, forking
 from pgqueue.worker.loop import Loop
-from pgqueue.worker.renewing import LONGEST_ROUND, OnFailure, Renewals
+from pgqueue.worker.renewing import LONGEST_ROUND, OnFailure, Renewals, check_renewal_callback
 
 
 class Keeper:
     """A thread that renews locks of whatever queues and databases, over a connection to each database."""
 
     def __init__(self, longest: timedelta, on_failure: OnFailure | None) -> None:
+        check_renewal_callback(on_failure)
         self._longest = longest
         self._on_failure = on_failure
         self._sources: dict[str, Source] = {}
+        self._over = threading.Event()
+        self._error: BaseException | None = None
+        self._begin()
+        forking.begins_anew(self)
+
+    def _begin(self) -> None:
         self._renewals: dict[tuple[str, str], Renewals] = {}
         self._lock = threading.Lock()
-        self._over = threading.Event()
         self._woken = threading.Event()
         self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
+
+    def begin_anew(self) -> None:
+        """In a child: what the parent has registered it keeps, and only that. What is registered here is kept here."""
+        if not self._over.is_set():
+            self._over = threading.Event()
+        self._begin()
 
     def keep(self, message: LockedMessage) -> None:
         if self._over.is_set():

@@ -12,10 +12,17 @@ from pgqueue.errors import LockLostError, PGQueueError, logger
 from pgqueue.flows import Executor, Flow
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
+from pgqueue.model.calls import must_finish
 from pgqueue.model.context import ReceiveState
 from pgqueue.statements import settling
 
 OnFailure = Callable[[LockedMessage, PGQueueError], object]
+
+
+def check_renewal_callback(callback: OnFailure | None) -> None:
+    """It is called in a thread of ours, in both faces."""
+    must_finish(callback, "on_lock_renew_failure", asynchronous=False, remedy="give a plain function")
+
 
 OVER = (ReceiveState.COMPLETED, ReceiveState.ABANDONED, ReceiveState.FAULTED)
 

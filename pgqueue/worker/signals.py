@@ -21,8 +21,13 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
         yield
         return
     received: list[int] = []
+    process = os.getpid()
 
     def receive(number: int, _: FrameType | None) -> None:
+        if os.getpid() != process:  # what a handler has forked is no worker
+            signal.signal(number, before[signal.Signals(number)])
+            signal.raise_signal(number)
+            return
         if received:
             os._exit(128 + number)
         received.append(number)

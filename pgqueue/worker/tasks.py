@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from pgqueue import transports
 from pgqueue.errors import HandlerTimeoutError, InvalidArgumentError, InvalidStateError, PGQueueError, logger
 from pgqueue.flows import Source
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.model.context import Event
 from pgqueue.transports import adrive
 from pgqueue.worker.background import Background
 from pgqueue.worker.desk import Desk, Make
@@ -130,7 +131,7 @@ class TaskDriver:
             self._running[task] = size
             task.add_done_callback(self._ended)
             for message in messages:
-                message.context.on_fault(partial(self._cancel, task))
+                message.context._register(Event.FAULT, partial(self._cancel, task))  # which needs no check
 
     def _cancel(self, task: asyncio.Task[None]) -> None:
         """The lock is lost. The renewals found it out in their thread."""
@@ -156,13 +157,17 @@ class TaskDriver:
             self._woken.set()
 
     async def _call(self, *arguments: Any) -> Any:
-        if not self._options.is_coroutine:
-            return await asyncio.to_thread(self._options.handler, *arguments)
+        if self._options.is_coroutine:
+            return await self._awaited(self._options.handler(*arguments))
+        result = await asyncio.to_thread(self._options.handler, *arguments)
+        return await self._awaited(result) if hasattr(result, "__await__") else result
+
+    async def _awaited(self, handling: Awaitable[Any]) -> Any:
         limit = self._options.handler_timeout
         deadline = asyncio.timeout(limit.total_seconds() if limit else None)
         try:
             async with deadline:
-                return await self._options.handler(*arguments)
+                return await handling
         except TimeoutError as error:
             if not deadline.expired():
                 raise
@@ -180,6 +185,7 @@ class TaskDriver:
 
     async def _wind_up(self) -> None:
         """Finishes what runs and gives back what was not begun, within the grace period."""
+        recovery = Recovery("stopping", Beat())
         deadline = time.monotonic() + self._options.grace_period.total_seconds()
         unstarted = list(self._waiting)
         self._waiting.clear()
@@ -189,7 +195,7 @@ class TaskDriver:
                 unstarted = []
                 await adrive(self.desk.settle())
             except PGQueueError as error:
-                logger.warning("stopping: %s", error)
+                recovery.tell(error)
             if not (unstarted or self._running or self.desk.has_finished):
                 return
             if time.monotonic() >= deadline:

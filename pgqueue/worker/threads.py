@@ -14,8 +14,8 @@ from pgqueue.worker.background import Background
 from pgqueue.worker.crew import Crew
 from pgqueue.worker.desk import Desk, Make
 from pgqueue.worker.handling import Task, end_transaction, fail
-from pgqueue.worker.health import Health
-from pgqueue.worker.loop import Loop
+from pgqueue.worker.health import Beat, Health
+from pgqueue.worker.loop import Loop, Recovery
 from pgqueue.worker.options import Options
 from pgqueue.worker.pace import Pace
 from pgqueue.worker.signals import stopped_by_signals
@@ -116,6 +116,7 @@ class ThreadDriver:
 
     def _wind_up(self, crew: Crew) -> None:
         """Finishes what runs and gives back what was not begun, within the grace period."""
+        recovery = Recovery("stopping", Beat())
         deadline = time.monotonic() + self._options.grace_period.total_seconds()
         unstarted = crew.unstarted()
         while True:
@@ -124,7 +125,7 @@ class ThreadDriver:
                 unstarted = []
                 drive(self.desk.settle())
             except PGQueueError as error:
-                logger.warning("stopping: %s", error)
+                recovery.tell(error)
             if not (unstarted or crew.running or self.desk.has_finished):
                 return
             if time.monotonic() >= deadline:

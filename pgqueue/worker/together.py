@@ -13,6 +13,7 @@ from pgqueue.errors import CommitInDoubtError, LockLostError, logger
 from pgqueue.flows import Begun, Flow, processing
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about_all
+from pgqueue.model.calls import finished
 from pgqueue.model.context import Event, Outcome, ReceiveState
 from pgqueue.model.policy import is_transient
 from pgqueue.statements import settling as verbs
@@ -89,20 +90,25 @@ def _attempt(messages: Sequence[LockedMessage], task: Task, watched: Watched) ->
         failures = yield from _work(messages, task, begun, watched)
         done = [message for message in messages if message.sequence_number not in failures]
         yield from _complete(done, begun)
-    except BaseException as error:
-        for message in messages:
-            message._delivery.begun = None
+    except BaseException:
+        _unpin(messages)
         yield from processing.roll_back(begun)
         for message in messages:
-            if not isinstance(error, CommitInDoubtError):
-                message.context.apply(Event.ABORTED)
+            message.context.apply(Event.ABORTED)
         raise
+    try:
+        if done:
+            yield from processing.commit([message._delivery for message in done], begun)
+        else:
+            yield from processing.roll_back(begun)
+    finally:
+        _unpin(messages)
+    return failures
+
+
+def _unpin(messages: Sequence[LockedMessage]) -> None:
     for message in messages:
         message._delivery.begun = None
-    for message in done:
-        message.context.apply(Event.COMMITTED)
-    yield from begun.release()
-    return failures
 
 
 def _work(messages: Sequence[LockedMessage], task: Task, begun: Begun, watched: Watched) -> Flow[Failures]:
@@ -114,7 +120,6 @@ def _work(messages: Sequence[LockedMessage], task: Task, begun: Begun, watched: 
             failures[message.sequence_number] = LockLostError(f"the lock on message {message.sequence_number} is lost")
             continue
         message._delivery.begun = transaction_id
-        message.context.transaction_id = transaction_id
         yield from begun.mark()
         try:
             yield from _call(message, task, begun, watched[message.sequence_number])
@@ -122,6 +127,7 @@ def _work(messages: Sequence[LockedMessage], task: Task, begun: Begun, watched: 
             if is_transient(failure):
                 raise
             yield from begun.back()
+            message.context.apply(Event.ABORTED)
             failures[message.sequence_number] = failure
     return failures
 
@@ -130,22 +136,20 @@ def _call(message: LockedMessage, task: Task, begun: Begun, watched: Processing)
     began = time.perf_counter()
     try:
         with watched.at_work():
-            yield partial(task.call, message, begun.handle)
+            finished((yield partial(task.call, message, begun.handle)))
     finally:
         task.durations.observe(time.perf_counter() - began)
 
 
 def _complete(done: Sequence[LockedMessage], begun: Begun) -> Flow[None]:
-    """Completes what the handler has not settled itself, and commits."""
+    """Completes what the handler has not settled itself."""
     unsettled = [message for message in done if message.context.state is ReceiveState.RECEIVED]
     for message in unsettled:
-        message.context.begin(Event.COMPLETE, Outcome.COMPLETED)
+        yield from message.context.enter(Event.COMPLETE, Outcome.COMPLETED)
+        message.context.transaction_id = message._delivery.begun
     if unsettled:
         locks = [message.lock for message in unsettled]
         yield from begun.execute(verbs.complete_batch(unsettled[0].queue, locks, atomic=True))
-        yield from processing.commit(unsettled[0]._delivery, begun)
-    else:
-        yield from begun.commit()
 
 
 def _tell(line: str, messages: Sequence[LockedMessage], error: Exception) -> None:

@@ -1,16 +1,17 @@
 -- Moves the recorded cursor of each lane, at most once a second a queue, whoever comes first.
 --
 -- What the cursor passes while it is still there is put under watch until its lock runs out; so an expired lock is
--- found without walking what was consumed since. The cursor stops at the first message that is free for the taking and
--- that this session has not overtaken. One that an open transaction holds, or held when this session's own cursor
--- went by, is passed, under watch.
+-- found without walking what was consumed since. The cursor stops before the first message that is free for the taking;
+-- there sessions whose own cursors have passed it find it again, see pgqueue._load_scan. One that an open transaction
+-- holds is passed, under watch.
 --
 -- Nothing new can appear at or below the horizon, taken a second ago or more, but from a transaction that was open
 -- then and is open still. No such transaction is waited for: it is remembered, and what it brings is put under watch
 -- in the first turn after it has ended.
-create or replace function pgqueue._advance(queue pgqueue.queue, scan bigint[])
+create or replace function pgqueue._advance(queue pgqueue.queue)
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -28,9 +29,6 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         return;                                              -- an old snapshot proves nothing
     end if;
-    if cardinality(scan) <> cardinality(queue.lanes) + 1 then
-        scan := null;                                        -- from before a lane was opened
-    end if;
     last_number := pgqueue._last_number();
     next_xid    := pgqueue._next_xid();                      -- above all who hold a number up to the last
     for was in
@@ -44,9 +42,13 @@ begin
             perform pgqueue._mend_sequence();
             return;
         end if;
+        if was.horizon_taken_at > moment + interval '1 second'       -- the clock went back: what is due lies in its future
+           and pgqueue._mend_watch(queue.id, 5000) = 5000 then
+            moment := was.horizon_taken_at;                          -- to be noticed again: there is more
+        end if;
         open    := array(select pg_snapshot_xip(pg_current_snapshot()));
         was     := pgqueue._watch_late(was, open);
-        reached := pgqueue._watch_passed(was, was.cursor, pgqueue._reach(was, scan[array_position(queue.lanes, was.lane) + 1]));
+        reached := pgqueue._watch_passed(was, was.cursor, pgqueue._reach(was));
         if reached > was.cursor then
             was := pgqueue._await(was, open);
         end if;

@@ -2,6 +2,7 @@
 create or replace function pgqueue._as_settled(message pgqueue.message, outcome text, reason text default null)
 returns pgqueue.settled_message
 language sql volatile
+set search_path = pg_catalog, pg_temp
 as $$
     select pgqueue._history_slot(now.moment), pgqueue._priority(message.lane), message.queue_id, message.sequence_number,
            pg_current_xact_id(), now.moment, message.enqueued_time, message.first_locked_at, message.delivery_count,

@@ -4,6 +4,7 @@
 create or replace function pgqueue._attend(queues text[], lasts interval)
 returns table (channel text, queue text)
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin

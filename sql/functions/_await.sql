@@ -3,6 +3,7 @@
 create or replace function pgqueue._await(progress pgqueue.progress, open xid8[])
 returns pgqueue.progress
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     late xid8[] := array(select xid from unnest(open) as xid where xid < progress.horizon_xid and xid <> all (progress.awaited));

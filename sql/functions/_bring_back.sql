@@ -3,6 +3,7 @@
 create or replace function pgqueue._bring_back(places tid[], settled boolean)
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $$

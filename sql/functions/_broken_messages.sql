@@ -2,6 +2,7 @@
 create or replace function pgqueue._broken_messages()
 returns setof text
 language sql stable
+set search_path = pg_catalog, pg_temp
 as $$
     select format('%s %s of queue %s %s', kind, sequence_number, coalesce(quote_ident(name), queue_id::text), broken)
       from (select 'message', queue_id, sequence_number, position, lane, delivery_count,

@@ -2,6 +2,7 @@
 create or replace function pgqueue._broken_numbers()
 returns setof text
 language sql stable
+set search_path = pg_catalog, pg_temp
 as $$
     select format('number %s of queue %s is that of %s messages', sequence_number, queue_id, count(*))
       from (select queue_id, sequence_number from pgqueue.message

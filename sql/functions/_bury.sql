@@ -2,6 +2,7 @@
 create or replace function pgqueue._bury(queue pgqueue.queue, places tid[], reason text, description text)
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_variable

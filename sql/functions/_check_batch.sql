@@ -18,6 +18,7 @@ create or replace function pgqueue._check_batch(
 )
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     flaw record;

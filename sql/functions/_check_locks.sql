@@ -3,11 +3,14 @@ create or replace function pgqueue._check_locks(sequence_numbers bigint[], lock_
 returns void
 language plpgsql
 as $$
+declare
+    numbers integer := pg_catalog.cardinality(sequence_numbers);
+    tokens  integer := pg_catalog.cardinality(lock_tokens);
 begin
-    if sequence_numbers is null or cardinality(sequence_numbers) is distinct from cardinality(lock_tokens) then
+    if numbers is null or numbers is distinct from tokens then
         perform pgqueue._refuse_argument(
             'lock_tokens', 'as many as the sequence_numbers',
-            format('%s for %s', coalesce(cardinality(lock_tokens), 0), coalesce(cardinality(sequence_numbers), 0)));
+            pg_catalog.format('%s for %s', coalesce(tokens, 0), coalesce(numbers, 0)));
     end if;
 end
 $$;

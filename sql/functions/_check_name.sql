@@ -2,6 +2,7 @@
 create or replace function pgqueue._check_name(queue text)
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 begin
     if queue is null or length(queue) > 260 or queue !~ '^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$' then

@@ -11,6 +11,7 @@
 create or replace function pgqueue._check_room(target pgqueue.queue, adding bigint, number bigint)
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $$

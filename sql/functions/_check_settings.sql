@@ -12,6 +12,7 @@ create or replace function pgqueue._check_settings(
 )
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     setting record;

@@ -1,19 +1,18 @@
--- A consumer, its row locked until the transaction ends.
--- Raises  PQ002 unknown consumer.
-create or replace function pgqueue._find_consumer(name text)
+-- A consumer, its row locked until the transaction ends, for the session that has attached last.
+-- Raises  PQ002 unknown consumer, PQ007 invalid argument, PQ010 consumer fenced.
+create or replace function pgqueue._find_consumer(name text, epoch bigint)
 returns pgqueue.consumer
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     known pgqueue.consumer;
 begin
     select * into known from pgqueue.consumer where consumer.name = _find_consumer.name for update;
     if not found then
-        raise exception using
-            errcode = 'PQ002',
-            message = format('consumer %s does not exist', coalesce(quote_literal(_find_consumer.name), 'null')),
-            hint    = 'pgqueue.attach_consumer makes it; those there are stand in pgqueue.consumers.';
+        perform pgqueue._refuse_unknown_consumer(name);
     end if;
+    perform pgqueue._check_epoch(known, epoch);
     return known;
 end
 $$;

@@ -4,6 +4,7 @@ create or replace function pgqueue._foresee_sweep(
     out expired integer, out dead_lettered integer, out returned integer, out activated integer, out forgotten integer,
     out handled integer)
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -24,9 +25,11 @@ begin
       from pgqueue._over_delivered(queue)
      where expires_at is null or expires_at > moment;
     select count(*) into returned
-      from pgqueue.watch
-      join pgqueue.message using (queue_id, lane, position)
-     where queue_id = queue.id and due <= moment and (expires_at is null or expires_at > moment)
+      from (select lane, position from pgqueue.watch where queue_id = queue.id and due <= moment
+             union all
+            select lane, position from pgqueue._overlooked(queue.id)) as found
+      join pgqueue.message using (lane, position)
+     where queue_id = queue.id and (expires_at is null or expires_at > moment)
        and delivery_count < queue.max_delivery_count and (locked_until is null or locked_until <= moment);
     select expired + count(*) into expired
       from pgqueue.message

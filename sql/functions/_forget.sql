@@ -4,6 +4,7 @@
 create or replace function pgqueue._forget(queue pgqueue.queue, max_records integer)
 returns integer
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

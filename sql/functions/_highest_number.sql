@@ -2,6 +2,7 @@
 create or replace function pgqueue._highest_number(queue pgqueue.queue)
 returns bigint
 language sql stable
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$

@@ -2,4 +2,4 @@
 create or replace function pgqueue._history_slot(moment timestamptz)
 returns smallint
 language sql immutable
-as $$select (extract(epoch from moment)::bigint / 86400 % 64)::smallint$$;
+return (extract(epoch from moment)::bigint / 86400 % 64)::smallint;

@@ -6,6 +6,7 @@
 create or replace function pgqueue._hold(
     queue pgqueue.queue, sequence_numbers bigint[], lock_tokens uuid[], out places tid[], out proven bigint[])
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

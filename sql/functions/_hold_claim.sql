@@ -5,6 +5,7 @@
 create or replace function pgqueue._hold_claim(queue pgqueue.queue, held pgqueue.claim, free boolean default false)
 returns tid[]
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$

@@ -2,4 +2,4 @@
 create or replace function pgqueue._is_dead_letter_queue(queue text)
 returns boolean
 language sql immutable
-as $$select right(queue, 17) = '/$deadletterqueue'$$;
+return right(queue, 17) = '/$deadletterqueue';

@@ -2,6 +2,4 @@
 create or replace function pgqueue._is_mending()
 returns boolean
 language sql stable
-as $$
-    select coalesce(current_setting('pgqueue.is_mending', true), '') <> '';
-$$;
+return coalesce(current_setting('pgqueue.is_mending', true), '') <> '';

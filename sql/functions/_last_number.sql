@@ -2,4 +2,4 @@
 create or replace function pgqueue._last_number()
 returns bigint
 language sql stable
-as 'select case when is_called then last_value else last_value - 1 end from pgqueue.sequence_number';
+return (select case when is_called then last_value else last_value - 1 end from pgqueue.sequence_number);

@@ -6,9 +6,17 @@
 -- session. It is a hint: once a second it is brought up to what others have recorded, the further cursor winning,
 -- and without it the scan begins there. Memory from before a restore, when the sequence stood higher than it does
 -- now, is dropped.
+--
+-- A session's cursor passes messages that an open transaction holds, and may so leave behind one that is given up
+-- later. The recorded cursor stops right before such a message. Where a free message stands there, the session goes
+-- back to it.
 create or replace function pgqueue._load_scan(queue pgqueue.queue, scan bigint[])
 returns bigint[]
 language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 begin
     if cardinality(scan) is distinct from cardinality(queue.lanes) + 1
@@ -17,9 +25,14 @@ begin
         perform set_config('pgqueue.horizon_' || queue.id, '', false);
     end if;
     scan := extract(epoch from pgqueue.clock())::bigint || array(
-        select greatest(known.cursor, progress.cursor)
+        select case when next.is_free then progress.cursor else greatest(known.cursor, progress.cursor) end
           from unnest(queue.lanes, scan[2:]) with ordinality as known (lane, cursor, nth)
           left join pgqueue.progress on progress.queue_id = queue.id and progress.lane = known.lane
+          left join lateral (
+               select locked_until is null as is_free
+                 from pgqueue.message
+                where message.queue_id = queue.id and message.lane = known.lane and message.position = progress.cursor + 1
+               ) as next on known.cursor > progress.cursor
          order by nth);
     perform set_config('pgqueue.scan_' || queue.id, scan::text, false);
     return scan;

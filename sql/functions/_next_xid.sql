@@ -4,6 +4,7 @@
 create or replace function pgqueue._next_xid()
 returns xid8
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 begin
     begin

@@ -5,6 +5,7 @@
 create or replace function pgqueue._over_delivered(queue pgqueue.queue)
 returns setof pgqueue.message
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

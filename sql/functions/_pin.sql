@@ -5,9 +5,9 @@ returns tid[]
 language plpgsql
 as $$
 declare
-    held tid[] := (pgqueue._hold(queue, array[sequence_number], array[lock_token])).places;
+    held pg_catalog.tid[] := (pgqueue._hold(queue, array[sequence_number], array[lock_token])).places;
 begin
-    if held = '{}' then
+    if pg_catalog.cardinality(held) = 0 then
         perform pgqueue._refuse_lost_lock(queue.name, sequence_number);
     end if;
     return held;

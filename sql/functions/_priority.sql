@@ -3,4 +3,4 @@
 create or replace function pgqueue._priority(lane smallint)
 returns smallint
 language sql immutable
-as $$select (case when lane < 800 then lane else lane - 1000 end >> 1)::smallint$$;
+return (case when lane < 800 then lane else lane - 1000 end >> 1)::smallint;

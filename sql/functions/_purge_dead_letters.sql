@@ -3,6 +3,7 @@
 create or replace function pgqueue._purge_dead_letters(queue pgqueue.queue, max_messages integer)
 returns bigint
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

@@ -3,6 +3,7 @@
 create or replace function pgqueue._put_off(places tid[], until timestamptz)
 returns void
 language sql
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
     with gone as (

@@ -3,6 +3,7 @@
 create or replace function pgqueue._queue_of(consumer pgqueue.consumer)
 returns pgqueue.queue
 language plpgsql stable
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     source pgqueue.queue;

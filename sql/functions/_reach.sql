@@ -1,8 +1,8 @@
--- How far the cursor of a lane may go: to the first message that is free for the taking and that this session, whose own
--- cursor is `overtaken`, would still come by; to the horizon at the most.
-create or replace function pgqueue._reach(progress pgqueue.progress, overtaken bigint)
+-- How far the cursor of a lane may go: to the first message that is free for the taking; to the horizon at the most.
+create or replace function pgqueue._reach(progress pgqueue.progress)
 returns bigint
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -14,7 +14,7 @@ begin
         (select position - 1
            from pgqueue.message
           where queue_id = progress.queue_id and lane = progress.lane
-            and position > greatest(progress.cursor, overtaken) and position <= progress.horizon
+            and position > progress.cursor and position <= progress.horizon
             and locked_until is null
           order by position
           limit 1

@@ -4,6 +4,7 @@
 create or replace function pgqueue._reclaim_history(dry_run boolean)
 returns boolean
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set lock_timeout = '100ms'
 as $$
 declare

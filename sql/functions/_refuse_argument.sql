@@ -2,6 +2,7 @@
 create or replace function pgqueue._refuse_argument(argument text, must_be text, was text)
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 begin
     raise exception using

@@ -3,6 +3,7 @@
 create or replace function pgqueue._refuse_disabled(queue pgqueue.queue)
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 begin
     raise exception using

@@ -3,6 +3,7 @@
 create or replace function pgqueue._refuse_lost_lock(queue text, sequence_number bigint)
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 begin
     if pgqueue._is_dead_letter_queue(queue) then

@@ -3,6 +3,7 @@
 create or replace function pgqueue._refuse_overfull(target pgqueue.queue)
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare

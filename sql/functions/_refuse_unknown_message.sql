@@ -2,6 +2,7 @@
 create or replace function pgqueue._refuse_unknown_message(queue pgqueue.queue, kind text, sequence_number bigint)
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 begin
     raise exception using

@@ -2,6 +2,7 @@
 create or replace function pgqueue._refuse_unknown_queue(queue text)
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 begin
     if pgqueue._is_dead_letter_queue(queue) then

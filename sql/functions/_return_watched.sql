@@ -4,6 +4,7 @@
 create or replace function pgqueue._return_watched(
     queue_id integer, max_messages integer default 1000, out returned integer, out looked_at integer)
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

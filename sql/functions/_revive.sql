@@ -4,6 +4,7 @@
 create or replace function pgqueue._revive(places tid[])
 returns setof bigint
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column

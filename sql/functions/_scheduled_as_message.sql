@@ -2,6 +2,7 @@
 create or replace function pgqueue._scheduled_as_message(scheduled pgqueue.scheduled_message)
 returns pgqueue.message
 language sql immutable
+set search_path = pg_catalog, pg_temp
 as $$
     select scheduled.sequence_number, scheduled.position, scheduled.enqueued_time, scheduled.locked_until,
            scheduled.queue_id, scheduled.delivery_count, scheduled.lane, scheduled.lock_token, scheduled.locked_by,

@@ -2,6 +2,4 @@
 create or replace function pgqueue._session_name()
 returns text
 language sql stable
-as $$
-    select coalesce(nullif(current_setting('application_name'), ''), session_user) || ':' || pg_backend_pid()
-$$;
+return coalesce(nullif(current_setting('application_name'), ''), session_user) || ':' || pg_backend_pid();

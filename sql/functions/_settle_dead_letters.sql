@@ -20,6 +20,7 @@ create or replace function pgqueue._settle_dead_letters(
 )
 returns table (sequence_number bigint, sqlstate text)
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column

@@ -4,6 +4,7 @@
 create or replace function pgqueue._staged_columns(queue pgqueue.queue, staged text[])
 returns text
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     missing text := min(asked)

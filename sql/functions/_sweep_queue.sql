@@ -7,6 +7,7 @@ create or replace function pgqueue._sweep_queue(
     out expired integer, out dead_lettered integer, out returned integer, out activated integer, out forgotten integer,
     out handled integer)
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -39,6 +40,7 @@ begin
     end if;
     dead_lettered := cardinality(places);
     handled       := handled + dead_lettered;
+    handled := handled + pgqueue._mend_watch(queue.id, max_messages - handled);
     if exists (select from pgqueue.watch where queue_id = queue.id and due <= moment) then
         select outcome.returned, handled + outcome.looked_at into returned, handled
           from pgqueue._return_watched(queue.id, max_messages - handled) as outcome;

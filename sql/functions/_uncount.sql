@@ -3,6 +3,7 @@
 create or replace function pgqueue._uncount(places tid[])
 returns tid[]
 language sql
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
     with uncounted as (

@@ -6,6 +6,7 @@ create or replace function pgqueue.abandon(
     queue text, sequence_number bigint, lock_token uuid, delay interval default null, properties jsonb default null)
 returns void
 language sql
+set search_path = pg_catalog, pg_temp
 as $$
     select from pgqueue.abandon_batch(queue, array[sequence_number], array[lock_token], delay, properties, atomic => true);
 $$;

@@ -13,6 +13,7 @@ create or replace function pgqueue.abandon_batch(
 )
 returns table (sequence_number bigint, sqlstate text)
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

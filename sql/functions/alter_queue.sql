@@ -19,6 +19,7 @@ create or replace function pgqueue.alter_queue(
 )
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin

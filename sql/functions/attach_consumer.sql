@@ -1,11 +1,15 @@
 -- Makes this session the one that works for a consumer of a queue, for as long as the session lasts; a consumer that is
--- not known yet begins with nothing claimed. Two sessions never work for one.
--- Returns  the last claim that is settled.
+-- not known yet begins with nothing claimed. Two sessions never work for one: each that attaches draws an `epoch`, to be
+-- named with everything it says of claims, and what is said in an earlier one is refused from then on. Epochs are taken from the clock,
+-- so that none comes again, not for a consumer that was dropped nor in a database that was restored.
+-- Returns  the last claim that is settled, and the epoch.
 -- Raises   PQ002 unknown queue, PQ007 invalid argument, PQ009 consumer in use.
-create or replace function pgqueue.attach_consumer(consumer text, queue text)
-returns bigint
+-- Locks    the consumer, until the transaction ends.
+create or replace function pgqueue.attach_consumer(consumer text, queue text, out settled_claim bigint, out epoch bigint)
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
+#variable_conflict use_column
 declare
     source pgqueue.queue := pgqueue._find_queue(queue);
     known  pgqueue.consumer;
@@ -19,13 +23,15 @@ begin
     insert into pgqueue.consumer (name, queue_id, created_at)
     values (consumer, source.id, pgqueue.clock())
         on conflict on constraint consumer_pkey do nothing;
-    select * into known from pgqueue.consumer where name = attach_consumer.consumer;
+    select * into known from pgqueue.consumer where name = attach_consumer.consumer for update;
     if known.queue_id <> source.id then
         perform pg_advisory_unlock(hashtextextended('pgqueue.consumer ' || consumer, 0));
         perform pgqueue._refuse_argument(
             'queue', format('that of consumer %s, %s', quote_literal(consumer), (select queue.name from pgqueue.queue where queue.id = known.queue_id)),
             queue);
     end if;
-    return known.settled_claim;
+    settled_claim := known.settled_claim;
+    epoch         := greatest(known.epoch + 1, (extract(epoch from pgqueue.clock()) * 1000000)::bigint);
+    update pgqueue.consumer set epoch = attach_consumer.epoch where name = known.name;
 end
 $$;

@@ -1,19 +1,16 @@
 -- Says which claim a consumer is about to work on, the open one or, after a restart from long ago, one that was settled
--- since; and renews the locks of the open one. pgqueue.claim_batch says it of what it returns.
--- Raises  PQ002 unknown consumer, PQ007 invalid argument.
-create or replace function pgqueue.begin_claim(consumer text, claim bigint, lock_duration interval default null)
-returns void
+-- since; and renews the locks of the open one.
+-- Returns  whether it is open.
+-- Raises   PQ002 unknown consumer, PQ007 invalid argument, PQ010 consumer fenced.
+create or replace function pgqueue.begin_claim(consumer text, claim bigint, lock_duration interval default null, epoch bigint default null)
+returns boolean
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
-declare
-    known pgqueue.consumer := pgqueue._find_consumer(consumer);
 begin
-    if begin_claim.claim is null or begin_claim.claim > known.claim then
-        perform pgqueue._refuse_argument(
-            'claim', format('one that consumer %s has made, up to %s', quote_literal(consumer), known.claim), begin_claim.claim::text);
-    end if;
-    update pgqueue.consumer set current_claim = begin_claim.claim where name = known.name;
-    perform pgqueue.renew_claim(begin_claim.consumer, lock_duration);
+    perform pgqueue.renew_claim(begin_claim.consumer, lock_duration, begin_claim.claim, epoch);
+    return exists (
+        select from pgqueue.claim where consumer = begin_claim.consumer and claim = begin_claim.claim and settled_at is null);
 end
 $$;

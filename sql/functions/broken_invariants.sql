@@ -4,6 +4,7 @@
 create or replace function pgqueue.broken_invariants()
 returns setof text
 language sql stable
+set search_path = pg_catalog, pg_temp
 as $$
     select * from pgqueue._broken_messages()
      union all

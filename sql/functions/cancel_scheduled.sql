@@ -6,6 +6,7 @@
 create or replace function pgqueue.cancel_scheduled(queue text, sequence_numbers bigint[])
 returns bigint
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

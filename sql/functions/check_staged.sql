@@ -4,6 +4,7 @@
 create or replace function pgqueue.check_staged(queue text, staged text)
 returns bigint
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set synchronize_seqscans = off
 as $$
 declare

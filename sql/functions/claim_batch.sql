@@ -3,17 +3,18 @@
 -- holds; a new one is made only when there is none, of up to `max_messages`, and none of them newer than `up_to` unless
 -- something older goes with it. Commit at once.
 -- Returns  the claim, or `after` when there is nothing to take.
--- Raises   PQ002 unknown consumer, PQ004 queue disabled, PQ007 invalid argument.
+-- Raises   PQ002 unknown consumer, PQ004 queue disabled, PQ007 invalid argument, PQ010 consumer fenced.
 -- Locks    the messages, until `lock_duration` is over, the queue's own when null.
 create or replace function pgqueue.claim_batch(
     consumer text, after bigint, max_messages integer, lock_duration interval default null, locked_by text default null,
-    up_to bigint default null)
+    up_to bigint default null, epoch bigint default null)
 returns bigint
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    known  pgqueue.consumer := pgqueue._find_consumer(consumer);
+    known  pgqueue.consumer := pgqueue._find_consumer(consumer, epoch);
     source pgqueue.queue    := pgqueue._queue_of(known);
     made   bigint           := known.claim;
 begin
@@ -23,7 +24,7 @@ begin
     end if;
     perform pgqueue._settle_claims(known, after);
     if after < known.claim then
-        perform pgqueue.begin_claim(consumer, known.claim, lock_duration);
+        perform pgqueue.begin_claim(consumer, known.claim, lock_duration, epoch);
         return known.claim;
     end if;
     if pgqueue._has_waiting(source, up_to) then
@@ -37,7 +38,7 @@ begin
          group by lock_token
         returning claim into made;
         if found then
-            update pgqueue.consumer set claim = made, current_claim = made where name = claim_batch.consumer;
+            update pgqueue.consumer set claim = made where name = claim_batch.consumer;
             delete from pgqueue.claim where consumer = claim_batch.consumer and claim < made - 100;
             return made;
         end if;

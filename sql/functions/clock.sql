@@ -4,4 +4,4 @@
 create or replace function pgqueue.clock()
 returns timestamptz
 language sql volatile parallel safe
-as 'select clock_timestamp()';
+return clock_timestamp();

@@ -17,15 +17,16 @@ declare
     proven bigint[];
     held   record;
 begin
-    if cardinality(sequence_numbers) <= 100 then     -- a short cut to the fresh ones of ordinary priority, by far the most
+    if pg_catalog.cardinality(sequence_numbers) <= 100 then     -- a short cut to the fresh ones of ordinary priority, by far the most
         with gone as (
             delete from pgqueue.message
              where queue_id = (select id from pgqueue.queue where name = complete_batch.queue and retain_history is null)
                and lane = 1 and position = any (sequence_numbers)
-               and lock_token = lock_tokens[array_position(sequence_numbers, position)]
-            returning array_position(sequence_numbers, position) as nth)
-        select array_agg(nth) into proven from gone;
-        if cardinality(proven) = cardinality(sequence_numbers) and cardinality(proven) = cardinality(lock_tokens) then
+               and lock_token = lock_tokens[pg_catalog.array_position(sequence_numbers, position)]
+            returning pg_catalog.array_position(sequence_numbers, position) as nth)
+        select pg_catalog.array_agg(nth) into proven from gone;
+        if pg_catalog.cardinality(proven) = pg_catalog.cardinality(sequence_numbers)
+           and pg_catalog.cardinality(proven) = pg_catalog.cardinality(lock_tokens) then
             foreach sequence_number in array sequence_numbers loop
                 return next;
             end loop;
@@ -39,6 +40,6 @@ begin
     source := pgqueue._find_queue(queue);
     select * into held from pgqueue._hold(source, sequence_numbers, lock_tokens);
     perform pgqueue._remove(source, held.places, 'COMPLETED');
-    return query select * from pgqueue._settlements(queue, sequence_numbers, proven || held.proven, atomic);
+    return query select * from pgqueue._settlements(queue, sequence_numbers, proven operator(pg_catalog.||) held.proven, atomic);
 end
 $$;

@@ -1,22 +1,22 @@
--- Completes the open claim of a consumer in the transaction it is called in, together with what was done for it there, if
--- it is the one that is being worked on.
--- Returns  the claim; null when the one that is being worked on was completed before.
--- Raises   PQ001 lock lost, when any message of the claim is; PQ002 unknown consumer.
--- Locks    the messages, until the transaction ends.
-create or replace function pgqueue.complete_claim(consumer text)
-returns bigint
+-- Completes a claim of a consumer in the transaction it is called in, together with what was done for it there.
+-- Returns  true; false when that claim is settled already, so that this is a repetition and nothing is to be done.
+-- Raises   PQ001 lock lost, when any message of the claim is; PQ002 unknown consumer, PQ007 invalid argument, PQ010
+--          consumer fenced.
+-- Locks    the consumer and the messages, until the transaction ends.
+create or replace function pgqueue.complete_claim(consumer text, claim bigint default null, epoch bigint default null)
+returns boolean
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    known pgqueue.consumer := pgqueue._find_consumer(consumer);
-    held  pgqueue.claim;
+    known pgqueue.consumer := pgqueue._find_consumer(consumer, epoch);
+    held  pgqueue.claim    := pgqueue._find_open_claim(known, claim);
     done  bigint;
 begin
-    if known.settled_claim >= known.current_claim then
-        return null;
+    if held.claim is null then
+        return false;
     end if;
-    select * into held from pgqueue.claim where consumer = known.name and claim = known.claim;
     done := pgqueue._complete_claim(pgqueue._queue_of(known), held);
     if done < held.messages then
         raise exception using
@@ -25,7 +25,7 @@ begin
                              quote_literal(consumer), held.messages - done, held.messages, held.claim),
             hint    = 'Others have those messages, or they are gone. Roll back; release the claim with pgqueue.release_claim.';
     end if;
-    update pgqueue.consumer set settled_claim = known.claim where name = known.name;
-    return held.claim;
+    update pgqueue.consumer set settled_claim = held.claim where name = known.name;
+    return true;
 end
 $$;

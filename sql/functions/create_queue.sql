@@ -19,6 +19,7 @@ create or replace function pgqueue.create_queue(
 )
 returns integer
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 declare

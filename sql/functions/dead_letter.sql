@@ -1,6 +1,6 @@
 -- Moves a locked message to the dead letters of its queue, with a reason and a description. With a `body` it is that
 -- from now on.
--- Returns  the id of the transaction, as pgqueue.complete does.
+-- Returns  the id of the transaction or savepoint, as pgqueue.complete does.
 -- Raises   PQ001 lock lost, PQ002 unknown queue, PQ007 invalid argument.
 -- Locks    the message, until the transaction ends.
 create or replace function pgqueue.dead_letter(
@@ -13,6 +13,7 @@ create or replace function pgqueue.dead_letter(
 )
 returns xid8
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column
@@ -24,6 +25,6 @@ begin
     end if;
     perform from pgqueue.dead_letter_batch(
         queue, array[dead_letter.sequence_number], array[dead_letter.lock_token], reason, description, atomic => true);
-    return pg_current_xact_id();
+    return pgqueue._settling_xid();
 end
 $$;

@@ -4,6 +4,7 @@
 create or replace function pgqueue.discard_staged(job text default null)
 returns integer
 language sql
+set search_path = pg_catalog, pg_temp
 as $$
     select pgqueue._drop_staged(array(
            select name

@@ -1,16 +1,18 @@
 -- Forgets a consumer; what it has claimed and not settled is given back, as pgqueue.release_claim does.
--- Raises  PQ002 unknown consumer, PQ009 consumer in use.
-create or replace function pgqueue.drop_consumer(consumer text)
+-- Raises  PQ002 unknown consumer, PQ007 invalid argument, PQ009 consumer in use, PQ010 consumer fenced.
+create or replace function pgqueue.drop_consumer(consumer text, epoch bigint default null)
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
+declare
+    known pgqueue.consumer := pgqueue._find_consumer(consumer, epoch);
 begin
-    perform pgqueue._find_consumer(consumer);
     if not pg_try_advisory_xact_lock(hashtextextended('pgqueue.consumer ' || consumer, 0)) then
         perform pgqueue._refuse_busy_consumer(consumer);
     end if;
-    if exists (select from pgqueue.consumer join pgqueue.queue on queue.id = queue_id where consumer.name = drop_consumer.consumer) then
-        perform pgqueue.release_claim(consumer);
+    if exists (select from pgqueue.queue where queue.id = known.queue_id) then
+        perform pgqueue.release_claim(consumer, known.claim, epoch);
     end if;
     delete from pgqueue.consumer where name = drop_consumer.consumer;
 end

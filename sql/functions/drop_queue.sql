@@ -1,10 +1,10 @@
--- Drops a queue and all its messages, the dead letters too. What a transaction sent that is still open stays behind
--- when it commits, out of anybody's reach.
+-- Drops a queue and all its messages, the dead letters too. What is being sent meanwhile is removed by the next sweep.
 -- Raises  PQ002 unknown queue.
 -- Locks   the messages; waits for open transactions that hold some.
 create or replace function pgqueue.drop_queue(queue text)
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
@@ -14,6 +14,8 @@ begin
     if not found then
         perform pgqueue._refuse_unknown_queue(queue);
     end if;
+    insert into pgqueue.dropped_queue (queue_id, dropped_at) values (dropped, pgqueue.clock())
+        on conflict on constraint dropped_queue_pkey do update set dropped_at = excluded.dropped_at;
     delete from pgqueue.consumer where queue_id = dropped;           -- first, as who completes a claim does
     delete from pgqueue.message where queue_id = dropped;
     delete from pgqueue.scheduled_message where queue_id = dropped;

@@ -5,6 +5,7 @@
 create or replace function pgqueue.pin(queue text, sequence_number bigint, lock_token uuid)
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 begin
     if pgqueue._is_dead_letter_queue(queue) then

@@ -6,6 +6,7 @@
 create or replace function pgqueue.pin_batch(queue text, sequence_numbers bigint[], lock_tokens uuid[])
 returns table (sequence_number bigint, sqlstate text)
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

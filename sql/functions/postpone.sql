@@ -12,6 +12,7 @@ create or replace function pgqueue.postpone(
 )
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column

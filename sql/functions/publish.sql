@@ -1,14 +1,16 @@
 -- Sends what was staged, `rows` messages, in the order of the tables and of the rows in each, all or none, and drops the
 -- tables. Under a name, `publisher`, each `part` is sent once to a queue: sending it again sends nothing. The parts of a stream are
--- `ordered`: the last one may be repeated, and an older one may not have any rows. Those of a job are remembered for 30 days.
+-- `ordered`: the last one may be repeated, and an older one may not have any rows. Those of a job are remembered for `keep`, 30
+-- days when null: who has lost the connection at COMMIT says it all again, and is told, or sends it now.
 -- Returns  how many were sent now, or had been then, and how many were duplicates of earlier messages.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument, PQ008 queue full, 55000 staged rows are
 --          lost, or a batch of a stream is older than the last.
 -- Locks    message ids, as pgqueue.send does.
 create or replace function pgqueue.publish(
     queue text, staged text[], rows bigint, publisher text default null, part bigint default null, ordered boolean default false,
-    out sent bigint, out duplicates bigint)
+    keep interval default null, out sent bigint, out duplicates bigint)
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -21,9 +23,6 @@ begin
     perform from pgqueue.staged_batch where name = any (staged) order by name for update;
     target := pgqueue._find_queue(queue);
     moment := pgqueue.clock();
-    if target.status in ('DISABLED', 'SEND_DISABLED') then
-        perform pgqueue._refuse_disabled(target);
-    end if;
     if publisher is not null then
         select * into last
           from pgqueue.published_batch
@@ -44,6 +43,9 @@ begin
             return;
         end if;
     end if;
+    if target.status in ('DISABLED', 'SEND_DISABLED') then
+        perform pgqueue._refuse_disabled(target);
+    end if;
     select * into read, sent from pgqueue._send_staged(target, staged);
     if read is distinct from rows then
         raise exception using
@@ -59,7 +61,7 @@ begin
         delete from pgqueue.published_batch
          where queue_id = target.id and publisher = publish.publisher and (ordered or part = publish.part);
         insert into pgqueue.published_batch (queue_id, publisher, part, sent, duplicates, published_at, forget_at)
-        values (target.id, publish.publisher, publish.part, sent, duplicates, moment, case when not ordered then moment + interval '30 days' end);
+        values (target.id, publish.publisher, publish.part, sent, duplicates, moment, case when not ordered then moment + coalesce(keep, interval '30 days') end);
     end if;
     perform pgqueue._drop_staged(staged);
     if (select awaited_until > pgqueue.clock() from pgqueue.queue where id = target.id) then

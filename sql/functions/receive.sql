@@ -27,12 +27,14 @@ as $$
 declare
     source    pgqueue.queue;
     scan      bigint[];
-    moment    timestamptz := pgqueue.clock();
-    token     uuid        := gen_random_uuid();
-    places    tid[];
+    passed    bigint[];
+    came_back boolean;
+    moment    pg_catalog.timestamptz := pgqueue.clock();
+    token     pg_catalog.uuid        := gen_random_uuid();
+    places    pg_catalog.tid[];
     deliveries integer;
-    earliest  timestamptz;
-    ahead     integer     := 1000;
+    earliest  pg_catalog.timestamptz;
+    ahead     integer := 1000;
     last_lane integer;
     reached   bigint;
 begin
@@ -48,15 +50,16 @@ begin
     if source.status <> 'ACTIVE' or max_messages is null or max_messages < 1 or receive.lock_duration <= interval '0' then
         perform pgqueue._check_receive(source, max_messages, receive.lock_duration);
     end if;
-    scan := nullif(current_setting('pgqueue.scan_' || source.id, true), '');
-    if cardinality(scan) is distinct from cardinality(source.lanes) + 1 or scan[1] < extract(epoch from moment) - 1 then
+    scan := nullif(current_setting(pg_catalog.concat('pgqueue.scan_', source.id), true), '');
+    if pg_catalog.cardinality(scan) is distinct from pg_catalog.cardinality(source.lanes) + 1
+       or abs(extract(epoch from moment)::double precision - scan[1]::double precision) > 1::double precision then
         if take_turn then
-            perform pgqueue._take_turn(source, scan);
+            perform pgqueue._take_turn(source);
         end if;
         scan := pgqueue._load_scan(source, scan);
     end if;
     loop
-        select array_agg(place), max(delivery_count), min(expires_at), max(nth), (array_agg(position))[count(*)]
+        select pg_catalog.array_agg(place), max(delivery_count), min(expires_at), max(nth), (pg_catalog.array_agg(position))[count(*)]
           into places, deliveries, earliest, last_lane, reached
           from (select free.place, free.delivery_count, free.expires_at, free.position, known.nth
                   from unnest(source.lanes, scan[2:]) with ordinality as known (lane, cursor, nth)
@@ -70,7 +73,11 @@ begin
                           for update skip locked) as free
                  limit max_messages) as free;
         if places is null then
-            exit when not take_turn or not pgqueue._take_turn(source, scan);
+            exit when not take_turn;
+            passed := scan[2:];
+            came_back := pgqueue._take_turn(source);
+            scan := pgqueue._load_scan(source, scan);
+            exit when not came_back and scan[2:] operator(pg_catalog.=) passed;
         elsif earliest <= moment then
             perform pgqueue._expire(source, array(select ctid from pgqueue.message where ctid = any (places) and expires_at <= moment));
             perform pgqueue._expire_due(source, ahead);
@@ -83,7 +90,7 @@ begin
                        locked_by       = coalesce(receive.locked_by, pgqueue._session_name()),
                        delivery_count  = delivery_count + 1,
                        first_locked_at = case when source.retain_history is not null then coalesce(first_locked_at, moment) end
-                  from unnest(places) as free (place)
+                  from pg_catalog.unnest(places) as free (place)
                  where ctid = place
                 returning message.*;
             if reached > scan[last_lane + 1] + 128 then
@@ -93,7 +100,7 @@ begin
         else
             perform pgqueue._bury(
                 source, array(select ctid from pgqueue.message where ctid = any (places) and delivery_count >= source.max_delivery_count),
-                'MaxDeliveryCountExceeded', format('the queue allows %s deliveries', source.max_delivery_count));
+                'MaxDeliveryCountExceeded', pg_catalog.format('the queue allows %s deliveries', source.max_delivery_count));
         end if;
     end loop;
 end

@@ -7,6 +7,7 @@
 create or replace function pgqueue.receive_and_delete(queue text, max_messages integer default 1)
 returns setof pgqueue.message
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

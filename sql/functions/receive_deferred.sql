@@ -8,6 +8,7 @@ create or replace function pgqueue.receive_deferred(
     queue text, sequence_numbers bigint[], lock_duration interval default null, locked_by text default null)
 returns setof pgqueue.message
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

@@ -1,22 +1,22 @@
--- Gives back what the open claim of a consumer holds: it is delivered again at once, to whoever receives, and this
--- delivery is not counted. For a stream that was given up.
--- Returns  how many messages; null when no claim is open.
--- Raises   PQ002 unknown consumer.
--- Locks    the messages, until the transaction ends.
-create or replace function pgqueue.release_claim(consumer text)
+-- Gives back what a claim of a consumer holds: it is delivered again at once, to whoever receives, and this delivery is
+-- not counted. For a stream that was given up; pgqueue.consumers shows what to name.
+-- Returns  how many messages; 0 when the claim is settled.
+-- Raises   PQ002 unknown consumer, PQ007 invalid argument, PQ010 consumer fenced.
+-- Locks    the consumer and the messages, until the transaction ends.
+create or replace function pgqueue.release_claim(consumer text, claim bigint default null, epoch bigint default null)
 returns bigint
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    known  pgqueue.consumer := pgqueue._find_consumer(consumer);
+    known  pgqueue.consumer := pgqueue._find_consumer(consumer, epoch);
+    held   pgqueue.claim    := pgqueue._find_open_claim(known, claim);
     source pgqueue.queue;
-    held   pgqueue.claim;
     places tid[];
 begin
-    select * into held from pgqueue.claim where consumer = known.name and claim = known.claim and settled_at is null;
-    if not found then
-        return null;
+    if held.claim is null then
+        return 0;
     end if;
     source := pgqueue._queue_of(known);
     places := pgqueue._hold_claim(source, held);

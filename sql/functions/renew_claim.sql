@@ -1,10 +1,12 @@
--- Renews the locks of the open claim of a consumer: they last `lock_duration`, the queue's own when null, from now. Rows
--- that an open transaction holds are left out, it is their owner's as a rule.
--- Returns  how many were renewed; null when no claim is open.
--- Raises   PQ002 unknown consumer, PQ007 invalid argument.
-create or replace function pgqueue.renew_claim(consumer text, lock_duration interval default null)
+-- Renews the locks of a claim while it is open: they last `lock_duration`, the queue's own when null, from now. Rows that
+-- an open transaction holds are left out, it is their owner's as a rule. Waits for nobody.
+-- Returns  how many were renewed; 0 when the claim is settled.
+-- Raises   PQ002 unknown consumer, PQ007 invalid argument, PQ010 consumer fenced.
+create or replace function pgqueue.renew_claim(
+    consumer text, lock_duration interval default null, claim bigint default null, epoch bigint default null)
 returns bigint
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -18,11 +20,12 @@ begin
     end if;
     select * into known from pgqueue.consumer where name = renew_claim.consumer;
     if not found then
-        perform pgqueue._find_consumer(consumer);
+        perform pgqueue._refuse_unknown_consumer(consumer);
     end if;
-    select * into held from pgqueue.claim where consumer = known.name and claim = known.claim and settled_at is null;
-    if not found then
-        return null;
+    perform pgqueue._check_epoch(known, epoch);
+    held := pgqueue._find_open_claim(known, claim);
+    if held.claim is null then
+        return 0;
     end if;
     source := pgqueue._queue_of(known);
     places := pgqueue._hold_claim(source, held, free => true);

@@ -13,6 +13,7 @@ create or replace function pgqueue.renew_lock_batch(
 )
 returns table (sequence_number bigint, sqlstate text, locked_until timestamptz)
 language plpgsql
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column

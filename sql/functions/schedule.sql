@@ -18,6 +18,7 @@ create or replace function pgqueue.schedule(
 )
 returns bigint
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 begin
     if at is null or not isfinite(at) then

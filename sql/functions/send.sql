@@ -30,18 +30,18 @@ as $$
 #variable_conflict use_variable
 declare
     target pgqueue.queue;
-    xid    xid8 := pg_current_xact_id();               -- before a number is drawn: the watermark rests on it
+    xid    pg_catalog.xid8 := pg_current_xact_id();    -- before a number is drawn: the watermark rests on it
     number bigint;
-    moment timestamptz;
+    moment pg_catalog.timestamptz;
 begin
     select * into target from pgqueue.queue where name = send.queue;
     if not found then
         perform pgqueue._refuse_unknown_queue(queue);
     end if;
-    if target.status <> 'ACTIVE' or num_nonnulls(target.max_message_size, target.max_queue_length) > 0
+    if target.status <> 'ACTIVE' or pg_catalog.num_nonnulls(target.max_message_size, target.max_queue_length) > 0
        or priority is distinct from 0 or (body is null) = (binary_body is null)
-       or num_nonnulls(time_to_live, scheduled_enqueue_time) > 0
-       or jsonb_typeof(application_properties) <> 'object' or pg_column_size(application_properties) > 65536
+       or pg_catalog.num_nonnulls(time_to_live, scheduled_enqueue_time) > 0
+       or jsonb_typeof(application_properties) <> 'object' or pg_catalog.pg_column_size(application_properties) > 65536
        or greatest(length(message_id), length(correlation_id), length(subject), length(content_type), length(reply_to)) > 128
        or target.requires_duplicate_detection then
         return (pgqueue._send_various(
@@ -49,7 +49,7 @@ begin
             array[content_type], array[reply_to], array[application_properties], array[priority],
             array[time_to_live], array[scheduled_enqueue_time], negate_duplicate))[1];
     end if;
-    number := nextval('pgqueue.sequence_number');
+    number := pg_catalog.nextval('pgqueue.sequence_number');
     moment := pgqueue.clock();
     insert into pgqueue.message (
         sequence_number, position, enqueued_time, queue_id, lane, body, binary_body,

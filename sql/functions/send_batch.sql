@@ -23,28 +23,29 @@ as $$
 #variable_conflict use_column
 declare
     target pgqueue.queue;
-    xid    xid8 := pg_current_xact_id();               -- before a number is drawn: the watermark rests on it
+    xid    pg_catalog.xid8 := pg_current_xact_id();    -- before a number is drawn: the watermark rests on it
 begin
     select * into target from pgqueue.queue where name = send_batch.queue;
     if not found then
         perform pgqueue._refuse_unknown_queue(queue);
     end if;
-    if target.status = 'ACTIVE' and num_nonnulls(target.max_message_size, target.max_queue_length) = 0
-       and num_nonnulls(binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-                        send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times) = 0
-       and array_position(bodies, null) is null then
+    if target.status = 'ACTIVE' and pg_catalog.num_nonnulls(target.max_message_size, target.max_queue_length) = 0
+       and pg_catalog.num_nonnulls(binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
+                                   send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times) = 0
+       and pg_catalog.array_position(bodies, null) is null then
         return query                     -- bodies alone, without the cost of unnesting many arrays in parallel
             insert into pgqueue.message (sequence_number, position, enqueued_time, queue_id, lane, body, expires_at, time_to_live)
             select number, number, pgqueue.clock(), target.id, 1, body,
                    pgqueue.clock() + target.default_message_time_to_live, target.default_message_time_to_live
-              from (select nextval('pgqueue.sequence_number') as number, body from unnest(bodies) as body) as numbered
+              from (select pg_catalog.nextval('pgqueue.sequence_number') as number, body
+                      from pg_catalog.unnest(bodies) as body) as numbered
             returning sequence_number;
         if target.awaited_until > pgqueue.clock() then
             perform pgqueue._ring(target);
         end if;
     else
         return query
-            select unnest(pgqueue._send_various(
+            select pg_catalog.unnest(pgqueue._send_various(
                 target, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
                 send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times, negate_duplicates));
     end if;

@@ -6,6 +6,7 @@
 create or replace function pgqueue.stage(queue text, job text, part text, columns text[])
 returns text
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     target  pgqueue.queue := pgqueue._find_queue(queue);

@@ -1,8 +1,10 @@
--- Who takes messages claim by claim, as streams of Spark do: how far each has come, and what it holds now. A claim whose
--- `locked_until` is past is free for others; where that is null, nothing of it is left.
+-- Who takes messages claim by claim, as streams of Spark do: how far each has come, and what it holds now; `epoch` is that
+-- of the session that has attached last. A claim whose `locked_until` is past is free for others; where that is null,
+-- nothing of it is left.
 create or replace view pgqueue.consumers as
 select consumer.name as consumer,
        queue.name as queue,
+       consumer.epoch,
        consumer.settled_claim,
        open.claim as open_claim,
        open.messages,

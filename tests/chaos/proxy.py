@@ -41,6 +41,8 @@ class Proxy:
         self._thawed.set()
         self._cut: tuple[bytes, Cut] | None = None
         self._awaited: tuple[bytes, threading.Event] | None = None
+        self._refusals: tuple[bytes, int] | None = None
+        self._to_refuse = 0
         port = self._listening.getsockname()[1]
         self.dsn = make_conninfo(dsn, host="127.0.0.1", port=port, sslmode="disable", gssencmode="disable")
 
@@ -69,6 +71,10 @@ class Proxy:
         """Loses the connection of whoever sends the next statement that begins like this; once."""
         self._cut = (at, how)
 
+    def refuse(self, connections: int, after: bytes) -> None:
+        """Refuses so many new connections once a statement with this in it was sent."""
+        self._refusals = (after, connections)
+
     @property
     def has_cut(self) -> bool:
         """Whether the connection was lost that was to be."""
@@ -84,6 +90,10 @@ class Proxy:
         with suppress(OSError):
             while True:
                 client, _ = self._listening.accept()
+                if self._to_refuse:
+                    self._to_refuse -= 1
+                    _close(client)
+                    continue
                 link = _Link(self, client, _connect(self._server))
                 self._sockets += [link.client, link.server]
                 self._run(link.carry_questions)
@@ -95,6 +105,8 @@ class Proxy:
         thread.start()
 
     def take_cut(self, kind: bytes, frame: bytes) -> Cut | None:
+        if self._refusals is not None and self._refusals[0] in frame:
+            (_, self._to_refuse), self._refusals = self._refusals, None
         if self._cut is None or kind not in (QUERY, PARSE) or self._cut[0] not in frame:
             return None
         (_, how), self._cut = self._cut, None

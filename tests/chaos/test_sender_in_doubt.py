@@ -74,7 +74,7 @@ def test_a_commit_that_is_still_under_way_is_waited_for(
         proxy.cut(Cut.DURING, at=b"commit")
         in_progress = proxy.answered(b"in progress")
         sent = thread.submit(send, proxy.dsn, QUEUE, 30, 10)
-        assert in_progress.wait(20)
+        assert in_progress.wait(300)
         if let_it == "be terminated":
             ended = gate.execute(TERMINATE_COMMITTING.replace("query = 'COMMIT'", "query like 'commit%'"))
             assert ended.fetchall() == [(True,)]

@@ -67,7 +67,7 @@ def worker(database: Database, directory: Path, handler: str, *options: str) -> 
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < deadline, "it did not come to pass"
         time.sleep(0.02)
@@ -104,7 +104,7 @@ def test_workers_that_are_killed_lose_and_double_nothing(
         for process in crew:
             process.terminate()
         # One that has only just been started may not have got to listening for signals.
-        assert {process.wait(60) for process in crew} <= {0, -signal.SIGTERM}
+        assert {process.wait(300) for process in crew} <= {0, -signal.SIGTERM}
     assert scene.queue.peek() == []
 
 
@@ -122,7 +122,7 @@ def test_a_frozen_worker_completes_nothing_when_it_wakes(scene: Scene, directory
         frozen.send_signal(signal.SIGCONT)
         until((directory / "done").exists)
         frozen.terminate()
-        assert frozen.wait(60) == 0
+        assert frozen.wait(300) == 0
     assert [message.sequence_number for message in scene.queue.peek()] == [received.sequence_number]
     received.complete()
 

@@ -34,7 +34,7 @@ def test_a_database_that_is_not_there_is_a_failure_at_once(unconfigured: Command
     assert ended.code == 1
     assert "cannot be reached" in ended.only_error
     assert "geheim" not in ended.only_error
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 28  # half a minute, were it tried again
 
 
 @pytest.mark.parametrize("dsn", ["nonsense", "postgresql+psycopg://postgres:geheim@localhost/shop"])
@@ -92,7 +92,7 @@ def test_an_interrupt_ends_a_command_quietly(pgqueue: CommandLine, client: Queue
     with pgqueue.start("receive", "orders", "--wait", "10m") as waiting:
         _wait_until_connected(database)
         waiting.send_signal(signal.SIGINT)
-        out, said = waiting.communicate(timeout=60)
+        out, said = waiting.communicate(timeout=300)
     assert (waiting.returncode, out, said) == (130, b"", b"")
 
 
@@ -107,7 +107,7 @@ def test_a_reader_that_has_gone_is_no_reason_to_complain(
             assert peeking.stdout is not None
             peeking.stdout.read(10)
             peeking.stdout.close()
-            _, said = peeking.communicate(timeout=60)
+            _, said = peeking.communicate(timeout=300)
         assert (peeking.returncode, said) == (1, b"")
 
 

@@ -188,7 +188,7 @@ def test_a_person_is_asked_before_anything_is_deleted(
         process = pgqueue.start("queue", "delete", "orders", stdin=stdin)
         typing.write(f"{answer}\n".encode())
         typing.flush()
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=300)
     assert process.returncode == code
     assert b"Delete queue orders with 0 messages and 0 dead letters?" in said
     assert len(client.list_queues()) == left

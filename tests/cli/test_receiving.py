@@ -136,7 +136,7 @@ def test_receiving_waits_for_what_is_sent_meanwhile(pgqueue: CommandLine, client
     client.purge_queue("orders")
     with pgqueue.start("receive", "orders", "--wait", "1m", "--json", "--complete") as waiting:
         client.queue("orders").send(Message({"id": 4}))
-        out, _ = waiting.communicate(timeout=60)
+        out, _ = waiting.communicate(timeout=300)
     assert waiting.returncode == 0
     assert b'"id": 4' in out
 
@@ -145,7 +145,7 @@ def test_messages_that_nobody_could_read_are_not_completed(pgqueue: CommandLine,
     with pgqueue.start("receive", "orders", "-n", "3", "--complete", "--json") as receiving:
         assert receiving.stdout is not None
         receiving.stdout.close()
-        _, said = receiving.communicate(timeout=60)
+        _, said = receiving.communicate(timeout=300)
     assert (receiving.returncode, said) == (1, b"")
     assert client.get_queue_runtime_properties("orders").ready == 3
 
@@ -246,3 +246,44 @@ def test_what_does_not_fit_together_is_wrong_use(
     assert ended.code == 2
     assert told in ended.only_error
     assert client.get_queue_runtime_properties("orders").ready == 3
+
+
+ENDLESS = "select pgqueue.send('orders', '1e5000'::jsonb, application_properties => '{\"of\": 1e5000}')"
+
+
+def test_what_python_cannot_read_is_shown_as_text(pgqueue: CommandLine, database: Database) -> None:
+    with database.connect(autocommit=True) as connection:
+        connection.execute(ENDLESS)
+        connection.execute("select pgqueue.send('orders', (repeat('[', 900) || repeat(']', 900))::jsonb)")
+    *_, endless, deep = pgqueue("peek", "orders", "--json").document
+    assert (len(endless["raw_body"]), endless["raw_application_properties"][:9]) == (5001, '{"of": 10')
+    assert "body" not in endless
+    assert deep["raw_body"] == "[" * 900 + "]" * 900
+    assert "10000" in pgqueue("peek", "orders").out
+    received = pgqueue("receive", "orders", "-n", "5", "--keep-locked")
+    assert (received.code, "10000" in received.out) == (0, True)
+
+
+def test_a_dead_letter_and_a_setting_that_python_cannot_read_are_shown_as_text(
+    pgqueue: CommandLine, client: QueueClient, database: Database
+) -> None:
+    orders = client.queue("orders")
+    client.purge_queue("orders")
+    with database.connect(autocommit=True) as connection:
+        connection.execute(ENDLESS)
+        connection.execute("select pgqueue.alter_queue('orders', user_metadata => '1e5000')")
+    (received,) = orders.receive()
+    received.dead_letter("Unreadable")
+    assert "Unreadable" in pgqueue("dead-letters", "list", "orders").out
+    (listed,) = pgqueue("dead-letters", "list", "orders", "--json").document
+    shown = pgqueue("dead-letters", "show", "orders", str(received.sequence_number), "--json").document
+    assert listed == shown
+    assert len(shown["raw_body"]) == 5001
+    assert "10000" in pgqueue("dead-letters", "show", "orders", str(received.sequence_number)).out
+    assert "orders" in pgqueue("queue", "list").out
+    assert len(pgqueue("queue", "show", "orders", "--json").document["raw_user_metadata"]) == 5001
+
+
+def test_what_is_nested_too_deeply_is_refused_in_one_line(pgqueue: CommandLine) -> None:
+    for depth in (201, 3000):
+        assert "nested too deeply" in pgqueue("send", "orders", "[" * depth + "]" * depth).only_error

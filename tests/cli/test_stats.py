@@ -65,7 +65,7 @@ def test_a_watch_looks_again_until_it_is_interrupted(pgqueue: CommandLine, clien
         while _next_document(watching.stdout)[0]["ready"] != 3:
             pass
         watching.send_signal(signal.SIGINT)
-        _, said = watching.communicate(timeout=60)
+        _, said = watching.communicate(timeout=300)
     assert (watching.returncode, said) == (0, b"")
 
 

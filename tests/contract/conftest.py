@@ -8,7 +8,7 @@ import pytest
 
 from pgqueue.testing import Database
 from pgqueue.testing.plugin import SharedServer
-from tests.contract.sources import FACES, WORKPLACES, Sources
+from tests.contract.sources import FACES, TWO_PHASE, WORKPLACES, Sources
 from tests.contract.world import OWN, SHARED, Mode, World, prepare
 
 
@@ -43,6 +43,12 @@ def own(request: pytest.FixtureRequest, faces: dict[str, Sources]) -> World:
 @pytest.fixture(params=SHARED, ids=str)
 def caller(request: pytest.FixtureRequest, faces: dict[str, Sources]) -> World:
     """Verbs in a transaction of the caller's, of each kind."""
+    return _world(request.param, faces)
+
+
+@pytest.fixture(params=[Mode(face, "dsn", kind) for face in FACES for kind in TWO_PHASE], ids=str)
+def prepared(request: pytest.FixtureRequest, faces: dict[str, Sources]) -> World:
+    """Verbs in a transaction of the caller's that is to be prepared."""
     return _world(request.param, faces)
 
 

@@ -19,7 +19,7 @@ from sqlalchemy import Row
 #: Objects of these packages have methods to be awaited, or make objects that have.
 ASYNCHRONOUS = ("pgqueue.aio", "psycopg", "sqlalchemy", "contextlib")
 
-PATIENCE = 60.0
+PATIENCE = 300
 
 
 class Interpreter:

@@ -22,13 +22,16 @@ import pgqueue
 import pgqueue.aio
 from pgqueue.testing import Database
 from tests.contract.interpreter import Interpreter, meant
-from tests.contract.transactions import Block, Scoped, Transaction
+from tests.contract.transactions import Block, Scoped, Transaction, TwoPhase, TwoPhaseOfSQLAlchemy, TwoPhaseSession
 
 #: What a client can be made of.
 CLIENTS = ("dsn", "pool", "engine")
 
 #: What a caller's transaction can be of.
 CALLERS = ("connection", "autocommit connection", "session", "scoped session", "sqlalchemy connection")
+
+#: What a transaction can be of that is to be prepared.
+TWO_PHASE = ("two-phase connection", "two-phase sqlalchemy connection", "two-phase session")
 
 #: What `received.transaction(source)` and `process(…, source)` can begin a transaction on.
 WORKPLACES = (
@@ -73,6 +76,18 @@ class Sources:
         finally:
             (narrow.close if source == "pool" else narrow.dispose)()
 
+    @contextmanager
+    def fresh_client(self, source: str) -> Iterator[pgqueue.QueueClient]:
+        """A client of its own, whose connections may get lost."""
+        given: Any = self.database.dsn if source == "dsn" else self._narrow(source, timeout=5, size=10)
+        client = self.made_of(given)
+        try:
+            yield client
+        finally:
+            client.close()
+            if source != "dsn":
+                (given.close if source == "pool" else given.dispose)()
+
     def transaction(self, kind: str) -> Transaction:
         """A caller's transaction of a kind, on a connection or in a session of its own."""
         match kind:
@@ -80,6 +95,12 @@ class Sources:
                 return Block(self.open(kind))
             case "scoped session":
                 return Scoped(self.open(kind))
+            case "two-phase connection":
+                return TwoPhase(self.open("connection"))
+            case "two-phase sqlalchemy connection":
+                return TwoPhaseOfSQLAlchemy(self.open("sqlalchemy connection"))
+            case "two-phase session":
+                return TwoPhaseSession(self.session(self.engine, twophase=True))
         return Transaction(self.open(kind))
 
     @contextmanager
@@ -114,7 +135,7 @@ class Sources:
     pool: Any
     engine: Any
 
-    def session(self, engine: Any) -> Any:
+    def session(self, engine: Any, **options: Any) -> Any:
         raise NotImplementedError
 
     def open(self, kind: str) -> Any:
@@ -126,7 +147,7 @@ class Sources:
     def made_of(self, source: Any) -> pgqueue.QueueClient:
         raise NotImplementedError
 
-    def _narrow(self, source: str, timeout: float) -> Any:
+    def _narrow(self, source: str, timeout: float, size: int = 1) -> Any:
         raise NotImplementedError
 
 
@@ -151,8 +172,8 @@ class SyncSources(Sources):
         }
         return ways[kind]()
 
-    def session(self, engine: Any) -> Any:
-        return Session(engine)
+    def session(self, engine: Any, **options: Any) -> Any:
+        return Session(engine, **options)
 
     def process(self, received: Any, work: Callable[..., Any], source: Any = None, **options: Any) -> Any:
         return pgqueue.process(received, work, source, **options)
@@ -160,10 +181,10 @@ class SyncSources(Sources):
     def made_of(self, source: Any) -> pgqueue.QueueClient:
         return pgqueue.QueueClient(source)
 
-    def _narrow(self, source: str, timeout: float) -> Any:
+    def _narrow(self, source: str, timeout: float, size: int = 1) -> Any:
         if source == "pool":
-            return psycopg_pool.ConnectionPool(self.database.dsn, min_size=1, max_size=1, timeout=timeout, open=True)
-        return sqlalchemy.create_engine(self.database.url, pool_size=1, max_overflow=0, pool_timeout=timeout)
+            return psycopg_pool.ConnectionPool(self.database.dsn, min_size=1, max_size=size, timeout=timeout, open=True)
+        return sqlalchemy.create_engine(self.database.url, pool_size=size, max_overflow=0, pool_timeout=timeout)
 
 
 class AsyncSources(Sources):
@@ -194,8 +215,8 @@ class AsyncSources(Sources):
         }
         return ways[kind]()
 
-    def session(self, engine: Any) -> Any:
-        return self._interpreter.call(AsyncSession, engine)
+    def session(self, engine: Any, **options: Any) -> Any:
+        return self._interpreter.call(AsyncSession, engine, **options)
 
     def process(self, received: Any, work: Callable[..., Any], source: Any = None, **options: Any) -> Any:
         return self._interpreter.call(pgqueue.aio.process, received, self._interpreter.work(work), source, **options)
@@ -204,12 +225,12 @@ class AsyncSources(Sources):
         client: pgqueue.QueueClient = self._interpreter.call(pgqueue.aio.QueueClient, source)
         return client
 
-    def _narrow(self, source: str, timeout: float) -> Any:
+    def _narrow(self, source: str, timeout: float, size: int = 1) -> Any:
         call = self._interpreter.call
         if source == "engine":
-            return call(create_async_engine, self.database.url, pool_size=1, max_overflow=0, pool_timeout=timeout)
+            return call(create_async_engine, self.database.url, pool_size=size, max_overflow=0, pool_timeout=timeout)
         pool = call(
-            psycopg_pool.AsyncConnectionPool, self.database.dsn, min_size=1, max_size=1, timeout=timeout, open=False
+            psycopg_pool.AsyncConnectionPool, self.database.dsn, min_size=1, max_size=size, timeout=timeout, open=False
         )
         pool.open()
         return pool

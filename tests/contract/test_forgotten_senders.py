@@ -31,7 +31,7 @@ def world(either: World) -> World:
 def wait_for_threads() -> None:
     for thread in threading.enumerate():
         if thread.name.startswith("pgqueue-sender"):
-            thread.join(20)
+            thread.join(300)
             assert not thread.is_alive()
 
 
@@ -51,7 +51,7 @@ def test_a_program_that_ends_waits_for_what_is_out(world: World) -> None:
         QueueClient({world.database.dsn!r}).queue("no-such-queue").sender().send(Message(1))
         """
     ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=300, check=True
     )
     assert sorted(world.bodies()) == list(range(50))
     assert "ERROR a sender was not closed: of the sends to no-such-queue, 1 failed" in ended.stderr
@@ -96,7 +96,7 @@ async def test_a_task_that_is_cancelled_fails_what_is_out(either: World) -> None
             pending = await sender.send(Message(1))
             await asyncio.sleep(0.05)
             the_task().cancel()
-            with pytest.raises(PGQueueError, match="not known whether the message is stored"):
+            with pytest.raises(PGQueueError, match="the message is not stored"):
                 await pending.result()
         with pytest.raises(InvalidStateError, match="failed: make another"):
             await sender.send(Message(2))
@@ -128,7 +128,7 @@ def test_a_thread_that_dies_fails_what_is_out_and_what_comes(world: World, monke
 
     monkeypatch.setattr(type(world.queue._own), "line", broken)
     sender = world.queue.sender()
-    with pytest.raises(PGQueueError, match="not known whether") as failed:
+    with pytest.raises(PGQueueError, match="the message is not stored") as failed:
         sender.send(Message(1)).result()
     assert isinstance(failed.value.__cause__, ZeroDivisionError)
     with pytest.raises(InvalidStateError, match="failed: make another"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import psycopg
+import psycopg_pool
 import pytest
 
 from pgqueue import Message, QueueClient, ReceivedMessage, ReceiveState
@@ -65,14 +66,29 @@ def test_what_is_settled_anew_does_not_care_how_its_last_transaction_ends(caller
 
 def test_a_connection_that_died_before_the_commit_took_the_settlement_with_it(caller: World) -> None:
     received = caller.locked()
-    with suppress(Exception), caller.transaction() as transaction:
+    resolved: list[ReceiveState] = []
+    with caller.forgiving(), caller.transaction() as transaction:
         received.complete(transaction=transaction.handle)
-        ((process,),) = transaction.execute("select pg_backend_pid()")
-        caller.look("select pg_terminate_backend(%s, 5000)", process)
-        assert received.resolve() is ReceiveState.RECEIVED
+        caller.terminate(transaction)
+        resolved.append(received.resolve())
         with pytest.raises(Exception, match=r"terminat|closed|lost"):
             transaction.commit()
+    assert resolved == [ReceiveState.RECEIVED]
     assert received.resolve() is ReceiveState.RECEIVED
+    assert caller.is_ours(received)
+
+
+def test_a_session_that_the_server_has_ended_is_not_asked_and_its_commit_still_fails(caller: World) -> None:
+    """psycopg ends a block on a connection that knows to be broken as if all were well."""
+    received = caller.locked()
+    known: list[ReceiveState] = []
+    with caller.forgiving(), caller.transaction() as transaction:
+        received.complete(transaction=transaction.handle)
+        caller.terminate(transaction)
+        known.append(received.state)
+        with pytest.raises(Exception, match=r"terminat|closed|lost"):
+            transaction.commit()
+    assert known == [ReceiveState.RECEIVED if caller.mode.face == "sync" else ReceiveState.COMPLETING]
     assert caller.is_ours(received)
 
 
@@ -108,6 +124,17 @@ def test_a_transaction_that_is_asked_in_vain_is_asked_again(caller: World) -> No
     with pytest.raises(MessageAlreadySettledError):
         received.abandon()
     assert received.state is ReceiveState.COMPLETED
+
+
+def test_a_pool_whose_sessions_the_server_has_ended_answers(database: Database) -> None:
+    with psycopg_pool.ConnectionPool(database.dsn, min_size=3, max_size=3) as pool, QueueClient(pool) as client:
+        pool.wait()
+        client.create_queue("orders")
+        received = _completed_out_of_sight(client, database)
+        with database.connect(autocommit=True) as observer:
+            others = "select pg_terminate_backend(pid, 20000) from pg_stat_activity where pid <> pg_backend_pid()"
+            observer.execute(others + " and datname = current_database() and backend_type = 'client backend'")
+        assert received.resolve() is ReceiveState.COMPLETED
 
 
 def test_while_the_database_cannot_be_asked_the_last_known_state_stands(database: Database) -> None:

@@ -139,8 +139,8 @@ def test_who_waits_for_room_is_refused_when_the_sender_is_closed_meanwhile(eithe
             time.sleep(0.1)
         for each in waiting:
             with pytest.raises(InvalidStateError, match="closed"):
-                each.result(timeout=20)
-        closing.result(timeout=20)
+                each.result(timeout=300)
+        closing.result(timeout=300)
     assert out.done()
     assert either.bodies() == ["out"]
 

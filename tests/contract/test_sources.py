@@ -266,7 +266,7 @@ def test_connections_that_the_server_has_ended_are_replaced_unnoticed(database: 
     began = time.monotonic()
     queue.send(Message("after the restart"))
     assert [message.body for message in queue.peek()] == ["after the restart"]
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25  # half a minute, were it the pool that had to find out
     sources.close()
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -67,6 +68,72 @@ class Scoped(Transaction):
 
     def close(self) -> None:
         self.handle.remove()
+
+
+class TwoPhase(Transaction):
+    """A transaction that is to be prepared; once it is, whoever knows its name can end it, from any connection."""
+
+    def begin(self) -> None:
+        self.handle.tpc_begin(self.handle.xid(1, uuid.uuid4().hex, "pgqueue"))
+
+    def prepare(self) -> None:
+        self.handle.tpc_prepare()
+
+    def commit(self) -> None:
+        self.handle.tpc_commit()
+
+    def rollback(self) -> None:
+        self.handle.tpc_rollback()
+
+    def in_another_transaction(self, statement: str) -> None:
+        """On the same connection, after the end of this one."""
+        self.handle.execute(statement)
+        self.handle.commit()
+
+
+class TwoPhaseOfSQLAlchemy(TwoPhase):
+    """The same, begun by a Connection; an asynchronous one knows nothing of two phases but what it is told to run."""
+
+    _transaction: Any
+
+    def begin(self) -> None:
+        self._run(lambda connection: setattr(self, "_transaction", connection.begin_twophase()))
+
+    def prepare(self) -> None:
+        self._run(lambda _: self._transaction.prepare())
+
+    def commit(self) -> None:
+        self._run(lambda _: self._transaction.commit())
+
+    def rollback(self) -> None:
+        self._run(lambda _: self._transaction.rollback())
+
+    def in_another_transaction(self, statement: str) -> None:
+        self.handle.execute(text(statement))
+        self.handle.commit()
+
+    def _run(self, step: Callable[[Any], object]) -> None:
+        run = getattr(meant(self.handle), "run_sync", None)
+        if run is None:
+            step(self.handle)
+        else:
+            self.handle.run_sync(step)
+
+
+class TwoPhaseSession(TwoPhaseOfSQLAlchemy):
+    """A session that was made with `twophase=True`."""
+
+    def begin(self) -> None:
+        """It begins by itself."""
+
+    def prepare(self) -> None:
+        self._run(lambda session: session.prepare())
+
+    def commit(self) -> None:
+        self.handle.commit()
+
+    def rollback(self) -> None:
+        self.handle.rollback()
 
 
 class Own:

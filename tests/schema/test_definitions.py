@@ -72,7 +72,7 @@ def test_what_an_application_built_on_a_dropped_view_is_not_dropped_with_it(empt
         connection.execute(AN_OLDER_VERSION)
         connection.execute("create view public.report as select * from pgqueue.forgotten")
     before = dump(empty_database)
-    with pytest.raises(PGQueueError, match=r"view report depends on view pgqueue\.forgotten"):
+    with pytest.raises(PGQueueError, match=r"view public\.report depends on view pgqueue\.forgotten"):
         schema.migrate(empty_database.dsn)
     assert dump(empty_database) == before
 

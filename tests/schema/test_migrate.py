@@ -10,9 +10,11 @@ from datetime import timedelta
 
 import psycopg
 import pytest
+from alembic.script import ScriptDirectory
 
 from pgqueue import schema
 from pgqueue.errors import ConnectionLostError, OperationTimeoutError, SchemaVersionError
+from pgqueue.schema import files, migration
 from pgqueue.testing import Database
 
 MIGRATE_WHEN_TOLD = """
@@ -39,11 +41,11 @@ class Retries(logging.Handler):
 @pytest.fixture
 def retries() -> Iterator[Retries]:
     handler = Retries()
-    schema.logger.addHandler(handler)
-    schema.logger.setLevel(logging.INFO)
+    migration.logger.addHandler(handler)
+    migration.logger.setLevel(logging.INFO)
     yield handler
-    schema.logger.setLevel(logging.NOTSET)
-    schema.logger.removeHandler(handler)
+    migration.logger.setLevel(logging.NOTSET)
+    migration.logger.removeHandler(handler)
 
 
 def value(database: Database, query: str) -> object:
@@ -66,6 +68,35 @@ def test_an_empty_database_is_brought_to_head(empty_database: Database) -> None:
 
 def test_a_second_run_writes_nothing(database: Database) -> None:
     schema.migrate(psycopg.conninfo.make_conninfo(database.dsn, options="-c default_transaction_read_only=on"))
+
+
+def test_a_current_schema_is_found_so_without_what_migrates(empty_database: Database) -> None:
+    asked = ", ".join(f"{name!r} in sys.modules" for name in ("sqlalchemy", "alembic"))
+    program = f"import sys, pgqueue; pgqueue.QueueClient(sys.argv[1]).migrate(); print({asked})"
+    command = [sys.executable, "-c", program, empty_database.dsn]
+    first, second = (subprocess.check_output(command, text=True).strip() for _ in range(2))
+    assert (first, second) == ("True True", "False False")
+
+
+def test_the_newest_revision_is_the_head_of_all() -> None:
+    heads = ScriptDirectory(str(files.folder("migrations"))).get_heads()
+    assert heads == [schema.head()]
+
+
+@pytest.mark.parametrize(
+    "flaw",
+    [
+        "update pg_index set indisvalid = false where indexrelid = 'pgqueue.message_expiry'::regclass",
+        "drop index pgqueue.message_expiry",
+    ],
+)
+def test_an_index_that_is_left_to_build_is_built_by_the_next_migration(empty_database: Database, flaw: str) -> None:
+    schema.migrate(empty_database.dsn)
+    with empty_database.connect() as connection:
+        connection.execute(flaw.encode())
+    schema.migrate(empty_database.dsn)
+    is_valid = "select indisvalid from pg_index where indexrelid = 'pgqueue.message_expiry'::regclass"
+    assert value(empty_database, is_valid) is True
 
 
 def test_no_extension_is_needed(database: Database) -> None:
@@ -103,15 +134,15 @@ def test_a_lock_that_is_held_is_waited_for_briefly_and_tried_again(database: Dat
         migration = threads.submit(
             schema.migrate, database.dsn, lock_timeout=timedelta(milliseconds=20), attempts=1_000_000
         )
-        assert retries.began.wait(timeout=60)
+        assert retries.began.wait(timeout=300)
         assert not migration.done()
         holder.rollback()
-        assert migration.result(timeout=60) == schema.head()
+        assert migration.result(timeout=300) == schema.head()
     assert value(database, "select definitions_digest from pgqueue.installation") != "of an older version"
 
 
 @pytest.mark.parametrize(
-    "held", ["lock table pgqueue.installation", f"select pg_advisory_lock({schema.MIGRATION_LOCK})"]
+    "held", ["lock table pgqueue.installation", f"select pg_advisory_lock({migration.MIGRATION_LOCK})"]
 )
 def test_a_lock_that_stays_held_ends_in_an_error_that_says_so(database: Database, held: str) -> None:
     forget_what_is_installed(database)

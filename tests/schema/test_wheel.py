@@ -1,16 +1,25 @@
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
+import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
+import pgqueue
 from pgqueue import schema
 from pgqueue.testing import Database
 
 REPOSITORY = Path(__file__).parents[2]
+
+INSTALLED = """
+import importlib.metadata, pgqueue, psycopg
+print(importlib.metadata.version("pgqueue-tx"), pgqueue.QueueClient.__name__, psycopg.pq.__impl__)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +43,10 @@ def test_sql_and_migrations_travel_inside_the_wheel(wheel: Path) -> None:
 
 
 def test_nothing_but_the_package_is_in_the_wheel(wheel: Path) -> None:
-    assert {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()} == {"pgqueue", "pgqueue-0.1.0.dist-info"}
+    assert {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()} == {
+        "pgqueue",
+        "pgqueue_tx-0.1.0.dist-info",
+    }
 
 
 def test_the_wheel_migrates_from_any_directory(wheel: Path, tmp_path: Path, empty_database: Database) -> None:
@@ -49,3 +61,22 @@ def test_the_wheel_migrates_from_any_directory(wheel: Path, tmp_path: Path, empt
         text=True,
     )
     assert outcome.stdout.splitlines() == [str(tmp_path / "pgqueue" / "schema" / "__init__.py"), schema.head()]
+
+
+@pytest.mark.timeout(600)
+def test_the_readme_says_how_to_install_it(wheel: Path, tmp_path: Path) -> None:
+    (block,) = re.findall(r"```sh\nmake wheel\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)
+    venv.create(tmp_path / "empty", with_pip=True)
+    (tmp_path / "dist").symlink_to(wheel.parent)
+    outcome = subprocess.run(
+        ["sh", "-e", "-c", f"{block}\npython -c '{INSTALLED}'"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{tmp_path / 'empty' / 'bin'}:{os.environ['PATH']}", "PIP_QUIET": "1"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert outcome.stdout.splitlines() == [
+        f"pgqueue {pgqueue.__version__}",
+        f"{pgqueue.__version__} QueueClient binary",
+    ]

@@ -4,6 +4,7 @@ their own: who follows the history waits for the oldest transaction on the serve
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,6 +14,15 @@ from pgqueue.testing import Database, ThrowawayServer
 from pgqueue.testing.database import create_template, created
 from pgqueue.testing.hosts import binaries
 from tests.spark import small
+
+#: A test that hangs ends in the end. What a busy machine takes ten times as long for is slow, and does not hang.
+HANGS_AFTER_SECONDS = 1800
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(HANGS_AFTER_SECONDS), append=False)
 
 
 @pytest.fixture(scope="session")

@@ -190,7 +190,7 @@ def test_without_pyspark_a_command_says_how_to_install_it(
     command = CommandLine(tmp_path, PGQUEUE_DSN=database.dsn)
     ended = command("spark", "export", "lake", PYTHONPATH=f"{tmp_path}:{command.environment['PYTHONPATH']}")
     assert ended.code == 1
-    assert ended.only_error == "pgqueue: pyspark is not installed: pip install 'pgqueue[spark]'"
+    assert ended.only_error == "pgqueue: pyspark is not installed: pip install 'pgqueue-tx[spark]'"
 
 
 def test_other_commands_do_not_wait_for_pyspark() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 import pgqueue.spark
 from pgqueue import Message, Queue, QueueClient
 from pgqueue.schema import migrate
-from pgqueue.spark.errors import OptionError
+from pgqueue.spark.consuming import Desk
+from pgqueue.spark.errors import OptionError, PipelineError
 from pgqueue.testing import Database, ThrowawayServer
 
 Batches = list[tuple[int, list[int]]]
@@ -185,7 +187,8 @@ def test_a_second_query_with_the_same_consumer_is_refused(stream: Stream, queue:
         may_end.wait()
 
     first = stream.start(wait)
-    assert begun.wait(60)
+    while not begun.wait(1):
+        assert first.isActive
     second = Stream(stream.spark, stream.database, tmp_path / "second")
     try:
         with pytest.raises(PySparkException, match="consumer 'ledger' is in use by another session"):
@@ -297,7 +300,7 @@ def test_a_batch_of_which_a_lock_was_lost_takes_no_effect(stream: Stream, queue:
     assert ledger.effects() == []
     taken.complete()
     with stream.database.connect(autocommit=True) as connection:
-        connection.execute("select pgqueue.release_claim('ledger')")
+        connection.execute("select pgqueue.release_claim(consumer, open_claim, epoch) from pgqueue.consumers")
     stream.run(post)
     assert [body for body, _ in ledger.effects()] == ["2"]
 
@@ -331,6 +334,112 @@ def test_a_server_that_goes_down_between_batches_or_within_one_loses_and_doubles
     stream.run(post_and_restart, maxMessagesPerTrigger="2")
     assert ledger.effects() == [("0", 1), ("1", 1), ("2", 3), ("3", 3), ("4", 4), ("5", 4)]
     assert open_claims(database) == [(None, None)]
+
+
+def test_the_claim_of_an_empty_batch_is_completed_with_its_effects(stream: Stream, queue: Queue) -> None:
+    send(queue, 1, 2)
+    calls: list[int] = []
+
+    @pgqueue.spark.in_transaction("ledger", dsn=stream.database.dsn)
+    def count(batch: DataFrame, transaction: psycopg.Connection[Any]) -> None:
+        calls.append(batch.count())
+        assert open_claims(stream.database) == [(1, 2)]
+
+    frame = stream.frame().where("body = 'none'")
+    writer = frame.writeStream.foreachBatch(count).option("checkpointLocation", str(stream.checkpoint))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert calls == [0]
+    assert queue.peek() == []
+
+
+def test_of_two_streams_in_one_query_each_claim_is_completed_with_the_batch(stream: Stream, queue: Queue) -> None:
+    ledger = Ledger(stream.database)
+    with QueueClient(stream.database.dsn) as client:
+        client.create_queue("other")
+        send(queue, 1)
+        both = stream.frame().union(stream.frame(queue="other", consumer="others"))
+        post = pgqueue.spark.in_transaction("ledger", "others", dsn=stream.database.dsn)(ledger.post)
+        writer = both.writeStream.foreachBatch(post).option("checkpointLocation", str(stream.checkpoint))
+        for more in (2, 3):
+            writer.trigger(availableNow=True).start().awaitTermination()
+            send(client.queue("other"), more)
+        writer.trigger(availableNow=True).start().awaitTermination()
+        assert client.queue("other").peek() == []
+    assert ledger.effects() == [("1", 1), ("2", 2), ("3", 3)]
+    assert queue.peek() == []
+
+
+def test_a_consumer_that_the_query_does_not_read_for_is_named_in_the_error(stream: Stream, queue: Queue) -> None:
+    send(queue, 1)
+    post = pgqueue.spark.in_transaction("legder", dsn=stream.database.dsn)(Ledger(stream.database).post)
+    with pytest.raises(PySparkException, match="no stream of consumer 'legder', only of ledger"):
+        stream.run(post)
+
+
+def test_outside_of_a_batch_nothing_is_settled(stream: Stream, queue: Queue) -> None:
+    post = pgqueue.spark.in_transaction("ledger", dsn=stream.database.dsn)(Ledger(stream.database).post)
+    with pytest.raises(PipelineError, match="call this from foreachBatch"):
+        post(stream.spark.range(1), 0)
+
+
+def test_jobs_of_another_group_may_be_of_another_run(stream: Stream, queue: Queue) -> None:
+    send(queue, 1)
+    post = pgqueue.spark.in_transaction("ledger", dsn=stream.database.dsn)(Ledger(stream.database).post)
+
+    def post_in_a_group(batch: DataFrame, number: int) -> None:
+        batch.sparkSession.sparkContext.setJobGroup("mine", "of my own")
+        post(batch, number)
+
+    with pytest.raises(PySparkException, match="its jobs were given another group"):
+        stream.run(post_in_a_group)
+    assert open_claims(stream.database) == [(1, 1)]
+
+
+def ended(database: Database) -> None:
+    """The session of the consumer is gone."""
+    session = "select pid from pg_stat_activity where application_name = 'pgqueue stream ledger'"
+    with database.connect(autocommit=True) as connection:
+        connection.execute(f"select pg_terminate_backend(pid) from ({session}) as its".encode())
+        while connection.execute(session.encode()).fetchall():
+            pass
+
+
+def test_a_reader_whose_session_was_ended_attaches_anew_and_goes_on(stream: Stream, queue: Queue) -> None:
+    send(queue, 1)
+    with closing(Desk(stream.database.dsn, "ledger", "q", timedelta(hours=1))) as desk:
+        assert desk.claim_batch(0, 10, None) == 1
+        before = desk.held
+        ended(stream.database)
+        desk.begin(1)
+        assert desk.held.epoch > before.epoch
+        desk._renew(before)  # was under way meanwhile
+        desk._renew(desk.held)
+        assert desk.claim_batch(1, 10, None) == 1
+    assert queue.peek() == []
+
+
+def test_a_reader_that_was_overtaken_renews_no_lock_and_fails(stream: Stream, queue: Queue) -> None:
+    send(queue, 1)
+    with closing(Desk(stream.database.dsn, "ledger", "q", timedelta(seconds=0.5))) as desk:
+        assert desk.claim_batch(0, 10, None) == 1
+        ended(stream.database)
+        with stream.database.connect(autocommit=True) as other:
+            other.execute("select pgqueue.attach_consumer('ledger', 'q')")
+            desk._renewals.join()
+            with pytest.raises(psycopg.Error, match="is not the current one"):
+                desk.begin(1)
+
+
+def test_a_batch_that_is_read_when_it_is_completed_fails_and_is_not_empty(stream: Stream, queue: Queue) -> None:
+    send(queue, 1)
+    post = pgqueue.spark.in_transaction("ledger", dsn=stream.database.dsn)(Ledger(stream.database).post)
+
+    def post_and_look(batch: DataFrame, number: int) -> None:
+        post(batch, number)
+        batch.collect()
+
+    with pytest.raises(PySparkException, match="claim 1 of consumer 'ledger' is settled"):
+        stream.run(post_and_look)
 
 
 def test_a_consumer_must_be_named_for_a_transaction() -> None:

@@ -75,8 +75,10 @@ def test_a_claim_that_was_written_before_a_crash_is_written_over(
     drain("orders", lake, dsn=database.dsn, consumer="one")
     send(client, 3, 4)
     with database.connect(autocommit=True) as crashed:
-        crashed.execute("select pgqueue.attach_consumer('one', 'orders')")
-        crashed.execute("select pgqueue.claim_batch('one', 1, 100, interval '5 minutes')")
+        crashed.execute(
+            "select pgqueue.claim_batch('one', 1, 100, interval '5 minutes', epoch => epoch) "
+            "from pgqueue.attach_consumer('one', 'orders')"
+        )
     (written,) = lake.glob("queue=orders/date=*/consumer=one/claim=1")
     shutil.copytree(written, written.with_name("claim=2"))
     shutil.copytree(written, lake / "queue=orders/date=2020-01-01/consumer=one/claim=2")

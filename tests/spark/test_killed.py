@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import psutil
-import pytest
 from pyspark.sql import SparkSession
 
 from pgqueue import Message, QueueClient
@@ -16,11 +15,9 @@ from pgqueue.testing import Database
 from tests.spark import killed
 
 MESSAGES = 25
-PATIENCE_SECONDS = 100
 QUEUES = {*killed.POINTS, killed.LANDED}
 
 
-@pytest.mark.timeout(240)
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(
     spark: SparkSession, database: Database, tmp_path: Path
 ) -> None:
@@ -53,11 +50,9 @@ def kill_at_all_points(database: Database, directory: Path) -> None:
     with database.connect(autocommit=True) as connection:
         connection.execute("listen reached")
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as victim:
-            reached = set()
-            for notification in connection.notifies(timeout=PATIENCE_SECONDS):
-                reached.add(notification.payload)
-                if reached == QUEUES:
-                    break
+            reached: set[str] = set()
+            while reached != QUEUES and victim.poll() is None:
+                reached |= {notification.payload for notification in connection.notifies(timeout=1)}
             program = psutil.Process(victim.pid)
             for process in [program, *program.children(recursive=True)]:
                 process.kill()

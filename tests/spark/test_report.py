@@ -401,7 +401,7 @@ def _opened(browser: str, shown: Path, profile: Path) -> str:
         "--virtual-time-budget=5000",
     ]
     command = [browser, *options, "--dump-dom", shown.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def test_an_empty_history_makes_a_page_that_says_so(spark: SparkSession, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def test_the_callers_session_is_used_when_there_is_one(spark: SparkSession) -> N
 
 def test_without_pyspark_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(pgqueue.spark.SparkMissing, match=r"pip install 'pgqueue\[spark\]'"):
+    with pytest.raises(pgqueue.spark.SparkMissing, match=r"pip install 'pgqueue-tx\[spark\]'"):
         pgqueue.spark.session()
 
 

@@ -34,6 +34,7 @@ from tests.sql import (
     test_locks,
     test_races,
     test_scheduling,
+    test_search_path,
     test_sequence,
     test_settling,
     test_staging,
@@ -46,6 +47,7 @@ FUNCTIONS = Path(__file__).parents[2] / "sql" / "functions"
 
 TOKEN_CHECK = re.compile(r"lock_token = (?:token|lock_tokens\[|found\.lock_token|held\.lock_token|resolve\.lock_token)")
 SKIP_LOCKED = re.compile(r"skip locked")
+FENCE = re.compile(r"_find_consumer\(consumer, epoch\)|_check_epoch\(known, epoch\)|_find_open_claim\(known, claim\)")
 
 
 WINDOW = "sent_message_id.sent_at <= moment - target.duplicate_detection_history_time_window"
@@ -120,6 +122,104 @@ CLAIMS = [
     ),
 ]
 
+
+def overtaken(verb: str) -> Callable[[Database], None]:
+    return partial(test_claims.test_who_was_overtaken_settles_nothing_and_is_told, verb=verb)
+
+
+THE_CURRENT_EPOCH = "(select max(known.epoch) from pgqueue.consumer as known)"
+
+FENCES = [
+    *(
+        Twin(verb, "consumer(consumer, epoch)", f"consumer(consumer, {THE_CURRENT_EPOCH})", overtaken(verb))
+        for verb in ("claim_batch", "complete_claim", "release_claim", "drop_consumer")
+    ),
+    *(
+        Twin(verb, "perform pgqueue._check_epoch(known, epoch);", "", overtaken(verb))
+        for verb in ("renew_claim", "check_claim")
+    ),
+    Twin("_find_consumer", "perform pgqueue._check_epoch(known, epoch);", "", overtaken("complete_claim")),
+    *(
+        Twin(
+            verb,
+            "claim(known, claim)",
+            "claim(known, known.claim)",
+            test_claims.test_what_is_said_of_a_settled_claim_touches_no_other,
+        )
+        for verb in ("renew_claim", "check_claim", "complete_claim", "release_claim")
+    ),
+]
+
+CLAIMS_BY_NAME = [
+    Twin("_check_epoch", "if epoch <> known.epoch then", "if false then", overtaken("complete_claim")),
+    Twin("_check_epoch", "epoch <> known.epoch", "epoch < known.epoch - 1", overtaken("complete_claim")),
+    Twin(
+        "_check_epoch",
+        "if epoch is null then",
+        "if false then",
+        partial(test_claims.test_an_epoch_must_be_named, verb="complete_claim"),
+    ),
+    Twin(
+        "_find_open_claim",
+        "if number is null or number > known.claim then",
+        "if false then",
+        partial(test_claims.test_a_claim_must_be_named_that_was_made, verb="complete_claim"),
+    ),
+    Twin(
+        "_find_open_claim",
+        " and settled_at is null",
+        "",
+        test_claims.test_what_is_said_of_a_settled_claim_touches_no_other,
+    ),
+    Twin(
+        "check_claim",
+        "if held.claim is null then",
+        "if false then",
+        test_claims.test_a_claim_is_checked_while_a_transaction_completes_it,
+    ),
+    Twin("begin_claim", "perform pgqueue.renew_claim", "-- perform pgqueue.renew_claim", overtaken("begin_claim")),
+    Twin(
+        "begin_claim",
+        " and settled_at is null",
+        "",
+        test_claims.test_what_is_said_of_a_settled_claim_touches_no_other,
+    ),
+    Twin("attach_consumer", "greatest(known.epoch + 1, ", "(", test_claims.test_no_epoch_comes_again),
+    Twin("attach_consumer", "extract(epoch from pgqueue.clock())", "0", test_claims.test_no_epoch_comes_again),
+    Twin(
+        "attach_consumer",
+        "name = attach_consumer.consumer for update",
+        "name = attach_consumer.consumer",
+        test_claims.test_who_takes_over_waits_for_the_transaction_that_completes_a_claim,
+    ),
+    Twin(
+        "drop_consumer",
+        "perform pgqueue.release_claim(consumer, known.claim, epoch);",
+        "",
+        test_claims.test_what_a_dropped_consumer_held_is_given_back,
+    ),
+]
+
+REFUSES_TO_SEND = """    if target.status in ('DISABLED', 'SEND_DISABLED') then
+        perform pgqueue._refuse_disabled(target);
+    end if;
+"""
+
+PUBLISHED = [
+    Twin(
+        "publish",
+        "    if publisher is not null then\n        select * into last",
+        f"{REFUSES_TO_SEND}    if publisher is not null then\n        select * into last",
+        test_staging.test_that_a_part_was_sent_is_said_though_the_queue_takes_nothing_any_more,
+    ),
+    Twin(
+        "publish",
+        "coalesce(keep, interval '30 days')",
+        "interval '30 days'",
+        test_staging.test_a_part_is_remembered_as_long_as_was_asked_for,
+    ),
+]
+
 TOKENS = [
     *CLAIMS,
     Twin(
@@ -136,7 +236,7 @@ TOKENS = [
     ),
     Twin(
         "complete_batch",
-        "and lock_token = lock_tokens[array_position(sequence_numbers, position)]",
+        "and lock_token = lock_tokens[pg_catalog.array_position(sequence_numbers, position)]",
         "",
         test_fence.test_a_late_batch_cannot_complete_a_redelivered_message,
     ),
@@ -199,6 +299,12 @@ WAITS = [
     Twin(
         "_hold_free", " skip locked", "", test_races.test_a_renewal_does_not_wait_for_the_completion_that_is_under_way
     ),
+    Twin(
+        "resolve",
+        " skip locked",
+        "",
+        test_dead_letter_queue.test_where_nobody_heard_of_a_transaction_the_dead_letter_is_looked_at,
+    ),
     Twin("_advance", " skip locked", "", test_races.test_a_turn_is_taken_by_one_session_at_a_time),
     Twin(
         "_reach",
@@ -236,6 +342,13 @@ WAITS = [
         "limit max_messages - purged\n                      for update",
         test_races.test_a_purge_skips_what_is_being_activated,
     ),
+    Twin(
+        "_mend_watch",
+        " skip locked",
+        "",
+        test_sweep.test_a_sweep_does_not_wait_for_a_turn_that_looks_at_what_was_overlooked,
+    ),
+    Twin("_remove_orphans", " skip locked", "", test_sweep.test_a_sweep_skips_the_orphans_that_somebody_holds),
     Twin("_sweep_queue", " skip locked", "", test_sweep.test_a_completion_that_is_under_way_is_skipped),
     Twin("_attend", " skip locked", "", test_races.test_who_asks_to_be_told_does_not_wait_for_who_changes_the_queue),
     Twin("resubmit", " skip locked", "", test_races.test_two_who_resubmit_never_bring_back_the_same_message),
@@ -316,7 +429,12 @@ WAITS = [
 PINNING = [
     Twin("_hold", "for update of message) as fresh", ") as fresh", partial(pinned, came_back=False)),
     Twin("_hold", "for update of message) as returned", ") as returned", partial(pinned, came_back=True)),
-    Twin("_pin", "if held = '{}' then", "if false then", test_fence.test_a_pin_is_refused_before_any_work_is_done),
+    Twin(
+        "_pin",
+        "if pg_catalog.cardinality(held) = 0 then",
+        "if false then",
+        test_fence.test_a_pin_is_refused_before_any_work_is_done,
+    ),
 ]
 
 WATERMARK = [
@@ -327,6 +445,12 @@ WATERMARK = [
         "least(reached, settled)",
         "reached",
         test_watermark.test_a_message_sent_before_and_committed_after_others_is_received_at_once,
+    ),
+    Twin(
+        "_move_scan",
+        "least(reached, settled)",
+        "least(reached, known[1])",
+        test_watermark.test_what_is_committed_between_a_scan_and_its_proof_is_not_passed,
     ),
     Twin(
         "_is_over",
@@ -381,6 +505,120 @@ WATERMARK = [
         "",
         test_watermark.test_a_clock_that_went_back_stops_no_turn,
         OFTEN,
+    ),
+    Twin(
+        "_advance",
+        "and pgqueue._mend_watch(queue.id, 5000) = 5000 then",
+        "and false then",
+        test_watermark.test_what_was_put_under_watch_before_the_clock_went_back_is_found,
+    ),
+    Twin(
+        "_advance",
+        "moment := was.horizon_taken_at;",
+        "null;",
+        test_watermark.test_all_that_was_put_under_watch_before_the_clock_went_back_is_found,
+    ),
+    Twin(
+        "_take_turn",
+        "perform pgqueue._mend_sequence();",
+        "",
+        test_sweep.test_a_receive_mends_the_sequence_when_it_meets_a_number_in_use,
+    ),
+    Twin(
+        "_remove_orphans",
+        "from pgqueue.dropped_queue as dropped",
+        "from (select distinct queue_id from pgqueue.message) as dropped",
+        test_sweep.test_what_belongs_to_no_queue_yet_is_left_alone,
+    ),
+    Twin(
+        "receive",
+        "abs(extract(epoch from moment)::double precision - scan[1]::double precision)",
+        "(extract(epoch from moment)::double precision - scan[1]::double precision)",
+        test_watermark.test_a_busy_session_takes_turns_when_the_clock_went_back,
+    ),
+    Twin(
+        "receive",
+        "exit when not came_back and scan[2:] operator(pg_catalog.=) passed;",
+        "exit when not came_back;",
+        test_cursors.test_what_was_given_up_is_found_at_once_by_a_receive_that_finds_nothing_else,
+    ),
+    Twin(
+        "_load_scan",
+        "when next.is_free then",
+        "when false then",
+        test_cursors.test_a_session_that_has_overtaken_nothing_cannot_keep_others_from_what_was_given_up,
+    ),
+    Twin(
+        "_reach",
+        "and locked_until is null",
+        "and false",
+        test_cursors.test_a_turn_does_not_pass_what_is_free,
+    ),
+    Twin(
+        "_sweep_queue",
+        "handled := handled + pgqueue._mend_watch(queue.id, max_messages - handled);",
+        "",
+        test_sequence.test_what_no_turn_can_notice_the_next_sweep_mends,
+    ),
+    Twin(
+        "_sweep_queue",
+        "handled := handled + pgqueue._mend_watch(",
+        "perform pgqueue._mend_watch(",
+        test_sweep.test_a_sweep_that_puts_back_what_was_overlooked_says_whether_there_is_more,
+    ),
+    Twin(
+        "_is_sequence_behind",
+        "where pgqueue._highest_number(queue) > pgqueue._last_number()",
+        "where false",
+        test_sequence.test_a_sweep_puts_the_sequence_above_every_number_in_use,
+    ),
+    Twin(
+        "_mend_sequence",
+        "where cursor > 0 or horizon_xid <> all_open;",
+        "where cursor > 0;",
+        test_sequence.test_who_sends_while_a_cursor_that_has_not_moved_is_mended_is_awaited,
+    ),
+    Twin(
+        "_mend_sequence",
+        "where horizon > last_number and (cursor",
+        "where (cursor",
+        test_sequence.test_the_sequence_is_mended_while_another_queue_is_busy,
+    ),
+    Twin(
+        "_mend_sequence",
+        "1000000 +",
+        "",
+        test_sequence.test_numbers_that_others_draw_while_the_sequence_is_mended_are_not_handed_out_again,
+    ),
+]
+
+
+def resolved(database: Database, *, is_pinned: bool, retain_history: str | None = None) -> None:
+    test_settling.test_what_a_settlement_returns_tells_whether_its_savepoint_was_undone(
+        database, verb="complete", options={}, retain_history=retain_history, is_pinned=is_pinned
+    )
+
+
+OUTCOMES = [
+    Twin("complete", "if stamp = whole::pg_catalog.xid then", "if true then", partial(resolved, is_pinned=False)),
+    Twin("_settling_xid", "select max(", "select min(", partial(resolved, is_pinned=True)),
+    Twin(
+        "resolve",
+        "then 'aborted' else coalesce(outcome, 'committed') end",
+        "then 'committed' else coalesce(outcome, 'committed') end",
+        test_dead_letter_queue.test_a_completion_undone_to_a_savepoint_counts_as_aborted,
+    ),
+    Twin(
+        "resolve",
+        "        return 'gone';",
+        "        return 'committed';",
+        test_settling.test_where_nobody_heard_of_a_transaction_the_message_is_looked_at,
+    ),
+    Twin(
+        "_ring",
+        "where coalesce(current_setting('pgqueue.notify', true), '') <> 'off'",
+        "",
+        test_settling.test_a_transaction_that_wakes_nobody_can_be_prepared,
     ),
 ]
 
@@ -464,15 +702,15 @@ THE_REST = [
     ),
     Twin(
         "_mend_sequence",
-        "where cursor > 0",
-        "where false",
+        "set cursor = 0, ",
+        "set ",
         test_sequence.test_messages_below_the_cursors_are_found_when_the_sequence_went_back,
         OFTEN,
     ),
     Twin(
         "_mend_sequence",
-        "horizon_xid = '18446744073709551615'",
-        "horizon_xid = '0'",
+        "horizon_xid = all_open, ",
+        "horizon_xid = '0', ",
         test_sequence.test_a_message_that_is_still_being_sent_when_cursors_begin_again_is_found,
         OFTEN,
     ),
@@ -719,8 +957,21 @@ ROOM_AND_HISTORY = [
     ),
 ]
 
-TWINS = TOKENS + WAITS + PINNING + WATERMARK + THE_REST
-TWINS += LIFETIMES + DEFERRAL + DUPLICATES + DEAD_LETTERS + ROOM_AND_HISTORY
+SEARCH_PATH = [
+    Twin("send", "number := pg_catalog.nextval", "number := nextval", test_search_path.a_send_makes_nobody_a_superuser),
+    Twin("send_batch", "pg_catalog.nextval", "nextval", test_search_path.a_send_makes_nobody_a_superuser),
+    Twin(
+        "_send_various",
+        "set search_path = pg_catalog, pg_temp\n",
+        "",
+        test_search_path.a_send_makes_nobody_a_superuser,
+    ),
+    Twin("_advance", "set search_path = pg_catalog, pg_temp\n", "", test_search_path.every_function_is_pinned),
+]
+
+TWINS = TOKENS + WAITS + PINNING + WATERMARK + OUTCOMES + THE_REST
+TWINS += LIFETIMES + DEFERRAL + DUPLICATES + DEAD_LETTERS + ROOM_AND_HISTORY + FENCES + CLAIMS_BY_NAME + PUBLISHED
+TWINS += SEARCH_PATH
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=str)
@@ -737,7 +988,9 @@ def test_a_broken_twin_is_caught(database: Database, database_server: SharedServ
 
 
 @pytest.mark.parametrize(
-    ("condition", "twins"), [(TOKEN_CHECK, TOKENS), (SKIP_LOCKED, WAITS)], ids=["lock tokens", "skip locked"]
+    ("condition", "twins"),
+    [(TOKEN_CHECK, TOKENS), (SKIP_LOCKED, WAITS), (FENCE, FENCES)],
+    ids=["lock tokens", "skip locked", "epochs and claims"],
 )
 def test_no_condition_is_without_its_twin(condition: re.Pattern[str], twins: list[Twin]) -> None:
     known = sorted(twin.function for twin in twins)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import psycopg
@@ -12,6 +13,7 @@ from psycopg.types.json import Jsonb
 from pgqueue.testing import Database
 from tests.sql.stage import (
     CONSUMER_IN_USE,
+    FENCED,
     INVALID_ARGUMENT,
     LOCK_DURATION,
     LOCK_LOST,
@@ -28,10 +30,25 @@ T = TypeVar("T")
 HELD = "select sequence_number from pgqueue.locked_messages order by sequence_number"
 ALL_SETTLED = "select claim, messages, completed from pgqueue.claim order by claim"
 
+#: What a session that is attached holds; one that was closed lets go in its own time.
+KEY = "hashtextextended('pgqueue.consumer ledger', 0)"
+
+#: All that is said of claims, of the first one where it is said of one.
+ASKED: dict[str, dict[str, Any]] = {
+    "claim_batch": {"after": 1, "max_messages": 10},
+    "begin_claim": {"claim": 1},
+    "renew_claim": {"claim": 1},
+    "check_claim": {"claim": 1},
+    "complete_claim": {"claim": 1},
+    "release_claim": {"claim": 1},
+    "drop_consumer": {},
+}
+ALL_ABOUT_CLAIMS = pytest.mark.parametrize("verb", ASKED)
+
 
 def consumer(stage: Stage, name: str = "ledger", queue: str = "q") -> Session:
     session = stage.session(name)
-    session.call("attach_consumer", consumer=name, queue=queue)
+    attach(session, name, queue)
     return session
 
 
@@ -45,8 +62,24 @@ def once_free(step: Callable[[], T]) -> T:
                 raise
 
 
+def epoch_of(session: Session, consumer: str = "ledger") -> int:
+    """The epoch in which the last session has attached."""
+    return int(session.value("select epoch from pgqueue.consumers where consumer = %(consumer)s", consumer=consumer))
+
+
+def says(session: Session, verb: str, *, consumer: str = "ledger", **arguments: Any) -> Any:
+    """Calls a verb of claims in the epoch that is the current one."""
+    return session.call(verb, consumer=consumer, epoch=epoch_of(session, consumer), **arguments)
+
+
+def attach(session: Session, consumer: str = "ledger", queue: str = "q") -> int:
+    """Returns the last claim that is settled."""
+    ((settled, _),) = session.table("attach_consumer", consumer=consumer, queue=queue)
+    return int(settled)
+
+
 def claim(session: Session, after: int, max_messages: int = 10, **options: Any) -> int:
-    return int(session.call("claim_batch", consumer="ledger", after=after, max_messages=max_messages, **options))
+    return int(says(session, "claim_batch", after=after, max_messages=max_messages, **options))
 
 
 def came_back(stage: Stage, other: Session, messages: int) -> None:
@@ -86,7 +119,7 @@ def test_a_claim_survives_its_session_and_another_goes_on_with_it(database: Data
         assert claim(first, 0) == 1
         first.connection.close()
         second = stage.session("again")
-        assert once_free(lambda: second.call("attach_consumer", consumer="ledger", queue="q")) == 0
+        assert once_free(lambda: attach(second)) == 0
         assert claim(second, 0) == 1
         assert second.values(HELD) == [one]
 
@@ -102,7 +135,7 @@ def test_a_claim_whose_locks_ran_out_is_whole_again_while_nobody_else_has_taken_
         assert claim(ledger, 0) == 1
         assert ledger.values(HELD) == numbers
         assert other.receive(10) == []
-        assert ledger.call("complete_claim", consumer="ledger") == 1
+        assert says(ledger, "complete_claim", claim=1)
         assert ledger.values("select sequence_number from pgqueue.messages") == []
 
 
@@ -142,7 +175,7 @@ def test_what_others_have_taken_is_not_renewed(database: Database) -> None:
         assert claim(ledger, 0) == 1
         stage.passes(LOCK_DURATION)
         other.receive(1, take_turn=False)
-        assert ledger.call("renew_claim", consumer="ledger") == 1
+        assert says(ledger, "renew_claim", claim=1) == 1
 
 
 def test_what_came_back_and_others_have_taken_is_not_renewed(database: Database) -> None:
@@ -152,7 +185,7 @@ def test_what_came_back_and_others_have_taken_is_not_renewed(database: Database)
         assert claim(ledger, 0) == 1
         came_back(stage, other, 2)
         other.receive(1)
-        assert ledger.call("renew_claim", consumer="ledger") == 1
+        assert says(ledger, "renew_claim", claim=1) == 1
 
 
 def test_what_came_back_and_an_open_transaction_holds_is_not_waited_for(database: Database) -> None:
@@ -162,8 +195,8 @@ def test_what_came_back_and_an_open_transaction_holds_is_not_waited_for(database
         assert claim(ledger, 0) == 1
         came_back(stage, keeper, 2)
         ledger.begin()
-        ledger.call("complete_claim", consumer="ledger")
-        assert keeper.call("renew_claim", consumer="ledger") == 0
+        says(ledger, "complete_claim", claim=1)
+        assert says(keeper, "renew_claim", claim=1) == 0
         ledger.commit()
 
 
@@ -175,10 +208,10 @@ def test_the_open_claim_is_completed_in_the_transaction_of_its_effects(database:
         assert claim(ledger, 0) == 1
         for ends in (ledger.rollback, ledger.commit):
             ledger.begin()
-            assert ledger.call("complete_claim", consumer="ledger") == 1
+            assert says(ledger, "complete_claim", claim=1) is True
             ledger.rows("insert into effects values (1)")
             ends()
-        assert ledger.call("complete_claim", consumer="ledger") is None
+        assert says(ledger, "complete_claim", claim=1) is False
         assert ledger.values("select n from effects") == [1]
         assert claim(ledger, 1) == 1
 
@@ -188,12 +221,12 @@ def test_consumers_do_not_settle_each_others_claims(database: Database) -> None:
         ledger, other = consumer(stage), consumer(stage, "mail")
         one, two, three = ledger.send("a", "b", "c")
         assert claim(ledger, 0, 1) == 1
-        assert other.call("claim_batch", consumer="mail", after=0, max_messages=1) == 1
+        assert says(other, "claim_batch", consumer="mail", after=0, max_messages=1) == 1
         assert claim(ledger, 1, 1) == 2
         settled = "select name, claim, settled_claim from pgqueue.consumer order by name"
         assert ledger.rows(settled) == [("ledger", 2, 1), ("mail", 1, 0)]
         assert ledger.values(HELD) == [two, three]
-        assert other.call("complete_claim", consumer="mail") == 1
+        assert says(other, "complete_claim", consumer="mail", claim=1)
         assert ledger.values(HELD) == [three]
         assert one < two
 
@@ -204,14 +237,11 @@ def test_a_batch_that_was_settled_long_ago_does_not_complete_what_is_open_now(da
         ledger.send("a", "b", "c")
         for after in range(3):
             assert claim(ledger, after, 1) == after + 1
-        ledger.call("begin_claim", consumer="ledger", claim=2)
-        assert ledger.call("complete_claim", consumer="ledger") is None
+        assert says(ledger, "begin_claim", claim=2) is False
+        assert says(ledger, "complete_claim", claim=2) is False
         assert len(ledger.values(HELD)) == 1
-        ledger.call("begin_claim", consumer="ledger", claim=3)
-        assert ledger.call("complete_claim", consumer="ledger") == 3
-        for wrong in (4, None):
-            with refused(INVALID_ARGUMENT):
-                ledger.call("begin_claim", consumer="ledger", claim=wrong)
+        assert says(ledger, "begin_claim", claim=3) is True
+        assert says(ledger, "complete_claim", claim=3) is True
 
 
 def test_who_waits_is_told_of_what_is_released(database: Database) -> None:
@@ -221,7 +251,7 @@ def test_who_waits_is_told_of_what_is_released(database: Database) -> None:
         claim(ledger, 0)
         ((channel, _),) = other.table("_attend", queues=["q"], lasts=LOCK_DURATION)
         other.rows(f"listen {channel}")
-        ledger.call("release_claim", consumer="ledger")
+        says(ledger, "release_claim", claim=1)
         assert [told.payload for told in other.connection.notifies(timeout=5, stop_after=1)] == ["q"]
 
 
@@ -233,8 +263,8 @@ def test_a_claim_of_which_a_lock_is_lost_is_not_completed_with_its_effects(datab
         stage.passes(LOCK_DURATION)
         assert other.numbers(1) == [one]
         with refused(LOCK_LOST):
-            ledger.call("complete_claim", consumer="ledger")
-        assert ledger.call("release_claim", consumer="ledger") == 1
+            says(ledger, "complete_claim", claim=1)
+        assert says(ledger, "release_claim", claim=1) == 1
         assert other.numbers(10) == [two]
 
 
@@ -242,18 +272,18 @@ def test_locks_are_renewed_and_those_of_an_open_transaction_are_not_waited_for(d
     with Stage(database) as stage:
         ledger, keeper = consumer(stage), stage.session("keeper")
         ledger.send("a", "b", "c")
-        assert keeper.call("renew_claim", consumer="ledger") is None
         assert claim(ledger, 0) == 1
         stage.passes(LOCK_DURATION - SECOND)
-        assert keeper.call("renew_claim", consumer="ledger") == 3
+        assert says(keeper, "renew_claim", claim=1) == 3
         stage.passes(LOCK_DURATION - SECOND)
         assert keeper.receive(10) == []
         ledger.begin()
-        ledger.call("complete_claim", consumer="ledger")
-        assert keeper.call("renew_claim", consumer="ledger") == 0
+        says(ledger, "complete_claim", claim=1)
+        assert says(keeper, "renew_claim", claim=1) == 0
         ledger.commit()
+        assert says(keeper, "renew_claim", claim=1) == 0
         with refused(INVALID_ARGUMENT):
-            keeper.call("renew_claim", consumer="ledger", lock_duration=-SECOND)
+            says(keeper, "renew_claim", claim=1, lock_duration=-SECOND)
 
 
 def test_what_is_released_is_delivered_to_others_at_once_and_was_not_counted(database: Database) -> None:
@@ -261,8 +291,8 @@ def test_what_is_released_is_delivered_to_others_at_once_and_was_not_counted(dat
         ledger, other = consumer(stage), stage.session("other")
         numbers = ledger.send("a", "b")
         assert claim(ledger, 0) == 1
-        assert ledger.call("release_claim", consumer="ledger") == 2
-        assert ledger.call("release_claim", consumer="ledger") is None
+        assert says(ledger, "release_claim", claim=1) == 2
+        assert says(ledger, "release_claim", claim=1) == 0
         received = other.receive(10)
         assert [message.sequence_number for message in received] == numbers
         assert [message.delivery_count for message in received] == [1, 1]
@@ -275,9 +305,9 @@ def test_of_two_sessions_one_works_for_a_consumer(database: Database) -> None:
         with refused(CONSUMER_IN_USE):
             other.call("attach_consumer", consumer="ledger", queue="q")
         with refused(CONSUMER_IN_USE):
-            other.call("drop_consumer", consumer="ledger")
+            says(other, "drop_consumer")
         ledger.connection.close()
-        assert once_free(lambda: other.call("attach_consumer", consumer="ledger", queue="q")) == 0
+        assert once_free(lambda: attach(other)) == 0
 
 
 def test_a_consumer_belongs_to_its_queue(database: Database) -> None:
@@ -286,13 +316,14 @@ def test_a_consumer_belongs_to_its_queue(database: Database) -> None:
         other = stage.session("other")
         other.call("create_queue", queue="elsewhere")
         with refused(INVALID_ARGUMENT):
-            once_free(lambda: other.call("attach_consumer", consumer="ledger", queue="elsewhere"))
+            once_free(lambda: attach(other, queue="elsewhere"))
         with refused(UNKNOWN_QUEUE):
             other.call("attach_consumer", consumer="new", queue="nowhere")
         with refused(INVALID_ARGUMENT):
             other.call("attach_consumer", consumer="", queue="q")
-        with refused(UNKNOWN_QUEUE):
-            other.call("claim_batch", consumer="nobody", after=0, max_messages=1)
+        for verb, asked in ASKED.items():
+            with refused(UNKNOWN_QUEUE, verb):
+                other.call(verb, consumer="nobody", epoch=1, **asked)
 
 
 @pytest.mark.parametrize("after", [2, None])
@@ -302,7 +333,7 @@ def test_a_claim_that_was_never_made_cannot_be_settled(database: Database, after
         ledger.send("a")
         assert claim(ledger, 0) == 1
         with refused(INVALID_ARGUMENT):
-            ledger.call("claim_batch", consumer="ledger", after=after, max_messages=1)
+            says(ledger, "claim_batch", after=after, max_messages=1)
 
 
 def test_from_an_older_checkpoint_what_was_settled_is_not_taken_again(database: Database) -> None:
@@ -336,7 +367,7 @@ def test_urgent_redelivered_and_late_messages_are_in_one_claim(database: Databas
         other.abandon(other.receive()[0])
         assert claim(ledger, 0) == 1
         assert ledger.value("select messages from pgqueue.claim") == 4
-        assert ledger.call("complete_claim", consumer="ledger") == 1
+        assert says(ledger, "complete_claim", claim=1) == 1
         assert ledger.values("select sequence_number from pgqueue.messages") == []
 
 
@@ -349,7 +380,7 @@ def test_the_view_shows_until_when_a_claim_is_held_whatever_it_holds(database: D
         other.abandon(other.receive()[0])
         assert claim(ledger, 0) == 1
         assert ledger.rows(seen) == [(1, 1, LOCK_DURATION)]
-        ledger.call("complete_claim", consumer="ledger")
+        says(ledger, "complete_claim", claim=1)
         ledger.send("b")
         assert claim(ledger, 1) == 2
         assert ledger.rows(seen) == [(2, 1, LOCK_DURATION)]
@@ -375,10 +406,11 @@ def test_a_dropped_queue_takes_its_consumers_along(database: Database) -> None:
         ledger = consumer(stage)
         ledger.send("a")
         claim(ledger, 0)
+        epoch = epoch_of(ledger)
         ledger.call("drop_queue", queue="q")
         assert ledger.values("select consumer from pgqueue.consumers") == []
         with refused(UNKNOWN_QUEUE):
-            claim(ledger, 1)
+            ledger.call("claim_batch", consumer="ledger", after=1, max_messages=1, epoch=epoch)
         ledger.call("create_queue", queue="q")
 
 
@@ -389,3 +421,149 @@ def test_claims_of_long_ago_are_forgotten(database: Database) -> None:
         for after in range(150):
             assert claim(ledger, after, 1) == after + 1
         assert ledger.value("select count(*) from pgqueue.claim") == 101
+
+
+def overtaken(stage: Stage, first: Session) -> tuple[int, Session]:
+    """A session has lost its connection, and another has taken over; the epoch of the first, and the other one."""
+    epoch = epoch_of(first)
+    first.connection.close()
+    second = stage.session("second")
+    once_free(lambda: attach(second))
+    return epoch, second
+
+
+@ALL_ABOUT_CLAIMS
+def test_who_was_overtaken_settles_nothing_and_is_told(database: Database, verb: str) -> None:
+    with Stage(database) as stage:
+        first = consumer(stage)
+        one, two, three = first.send("a", "b", "c")
+        assert claim(first, 0, 1) == 1
+        epoch, second = overtaken(stage, first)
+        assert claim(second, 0, 1) == 1
+        late = stage.session("late")
+        with refused(FENCED, verb):
+            late.call(verb, consumer="ledger", epoch=epoch, **ASKED[verb])
+        assert second.values(HELD) == [one]
+        assert says(second, "complete_claim", claim=1)
+        assert claim(second, 1, 1) == 2
+        with refused(FENCED, verb):
+            late.call(verb, consumer="ledger", epoch=epoch, **ASKED[verb])
+        assert second.values(HELD) == [two]
+        assert second.values("select sequence_number from pgqueue.messages order by 1") == [two, three]
+
+
+@ALL_ABOUT_CLAIMS
+def test_the_transaction_of_who_was_overtaken_does_not_commit(database: Database, verb: str) -> None:
+    with Stage(database) as stage:
+        first, late = consumer(stage), stage.session("late")
+        first.rows("create table effects (n integer)")
+        first.send("a")
+        assert claim(first, 0) == 1
+        late.begin()
+        late.rows("insert into effects values (1)")
+        epoch, second = overtaken(stage, first)
+        with refused(FENCED, verb):
+            late.call(verb, consumer="ledger", epoch=epoch, **ASKED[verb])
+        late.commit()
+        assert second.values("select n from effects") == []
+
+
+@ALL_ABOUT_CLAIMS
+def test_an_epoch_must_be_named(database: Database, verb: str) -> None:
+    with Stage(database) as stage:
+        ledger = consumer(stage)
+        ledger.send("a")
+        assert claim(ledger, 0) == 1
+        with refused(INVALID_ARGUMENT, verb):
+            ledger.call(verb, consumer="ledger", epoch=None, **ASKED[verb])
+        assert len(ledger.values(HELD)) == 1
+
+
+@pytest.mark.parametrize("verb", [verb for verb, asked in ASKED.items() if "claim" in asked])
+def test_a_claim_must_be_named_that_was_made(database: Database, verb: str) -> None:
+    with Stage(database) as stage:
+        ledger = consumer(stage)
+        ledger.send("a", "b")
+        assert claim(ledger, 0, 1) == 1
+        for wrong in (2, None):
+            with refused(INVALID_ARGUMENT, verb):
+                says(ledger, verb, claim=wrong)
+        assert len(ledger.values(HELD)) == 1
+
+
+def test_what_is_said_of_a_settled_claim_touches_no_other(database: Database) -> None:
+    with Stage(database) as stage:
+        ledger = consumer(stage)
+        _, two = ledger.send("a", "b")
+        assert [claim(ledger, after, 1) for after in (0, 1)] == [1, 2]
+        assert says(ledger, "complete_claim", claim=1) is False
+        assert says(ledger, "begin_claim", claim=1) is False
+        assert says(ledger, "release_claim", claim=1) == 0
+        stage.passes(SECOND)
+        assert says(ledger, "renew_claim", claim=1) == 0
+        assert ledger.rows("select open_claim, locked_until - pgqueue.clock() from pgqueue.consumers") == [
+            (2, LOCK_DURATION - SECOND)
+        ]
+        with refused(LOCK_LOST):
+            says(ledger, "check_claim", claim=1)
+        says(ledger, "check_claim", claim=2)
+        assert ledger.values(HELD) == [two]
+
+
+def test_a_claim_is_checked_while_a_transaction_completes_it(database: Database) -> None:
+    with Stage(database) as stage:
+        ledger, task = consumer(stage), stage.session("task")
+        ledger.send("a")
+        assert claim(ledger, 0) == 1
+        ledger.begin()
+        assert says(ledger, "complete_claim", claim=1)
+        says(task, "check_claim", claim=1)
+        ledger.commit()
+        with refused(LOCK_LOST):
+            says(task, "check_claim", claim=1)
+
+
+def test_who_takes_over_waits_for_the_transaction_that_completes_a_claim(database: Database) -> None:
+    with Stage(database) as stage:
+        first, driver, second = consumer(stage), stage.session("driver"), stage.session("second")
+        first.send("a", "b")
+        assert claim(first, 0, 1) == 1
+        driver.begin()
+        driver.rows("select from pgqueue.consumer for update")  # as the verb does first
+        first.connection.close()
+        while not stage.prompter.value(f"select pg_try_advisory_lock({KEY})"):
+            pass
+        stage.prompter.rows(f"select pg_advisory_unlock({KEY})")
+        taking_over = second.starts(lambda: attach(second))
+        assert says(driver, "complete_claim", claim=1)
+        driver.commit()
+        assert taking_over.result() == 1
+
+
+def test_no_epoch_comes_again(database: Database) -> None:
+    """Not while the clock stands still, not when it goes back, not for a consumer that was dropped."""
+    with Stage(database) as stage:
+        ledger = consumer(stage)
+        epochs = [epoch_of(ledger)]
+        for passes in (timedelta(0), SECOND, timedelta(hours=-1)):
+            stage.passes(passes)
+            attach(ledger)
+            epochs.append(epoch_of(ledger))
+        assert epochs == sorted(set(epochs))
+        stage.passes(timedelta(hours=1))
+        ledger.connection.close()
+        dropping = stage.session("dropping")
+        once_free(lambda: says(dropping, "drop_consumer"))
+        stage.passes(SECOND)
+        attach(dropping)
+        assert epoch_of(dropping) > epochs[-1]
+
+
+def test_what_a_dropped_consumer_held_is_given_back(database: Database) -> None:
+    with Stage(database) as stage:
+        ledger, other = consumer(stage), stage.session("other")
+        numbers = ledger.send("a", "b")
+        assert claim(ledger, 0) == 1
+        ledger.connection.close()
+        once_free(lambda: says(other, "drop_consumer"))
+        assert other.numbers(10) == numbers

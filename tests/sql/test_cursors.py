@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from pgqueue.testing import Database
 from tests.sql.stage import LOCK_DURATION, SECOND, Session, Stage, overtaken, recorded, scan, turns_until
 
@@ -35,6 +39,62 @@ def test_a_transacted_receive_that_is_aborted_puts_the_message_back_for_anyone(d
         stage.passes(SECOND)
         (received,) = bob.receive()
         assert (received.sequence_number, received.delivery_count) == (number, 1)
+
+
+@pytest.mark.parametrize("mode", ["receive_and_delete", "receive"])
+def test_what_others_give_up_is_found_by_a_session_that_has_overtaken_it_and_takes_no_turns(
+    database: Database, mode: str
+) -> None:
+    """Turns are taken in another session, which has overtaken nothing."""
+    verb = {"receive_and_delete": "receive_and_delete('q', 20)", "receive": "receive('q', 20, take_turn => false)"}[
+        mode
+    ]
+    with Stage(database) as stage:
+        ann, bob, turns = stage.sessions("ann", "bob", "turns")
+        sent = ann.send_many(1000)
+        taken = settled(ann, lambda: taken_by(ann, verb), sent)
+        bob.begin()
+        undone = bob.values("select sequence_number from pgqueue.receive_and_delete('q', 5)")
+        while found := taken_by(ann, verb):
+            taken += found
+        assert scan(ann) > max(undone)
+        bob.rollback()
+        for _ in range(3):
+            stage.passes(SECOND)
+            turns.call("take_turn", queue="q")
+            taken += taken_by(ann, verb)
+        assert sorted(taken) == sent
+
+
+def test_a_session_that_has_overtaken_nothing_cannot_keep_others_from_what_was_given_up(database: Database) -> None:
+    """It takes a turn first in each second, and receives nothing."""
+    with Stage(database) as stage:
+        ann, bob, turns = stage.sessions("ann", "bob", "turns")
+        settled(ann, lambda: ann.numbers(10, take_turn=False), ann.send_many(1000))
+        bob.begin()
+        undone = bob.numbers(5, take_turn=False)
+        while ann.receive(10, take_turn=False):
+            pass
+        assert scan(ann) > max(undone)
+        bob.rollback()
+        for _ in range(3):
+            stage.passes(SECOND)
+            turns.call("take_turn", queue="q")
+        assert ann.numbers(9) == undone
+
+
+def test_what_was_given_up_is_found_at_once_by_a_receive_that_finds_nothing_else(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob, turns = stage.sessions("ann", "bob", "turns")
+        settled(ann, lambda: ann.numbers(10, take_turn=False), ann.send_many(1000))
+        bob.begin()
+        undone = bob.numbers(5, take_turn=False)
+        while ann.receive(10, take_turn=False):
+            pass
+        turns.call("take_turn", queue="q")
+        stage.passes(SECOND)
+        bob.rollback()
+        assert ann.numbers(9) == undone
 
 
 def test_expired_locks_that_a_session_has_overtaken_come_back_to_it_without_a_sweeper(database: Database) -> None:
@@ -113,6 +173,33 @@ def test_a_turn_in_an_idle_queue_writes_nothing(database: Database) -> None:
         assert ann.receive() == []
         assert ann.value("select pg_current_xact_id_if_assigned()") is None
         ann.commit()
+
+
+def settled(session: Session, take: Callable[[], list[int]], sent: list[int]) -> list[int]:
+    """What a session takes until its cursor may pass all that was sent so far: that waits for transactions that are
+    open anywhere on the server, of other tests too. What is sent meanwhile is added to `sent`."""
+    all_taken = taken = take()
+    while scan(session) == 0:
+        sent += session.send_many(len(taken))
+        taken = take()
+        all_taken = all_taken + taken
+    return all_taken
+
+
+def taken_by(session: Session, verb: str) -> list[int]:
+    """What one call takes, in a transaction of its own."""
+    return session.values(f"select sequence_number from pgqueue.{verb}")
+
+
+def test_a_turn_does_not_pass_what_is_free(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, turns = stage.sessions("ann", "turns")
+        first, *_ = ann.send_many(3)
+        for _ in range(3):
+            stage.passes(SECOND)
+            turns.call("take_turn", queue="q")
+        assert recorded(ann) == first - 1
+        assert ann.value("select count(*) from pgqueue.watch") == 0
 
 
 def came_back(stage: Stage, session: Session, count: int) -> list[int]:

@@ -118,6 +118,24 @@ def test_a_completion_undone_to_a_savepoint_counts_as_aborted(database: Database
         assert resolved(ann, received, transaction) == "aborted"
 
 
+def test_where_nobody_heard_of_a_transaction_the_dead_letter_is_looked_at(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        buried(ann, 1)
+        (received,) = receive(ann)
+        ann.begin()
+        ann.rows("savepoint s")
+        undone = ann.complete(received, queue=DEAD)
+        ann.rows("rollback to s")
+        assert resolved(bob, received, undone) == "aborted"
+        ann.complete(received, queue=DEAD)
+        assert resolved(bob, received, None) == "in progress"
+        ann.rollback()
+        assert resolved(bob, received, None) == "aborted"
+        ann.abandon(received, queue=DEAD)
+        assert resolved(bob, received, None) == "gone"
+
+
 def test_a_settlement_is_resolved_after_somebody_else_has_received_the_dead_letter(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
@@ -628,5 +646,5 @@ def resubmitted(session: Session, **choice: Any) -> list[int]:
     return [number for (number,) in session.table("resubmit", queue="q", **choice)]
 
 
-def resolved(session: Session, message: Received, transaction: str) -> Any:
+def resolved(session: Session, message: Received, transaction: str | None) -> Any:
     return session.settle("resolve", message, queue=DEAD, transaction_id=transaction)

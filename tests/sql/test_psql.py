@@ -131,17 +131,18 @@ select * from pgqueue.publish('orders', array[:'staged'], 2, 'night', 1);
 select * from pgqueue.publish('orders', array[:'staged'], 2, 'night', 1);
 select pgqueue.discard_staged('night');
 
-select pgqueue.attach_consumer('ledger', 'orders');
-select pgqueue.claim_batch('ledger', 0, 1);
+select epoch from pgqueue.attach_consumer('ledger', 'orders') \\gset
+select pgqueue.claim_batch('ledger', 0, 1, epoch => :epoch);
 select consumer, queue, settled_claim, open_claim, messages from pgqueue.consumers;
-select pgqueue.begin_claim('ledger', 1);
-select pgqueue.renew_claim('ledger', interval '5 minutes');
+select pgqueue.begin_claim('ledger', 1, epoch => :epoch);
+select pgqueue.renew_claim('ledger', interval '5 minutes', 1, :epoch);
 begin;
-select pgqueue.complete_claim('ledger');
+select pgqueue.complete_claim('ledger', 1, :epoch);
 commit;
-select pgqueue.claim_batch('ledger', 1, 1);
-select pgqueue.release_claim('ledger');
-select pgqueue.drop_consumer('ledger');
+select pgqueue.claim_batch('ledger', 1, 1, epoch => :epoch);
+select pgqueue.check_claim('ledger', 2, :epoch);
+select pgqueue.release_claim(consumer, open_claim, epoch) from pgqueue.consumers;
+select pgqueue.drop_consumer(consumer, epoch) from pgqueue.consumers;
 select body from pgqueue.messages;
 """
 
@@ -150,7 +151,7 @@ SCRIPTS = LIFE_OF_AN_ORDER, TROUBLE, BATCHES, LATER, NOTIFIED, MANY
 
 def test_many_messages_are_copied_published_and_taken_claim_by_claim(database: Database) -> None:
     assert psql(database, MANY) == [
-        "t", "2", "2|0", "2|0", "0", "0", "1", "ledger|orders|0|1|1", "", "1", "1", "2", "1", "", '{"id": 1}',
+        "t", "2", "2|0", "2|0", "0", "1", "ledger|orders|0|1|1", "t", "1", "t", "2", "", "1", "", '{"id": 1}',
     ]  # fmt: skip
 
 

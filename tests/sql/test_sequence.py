@@ -118,6 +118,93 @@ def test_a_queue_without_receivers_is_mended_by_the_receivers_of_another(databas
         assert received(stage, bob, queue="quiet") == numbers
 
 
+def test_what_no_turn_can_notice_the_next_sweep_mends(database: Database) -> None:
+    """Sends elsewhere have caught up with the horizon before anybody takes a turn."""
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.call("create_queue", queue="elsewhere")
+        consumed(stage, ann, 600)
+        # Transactions of other tests are awaited, too: when one ends, a turn looks through all that was passed.
+        ann.rows("update pgqueue.progress set awaited = '{}', awaited_above = '{}'")
+        ann.value("select setval('pgqueue.sequence_number', 1, false)")
+        numbers = bob.send_many(300)
+        bob.send_many(400, queue="elsewhere")
+        assert received(stage, ann) == []
+        assert len(ann.values("select pgqueue.broken_invariants()")) == 300
+        assert ann.rows("select queue, returned from pgqueue.sweep(dry_run => true)") == [("q", 300)]
+        assert ann.rows("select queue, returned from pgqueue.sweep()") == [("q", 300)]
+        assert ann.values("select pgqueue.broken_invariants()") == []
+        assert sorted(received(stage, ann)) == numbers
+
+
+def test_a_sweep_puts_the_sequence_above_every_number_in_use(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        consumed(stage, ann, 50)
+        numbers = ann.send_many(100)
+        ann.value(GO_BACK, number=min(numbers))
+        while ann.values("select more from pgqueue.sweep()") == [True]:
+            pass
+        assert ann.value("select nextval('pgqueue.sequence_number')") > max(numbers)
+        assert len(received(stage, ann)) == 100
+
+
+def test_numbers_that_others_draw_while_the_sequence_is_mended_are_not_handed_out_again(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        consumed(stage, ann, 100)
+        ann.value(GO_BACK, number=50)
+        stage.rewrite(
+            "_mend_sequence",
+            "pgqueue._last_number()));",
+            "pgqueue._last_number()) + (select 0 from pg_advisory_xact_lock_shared(1)));",
+        )
+        stage.passes(SECOND)
+        ann.call("take_turn", queue="q")
+        stage.passes(SECOND)
+        bob.begin()
+        bob.value("select pg_advisory_xact_lock(1)")
+        mending = ann.starts(lambda: ann.call("take_turn", queue="q"))
+        numbers = bob.send_many(500)
+        bob.commit()
+        mending.result()
+        assert ann.value("select nextval('pgqueue.sequence_number')") > max(numbers)
+
+
+def test_who_sends_while_a_cursor_that_has_not_moved_is_mended_is_awaited(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, slow, turns = stage.sessions("ann", "slow", "turns")
+        ann.call("create_queue", queue="elsewhere")
+        (first,) = ann.send("first")
+        ann.send_many(10, queue="elsewhere")
+        for _ in range(3):
+            stage.passes(SECOND)
+            turns.call("take_turn", queue="q")
+        ann.value(GO_BACK, number=first)
+        slow.begin()
+        late = slow.send("late")
+        assert received(stage, ann) == [first]
+        turns_until(stage, ann, lambda: ann.value("select min(cursor) >= 11 from pgqueue.progress where queue_id = 1"))
+        slow.commit()
+        assert received(stage, ann) == late
+
+
+def test_the_sequence_is_mended_while_another_queue_is_busy(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.call("create_queue", queue="busy")
+        consumed(stage, ann, 100)
+        consumed(stage, ann, 100)
+        ann.value(GO_BACK, number=1)
+        for _ in range(5):
+            stage.passes(SECOND)
+            bob.send("a", queue="busy")
+            bob.receive(queue="busy", take_turn=False)
+            bob.call("take_turn", queue="busy")
+            ann.call("take_turn", queue="q")
+        assert ann.value("select nextval('pgqueue.sequence_number')") > 200
+
+
 def test_a_mending_that_is_rolled_back_is_begun_again(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from psycopg.errors import FeatureNotSupported
 from psycopg.types.json import Jsonb
 
 from pgqueue.testing import Database
@@ -17,6 +18,7 @@ from tests.sql.stage import (
     LOCK_LOST,
     SECOND,
     UNKNOWN_QUEUE,
+    Received,
     Session,
     Stage,
     put_back,
@@ -290,14 +292,80 @@ def test_an_unknown_queue_is_refused(database: Database, verb: str, options: dic
             ann.table(verb, queue="nowhere", sequence_numbers=[1], lock_tokens=[uuid4()], **options)
 
 
-def test_what_became_of_no_transaction_cannot_be_told(database: Database) -> None:
+def test_where_nobody_heard_of_a_transaction_the_message_is_looked_at(database: Database) -> None:
     with Stage(database) as stage:
-        ann = stage.session("ann")
+        ann, bob = stage.sessions("ann", "bob")
         ann.send("a")
         (received,) = ann.receive()
+        assert resolved(bob, received, None) == "aborted"
+        ann.begin()
         ann.complete(received)
-        with refused(INVALID_ARGUMENT):
-            ann.settle("resolve", received, transaction_id=None)
+        assert resolved(bob, received, None) == "in progress"
+        ann.rollback()
+        assert resolved(bob, received, None) == "aborted"
+        stage.passes(2 * LOCK_DURATION)
+        (again,) = bob.receive()
+        assert resolved(ann, received, None) == "gone"
+        bob.complete(again)
+        assert resolved(ann, received, None) == "gone"
+
+
+@pytest.mark.parametrize("is_pinned", [False, True], ids=["", "pinned"])
+@pytest.mark.parametrize("retain_history", [None, "1 day"], ids=["", "history"])
+@pytest.mark.parametrize(("verb", "options"), [("complete", {}), ("dead_letter", {"reason": "Bad"}), ("defer", {})])
+def test_what_a_settlement_returns_tells_whether_its_savepoint_was_undone(
+    database: Database, verb: str, options: dict[str, Any], retain_history: str | None, *, is_pinned: bool
+) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.call("alter_queue", queue="q", retain_history=retain_history)
+        ann.send("undone", "kept", "released", "whole")
+        undone, kept, released, whole = ann.receive(4)
+        ann.begin()
+        if is_pinned:
+            for each in (undone, kept, released, whole):
+                ann.settle("pin", each)
+        top = ann.value("select pg_current_xact_id()")
+        assert ann.settle(verb, whole, **options) == top
+        transactions = {}
+        for name, message in {"s": undone, "k": kept}.items():
+            ann.rows(f"savepoint {name}")
+            transactions[message] = ann.settle(verb, message, **options)
+            assert transactions[message] != top
+            ann.rows(f"{'rollback to' if message is undone else 'release'} {name}")
+        ann.rows("savepoint outside")
+        ann.rows("savepoint inside")
+        transactions[released] = ann.settle(verb, released, **options)
+        ann.rows("release inside")
+        assert {resolved(bob, each, transactions[each]) for each in (kept, released)} == {"in progress"}
+        ann.rows("rollback to outside")
+        assert resolved(bob, undone, transactions[undone]) == "aborted"
+        ann.commit()
+        stage.passes(2 * LOCK_DURATION)
+        for again in bob.receive(10):
+            bob.complete(again)
+        assert resolved(bob, undone, transactions[undone]) == "aborted"
+        assert resolved(bob, released, transactions[released]) == "aborted"
+        assert resolved(bob, kept, transactions[kept]) == "committed"
+        assert resolved(bob, whole, top) == "committed"
+
+
+def test_a_transaction_that_wakes_nobody_can_be_prepared(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.rows("update pgqueue.queue set awaited_until = pgqueue.clock() + interval '1 hour'")
+        ann.begin()
+        ann.rows("set local pgqueue.notify = off")
+        ann.send("a")
+        ann.send_many(2)
+        refusal = None
+        try:
+            ann.rows("prepare transaction 'sent'")
+        except FeatureNotSupported as error:
+            refusal = error
+        assert refusal is None
+        ann.rows("commit prepared 'sent'")
+        assert len(ann.receive(9)) == 3
 
 
 def test_ten_thousand_locks_are_settled_in_one_call(database: Database) -> None:
@@ -316,3 +384,7 @@ def received(session: Session, count: int) -> list[Any]:
     messages = session.receive(count)
     assert len(messages) == count
     return messages
+
+
+def resolved(session: Session, message: Received, transaction: Any) -> str:
+    return str(session.settle("resolve", message, transaction_id=transaction))

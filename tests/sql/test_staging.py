@@ -277,6 +277,28 @@ def test_a_queue_that_takes_nothing_takes_nothing_staged(database: Database) -> 
             ann.call("stage", queue="q", job="j", part="2", columns=["body"])
 
 
+def test_that_a_part_was_sent_is_said_though_the_queue_takes_nothing_any_more(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        again = staged(ann, *bodies(1), part="again")
+        assert publish(ann, staged(ann, *bodies(1)), rows=1, publisher="job", part=0) == [(1, 0)]
+        ann.call("alter_queue", queue="q", status="SEND_DISABLED")
+        assert publish(ann, again, rows=1, publisher="job", part=0) == [(1, 0)]
+        assert ann.values(SENT) == [1]
+
+
+def test_a_part_is_remembered_as_long_as_was_asked_for(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        publish(ann, staged(ann, *bodies(1)), rows=1, publisher="job", part=0, keep=timedelta(days=7))
+        stage.passes(timedelta(days=7) - SECOND)
+        assert [row for row in ann.table("sweep") if row[5]] == []
+        stage.passes(SECOND)
+        assert [row[5] for row in ann.table("sweep")] == [1]
+        publish(ann, staged(ann, *bodies(1), part="again"), rows=1, publisher="job", part=0)
+        assert ann.values(SENT) == [1, 1]
+
+
 def test_the_parts_of_a_job_are_sent_once_each(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")

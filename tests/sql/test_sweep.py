@@ -17,6 +17,7 @@ from tests.sql.stage import (
     Stage,
     passed,
     refused,
+    turns_until,
 )
 
 EVERYTHING = """
@@ -356,3 +357,142 @@ def test_a_deferred_message_that_was_delivered_too_often_is_dead_lettered_too(da
         ann.receive_deferred(first.sequence_number)
         stage.passes(LOCK_DURATION + SECOND)
         assert [row[:3] for row in sweep(ann)] == [("q", 0, 1)]
+
+
+def test_a_lock_that_was_taken_away_by_hand_is_found_by_the_sweep(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        taken_away = passed(stage, ann)
+        ann.rows("update pgqueue.message set locked_until = null, lock_token = null, locked_by = null")
+        assert bob.receive() == []
+        assert sweep(bob, dry_run=True) == [("q", 0, 0, 1, 0, 0, 0, False)]
+        assert sweep(bob) == [("q", 0, 0, 1, 0, 0, 0, False)]
+        assert bob.numbers() == [taken_away.sequence_number]
+
+
+def test_a_sweep_does_not_wait_for_a_turn_that_looks_at_what_was_overlooked(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        passed(stage, ann)
+        ann.rows("update pgqueue.message set locked_until = null, lock_token = null, locked_by = null")
+        ann.begin()
+        ann.rows("select from pgqueue.watch for update")
+        assert sweep(bob) == []
+        ann.rollback()
+        assert sweep(bob) == [("q", 0, 0, 1, 0, 0, 0, False)]
+
+
+@pytest.mark.parametrize("kind", ["message", "scheduled_message"])
+def test_what_was_sent_while_its_queue_was_dropped_is_removed(database: Database, kind: str) -> None:
+    with Stage(database) as stage:
+        ann, slow = stage.sessions("ann", "slow")
+        ann.call("create_queue", queue="dropped", requires_duplicate_detection=True)
+        ann.send("kept")
+        slow.begin()
+        later = "2050-01-01" if kind == "scheduled_message" else None
+        slow.send("a", "b", queue="dropped", scheduled_enqueue_time=later)
+        slow.send("c", queue="dropped", message_id="id")
+        ann.call("drop_queue", queue="dropped")
+        assert sweep(ann) == []
+        slow.commit()
+        left = "select count(*) from pgqueue.message where queue_id <> 1"
+        assert ann.value(f"select count(*) from pgqueue.{kind} where queue_id <> 1") >= 2
+        assert sweep(ann, dry_run=True) == [(None, 0, 0, 0, 0, 4, 0, False)]
+        assert sweep(ann, max_messages=1)[0][-1]
+        while any(more for *_, more in sweep(ann)):
+            pass
+        assert ann.value(left) == 0
+        assert sweep(ann, dry_run=True) == []
+        assert len(ann.receive(9)) == 1
+
+
+def test_a_sweep_skips_the_orphans_that_somebody_holds(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, slow = stage.sessions("ann", "slow")
+        slow.begin()
+        slow.send("a", "b")
+        ann.call("drop_queue", queue="q")
+        slow.commit()
+        slow.begin()
+        slow.rows("select from pgqueue.message where sequence_number = 1 for update")
+        assert sweep(ann) == [(None, 0, 0, 0, 0, 1, 0, True)]
+        assert sweep(ann) == []
+        slow.rollback()
+        assert sweep(ann) == [(None, 0, 0, 0, 0, 1, 0, True)]
+
+
+def test_what_belongs_to_no_queue_yet_is_left_alone(database: Database) -> None:
+    """As while a dump is restored, table by table, the queues last."""
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a", "b")
+        ann.settle("dead_letter", ann.receive()[0], reason="r")
+        ann.begin()
+        ann.rows("delete from pgqueue.queue")
+        assert sweep(ann) == []
+        assert ann.rows("select count(*) from pgqueue.message union all select count(*) from pgqueue.dead_letter") == [
+            (1,),
+            (1,),
+        ]
+        ann.rollback()
+
+
+def test_a_sweep_that_puts_back_what_was_overlooked_says_whether_there_is_more(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a", "b", "c")
+        ann.receive(3)
+        turns_until(stage, ann, lambda: ann.value("select count(*) from pgqueue.watch") == 3)
+        ann.rows("delete from pgqueue.watch")
+        # Transactions of other tests are awaited, too: when one ends, a turn looks through all that was passed.
+        ann.rows("update pgqueue.progress set awaited = '{}', awaited_above = '{}'")
+        assert [more for *_, more in sweep(ann, max_messages=2)] == [True]
+        while any(more for *_, more in sweep(ann, max_messages=2)):
+            pass
+        assert ann.values("select pgqueue.broken_invariants()") == []
+
+
+def test_a_sweep_is_done_while_another_transaction_mends_the_sequence(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        numbers = ann.send_many(10)
+        ann.value("select setval('pgqueue.sequence_number', 1)")
+        bob.begin()
+        bob.value("select pgqueue._mend_sequence()")
+        ann.value("select setval('pgqueue.sequence_number', 1)")
+        assert sweep(ann) == []
+        bob.commit()
+        while any(more for *_, more in sweep(ann)):
+            pass
+        assert ann.value("select nextval('pgqueue.sequence_number')") > max(numbers)
+
+
+def test_a_sweep_draws_no_number_before_the_sequence_is_mended(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        used_again(stage, ann)
+        while any(more for *_, more in sweep(ann)):
+            pass
+        assert len(ann.receive(9)) == 6
+
+
+def test_a_receive_mends_the_sequence_when_it_meets_a_number_in_use(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        used_again(stage, ann)
+        received = ann.receive(9) + ann.receive(9)
+        stage.passes(SECOND)
+        assert len(received + ann.receive(9)) == 6
+
+
+def used_again(stage: Stage, session: Session) -> None:
+    """Three messages have come back, three are due, and numbers that are in use are handed out next."""
+    session.send_many(3)
+    for received in session.receive(3):
+        session.abandon(received)
+    due = session.value("select pgqueue.clock()") + SECOND
+    session.send("d", "e", "f", scheduled_enqueue_time=due)
+    first = session.value("select min(position) from pgqueue.message")
+    session.value("select setval('pgqueue.sequence_number', %(number)s)", number=first - 1)
+    session.rows("update pgqueue.progress set horizon = 0, cursor = 0")
+    stage.passes(SECOND)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgqueue.testing import Database
-from tests.sql.stage import SECOND, Stage, overtaken, recorded
+from tests.sql.stage import SECOND, Stage, overtaken, recorded, turns_until
 
 
 def test_a_message_sent_before_and_committed_after_others_is_received_at_once(database: Database) -> None:
@@ -18,6 +18,30 @@ def test_a_message_sent_before_and_committed_after_others_is_received_at_once(da
         while ann.receive(10, take_turn=False):
             pass
         slow.commit()
+        assert ann.numbers(take_turn=False) == [late]
+
+
+def test_what_is_committed_between_a_scan_and_its_proof_is_not_passed(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, slow, other, gate = stage.sessions("ann", "slow", "other", "gate")
+        overtaken(ann)
+        ann.send_many(800)
+        other.begin()
+        other.value("select pg_current_xact_id()")
+        ann.receive(150, take_turn=False)  # remembers an id above the other's
+        slow.begin()
+        (late,) = slow.send("late")
+        ann.send_many(500)
+        ann.receive(150, take_turn=False)  # sees the late number, and the other
+        other.rollback()
+        ann.receive(150, take_turn=False)  # remembers an id above the late sender's
+        stage.rewrite("_move_scan", "begin\n", "begin\n    perform pg_advisory_xact_lock(1);\n")
+        gate.begin()
+        gate.value("select pg_advisory_xact_lock(1)")
+        paused = ann.starts(lambda: ann.receive(800, take_turn=False))
+        slow.commit()
+        gate.commit()
+        assert len(paused.result()) > 350
         assert ann.numbers(take_turn=False) == [late]
 
 
@@ -223,6 +247,51 @@ def test_an_old_view_moves_no_cursor_and_loses_nothing(database: Database) -> No
         assert received == numbers
         ann.commit()
         assert bob.numbers(9) == [late]
+
+
+def test_a_busy_session_takes_turns_when_the_clock_went_back(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        bob.send("late")
+        (late,) = bob.receive()
+        overtaken(ann)
+        ann.send_many(9)
+        ann.receive()
+        stage.passes(-3600 * SECOND)
+        bob.settle("renew_lock", late, lock_duration=SECOND)
+        received = []
+        for _ in range(4):
+            stage.passes(SECOND)
+            received += ann.numbers()
+        assert late.sequence_number in received
+
+
+def test_what_was_put_under_watch_before_the_clock_went_back_is_found(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        bob.send("a")
+        bob.begin()
+        undone = bob.numbers(take_turn=False)
+        turns_until(stage, ann, lambda: ann.value("select count(*) from pgqueue.watch") == 1)
+        stage.passes(-3600 * SECOND)
+        bob.rollback()
+        assert ann.numbers() == undone
+
+
+def test_all_that_was_put_under_watch_before_the_clock_went_back_is_found(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        stage.rewrite("_advance", "_mend_watch(queue.id, 5000) = 5000", "_mend_watch(queue.id, 2) = 2")
+        bob.send_many(9)
+        bob.begin()
+        undone = bob.numbers(9, take_turn=False)
+        turns_until(stage, ann, lambda: ann.value("select count(*) from pgqueue.watch") == 9)
+        stage.passes(-3600 * SECOND)
+        bob.rollback()
+        found = []
+        while received := ann.numbers(9):
+            found += received
+        assert sorted(found) == undone
 
 
 def test_a_clock_that_went_back_stops_no_turn(database: Database) -> None:

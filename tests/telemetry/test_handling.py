@@ -219,3 +219,26 @@ def test_processing_that_fails_says_so(scene: Scene, told: Told, failure: Except
         with pytest.raises(ValueError, match="no"):
             asyncio.run(process(scene, work))
     assert told.only("process q").status.status_code is StatusCode.ERROR
+
+
+@pytest.mark.parametrize("options", [{}, {"transaction": "psycopg"}], ids=["alone", "transaction"])
+def test_what_python_cannot_read_is_linked_to_nothing_and_dead_lettered_alone(
+    scene: Scene, told: Told, options: Any
+) -> None:
+    handled = []
+
+    async def alone(message: Any) -> None:
+        handled.append(message.body)
+
+    async def with_transaction(message: Any, tx: Any) -> None:
+        await alone(message)
+
+    endless = """select pgqueue.send('q', '1e5000'::jsonb, application_properties => '{"traceparent": 1e5000}'),
+                        pgqueue.send('q', '7'::jsonb, application_properties => '{"traceparent": 1e5000}')"""
+    with scene.database.connect(autocommit=True) as connection:
+        connection.execute(endless)
+    policy = RetryPolicy(max_attempts=1)
+    with scene.working(with_transaction if options else alone, retry=policy, **options):
+        eventually(lambda: handled == [7] and len(scene.queue.dead_letters.peek()) == 1)
+    (dead,) = scene.queue.dead_letters.peek()
+    assert dead.dead_letter_reason == "pgqueue.errors.MessageNotReadableError"

@@ -143,7 +143,7 @@ def test_that_nothing_can_be_given_back_ends_nothing() -> None:
 
 
 def test_how_long_a_lock_lasts_is_read_behind_the_columns_of_the_message() -> None:
-    columns = (7, TOKEN, None, None, 1, None, None, 0, "body", *[None] * 7)
+    columns = (7, TOKEN, None, None, 1, None, None, 0, '"body"', *[None] * 7)
     statement = receive("q", max_messages=1, lock_duration=None, locked_by="test")
     (read,) = statement.read([(*columns, timedelta(seconds=5))])
     assert (read.lasts, read.fields["sequence_number"], read.fields["body"]) == (timedelta(seconds=5), 7, "body")

@@ -75,6 +75,16 @@ def test_unusual_values_are_kept(body: Any) -> None:
     assert json.loads(encode(Message(body)).body or "") == body
 
 
+@pytest.mark.parametrize(
+    "beside",
+    [None, "[{", "]}", "\\", {}, [[{}]] * 500],
+    ids=["nothing", "openers", "closers", "a backslash", "empty", "many"],
+)
+def test_what_is_nested_as_deeply_as_may_be_is_kept(beside: Any) -> None:
+    body = [beside, nested(198)]
+    assert json.loads(encode(Message(body)).body or "") == body
+
+
 def test_text_that_only_looks_like_an_escaped_nul_is_text() -> None:
     assert json.loads(encode(Message({"pattern": "\\u0000"})).body or "") == {"pattern": "\\u0000"}
 
@@ -113,7 +123,11 @@ FLAWED: dict[str, tuple[Any, str]] = {
     "a tuple as a key": ({(1, 2): 3}, "body has the key (1, 2), and JSON's keys are strings"),
     "itself": (holding_itself(), "nested too deeply, or holds itself"),
     "depth": (nested(100_000), "nested too deeply, or holds itself"),
-    "an endless number": (10**5000, "body is not JSON"),
+    "an endless number": (10**5000, "body has more than 4300 digits"),
+    "an endless number within": ({"a": [-(10**4300)]}, "body['a'][0] has more than 4300 digits"),
+    "one level too deep": (nested(200), "nested too deeply, or holds itself: 200 levels are the most"),
+    "one level too deep, beside brackets in text": (['"[', "]}", nested(199)], "nested too deeply"),
+    "one level too deep, of both kinds": ({"a": [{"a": nested(197)}, *[{}] * 500]}, "nested too deeply"),
 }
 
 

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+import pkgutil
 import subprocess
 import sys
 
 import pytest
 
+import pgqueue
 
-@pytest.mark.parametrize("module", ["pgqueue", "pgqueue.aio", "pgqueue.cli.app", "pgqueue.spark.source"])
+#: Imports each module that it is told, in a fork that has loaded what others have written, and nothing of pgqueue.
+FIRST_OF_ALL = """
+import os, sys, traceback
+import alembic.command, opentelemetry, plotly, prometheus_client, psycopg_pool, pyspark.sql, pytest, typer
+import sqlalchemy.ext.asyncio, sqlalchemy.orm
+assert not any(name.partition(".")[0] == "pgqueue" for name in sys.modules)
+for module in sys.argv[1:]:
+    if os.fork() == 0:
+        try:
+            __import__(module)
+        except BaseException:
+            print(module, traceback.format_exc(), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def modules() -> list[str]:
+    return ["pgqueue", *(module.name for module in pkgutil.walk_packages(pgqueue.__path__, "pgqueue."))]
+
+
+@pytest.mark.parametrize(
+    "module", ["pgqueue", "pgqueue.aio", "pgqueue.cli.app", "pgqueue.schema", "pgqueue.spark.source"]
+)
 def test_sqlalchemy_is_loaded_only_by_who_uses_it(module: str) -> None:
     program = f"import sys, {module}; print([name for name in ('sqlalchemy', 'alembic') if name in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "[]"
@@ -26,10 +51,20 @@ def test_names_of_the_library_are_loaded_only_by_who_asks_for_one() -> None:
         ("from pgqueue import *; print(Message(1).body)", "1"),
         ("import pgqueue; print({*pgqueue.__all__} <= {*dir(pgqueue)})", "True"),
         ("import pgqueue; print(getattr(pgqueue, 'nothing', None), hasattr(pgqueue, '__nothing__'))", "None False"),
+        (
+            "import pgqueue.client; print(pgqueue.QueueClient.__module__, pgqueue.client.__name__)",
+            "pgqueue.client " * 2,
+        ),
     ],
 )
 def test_all_names_are_there_for_who_asks(program: str, said: str) -> None:
-    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == said
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == said.strip()
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_every_module_can_be_the_first_that_is_imported(half: int) -> None:
+    command = [sys.executable, "-c", FIRST_OF_ALL, *modules()[half::2]]
+    assert subprocess.check_output(command, text=True) == ""
 
 
 def test_the_postgresql_driver_of_tasks_is_not_loaded_by_those_who_plan_them() -> None:

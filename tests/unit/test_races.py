@@ -11,6 +11,7 @@ import pytest
 
 from pgqueue.errors import InvalidStateError
 from pgqueue.model.context import Event, Outcome, ReceiveContext, ReceiveState
+from pgqueue.transports import drive
 
 THREADS = 8
 ROUNDS = 60
@@ -19,13 +20,13 @@ Call = Callable[[ReceiveContext], object]
 
 
 def complete(context: ReceiveContext) -> object:
-    context.begin(Event.COMPLETE, Outcome.COMPLETED)
+    drive(context.enter(Event.COMPLETE, Outcome.COMPLETED))
     context.apply(Event.COMMITTED)
     return "completed"
 
 
 def abandon(context: ReceiveContext) -> object:
-    begun = context.begin(Event.ABANDON, Outcome.ABANDONED)
+    begun = drive(context.enter(Event.ABANDON, Outcome.ABANDONED))
     context.apply(Event.COMMITTED)
     return "abandoned" if begun else "nothing to do"
 
@@ -40,7 +41,7 @@ def race(context: ReceiveContext, calls: Sequence[Call]) -> list[object]:
     barrier = threading.Barrier(len(calls))
 
     def run(call: Call) -> object:
-        barrier.wait(timeout=10)
+        barrier.wait(timeout=300)
         try:
             return call(context)
         except InvalidStateError as refusal:
@@ -104,11 +105,11 @@ def test_of_two_rivals_either_wins_and_both_are_told_the_truth(rivals: tuple[Cal
 
 def test_a_completion_and_a_dead_lettering_never_both_begin() -> None:
     def dead_letter(context: ReceiveContext) -> object:
-        context.begin(Event.COMPLETE, Outcome.DEAD_LETTERED)
+        drive(context.enter(Event.COMPLETE, Outcome.DEAD_LETTERED))
         return "dead-lettered"
 
     def begin(context: ReceiveContext) -> object:
-        context.begin(Event.COMPLETE, Outcome.COMPLETED)
+        drive(context.enter(Event.COMPLETE, Outcome.COMPLETED))
         return "completed"
 
     for _ in range(ROUNDS):

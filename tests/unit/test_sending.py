@@ -302,7 +302,7 @@ def test_a_failure_of_the_sender_itself_is_the_outcome_of_all_that_is_out() -> N
     desk.outbox.fail(ZeroDivisionError("a bug"))
     assert desk.outcomes() == [PGQueueError] * 3
     assert desk.room == 3
-    assert "not known whether" in str(desk.sends[0]._outcome)
+    assert "is not stored" in str(desk.sends[0]._outcome)
     with pytest.raises(InvalidStateError, match="failed: make another"):
         desk.send(4)
     desk.outbox.close()

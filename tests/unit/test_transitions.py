@@ -6,6 +6,7 @@ import pytest
 
 from pgqueue.errors import FaultedError, InvalidStateError, MessageAlreadySettledError
 from pgqueue.model.context import TRANSITIONS, Event, Outcome, ReceiveContext, ReceiveState
+from pgqueue.transports import drive
 
 # A row an event, a column a state: the state that follows; "=" for no effect; "!" and what refuses the call.
 PROMISED = """
@@ -63,12 +64,12 @@ def test_an_event_in_a_state_does_what_is_promised(event: Event, state: ReceiveS
 def test_a_completion_and_a_dead_lettering_are_legal_in_the_same_states(state: ReceiveState, outcome: Outcome) -> None:
     context = ReceiveContext(state)
     if state is ReceiveState.RECEIVED:
-        assert context.begin(Event.COMPLETE, outcome) is True
+        assert drive(context.enter(Event.COMPLETE, outcome)) is True
         assert context.state is ReceiveState.COMPLETING
         assert context.outcome is outcome
     else:
         with pytest.raises(InvalidStateError):
-            context.begin(Event.COMPLETE, outcome)
+            drive(context.enter(Event.COMPLETE, outcome))
         assert context.state is state
         assert context.outcome is None
 
@@ -81,7 +82,7 @@ def test_a_refused_call_says_whether_the_delivery_is_over_in_doubt_or_busy() -> 
 
 def test_an_aborted_transaction_leaves_no_trace_in_the_context() -> None:
     context = ReceiveContext()
-    context.begin(Event.COMPLETE, Outcome.DEAD_LETTERED)
+    drive(context.enter(Event.COMPLETE, Outcome.DEAD_LETTERED))
     context.transaction_id = "7"
     context.apply(Event.ABORTED)
     assert context == ReceiveContext(ReceiveState.RECEIVED)
@@ -90,7 +91,7 @@ def test_an_aborted_transaction_leaves_no_trace_in_the_context() -> None:
 def test_a_delivery_that_faulted_while_its_transaction_was_open_stays_faulted_however_that_ends() -> None:
     for end in (Event.COMMITTED, Event.ABORTED):
         context = ReceiveContext()
-        context.begin(Event.COMPLETE, Outcome.COMPLETED)
+        drive(context.enter(Event.COMPLETE, Outcome.COMPLETED))
         context.fault()
         context.apply(end)
         assert context.state is ReceiveState.FAULTED

@@ -23,7 +23,7 @@ from pgqueue import Message
 from pgqueue.testing import Database
 
 FACES = ["threads", "tasks"]
-PATIENCE = 30.0
+PATIENCE = 300
 
 
 class Running:

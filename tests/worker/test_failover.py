@@ -9,7 +9,10 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
+from pgqueue import Message, QueueClient
+from pgqueue.errors import ReadOnlyError
 from pgqueue.testing import Database
 from pgqueue.testing.database import create_template
 from pgqueue.testing.hosts import binaries
@@ -66,3 +69,16 @@ def test_a_failover_to_a_standby_loses_and_doubles_nothing(pair: Pair, face: str
             eventually(lambda: len(scene.effects()) == MANY)
         assert sorted(scene.effects()) == list(range(MANY))
         assert scene.left() == []
+
+
+def test_a_standby_refuses_what_may_pass_when_it_is_promoted(pair: Pair) -> None:
+    database = pair.start()
+    with QueueClient(database.dsn) as client:
+        client.create_queue("orders")
+    dsn = make_conninfo(database.dsn, host=str(pair.standby.sockets), target_session_attrs="any")
+    with QueueClient(dsn) as client:
+        with pytest.raises(ReadOnlyError, match="on a standby") as refused:
+            client.queue("orders").send(Message(1))
+        assert refused.value.is_transient
+        pair.fail_over()
+        client.queue("orders").send(Message(1))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from datetime import timedelta
 from typing import Any
 
@@ -12,9 +11,30 @@ import pytest
 
 import pgqueue
 from pgqueue.errors import HandlerTimeoutError, InvalidStateError, LockLostError
+from pgqueue.testing.clock import Clock
 from tests.worker.scene import Scene, effect, eventually
 
 SHORT = timedelta(milliseconds=300)
+
+STOP_THE_CLOCK = """
+create or replace function pgqueue.clock() returns timestamptz language sql volatile parallel safe
+as 'select timestamptz ''2030-01-01'' + last_value * interval ''1 microsecond'' from pgqueue_testing.clock_shift'
+"""
+
+
+@pytest.fixture
+def stopped_clock(scene: Scene) -> Clock:
+    """The time stands still, but for what the test moves it by: nobody can be too slow to renew a lock."""
+    scene.run(STOP_THE_CLOCK)
+    return scene.database.clock
+
+
+def outlast(clock: Clock, message: Any, times: int) -> None:
+    """Lets so many lock durations pass, each only as far as the lock has been renewed."""
+    for _ in range(2 * times):
+        until = message.locked_until
+        clock.move(SHORT / 2)
+        eventually(lambda until=until: message.locked_until > until)  # type: ignore[misc]
 
 
 @pytest.fixture
@@ -23,12 +43,12 @@ def short_locks(scene: Scene) -> None:
 
 
 @pytest.mark.usefixtures("short_locks")
-def test_a_handler_of_ten_times_the_lock_duration_runs_once(scene: Scene) -> None:
+def test_a_handler_of_ten_times_the_lock_duration_runs_once(scene: Scene, stopped_clock: Clock) -> None:
     deliveries = []
 
     async def handler(message: Any) -> None:
         deliveries.append(message.delivery_count)
-        await asyncio.sleep(10 * SHORT.total_seconds())
+        await asyncio.to_thread(outlast, stopped_clock, message, 10)
 
     scene.send("a")
     with scene.working(handler, concurrency=2) as first, scene.working(handler, concurrency=2) as second:
@@ -37,12 +57,12 @@ def test_a_handler_of_ten_times_the_lock_duration_runs_once(scene: Scene) -> Non
 
 
 @pytest.mark.usefixtures("short_locks")
-def test_a_handler_that_blocks_its_event_loop_keeps_its_lock(scene: Scene) -> None:
+def test_a_handler_that_blocks_its_event_loop_keeps_its_lock(scene: Scene, stopped_clock: Clock) -> None:
     deliveries = []
 
     async def handler(message: Any) -> None:
         deliveries.append(message.delivery_count)
-        time.sleep(5 * SHORT.total_seconds())
+        outlast(stopped_clock, message, 5)
 
     scene.send("a")
     with scene.working(handler) as running:
@@ -72,7 +92,7 @@ def test_a_handler_whose_lock_is_lost_is_told_and_completes_nothing(scene: Scene
     scene.send("a")
     options = {"on_lock_renew_failure": lambda message, error: lost.append((message.body, error))}
     with scene.working(handler, **options) as running:
-        assert begun.wait(20)
+        assert begun.wait(300)
         scene.run(
             "update pgqueue.message set lock_token = gen_random_uuid(), locked_until = clock_timestamp() + '1 hour'"
         )
@@ -89,8 +109,8 @@ def test_locks_are_kept_no_longer_than_was_allowed(scene: Scene) -> None:
 
     async def handler(message: Any) -> None:
         deliveries.append(message.delivery_count)
-        if message.delivery_count == 1:
-            await asyncio.sleep(8 * SHORT.total_seconds())
+        while len(deliveries) < 2:
+            await asyncio.sleep(0.01)
 
     scene.send("a")
     with scene.working(handler, concurrency=2, max_lock_renewal_duration=2 * SHORT) as running:
@@ -111,9 +131,9 @@ def test_a_handler_that_takes_too_long_loses_its_message_and_its_transaction(sce
             await effect(tx, message.delivery_count)
         if message.delivery_count == 1:
             if scene.face == "threads":
-                go_on.wait(20)
+                go_on.wait(300)
             else:
-                await asyncio.sleep(20)
+                await asyncio.sleep(300)
 
     async def alone(message: Any) -> None:
         await work(message)
@@ -127,7 +147,7 @@ def test_a_handler_that_takes_too_long_loses_its_message_and_its_transaction(sce
         both if kind else alone,
         transaction=kind,
         concurrency=1,
-        handler_timeout=timedelta(milliseconds=200),
+        handler_timeout=timedelta(seconds=2),  # enough for the second delivery
         retry=policy,
     ) as running:
         eventually(lambda: running.worker.tally.completed == 1)
@@ -142,32 +162,36 @@ def test_a_handler_that_takes_too_long_loses_its_message_and_its_transaction(sce
 
 
 def test_the_timeout_is_told_in_the_dead_letters(scene: Scene) -> None:
+    go_on = threading.Event()
+
     async def handler(_: Any) -> None:
         if scene.face == "threads":
-            time.sleep(1)
+            go_on.wait(300)
         else:
-            await asyncio.sleep(20)
+            await asyncio.sleep(300)
 
     scene.send("a")
     policy = pgqueue.RetryPolicy(dead_letter_on=(HandlerTimeoutError,))
     with scene.working(handler, handler_timeout=timedelta(milliseconds=100), retry=policy):
         eventually(lambda: len(scene.dead()) == 1)
+        go_on.set()
     assert scene.dead()[0].dead_letter_reason == "pgqueue.errors.HandlerTimeoutError"
 
 
-def test_a_renewer_keeps_the_locks_of_ones_own_loop(scene: Scene) -> None:
+def test_a_renewer_keeps_the_locks_of_ones_own_loop(scene: Scene, stopped_clock: Clock) -> None:
     scene.send("a", "b")
     received = scene.queue.receive(max_messages=2, lock_duration=SHORT)
     scene.client.update_queue("q", lock_duration=SHORT)
     with pgqueue.AutoLockRenewer() as renewer:
         for message in received:
             renewer.register(message)
-        time.sleep(4 * SHORT.total_seconds())
+        outlast(stopped_clock, received[0], 4)
         assert scene.queue.receive() == []
         received[0].complete()
         with pytest.raises(InvalidStateError):
             renewer.register(received[0])
-    eventually(lambda: [message.body for message in scene.queue.receive()] == ["b"])
+    stopped_clock.move(2 * SHORT)
+    assert [message.body for message in scene.queue.receive()] == ["b"]
     with pytest.raises(InvalidStateError, match="make another"):
         renewer.register(received[1])
 
@@ -179,7 +203,7 @@ def test_a_renewer_tells_of_a_lock_it_could_not_keep(scene: Scene) -> None:
     scene.run("update pgqueue.message set lock_token = gen_random_uuid()")
     with pgqueue.AutoLockRenewer(on_lock_renew_failure=lambda message, error: lost.append((message, error))) as renewer:
         renewer.register(received)
-        assert received.lock_lost.wait(20)
+        assert received.lock_lost.wait(300)
         eventually(lambda: len(lost) == 1)
     assert lost[0][0] is received
     assert isinstance(lost[0][1], LockLostError)
@@ -205,3 +229,4 @@ def test_a_worker_sweeps_queues_that_nobody_receives_from(scene: Scene) -> None:
     with scene.working(handler, sweep_interval=timedelta(milliseconds=50)) as running:
         eventually(lambda: len(quiet.dead_letters.peek()) == 1)
         assert set(running.worker.health().loops) == {"claims", "renewals", "sweeps"}
+    eventually(lambda: not {"pgqueue-renewals", "pgqueue-sweeps"} & {thread.name for thread in threading.enumerate()})

@@ -149,7 +149,7 @@ def healthy() -> Health:
 def answer(scrape: Callable[[], bytes] | None) -> tuple[int, str, bytes]:
     with healthy_port(0, healthy, scrape) as port:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics?a=b", timeout=20) as response:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics?a=b", timeout=300) as response:
                 return response.status, response.headers["Content-Type"], response.read()
         except urllib.error.HTTPError as error:
             with error:
@@ -168,7 +168,7 @@ def test_without_the_library_the_remedy_is_named(scene: Scene, monkeypatch: pyte
         monkeypatch.setitem(sys.modules, name, None)
     status, _, body = answer(exposed(scene, scene.make(nothing)).text)
     assert status == 501
-    assert body == b"metrics need the extra otel: pip install 'pgqueue[otel]'\n"
+    assert body == b"metrics need the extra otel: pip install 'pgqueue-tx[otel]'\n"
 
 
 def test_who_exposes_nothing_has_no_metrics() -> None:

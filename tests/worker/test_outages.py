@@ -155,7 +155,7 @@ def test_a_worker_whose_database_answers_no_more_is_not_called_alive(
         running = Running(worker)
         scene.send("a")
         eventually(lambda: worker.tally.completed == 1)
-        assert worker.health().is_alive
+        eventually(lambda: worker.health().is_alive)
         with proxy.frozen():
             eventually(lambda: not worker.health().is_alive)
         eventually(lambda: worker.health().is_alive)

@@ -34,7 +34,7 @@ def test_stopping_finishes_what_runs_and_gives_back_what_was_not_begun(scene: Sc
     worker = scene.make(handler, concurrency=2)
     worker._driver.desk._pace.rate = 400.0
     running = Running(worker)
-    assert begun.wait(20)
+    assert begun.wait(300)
     eventually(lambda: running.worker.health().waiting > 0)
     running.stop()
     left = scene.queue.receive(max_messages=10)
@@ -56,7 +56,7 @@ def test_what_does_not_end_within_the_grace_period_is_left_behind(scene: Scene) 
     scene.send("a")
     running = Running(scene.make(handler, transaction="psycopg", grace_period=timedelta(milliseconds=100)))
     try:
-        assert begun.wait(20)
+        assert begun.wait(300)
         running.stop()
         assert scene.left() == ["a"]
     finally:
@@ -163,7 +163,7 @@ def test_the_health_is_told_to_probes(tmp_path: Path) -> None:
 
     def answer(port: int, path: str) -> tuple[int, Any]:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as response:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=300) as response:
                 return response.status, json.load(response)
         except urllib.error.HTTPError as error:
             with error:

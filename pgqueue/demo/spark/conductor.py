@@ -29,7 +29,7 @@ IS_OVER = "select pg_snapshot_xmin(pg_current_snapshot()) > %s::text::xid8"
 
 LOOKS_EVERY_SECONDS = 1.0
 EXPORTS_EVERY_SECONDS = 10.0
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 600.0
 
 
 class Conductor:

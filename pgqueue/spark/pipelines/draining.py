@@ -11,36 +11,36 @@ import hashlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
-import psycopg
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.streaming.query import StreamingQuery
 
 import pgqueue.spark
 from pgqueue import QueueClient
+from pgqueue.spark.claims import Held, held_for
+from pgqueue.spark.committing import retried_until_known
+from pgqueue.spark.consuming import Desk
 from pgqueue.spark.errors import PipelineError
 from pgqueue.spark.pipelines.ingesting import check_queue
 from pgqueue.spark.pipelines.lake import CHECKPOINTS, Lake, day_of, located, overwrite_parts
 from pgqueue.spark.pipelines.progress import Progress, Tell
 from pgqueue.spark.pipelines.sending import LONGEST_SAMPLE
+from pgqueue.spark.together import COMPLETE_CLAIM
 
 LAYOUT = ("queue", "date", "consumer", "claim")
 LOOKS_EVERY_SECONDS = 1
 PAUSE_OF_A_FOLLOWER = "1 second"
 
-CURRENT_CLAIM = """
-    select claim.claim
-      from pgqueue.consumer
-      join pgqueue.claim on claim.consumer = name and claim.claim = current_claim and settled_at is null
-     where name = %s
-"""
-OPEN_CLAIM = "select open_claim from pgqueue.consumers where consumer = %s"
-LOST = "select coalesce(max(lost_messages), 0) from pgqueue.consumer where name = %s"
-WAITING_IN_CLAIM = "select coalesce(sum(messages), 0)::bigint from pgqueue.consumers where consumer = %s"
+BEGIN_CLAIM = "select pgqueue.begin_claim(%(consumer)s, %(claim)s, %(lock_duration)s, epoch => %(epoch)s)"
+RELEASE_CLAIM: LiteralString = "select pgqueue.release_claim(%(consumer)s, %(claim)s, %(epoch)s)"
+OPEN_CLAIM: LiteralString = "select open_claim from pgqueue.consumers where consumer = %(consumer)s"
+LOST = "select coalesce(max(lost_messages), 0) from pgqueue.consumer where name = %(consumer)s"
+WAITING_IN_CLAIM = "select coalesce(sum(messages), 0)::bigint from pgqueue.consumers where consumer = %(consumer)s"
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ def drain(
         return _foreseen(queue, name, where, dsn)
     session = spark or pgqueue.spark.session()
     lake = Lake(session, where)
-    before = _ask(dsn, LOST, name) or 0
-    shore = Shore(lake, dsn, name, progress)
+    before = _ask(dsn, LOST, consumer=name) or 0
+    shore = Shore(lake, dsn, queue, name, timedelta(seconds=lock_duration), progress)
     stream = session.readStream.format("pgqueue").options(
         dsn=dsn,
         queue=queue,
@@ -135,10 +135,10 @@ def drain(
     timed = writer.trigger(processingTime=PAUSE_OF_A_FOLLOWER) if follow else writer.trigger(availableNow=True)
     with shore.closed_at_the_end():
         _run(timed.start(), stop or threading.Event())
-    open_claim = _ask(dsn, OPEN_CLAIM, name)
+    open_claim = _ask(dsn, OPEN_CLAIM, consumer=name)
     if open_claim is not None:
         raise PipelineError(f"claim {open_claim} of consumer {name!r} is still open: run the drain again")
-    lost = (_ask(dsn, LOST, name) or 0) - before
+    lost = (_ask(dsn, LOST, consumer=name) or 0) - before
     return Drained(queue, name, where, shore.messages, shore.claims, lost, dry_run=False)
 
 
@@ -154,14 +154,18 @@ def _run(query: StreamingQuery, stop: threading.Event) -> None:
 class Shore:
     """Where claims come to land: writes each into the lake, and knows which one it has written whole."""
 
-    def __init__(self, lake: Lake, dsn: str, consumer: str, progress: Tell | None) -> None:
+    def __init__(
+        self, lake: Lake, dsn: str, queue: str, consumer: str, lock_duration: timedelta, progress: Tell | None
+    ) -> None:
         self._lake = lake
         self._dsn = dsn
+        self._queue = queue
         self._consumer = consumer
+        self._lock_duration = lock_duration
         self._progress = progress
         self._turn = threading.Lock()
         self._is_closed = False
-        self._written: int | None = None
+        self._written: Held | None = None
         self.messages = 0
         self.claims = 0
 
@@ -170,20 +174,20 @@ class Shore:
         with self._turn:
             if self._is_closed:
                 raise Stopped("the drain was stopped")
-            claim = _ask(self._dsn, CURRENT_CLAIM, self._consumer)
-            if claim is not None:
-                self._write(batch, claim)
+            held = held_for(batch)[self._consumer]
+            if _ask(self._dsn, BEGIN_CLAIM, lock_duration=self._lock_duration, **asdict(held)):
+                self._write(batch, held)
 
-    def _write(self, batch: DataFrame, claim: int) -> None:
-        earlier = self._places_of(claim)
+    def _write(self, batch: DataFrame, held: Held) -> None:
+        earlier = self._places_of(held.claim)
         seen = Observation()
         rows = batch.observe(seen, F.count(F.lit(1)).alias("rows"))
         rows = rows.withColumns({"date": day_of("enqueued_time"), "consumer": F.lit(self._consumer)})
         overwrite_parts(rows, self._lake.root, *LAYOUT)
         if earlier:
             self._clear(earlier, {str(row["date"]) for row in rows.select("date").distinct().collect()})
-        if claim != self._written:
-            self._written = claim
+        if held != self._written:
+            self._written = held
             self.messages += seen.get["rows"]
             self.claims += 1
         if self._progress is not None:
@@ -213,22 +217,30 @@ class Shore:
     def _close(self) -> None:
         with self._turn:
             self._is_closed = True
-            claim = _ask(self._dsn, OPEN_CLAIM, self._consumer)
-            if claim is None:
-                return
-            if claim == self._written:
-                _ask(self._dsn, "select pgqueue.complete_claim(%s)", self._consumer)
-                return
-            for place in self._places_of(claim):
-                self._lake.remove(place)
-            _ask(self._dsn, "select pgqueue.release_claim(%s)", self._consumer)
+            claim = _ask(self._dsn, OPEN_CLAIM, consumer=self._consumer)
+            if self._written is not None and self._written.claim == claim:
+                _ask(self._dsn, COMPLETE_CLAIM, **asdict(self._written))
+            elif claim is not None:
+                self._give_back()
+
+    def _give_back(self) -> None:
+        """Attached, for it may be another drain that works for the consumer by now; then it keeps what it has."""
+        desk = Desk(self._dsn, self._consumer, self._queue, self._lock_duration)
+        try:
+            for (claim,) in desk.rows(OPEN_CLAIM):
+                if claim is not None:
+                    for place in self._places_of(claim):
+                        self._lake.remove(place)
+                    desk.rows(RELEASE_CLAIM, claim=claim)
+        finally:
+            desk.close()
 
 
 def _foreseen(queue: str, consumer: str, output: str, dsn: str) -> Drained:
     with QueueClient(dsn, listen=False) as client:
         ready = client.get_queue_runtime_properties(queue).ready
         peeked = client.queue(queue).peek(max_messages=LONGEST_SAMPLE)
-    claimed = _ask(dsn, WAITING_IN_CLAIM, consumer) or 0
+    claimed = _ask(dsn, WAITING_IN_CLAIM, consumer=consumer) or 0
     shown = tuple(
         {
             "sequence_number": message.sequence_number,
@@ -241,8 +253,7 @@ def _foreseen(queue: str, consumer: str, output: str, dsn: str) -> Drained:
     return Drained(queue, consumer, output, ready + claimed, 0, 0, dry_run=True, sample=shown)
 
 
-def _ask(dsn: str, query: str, *parameters: object) -> int | None:
-    """One number, in a transaction of its own."""
-    with psycopg.connect(dsn) as connection:
-        row = connection.execute(query.encode(), parameters).fetchone()
+def _ask(dsn: str, query: str, **parameters: object) -> int | None:
+    """One number, in a transaction of its own; what is asked may be asked twice."""
+    row = retried_until_known(dsn, lambda connection: connection.execute(query.encode(), parameters).fetchone())
     return None if row is None else row[0]

@@ -10,6 +10,7 @@ from psycopg.conninfo import make_conninfo
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from pgqueue.spark.committing import retried_until_known
 from pgqueue.spark.errors import OptionError
 from pgqueue.spark.pipelines.progress import Tell, staging_watched
 from pgqueue.spark.writing import JOB, TASK
@@ -46,8 +47,7 @@ class Published:
 
 def published(dsn: str, queue: str, job: str) -> Published:
     """What was sent to a queue under this name until now."""
-    with psycopg.connect(dsn) as connection:
-        row = connection.execute(PUBLISHED, [queue, f"job {job}"]).fetchone()
+    row = retried_until_known(dsn, lambda connection: connection.execute(PUBLISHED, [queue, f"job {job}"]).fetchone())
     assert row is not None
     return Published(*row)
 

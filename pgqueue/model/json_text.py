@@ -1,0 +1,135 @@
+"""JSON as the database holds it, decoded when somebody asks for it: Python cannot read all that jsonb can hold."""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from pgqueue.errors import MessageNotReadableError
+from pgqueue.model.stack import on_any_stack
+
+T = TypeVar("T")
+
+#: What the binary form of jsonb has before the text.
+VERSION = "\x01"
+
+#: jsonb writes no exponents: a number that is too large for a float has more digits than this.
+DIGITS_OF_A_FLOAT = 308
+
+#: No JSON stands for it, and it is the same in every process.
+NOT_DECODED = ...
+
+
+class JsonText:
+    """A JSON value that is decoded once, when it is asked for. Equal to its like, and to what it stands for."""
+
+    __slots__ = ("_text", "_value")
+    __hash__ = None  # type: ignore[assignment]  # as lists and dictionaries
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._value: Any = NOT_DECODED
+
+    @property
+    def text(self) -> str:
+        return self._text.removeprefix(VERSION)
+
+    def decoded(self) -> Any:
+        if self._value is NOT_DECODED:
+            self._value = decode(self.text)
+        return self._value
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, JsonText):
+            return self.text == other.text
+        try:
+            return bool(self.decoded() == other)
+        except ValueError:
+            return False
+
+    def __repr__(self) -> str:
+        try:
+            return repr(self.decoded())
+        except (ValueError, RecursionError) as error:
+            return f"<JSON that cannot be shown: {error}>"
+
+
+class JsonHolder(ABC):
+    """A dataclass with fields of JSON. It can be printed, whether these can be read or not."""
+
+    @abstractmethod
+    def _title(self) -> str:
+        """Says which message, queue or effect this is."""
+
+    def _raw(self, name: str) -> Any:
+        """What a field holds, not decoded."""
+        held = self.__dict__[name]
+        return held.text if type(held) is JsonText else held
+
+    def __repr__(self) -> str:
+        held = self.__dict__
+        shown = [f"{each.name}={held[each.name]!r}" for each in fields(self) if each.repr]  # type: ignore[arg-type]  # a dataclass
+        return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+class JsonField:
+    """An attribute that takes :class:`JsonText`, and gives the value. Any other value it gives as it is."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, holder: JsonHolder | None, owner: type) -> Any:
+        if holder is None:
+            return self
+        held = holder.__dict__[self._name]
+        if type(held) is not JsonText:
+            return held
+        try:
+            return held.decoded()
+        except ValueError as error:
+            raise MessageNotReadableError(
+                f"the {self._name} of {holder._title()} cannot be read: {error}. raw_{self._name} has it as text"
+            ) from None
+
+    def __set__(self, holder: JsonHolder, value: Any) -> None:
+        holder.__dict__[self._name] = value
+
+
+def json_fields(*names: str) -> Callable[[type[T]], type[T]]:
+    """A decorator for a dataclass: these fields may be given as :class:`JsonText`."""
+
+    def add(kind: type[T]) -> type[T]:
+        for name in names:
+            setattr(kind, name, JsonField(name))
+        return kind
+
+    return add
+
+
+def json_text(text: str | None) -> JsonText | None:
+    """A column of jsonb."""
+    return None if text is None else JsonText(text)
+
+
+def decode(text: str) -> Any:
+    """Raises ValueError, which says what is wrong, for what is no JSON or cannot be read."""
+    decoder = DECODER if len(text) <= DIGITS_OF_A_FLOAT else STRICT_DECODER
+    try:
+        return on_any_stack(decoder.decode, text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply for Python") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("it has a number that is too large for a float")
+    return number
+
+
+DECODER = json.JSONDecoder()
+STRICT_DECODER = json.JSONDecoder(parse_float=_finite)

@@ -1,0 +1,58 @@
+"""What is installed in a database: asked at the start of every process, so without SQLAlchemy and alembic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import psycopg
+from psycopg.errors import LockNotAvailable, UndefinedTable
+
+from pgqueue.errors import ConnectionLostError, PGQueueError, error_class
+from pgqueue.schema.files import digest, head, indexes
+
+REVISION = "select version_num from pgqueue.alembic_version"
+
+IS_CURRENT = """
+    select version_num = %(head)s
+           and exists (select from pgqueue.installation where definitions_digest = %(digest)s)
+           and array (select relname::text
+                        from pg_index
+                        join pg_class on pg_class.oid = indexrelid
+                       where relnamespace = 'pgqueue'::regnamespace and indisvalid) @> %(indexes)s::text[]
+      from pgqueue.alembic_version
+"""
+
+
+def is_current(conninfo: str, lock_timeout: timedelta) -> bool:
+    """Whether nothing is left to migrate, nor any index to build. False, too, while somebody else migrates."""
+    wanted = {"head": head(), "digest": digest(), "indexes": [index.name for index in indexes()]}
+    milliseconds = str(round(lock_timeout.total_seconds() * 1000))
+    with in_our_words(), psycopg.connect(conninfo, prepare_threshold=None) as connection:
+        connection.execute("select set_config('lock_timeout', %s, true)", [milliseconds])
+        connection.execute("set local search_path = pg_catalog, pg_temp")
+        try:
+            return connection.execute(IS_CURRENT, wanted).fetchone() == (True,)
+        except (UndefinedTable, LockNotAvailable):
+            return False
+
+
+def current(conninfo: str) -> str | None:
+    """The revision that the database is at; None where pgqueue was never installed."""
+    with in_our_words(), psycopg.connect(conninfo, prepare_threshold=None) as connection:
+        try:
+            row = connection.execute(REVISION).fetchone()
+        except UndefinedTable:
+            return None
+    return None if row is None else str(row[0])
+
+
+@contextmanager
+def in_our_words() -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        unreachable = error.sqlstate is None and isinstance(error, psycopg.OperationalError)
+        kind = error_class(error.sqlstate) or (ConnectionLostError if unreachable else PGQueueError)
+        raise kind(str(error), sqlstate=error.sqlstate) from error

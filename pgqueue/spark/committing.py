@@ -1,0 +1,46 @@
+"""Retries an idempotent transaction while the outcome of its COMMIT is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import psycopg
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from pgqueue.errors import ConnectionLostError, error_class
+
+T = TypeVar("T")
+
+#: For so long a connection is looked for that tells what became of a COMMIT nobody has answered.
+DOUBTS_FOR_SECONDS = 60.0
+
+
+def retried_until_known(dsn: str, act: Callable[[psycopg.Connection[Any]], T]) -> T:
+    """Acts in a transaction of its own, and once more on another connection where that one was lost: the first may have
+    been committed, and then the second must find it so and change nothing.
+
+    Raises
+    ------
+    psycopg.OperationalError
+        No connection lasted for it within a minute. Whether it was done is not known, if any was made.
+    """
+
+    def act_once() -> T:
+        with psycopg.connect(dsn) as connection:
+            return act(connection)
+
+    again = Retrying(
+        retry=retry_if_exception(is_lost),
+        stop=stop_after_delay(DOUBTS_FOR_SECONDS),
+        wait=wait_random_exponential(multiplier=0.1, max=2),
+        reraise=True,
+    )
+    return again(act_once)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether it is the connection that is at fault, not what was said on it."""
+    if not isinstance(error, psycopg.OperationalError):
+        return False
+    return error.sqlstate is None or error_class(error.sqlstate) is ConnectionLostError

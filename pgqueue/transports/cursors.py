@@ -1,0 +1,70 @@
+"""Cursors of our own on the application's connections.
+
+What an application registers with its connections, adapters, row and cursor factories, is for its own statements:
+Django has JSON read as text, others have times of another kind. Ours are written and read as psycopg does by itself.
+Results are binary where they can be, so that the DateStyle and IntervalStyle of the session do not matter, either.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg.adapt import AdaptersMap
+from psycopg.postgres import register_default_adapters
+from psycopg.rows import tuple_row
+from psycopg.types.array import register_all_arrays
+from psycopg.types.string import TextBinaryLoader, TextLoader
+
+#: A psycopg Connection or AsyncConnection: the cursors of both have methods of the same names.
+AnyConnection = Any
+AnyCursor = Any
+
+
+def _original_adapters() -> AdaptersMap:
+    """Those that psycopg begins with, but that JSON stays text: whoever asks for it decodes it."""
+    adapters = AdaptersMap(types=psycopg.adapters.types)
+    register_default_adapters(adapters)
+    register_all_arrays(adapters)
+    adapters.register_loader("jsonb", TextLoader)
+    adapters.register_loader("jsonb", TextBinaryLoader)
+    return adapters
+
+
+ADAPTERS = _original_adapters()
+
+
+class _Unaffected:
+    """Before the cursor's class: its adapters are not copied from the connection."""
+
+    @property
+    def adapters(self) -> AdaptersMap:
+        return ADAPTERS
+
+
+class _Cursor(_Unaffected, psycopg.Cursor[Any]):
+    pass
+
+
+class _AsyncCursor(_Unaffected, psycopg.AsyncCursor[Any]):
+    pass
+
+
+class _ClientCursor(_Unaffected, psycopg.ClientCursor[Any]):
+    pass
+
+
+class _AsyncClientCursor(_Unaffected, psycopg.AsyncClientCursor[Any]):
+    pass
+
+
+def cursor(connection: AnyConnection) -> AnyCursor:
+    """For one statement; to be executed with ``binary=True``."""
+    kind: Any = _AsyncCursor if isinstance(connection, psycopg.AsyncConnection) else _Cursor
+    return kind(connection, row_factory=tuple_row)
+
+
+def client_cursor(connection: AnyConnection) -> AnyCursor:
+    """For several statements in one round trip; their results are text."""
+    kind: Any = _AsyncClientCursor if isinstance(connection, psycopg.AsyncConnection) else _ClientCursor
+    return kind(connection, row_factory=tuple_row)

@@ -1,0 +1,47 @@
+-- Removes what was sent to queues while they were dropped, `max_records` of each kind at the most; with `dry_run` it is
+-- only counted. Only a queue that is known to be dropped counts: one that is not there may be about to be restored.
+-- For thirty days somebody may still see a dropped queue, and send to it.
+-- Returns  how many.
+create or replace function pgqueue._remove_orphans(max_records integer, dry_run boolean)
+returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+    kind     text;
+    orphaned text;
+    found    integer;
+    orphans  integer := 0;
+begin
+    foreach kind in array array[
+        'message', 'scheduled_message', 'dead_letter', 'watch', 'sent_message_id', 'recorded_effect', 'published_batch',
+        'consumer']
+    loop
+        orphaned := format($sql$
+            select place
+              from pgqueue.dropped_queue as dropped
+             cross join lateral (
+                   select ctid as place
+                     from pgqueue.%I
+                    where queue_id = dropped.queue_id
+                    limit $1
+                      %s) as record
+             where not exists (select from pgqueue.queue where id = dropped.queue_id)
+             limit $1
+            $sql$, kind, case when dry_run then '' else 'for update skip locked' end);
+        if dry_run then
+            execute format('select count(*) from (%s) as orphan', orphaned) into found using max_records;
+        else
+            execute format('delete from pgqueue.%I where ctid = any (array(%s))', kind, orphaned) using max_records;
+            get diagnostics found = row_count;
+        end if;
+        orphans := orphans + found;
+    end loop;
+    if not dry_run then
+        delete from pgqueue.dropped_queue where dropped_at < pgqueue.clock() - interval '30 days';
+    end if;
+    return orphans;
+end
+$$;

@@ -1,0 +1,28 @@
+-- Proves that a claim is open, and the epoch the current one: what was read of it before was all of it. Locks nothing, so
+-- the tasks that read a claim may ask while a transaction completes it.
+-- Raises  PQ001 lock lost, when the claim is settled; PQ002 unknown consumer, PQ007 invalid argument, PQ010 consumer
+--         fenced.
+create or replace function pgqueue.check_claim(consumer text, claim bigint, epoch bigint)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    known pgqueue.consumer;
+    held  pgqueue.claim;
+begin
+    select * into known from pgqueue.consumer where name = check_claim.consumer;
+    if not found then
+        perform pgqueue._refuse_unknown_consumer(consumer);
+    end if;
+    perform pgqueue._check_epoch(known, epoch);
+    held := pgqueue._find_open_claim(known, claim);
+    if held.claim is null then
+        raise exception using
+            errcode = 'PQ001',
+            message = format('claim %s of consumer %s is settled: its messages are completed, or were given back', claim, quote_literal(consumer)),
+            hint    = 'Read a batch before it is completed; start the query again if somebody has released its claim.';
+    end if;
+end
+$$;

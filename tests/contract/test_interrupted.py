@@ -1,0 +1,178 @@
+"""Whatever interrupts a settlement, at whatever step: it is never said to be undone though it was committed, nor the
+other way. What was committed, asked or not, only the database knows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from pgqueue import Message, ReceivedMessage, ReceiveState
+from pgqueue.errors import CommitInDoubtError, PGQueueError, SendError
+from tests.contract.interruption import AFTER, BEFORE, INTERRUPTIONS, interruptions
+from tests.contract.transactions import Transaction
+from tests.contract.world import MINUTE, World
+
+OPEN = (ReceiveState.COMPLETING, ReceiveState.ABANDONING)
+
+SETTLE: dict[str, Callable[[Any, list[ReceivedMessage]], object]] = {
+    "complete": lambda queue, received: received[0].complete(),
+    "dead_letter": lambda queue, received: received[0].dead_letter("Bad"),
+    "defer": lambda queue, received: received[0].defer(),
+    "abandon": lambda queue, received: received[0].abandon(delay=MINUTE),
+    "postpone": lambda queue, received: received[0].postpone(MINUTE),
+    "complete_batch": lambda queue, received: queue.complete_batch(received),
+    "abandon_batch": lambda queue, received: queue.abandon_batch(received, delay=MINUTE),
+}
+
+FINAL = (ReceiveState.COMPLETED, ReceiveState.ABANDONED)
+
+however = pytest.mark.parametrize("how", ["cancelled", "set"])
+when_it_comes = pytest.mark.parametrize("when", [BEFORE, AFTER])
+
+
+@when_it_comes
+@however
+@pytest.mark.parametrize("verb", SETTLE)
+def test_a_settlement_of_its_own(own: World, verb: str, how: str, when: str) -> None:
+    with own.sources.fresh_client(own.mode.client) as client:
+        queue = client.queue(own.name)
+        for interruption in interruptions(INTERRUPTIONS[own.mode.face][how], when):
+            queue.send_batch([Message(1), Message(2)])
+            received = queue.receive(max_messages=2)
+            with interruption.coming():
+                SETTLE[verb](queue, received)
+            for message in received:
+                assert_that_it_is_known(own, message)
+
+
+@when_it_comes
+@however
+@pytest.mark.parametrize("by", ["the library", "the work"])
+def test_the_end_of_a_transaction(either: World, workplace: str, by: str, how: str, when: str) -> None:
+    with either.sources.fresh_client("dsn") as client:
+        queue = client.queue(either.name)
+        for interruption in interruptions(INTERRUPTIONS[either.mode.face][how], when):
+            queue.send(Message(1))
+            (received,) = queue.receive()
+            label = str(received.sequence_number)
+            with (
+                suppress(Exception),
+                either.sources.workplace(workplace) as source,
+                interruption.coming(),
+                received.transaction(source) as transaction,
+            ):
+                Transaction(transaction).execute(either.note(label))
+                if by == "the work":
+                    received.complete(transaction=transaction)
+            assert_that_it_is_known(either, received)
+            assert interruption.has_come or received.context.state is ReceiveState.COMPLETED
+            assert (label in either.effects()) is (received.context.state is ReceiveState.COMPLETED)
+
+
+@when_it_comes
+@however
+def test_process(either: World, workplace: str, how: str, when: str) -> None:
+    with either.sources.fresh_client("dsn") as client:
+        queue = client.queue(either.name)
+        for interruption in interruptions(INTERRUPTIONS[either.mode.face][how], when):
+            queue.send(Message(1))
+            (received,) = queue.receive()
+            label = str(received.sequence_number)
+
+            with suppress(Exception), either.sources.workplace(workplace) as source, interruption.coming():
+                either.sources.process(received, noting(either.note(label)), source)
+            assert_that_it_is_known(either, received)
+            assert interruption.has_come or received.context.state is ReceiveState.COMPLETED
+            assert (label in either.effects()) is (received.context.state is ReceiveState.COMPLETED)
+
+
+@when_it_comes
+@however
+@pytest.mark.parametrize("verb", ["complete", "complete_batch", "defer"])
+def test_a_settlement_in_the_callers_transaction(caller: World, verb: str, how: str, when: str) -> None:
+    """The transaction goes on, if it can: what it commits is completed."""
+    for interruption in interruptions(INTERRUPTIONS[caller.mode.face][how], when):
+        received = caller.locked()
+        with caller.transaction() as transaction:
+            with interruption.coming():
+                match verb:
+                    case "complete":
+                        received.complete(transaction=transaction.handle)
+                    case "complete_batch":
+                        caller.queue.complete_batch([received], transaction=transaction.handle)
+                    case "defer":
+                        received.defer(transaction=transaction.handle)
+            assert received.resolve() in (ReceiveState.COMPLETING, ReceiveState.RECEIVED)
+            with suppress(Exception):
+                transaction.commit()
+        assert_that_it_is_known(caller, received)
+
+
+@when_it_comes
+@however
+def test_a_sender_that_is_interrupted_does_not_guess(either: World, how: str, when: str) -> None:
+    """What it calls not stored is not; what it does not know is in doubt."""
+    error = INTERRUPTIONS["async" if how == "cancelled" and either.mode.face == "async" else "sync"][how]
+    for at, interruption in enumerate(interruptions(error, when)):
+        with either.sources.fresh_client("dsn") as client, interruption.coming(), suppress(SendError):
+            outcome: object = None
+            with client.queue(either.name).sender() as sender:
+                try:
+                    outcome = sender.send(Message(at)).result()
+                except PGQueueError as failure:
+                    outcome = failure
+        if not isinstance(outcome, CommitInDoubtError):
+            assert (at in either.bodies()) is not isinstance(outcome, PGQueueError)
+
+
+def test_what_was_interrupted_is_asked_before_the_next_verb(own: World) -> None:
+    with own.sources.fresh_client(own.mode.client) as client:
+        queue = client.queue(own.name)
+        for interruption in interruptions(INTERRUPTIONS[own.mode.face]["cancelled"], AFTER):
+            queue.send(Message(1))
+            (received,) = queue.receive()
+            with interruption.coming():
+                received.complete()
+            if own.is_ours(received):
+                received.complete()
+            else:
+                with pytest.raises(Exception, match="illegal once the delivery is completed"):
+                    received.complete()
+
+
+def test_what_was_interrupted_and_whose_lock_ran_out_meanwhile_is_in_doubt(own: World) -> None:
+    """Nobody can know whether it was completed by us, or by who had it after us."""
+    with own.sources.fresh_client(own.mode.client) as client:
+        queue = client.queue(own.name)
+        for interruption in interruptions(INTERRUPTIONS[own.mode.face]["cancelled"], AFTER):
+            queue.send(Message(1))
+            (received,) = queue.receive()
+            with interruption.coming():
+                received.complete()
+            known = received.context.state
+            own.move_clock(2 * MINUTE)
+            later = own.queue.receive()
+            for message in later:
+                message.complete()
+            if known is ReceiveState.COMPLETING:
+                assert received.resolve() is ReceiveState.FAULTED
+            else:
+                assert (known, later) == (ReceiveState.COMPLETED, [])
+                assert received.resolve() is ReceiveState.COMPLETED
+
+
+def noting(statement: str) -> Callable[[Any], object]:
+    return lambda transaction: Transaction(transaction).execute(statement)
+
+
+def assert_that_it_is_known(world: World, received: ReceivedMessage) -> None:
+    deadline = time.monotonic() + 60
+    while (state := received.resolve()) in OPEN:
+        assert time.monotonic() < deadline, "the server has not noticed yet that nobody is there any more"
+    assert state is received.state
+    assert world.is_ours(received) is (state is ReceiveState.RECEIVED)
+    assert state in (ReceiveState.RECEIVED, *FINAL)

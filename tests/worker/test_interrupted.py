@@ -1,0 +1,59 @@
+"""A transaction that several messages share is interrupted at each of its steps: nobody guesses how it ended."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from pgqueue import Message, QueueClient, ReceiveState, RetryPolicy
+from pgqueue.testing import Database
+from pgqueue.transports import drive, sized, transactions
+from pgqueue.worker.handling import Task
+from pgqueue.worker.together import handle_together
+from tests.contract.interruption import AFTER, BEFORE, INTERRUPTIONS, interruptions
+from tests.contract.transactions import Transaction
+
+EFFECT = "create table effect (sequence_number bigint primary key)"
+
+
+@pytest.mark.parametrize("kind", ["psycopg", "sqlalchemy"])
+@pytest.mark.parametrize("when", [BEFORE, AFTER])
+@pytest.mark.parametrize("how", INTERRUPTIONS["sync"])
+@pytest.mark.parametrize("by", ["the library", "the handler"])
+def test_a_transaction_of_several_messages(database: Database, kind: str, when: str, how: str, by: str) -> None:
+    def handler(message: Any, transaction: Any) -> None:
+        Transaction(transaction).execute(f"insert into effect values ({message.sequence_number})")
+        if by == "the handler":
+            message.complete(transaction=transaction)
+
+    with QueueClient(database.dsn) as client, database.connect(autocommit=True) as connection:
+        connection.execute(EFFECT)
+        client.create_queue("q")
+        queue = client.queue("q")
+        source = transactions(kind, sized(client._own, 4, asynchronous=False), 4, asynchronous=False)
+        assert source is not None
+        task = Task(handler, source.begin, RetryPolicy())
+        states: dict[int, ReceiveState] = {}
+        for interruption in interruptions(INTERRUPTIONS["sync"][how], when):
+            queue.send_batch([Message(1), Message(2), Message(3)])
+            received = queue.receive(max_messages=3)
+            with interruption.coming():
+                drive(handle_together(received, task))
+            states = {message.sequence_number: settled(message) for message in received}
+            left = {message.sequence_number for message in queue.peek(max_messages=1000)}
+            effects = {number for (number,) in connection.execute("select sequence_number from effect").fetchall()}
+            for number, state in states.items():
+                assert (number in left) is (state is not ReceiveState.COMPLETED)
+                assert (number in effects) is (state is ReceiveState.COMPLETED)
+        assert set(states.values()) == {ReceiveState.COMPLETED}
+        drive(source.close())
+
+
+def settled(message: Any) -> ReceiveState:
+    deadline = time.monotonic() + 60
+    while message.resolve() is ReceiveState.COMPLETING:
+        assert time.monotonic() < deadline
+    state: ReceiveState = message.state
+    return state
