@@ -14,11 +14,13 @@ from pgqueue import transports
 from pgqueue.errors import PGQueueError
 from pgqueue.flows import Shared, observed, processing
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.settling import renew, resolve, settle
 from pgqueue.model.calls import must_finish
-from pgqueue.model.context import ReceiveState
+from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.model.message import RecordedEffect
 from pgqueue.model.policy import default_retry
 from pgqueue.statements import history
+from pgqueue.statements import settling as verbs
 from pgqueue.transports import drive
 
 
@@ -35,7 +37,7 @@ class ReceivedMessage(LockedMessage):
     def state(self) -> ReceiveState:
         """Where this delivery stands. When a settlement was interrupted, or is part of a transaction of yours whose end
         nobody told us, the database is asked; while it cannot be reached, the last known state stands."""
-        if self._is_unresolved:
+        if self.context.is_in_doubt:
             try:
                 self.resolve()
             except PGQueueError:
@@ -48,7 +50,7 @@ class ReceivedMessage(LockedMessage):
         With ``transaction`` the deletion is part of your transaction: the commit finishes both, an abort undoes both,
         and the message is still locked by us. As WCF's ``ReceiveContext.Complete``.
         """
-        drive(self._completion(_shared(transaction)))
+        drive(settle(self, Outcome.COMPLETED, verbs.complete(self.lock), _shared(transaction)))
 
     def abandon(
         self,
@@ -61,11 +63,13 @@ class ReceivedMessage(LockedMessage):
 
         ``properties`` are merged into its application properties. Abandoning twice has no further effect.
         """
-        drive(self._abandonment(delay, properties, _shared(transaction)))
+        statement = verbs.abandon(self.lock, delay=delay, properties=properties)
+        drive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
 
     def dead_letter(self, reason: str, description: str | None = None, *, transaction: object = None) -> None:
         """Moves the message to the dead letters of its queue, with a reason and a description."""
-        drive(self._dead_lettering(reason, description, _shared(transaction)))
+        statement = verbs.dead_letter(self.lock, reason=reason, description=description)
+        drive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction)))
 
     def postpone(self, delay: timedelta, *body: Any, transaction: object = None) -> None:
         """Gives the message back, to be delivered again after ``delay``; the delivery is not counted.
@@ -73,14 +77,16 @@ class ReceivedMessage(LockedMessage):
         For work that waits for something else. With a ``body`` the message has that from now on. Otherwise as
         :meth:`abandon`: the delivery is abandoned.
         """
-        drive(self._postponement(delay, body, _shared(transaction)))
+        statement = verbs.postpone(self.lock, delay=delay, body=body)
+        drive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
 
     def defer(self, *, properties: Mapping[str, Any] | None = None, transaction: object = None) -> None:
         """Sets the message aside: it is received again by its sequence number only, with ``receive_deferred``.
 
         Keep the number. ``properties`` are merged into its application properties. Not counted as a delivery.
         """
-        drive(self._deferral(properties, _shared(transaction)))
+        statement = verbs.defer(self.lock, properties=properties)
+        drive(settle(self, Outcome.DEFERRED, statement, _shared(transaction)))
 
     def record_effect(
         self,
@@ -105,7 +111,7 @@ class ReceivedMessage(LockedMessage):
 
     def renew_lock(self, *, lock_duration: timedelta | None = None) -> datetime:
         """Renews the lock: it lasts the queue's lock duration, or this one, from now. Returns until when."""
-        return drive(self._renewal(lock_duration))
+        return drive(renew(self, lock_duration))
 
     def fault(self) -> None:
         """Puts the delivery in doubt, without I/O: its lock runs out by itself. As WCF's ``ReceiveContext.Fault``."""
@@ -119,7 +125,7 @@ class ReceivedMessage(LockedMessage):
         ended. A settlement whose transaction nobody knows, and whose lock has run out since, is in doubt for good:
         FAULTED. Raises :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be asked.
         """
-        return drive(self._resolution())
+        return drive(resolve(self))
 
     @contextmanager
     def transaction(self, source: object = None) -> Iterator[Any]:
@@ -129,13 +135,13 @@ class ReceivedMessage(LockedMessage):
         ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
         block gets its connection or session. Without it the client's own source is used.
         """
-        begun = drive(processing.enter(self._delivery, self._begin(source)))
+        begun = drive(processing.enter(self, self._begin(source)))
         try:
             yield begun.handle
         except BaseException as error:
-            drive(processing.retreat(self._delivery, begun, error))
+            drive(processing.retreat(self, begun, error))
             raise
-        drive(processing.leave(self._delivery, begun))
+        drive(processing.leave(self, begun))
 
     def _begin(self, source: object) -> processing.Begin:
         if source is None:

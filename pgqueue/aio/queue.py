@@ -15,7 +15,7 @@ from pgqueue.aio.receiver import Receiver
 from pgqueue.aio.sender import Sender
 from pgqueue.flows import Shared, Source, batches, dead_letters, observed, queues, receiving
 from pgqueue.flows.arrivals import arrivals
-from pgqueue.model.context import Event, Outcome
+from pgqueue.model.context import Outcome
 from pgqueue.model.encoding import scheduled
 from pgqueue.model.holder import this_process
 from pgqueue.model.message import Message, PeekedMessage, SequenceNumber, SettledMessage
@@ -113,7 +113,7 @@ class Queue:
             self.name, max_messages=max_messages, lock_duration=lock_duration, locked_by=this_process()
         )
         rows = await adrive(receiving.wait_for(self.name, statement, self._own, wait))
-        return [ReceivedMessage._from_row(row, self._own) for row in rows]
+        return [ReceivedMessage._locked(self.name, row, self._own) for row in rows]
 
     async def receive_deferred(
         self, sequence_numbers: Sequence[int], *, lock_duration: timedelta | None = None
@@ -128,7 +128,9 @@ class Queue:
         statement = receiving_verbs.receive_deferred(
             self.name, sequence_numbers, lock_duration=lock_duration, locked_by=this_process()
         )
-        return [ReceivedMessage._from_row(row, self._own) for row in await adrive(self._own.execute(statement))]
+        return [
+            ReceivedMessage._locked(self.name, row, self._own) for row in await adrive(self._own.execute(statement))
+        ]
 
     async def receive_and_delete(
         self, *, max_messages: int = 1, wait: timedelta | None = None, transaction: object = None
@@ -140,7 +142,7 @@ class Queue:
         """
         statement = receiving_verbs.receive_and_delete(self.name, max_messages=max_messages)
         rows = await adrive(receiving.receive_and_delete(statement, self._turns, self._own, _shared(transaction), wait))
-        return [row.peeked() for row in rows]
+        return [PeekedMessage._from_row(self.name, row) for row in rows]
 
     def receiver(
         self,
@@ -158,8 +160,8 @@ class Queue:
         Raises:
             InvalidArgumentError: ``prefetch`` with the mode RECEIVE_AND_DELETE, or negative.
         """
-        make = partial(ReceivedMessage._from_row, own=self._own)
         name = self.name if sub_queue is None else dead_letter_queue(self.name)
+        make = partial(ReceivedMessage._locked, name, own=self._own)
         return Receiver(arrivals(name, receive_mode, prefetch, this_process(), self._own, make))
 
     async def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage]:
@@ -170,7 +172,7 @@ class Queue:
         statement = receiving_verbs.peek(
             self.name, max_messages=max_messages, from_sequence_number=from_sequence_number
         )
-        return [row.peeked() for row in await adrive(self._own.execute(statement))]
+        return [PeekedMessage._from_row(self.name, row) for row in await adrive(self._own.execute(statement))]
 
     async def complete_batch(
         self, received: Iterable[ReceivedMessage], *, transaction: object = None
@@ -181,7 +183,7 @@ class Queue:
         :class:`~pgqueue.errors.LockLostError`.
         """
         statement = partial(settling.complete_batch, self.name, atomic=transaction is not None)
-        return await self._settle(received, Event.COMPLETE, Outcome.COMPLETED, statement, transaction)
+        return await self._settle(received, Outcome.COMPLETED, statement, transaction)
 
     async def abandon_batch(
         self,
@@ -198,7 +200,7 @@ class Queue:
         statement = partial(
             settling.abandon_batch, self.name, delay=delay, properties=properties, atomic=transaction is not None
         )
-        return await self._settle(received, Event.ABANDON, Outcome.ABANDONED, statement, transaction)
+        return await self._settle(received, Outcome.ABANDONED, statement, transaction)
 
     async def dead_letter_batch(
         self,
@@ -219,7 +221,7 @@ class Queue:
             description=description,
             atomic=transaction is not None,
         )
-        return await self._settle(received, Event.COMPLETE, Outcome.DEAD_LETTERED, statement, transaction)
+        return await self._settle(received, Outcome.DEAD_LETTERED, statement, transaction)
 
     async def defer_batch(
         self,
@@ -233,7 +235,7 @@ class Queue:
         ``properties`` hold for all of them.
         """
         statement = partial(settling.defer_batch, self.name, properties=properties, atomic=transaction is not None)
-        return await self._settle(received, Event.COMPLETE, Outcome.DEFERRED, statement, transaction)
+        return await self._settle(received, Outcome.DEFERRED, statement, transaction)
 
     async def renew_lock_batch(
         self, received: Iterable[ReceivedMessage], *, lock_duration: timedelta | None = None
@@ -267,13 +269,11 @@ class Queue:
     async def _settle(
         self,
         received: Iterable[ReceivedMessage],
-        event: Event,
         outcome: Outcome,
         statement: batches.BatchStatement,
         transaction: object,
     ) -> list[SettlementResult]:
-        verb = batches.Settling(event, outcome, statement)
-        return await adrive(batches.settle(self.name, received, verb, self._own, _shared(transaction)))
+        return await adrive(batches.settle(self.name, received, outcome, statement, self._own, _shared(transaction)))
 
     def _where(self, transaction: object) -> Shared | Source:
         return _shared(transaction) or self._own

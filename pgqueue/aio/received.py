@@ -13,11 +13,13 @@ import tenacity
 from pgqueue import transports
 from pgqueue.flows import Shared, observed, processing
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.settling import renew, resolve, settle
 from pgqueue.model.calls import must_finish
-from pgqueue.model.context import ReceiveState
+from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.model.message import RecordedEffect
 from pgqueue.model.policy import default_retry
 from pgqueue.statements import history
+from pgqueue.statements import settling as verbs
 from pgqueue.transports import adrive
 
 
@@ -44,7 +46,7 @@ class ReceivedMessage(LockedMessage):
         With ``transaction`` the deletion is part of your transaction: the commit finishes both, an abort undoes both,
         and the message is still locked by us. As WCF's ``ReceiveContext.Complete``.
         """
-        await adrive(self._completion(_shared(transaction)))
+        await adrive(settle(self, Outcome.COMPLETED, verbs.complete(self.lock), _shared(transaction)))
 
     async def abandon(
         self,
@@ -57,11 +59,13 @@ class ReceivedMessage(LockedMessage):
 
         ``properties`` are merged into its application properties. Abandoning twice has no further effect.
         """
-        await adrive(self._abandonment(delay, properties, _shared(transaction)))
+        statement = verbs.abandon(self.lock, delay=delay, properties=properties)
+        await adrive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
 
     async def dead_letter(self, reason: str, description: str | None = None, *, transaction: object = None) -> None:
         """Moves the message to the dead letters of its queue, with a reason and a description."""
-        await adrive(self._dead_lettering(reason, description, _shared(transaction)))
+        statement = verbs.dead_letter(self.lock, reason=reason, description=description)
+        await adrive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction)))
 
     async def postpone(self, delay: timedelta, *body: Any, transaction: object = None) -> None:
         """Gives the message back, to be delivered again after ``delay``; the delivery is not counted.
@@ -69,14 +73,16 @@ class ReceivedMessage(LockedMessage):
         For work that waits for something else. With a ``body`` the message has that from now on. Otherwise as
         :meth:`abandon`: the delivery is abandoned.
         """
-        await adrive(self._postponement(delay, body, _shared(transaction)))
+        statement = verbs.postpone(self.lock, delay=delay, body=body)
+        await adrive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
 
     async def defer(self, *, properties: Mapping[str, Any] | None = None, transaction: object = None) -> None:
         """Sets the message aside: it is received again by its sequence number only, with ``receive_deferred``.
 
         Keep the number. ``properties`` are merged into its application properties. Not counted as a delivery.
         """
-        await adrive(self._deferral(properties, _shared(transaction)))
+        statement = verbs.defer(self.lock, properties=properties)
+        await adrive(settle(self, Outcome.DEFERRED, statement, _shared(transaction)))
 
     async def record_effect(
         self,
@@ -101,7 +107,7 @@ class ReceivedMessage(LockedMessage):
 
     async def renew_lock(self, *, lock_duration: timedelta | None = None) -> datetime:
         """Renews the lock: it lasts the queue's lock duration, or this one, from now. Returns until when."""
-        return await adrive(self._renewal(lock_duration))
+        return await adrive(renew(self, lock_duration))
 
     def fault(self) -> None:
         """Puts the delivery in doubt, without I/O: its lock runs out by itself. As WCF's ``ReceiveContext.Fault``."""
@@ -115,7 +121,7 @@ class ReceivedMessage(LockedMessage):
         ended. A settlement whose transaction nobody knows, and whose lock has run out since, is in doubt for good:
         FAULTED. Raises :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be asked.
         """
-        return await adrive(self._resolution())
+        return await adrive(resolve(self))
 
     @asynccontextmanager
     async def transaction(self, source: object = None) -> AsyncIterator[Any]:
@@ -125,13 +131,13 @@ class ReceivedMessage(LockedMessage):
         ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
         block gets its connection or session. Without it the client's own source is used.
         """
-        begun = await adrive(processing.enter(self._delivery, self._begin(source)))
+        begun = await adrive(processing.enter(self, self._begin(source)))
         try:
             yield begun.handle
         except BaseException as error:
-            await adrive(processing.retreat(self._delivery, begun, error))
+            await adrive(processing.retreat(self, begun, error))
             raise
-        await adrive(processing.leave(self._delivery, begun))
+        await adrive(processing.leave(self, begun))
 
     def _begin(self, source: object) -> processing.Begin:
         if source is None:

@@ -14,17 +14,17 @@ from pgqueue.errors import InvalidArgumentError
 from pgqueue.flows import receiving, settling
 from pgqueue.flows.flow import Bell, Flow, Told
 from pgqueue.model.message import Lock, PeekedMessage
+from pgqueue.model.row import LASTS, LOCK_TOKEN, SEQUENCE_NUMBER, Row
 from pgqueue.model.settings import ReceiveMode
 from pgqueue.statements import Statement
 from pgqueue.statements import receiving as verbs
 from pgqueue.statements.arguments import whole
-from pgqueue.statements.receiving import MessageRow
 
 T = TypeVar("T")
 
 PATIENCE = timedelta(seconds=1)
 
-Make = Callable[[MessageRow], PeekedMessage]
+Make = Callable[[Row], PeekedMessage]
 
 
 class Arrivals(Protocol):
@@ -65,12 +65,12 @@ class Locked:
     ``close`` may be called by one thread while another is waiting for the next message.
     """
 
-    def __init__(self, statement: Statement[list[MessageRow]], queue: str, own: Told, make: Make) -> None:
+    def __init__(self, statement: Statement[list[Row]], queue: str, own: Told, make: Make) -> None:
         self._statement = statement
         self._queue = queue
         self._own = Stopwatch(own)
         self._make = make
-        self._ahead: deque[MessageRow] = deque()
+        self._ahead: deque[Row] = deque()
         self._safe_until = inf
         self._is_closed = False
 
@@ -96,7 +96,7 @@ class Locked:
 
     def _receive(self) -> Flow[None]:
         rows = yield from receiving.wait_for(self._queue, self._statement, self._own, PATIENCE)
-        lasts = [row.lasts.total_seconds() for row in rows if row.lasts is not None]
+        lasts = [row[LASTS].total_seconds() for row in rows]
         self._safe_until = self._own.sent + min(lasts, default=inf)
         self._ahead.extend(rows)
 
@@ -123,7 +123,7 @@ class Deleted:
     def next(self) -> Flow[PeekedMessage | None]:
         statement = verbs.receive_and_delete(self.queue, max_messages=1)
         rows = yield from receiving.receive_and_delete(statement, self._turns, self.own, None, PATIENCE)
-        return rows[0].peeked() if rows else None
+        return PeekedMessage._from_row(self.queue, rows[0]) if rows else None
 
     def close(self) -> Flow[None]:
         yield from ()
@@ -143,6 +143,5 @@ def arrivals(queue: str, mode: ReceiveMode, prefetch: int, locked_by: str, own: 
     return Deleted(queue, own)
 
 
-def _lock(queue: str, row: MessageRow) -> Lock:
-    assert row.lock_token is not None, "a message that was received is locked"
-    return Lock(queue, row.fields["sequence_number"], row.lock_token)
+def _lock(queue: str, row: Row) -> Lock:
+    return Lock(queue, row[SEQUENCE_NUMBER], row[LOCK_TOKEN])

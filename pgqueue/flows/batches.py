@@ -7,12 +7,12 @@ In the caller's transaction the first that is lost aborts all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.flows.flow import Executor, Flow, Shared
-from pgqueue.flows.locked import STILL_LOCKED, LockedMessage
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.settling import STILL_LOCKED, Question, refuse_to_wait_for_ourselves, resolve
 from pgqueue.model.context import Event, Outcome
 from pgqueue.model.message import Lock
 from pgqueue.model.settings import SettlementResult
@@ -21,27 +21,23 @@ from pgqueue.statements import Statement, settling
 BatchStatement = Callable[[Sequence[Lock]], Statement[list[SettlementResult]]]
 
 
-@dataclass(frozen=True)
-class Settling:
-    """What a batch does to each of its deliveries."""
-
-    event: Event
-    outcome: Outcome
-    statement: BatchStatement
-
-
 def settle(
-    queue: str, received: Iterable[LockedMessage], verb: Settling, own: Executor, transaction: Shared | None
+    queue: str,
+    received: Iterable[LockedMessage],
+    outcome: Outcome,
+    statement: BatchStatement,
+    own: Executor,
+    transaction: Shared | None = None,
 ) -> Flow[list[SettlementResult]]:
     messages = yield from _resolved(queue, received, own)
     call = object()
     try:
-        results, begun = yield from _begin(messages, verb, transaction, call)
+        results, begun = yield from _begin(messages, outcome, transaction, call)
         if transaction is not None:
             _refuse_first(results, begun)
-        answers = yield from _execute(begun, verb, own, transaction)
+        answers = yield from _execute(begun, outcome, statement, own, transaction)
         results |= {answer.sequence_number: answer for answer in answers}
-        if transaction is None or verb.event is Event.ABANDON:
+        if transaction is None or outcome is Outcome.ABANDONED:
             _tell(begun, answers)
         else:
             yield from transaction.follow([message.context for message in begun])
@@ -72,16 +68,19 @@ def renew(
 
 
 def _begin(
-    messages: Sequence[LockedMessage], verb: Settling, transaction: Shared | None, call: object
+    messages: Sequence[LockedMessage], outcome: Outcome, transaction: Shared | None, call: object
 ) -> Flow[tuple[dict[int, SettlementResult], list[LockedMessage]]]:
     """Takes each delivery into its next state; what refuses, and what has nothing left to do, has its result now."""
     results: dict[int, SettlementResult] = {}
     begun = []
     for message in messages:
         try:
-            message._refuse_to_wait_for_ourselves(transaction)
-            if (yield from message.context.enter(verb.event, verb.outcome, call)):
-                message._transaction = transaction
+            refuse_to_wait_for_ourselves(message, transaction)
+            context = message.context
+            if context.begin(outcome, call):
+                if context.calls_back:
+                    yield from context.call_back(outcome)
+                context.transaction = transaction
                 begun.append(message)
             else:
                 results[message.sequence_number] = SettlementResult(message.sequence_number)
@@ -107,12 +106,16 @@ def _tell(begun: Sequence[LockedMessage], answers: Sequence[SettlementResult]) -
 
 
 def _execute(
-    begun: Sequence[LockedMessage], verb: Settling, own: Executor, transaction: Shared | None
+    begun: Sequence[LockedMessage],
+    outcome: Outcome,
+    batch: BatchStatement,
+    own: Executor,
+    transaction: Shared | None,
 ) -> Flow[list[SettlementResult]]:
     if not begun:
         return []
-    statement = verb.statement([message.lock for message in begun])
-    if transaction is None or verb.event is Event.ABANDON:
+    statement = batch([message.lock for message in begun])
+    if transaction is None or outcome is Outcome.ABANDONED:
         return (yield from (transaction or own).execute(statement))
     results, transaction_id = yield from transaction.execute(settling.settled_in(statement))
     for message in begun:
@@ -123,17 +126,17 @@ def _execute(
 def _resolved(queue: str, received: Iterable[LockedMessage], own: Executor) -> Flow[list[LockedMessage]]:
     """The messages; what became of settlements before this one is known by now."""
     messages = _checked(queue, received)
-    yield from resolve(queue, [message for message in messages if message._is_unresolved], own)
+    yield from resolve_all(queue, [message for message in messages if message.context.is_in_doubt], own)
     return messages
 
 
-def resolve(queue: str, messages: Sequence[LockedMessage], own: Executor) -> Flow[None]:
+def resolve_all(queue: str, messages: Sequence[LockedMessage], own: Executor) -> Flow[None]:
     """Learns what became of settlements that nobody told us of: in one statement, but for those that take part in a
     transaction that is open, which is asked itself."""
     for message in messages:
-        if message._transaction is not None:
-            yield from message._resolution()
-    questions = [message._question for message in messages if message._transaction is None]
+        if message.context.transaction is not None:
+            yield from resolve(message)
+    questions = [Question(message, message.locked_until) for message in messages if message.context.transaction is None]
     if questions:
         answers = yield from own.execute(
             settling.resolve_batch(

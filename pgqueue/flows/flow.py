@@ -73,7 +73,8 @@ class Begun(Executor, Protocol):
     def back(self) -> Flow[None]:
         """Undoes what was done since the mark."""
 
-    def commit(self) -> Flow[None]: ...
+    def commit(self, last: Statement[Any] | None = None) -> Flow[None]:
+        """Runs a last statement, if there is one, and commits."""
 
     def rollback(self) -> Flow[None]: ...
 

@@ -40,8 +40,8 @@ def process(
 ) -> Flow[Any]:
     """All tries of the work are one span."""
     with telemetry.watcher().processing(message) as watched, watched.at_work():
-        tried = processing.attempts(message._delivery, with_message(work, message), begin, watched.telling(retry))
-        return (yield from processing.process(message._delivery, _watched(tried, watched)))
+        tried = processing.attempts(message, with_message(work, message), begin, watched.telling(retry))
+        return (yield from processing.process(message, _watched(tried, watched)))
 
 
 def _watched(tried: Flow[Any], watched: telemetry.Processing) -> Flow[Any]:

@@ -7,7 +7,6 @@ passing reason is begun again on the same lock: back to step 3 of receiving by l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -21,13 +20,14 @@ from pgqueue.errors import (
     PGQueueError,
     logger,
 )
-from pgqueue.flows import settling
-from pgqueue.flows.flow import Begun, Executor, Flow, Pause
+from pgqueue.flows.flow import Begun, Flow, Pause
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.settling import Question, is_open, resolve, settle
 from pgqueue.model.about import about
 from pgqueue.model.calls import UnfinishedError, finished
-from pgqueue.model.context import Event, Outcome, ReceiveContext, ReceiveState, was_refused
-from pgqueue.model.message import Lock
+from pgqueue.model.context import Event, Outcome, ReceiveState, was_refused
 from pgqueue.model.policy import backoff, pauses, transient_only
+from pgqueue.statements import Statement
 from pgqueue.statements import settling as verbs
 
 #: For how long the database is asked about a COMMIT whose connection broke, before its outcome is left open.
@@ -39,78 +39,77 @@ Work = Callable[[Any], Any]
 Begin = Callable[[], Flow[Begun]]
 
 
-@dataclass
-class Delivery:
-    """What these flows need of a received message, and the id of the transaction that they have begun for it."""
-
-    lock: Lock
-    context: ReceiveContext
-    delivery_count: int
-    own: Executor
-    resolve: Callable[[], Flow[ReceiveState]]
-    begun: str | None = None
-
-
-def enter(delivery: Delivery, begin: Begin) -> Flow[Begun]:
+def enter(message: LockedMessage, begin: Begin) -> Flow[Begun]:
     """Begins a transaction and pins the lock in it: nobody can take the message over until it ends."""
-    yield from delivery.resolve()
-    delivery.context.require("transaction()", ReceiveState.RECEIVED)
+    context = message.context
+    yield from resolve(message)
+    context.require("transaction()", ReceiveState.RECEIVED)
     begun = yield from begin()
     try:
-        delivery.begun = yield from begun.execute(verbs.pin(delivery.lock))
+        context.pinned_in = yield from begun.execute(verbs.pin(message.lock))
     except BaseException as error:
-        yield from retreat(delivery, begun, error)
+        yield from retreat(message, begun, error)
         raise
     return begun
 
 
-def leave(delivery: Delivery, begun: Begun) -> Flow[None]:
+def leave(message: LockedMessage, begun: Begun) -> Flow[None]:
     """Completes the message, unless the work has settled it, and commits."""
-    context = delivery.context
     try:
-        yield from _settle_unresolved(delivery, begun)
-        if context.state not in SETTLED_BY_THE_WORK:
-            yield from complete(delivery, begun)
+        last = yield from _completion(message, begun)
     except BaseException as error:
-        yield from retreat(delivery, begun, error)
+        yield from retreat(message, begun, error)
         raise
     try:
-        yield from commit([delivery], begun)
+        yield from commit([message], begun, last)
     finally:
-        delivery.begun = None
+        message.context.pinned_in = None
 
 
-def complete(delivery: Delivery, begun: Begun) -> Flow[None]:
-    """Completes the message in the transaction that was begun for it."""
-    context, call = delivery.context, object()
+def settle_within(message: LockedMessage, outcome: Outcome, statement: Statement[Any], begun: Begun) -> Flow[None]:
+    """Settles the message in the transaction that was begun for it."""
+    context, call = message.context, object()
     try:
-        yield from context.enter(Event.COMPLETE, Outcome.COMPLETED, call)
-        context.transaction_id = delivery.begun
-        yield from begun.execute(verbs.complete(delivery.lock))
+        yield from context.enter(outcome, call)
+        context.transaction_id = context.pinned_in
+        yield from begun.execute(statement)
         context.end(call)
     except BaseException as error:
         context.fail(call, error)
         raise
 
 
-def _settle_unresolved(delivery: Delivery, begun: Begun) -> Flow[None]:
+def _completion(message: LockedMessage, begun: Begun) -> Flow[Statement[str] | None]:
+    """The statement that completes the message in the transaction that was begun for it, unless it is settled."""
+    context = message.context
+    if context.state is not ReceiveState.RECEIVED:
+        yield from _settle_unresolved(message, begun)
+        if context.state in SETTLED_BY_THE_WORK:
+            return None
+    yield from context.enter(Outcome.COMPLETED)
+    context.transaction_id = context.pinned_in
+    return verbs.complete(message.lock)
+
+
+def _settle_unresolved(message: LockedMessage, begun: Begun) -> Flow[None]:
     """A savepoint may have undone what the work did, or an interruption cut it short: the transaction itself knows."""
-    context = delivery.context
+    context = message.context
     if context.is_in_doubt and context.transaction_id is None:
-        context.transaction_id = delivery.begun
-    question = settling.Question(context, delivery.lock, None)
-    if question.is_open:
+        context.transaction_id = context.pinned_in
+    if is_open(context):
+        question = Question(message, None)
         question.answer((yield from begun.execute(question.statement())))
 
 
-def retreat(delivery: Delivery, begun: Begun, error: BaseException) -> Flow[None]:
+def retreat(message: LockedMessage, begun: Begun, error: BaseException) -> Flow[None]:
     """Rolls back: the message is still there and locked by us, unless its lock is what was lost."""
-    delivery.begun = None
+    context = message.context
+    context.pinned_in = None
     yield from roll_back(begun)
     if isinstance(error, LockLostError):
-        delivery.context.fault()
-    elif delivery.context.state is not ReceiveState.COMPLETED:  # the work has committed by itself
-        delivery.context.apply(Event.ABORTED)
+        context.fault()
+    elif context.state is not ReceiveState.COMPLETED:  # the work has committed by itself
+        context.apply(Event.ABORTED)
 
 
 def roll_back(begun: Begun) -> Flow[None]:
@@ -122,7 +121,7 @@ def roll_back(begun: Begun) -> Flow[None]:
         yield from begun.release()
 
 
-def process(delivery: Delivery, tried: Flow[Any]) -> Flow[Any]:
+def process(message: LockedMessage, tried: Flow[Any]) -> Flow[Any]:
     """Answers with what the :func:`attempts` answer.
 
     When the policy gives up, or the failure will not pass, the message is abandoned with backoff and the error raised.
@@ -130,22 +129,22 @@ def process(delivery: Delivery, tried: Flow[Any]) -> Flow[Any]:
     try:
         return (yield from tried)
     except DeadLetter as verdict:
-        statement = verbs.dead_letter(delivery.lock, reason=verdict.reason, description=verdict.description)
-        yield from settling.settle(delivery.context, statement, Outcome.DEAD_LETTERED, delivery.own, None)
+        statement = verbs.dead_letter(message.lock, reason=verdict.reason, description=verdict.description)
+        yield from settle(message, Outcome.DEAD_LETTERED, statement)
     except UnfinishedError:  # no delivery of it would end otherwise: it stays received
         raise
     except Exception:
-        yield from _give_up(delivery)
+        yield from _give_up(message)
         raise
 
 
-def attempts(delivery: Delivery, work: Work, begin: Begin, retry: tenacity.BaseRetrying) -> Flow[Any]:
+def attempts(message: LockedMessage, work: Work, begin: Begin, retry: tenacity.BaseRetrying) -> Flow[Any]:
     """Runs ``work`` in transactions on one lock until one commits, or raises what the last one failed with."""
 
     def attempt(number: int) -> Flow[Any]:
         if number > 1:
-            yield from delivery.own.execute(verbs.renew_lock(delivery.lock, lock_duration=None))
-        return (yield from _try(delivery, work, begin))
+            yield from message._own.execute(verbs.renew_lock(message.lock, lock_duration=None))
+        return (yield from _try(message, work, begin))
 
     return (yield from insist(attempt, retry))
 
@@ -169,51 +168,54 @@ def insist(attempt: Callable[[int], Flow[Any]], retry: tenacity.BaseRetrying) ->
                 return result
 
 
-def _try(delivery: Delivery, work: Work, begin: Begin) -> Flow[Any]:
-    begun = yield from enter(delivery, begin)
+def _try(message: LockedMessage, work: Work, begin: Begin) -> Flow[Any]:
+    begun = yield from enter(message, begin)
     try:
         result = finished((yield lambda: work(begun.handle)))
     except BaseException as error:
-        yield from retreat(delivery, begun, error)
+        yield from retreat(message, begun, error)
         raise
-    yield from leave(delivery, begun)
+    yield from leave(message, begun)
     return result
 
 
-def commit(deliveries: Sequence[Delivery], begun: Begun) -> Flow[None]:
-    """Commits a transaction that was begun for these deliveries, and tells them.
+def commit(messages: Sequence[LockedMessage], begun: Begun, last: Statement[Any] | None = None) -> Flow[None]:
+    """Runs the last statement of a transaction that was begun for these deliveries, commits it, and tells them.
 
     A COMMIT that was refused is undone. When it may have been sent and nobody heard the answer, the outcome is asked of
     the database, not guessed. Who is cancelled has no time to ask: it stays open then, and ``resolve`` asks.
     """
     try:
-        yield from begun.commit()
+        yield from begun.commit(last)
     except BaseException as error:
         yield from roll_back(begun)
         if not isinstance(error, Exception):
-            for delivery in deliveries:
-                delivery.context.retract()
+            for message in messages:
+                message.context.retract()
             raise
-        if was_refused(error) or not (yield from _was_committed(deliveries[0], error)):
-            _tell(deliveries, Event.ABORTED)
+        if was_refused(error) or not (yield from _was_committed(messages[0], error)):
+            _tell(messages, Event.ABORTED)
+            if isinstance(error, LockLostError) and len(messages) == 1:
+                messages[0].context.fault()
             raise
-        _tell(deliveries, Event.COMMITTED)
+        _tell(messages, Event.COMMITTED)
     else:
-        _tell(deliveries, Event.COMMITTED)
+        _tell(messages, Event.COMMITTED)
         yield from begun.release()
 
 
-def _tell(deliveries: Sequence[Delivery], event: Event) -> None:
-    for delivery in deliveries:
-        delivery.context.apply(event)
+def _tell(messages: Sequence[LockedMessage], event: Event) -> None:
+    for message in messages:
+        message.context.apply(event)
 
 
-def _was_committed(delivery: Delivery, error: Exception) -> Flow[bool]:
-    assert delivery.begun is not None, "it was pinned"
-    question = verbs.resolve(delivery.lock, delivery.begun, None)
+def _was_committed(message: LockedMessage, error: Exception) -> Flow[bool]:
+    pinned_in = message.context.pinned_in
+    assert pinned_in is not None, "it was pinned"
+    question = verbs.resolve(message.lock, pinned_in, None)
     for pause in pauses(PATIENCE_WITH_A_COMMIT):
         try:
-            answer = yield from delivery.own.execute(question)
+            answer = yield from message._own.execute(question)
         except PGQueueError as failure:
             if not failure.is_transient:
                 raise
@@ -221,21 +223,21 @@ def _was_committed(delivery: Delivery, error: Exception) -> Flow[bool]:
             if answer != "in progress":
                 return answer == "committed"
         yield Pause(pause)
-    raise CommitInDoubtError(f"the outcome of transaction {delivery.begun} is not known yet") from error
+    raise CommitInDoubtError(f"the outcome of transaction {pinned_in} is not known yet") from error
 
 
-def _give_up(delivery: Delivery) -> Flow[None]:
+def _give_up(message: LockedMessage) -> Flow[None]:
     """Abandons with backoff. If that fails too, the lock runs out by itself."""
-    if delivery.context.state is not ReceiveState.RECEIVED:
+    if message.context.state is not ReceiveState.RECEIVED:
         return
-    statement = verbs.abandon(delivery.lock, delay=backoff(delivery.delivery_count), properties=None)
+    statement = verbs.abandon(message.lock, delay=backoff(message.delivery_count), properties=None)
     try:
-        yield from settling.abandon(delivery.context, statement, delivery.own, None)
+        yield from settle(message, Outcome.ABANDONED, statement)
     except PGQueueError as failure:
         logger.warning(
             "message %s of %s could not be abandoned, its lock runs out by itself: %s",
-            delivery.lock.sequence_number,
-            delivery.lock.queue,
+            message.sequence_number,
+            message.queue,
             failure,
-            extra=about(delivery.lock, delivery.delivery_count, failure),
+            extra=about(message, message.delivery_count, failure),
         )

@@ -1,39 +1,43 @@
-"""Settling one delivery, in a transaction of its own or in the caller's."""
+"""Settling a delivery, in a transaction of its own or in the caller's, and learning what became of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
-from pgqueue.errors import ConnectionLostError, LockLostError, PGQueueError, logger
+from pgqueue.errors import ConnectionLostError, InvalidStateError, LockLostError, PGQueueError, logger
 from pgqueue.flows.flow import Executor, Flow, Shared
+from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about_all
 from pgqueue.model.context import Event, Outcome, ReceiveContext, ReceiveState
 from pgqueue.model.message import Lock
 from pgqueue.statements import Statement, settling
 
+STILL_LOCKED = (ReceiveState.RECEIVED, ReceiveState.COMPLETING)
+
+
+def is_open(context: ReceiveContext) -> bool:
+    """Whether there is anything to ask. A commit that was announced by somebody else is asked about, too."""
+    known = context.state is ReceiveState.COMPLETED and context.transaction_id is not None
+    return known or context.is_in_doubt
+
 
 class Question:
     """What became of a settlement: to be asked of the database, which answers for the transaction asked about only."""
 
-    def __init__(self, context: ReceiveContext, lock: Lock, locked_until: datetime | None) -> None:
-        self.context = context
-        self.transaction_id = context.transaction_id
-        self.lock = lock
+    def __init__(self, message: LockedMessage, locked_until: datetime | None) -> None:
+        self.context = message.context
+        self.transaction_id = message.context.transaction_id
+        self.lock = message.lock
         self.locked_until = locked_until
-
-    @property
-    def is_open(self) -> bool:
-        """Whether there is anything to ask. A commit that was announced by somebody else is asked about, too."""
-        known = self.context.state is ReceiveState.COMPLETED and self.transaction_id is not None
-        return known or self.context.is_in_doubt
 
     def statement(self) -> Statement[str]:
         return settling.resolve(self.lock, self.transaction_id, self.locked_until)
 
     def answer(self, answer: str) -> None:
         """Tells the delivery, unless that has been settled anew meanwhile."""
-        if not self.is_open or self.context.transaction_id != self.transaction_id:
+        if not is_open(self.context) or self.context.transaction_id != self.transaction_id:
             return
         match answer:
             case "committed":
@@ -47,14 +51,17 @@ class Question:
 
 
 def settle(
-    context: ReceiveContext, statement: Statement[str], outcome: Outcome, own: Executor, transaction: Shared | None
+    message: LockedMessage, outcome: Outcome, statement: Statement[Any], transaction: Shared | None = None
 ) -> Flow[None]:
-    """Completes or dead-letters: final once its transaction commits, undone when that aborts."""
-    call = object()
+    """Settles: final once its transaction commits, undone when that aborts. Abandoning twice has no further effect."""
+    context, call = message.context, object()
+    yield from prepare(message, transaction)
     try:
-        yield from context.enter(Event.COMPLETE, outcome, call)
-        transaction_id = yield from (transaction or own).execute(statement)
-        if transaction is None:
+        if not (yield from context.enter(outcome, call)):
+            return
+        context.transaction = transaction
+        transaction_id = yield from (transaction or message._own).execute(statement)
+        if transaction is None or outcome is Outcome.ABANDONED:
             context.apply(Event.COMMITTED)
         else:
             context.transaction_id = transaction_id
@@ -68,21 +75,33 @@ def settle(
         raise
 
 
-def abandon(
-    context: ReceiveContext, statement: Statement[None], own: Executor, transaction: Shared | None
-) -> Flow[None]:
-    """Gives the message back. Abandoning twice has no further effect."""
-    call = object()
+def prepare(message: LockedMessage, transaction: Shared | None) -> Flow[None]:
+    """Before a settlement: what became of the one before is known, and this one would not wait for ourselves."""
+    if message.context.is_in_doubt:
+        yield from resolve(message)
+    refuse_to_wait_for_ourselves(message, transaction)
+
+
+def refuse_to_wait_for_ourselves(message: LockedMessage, transaction: Shared | None) -> None:
+    """In the block of ``transaction()`` the message is held by the transaction of that block."""
+    if transaction is None and message.context.pinned_in is not None:
+        raise InvalidStateError(
+            "the message is held by the transaction of this block: settle it there, with transaction=…, or after it"
+        )
+
+
+def renew(message: LockedMessage, lock_duration: timedelta | None) -> Flow[datetime]:
+    """Renews the lock; returns until when it lasts."""
+    if message.context.is_in_doubt:
+        yield from resolve(message)
+    message.context.require("renew_lock()", *STILL_LOCKED)
     try:
-        if (yield from context.enter(Event.ABANDON, Outcome.ABANDONED, call)):
-            yield from (transaction or own).execute(statement)
-            context.apply(Event.COMMITTED)
+        locked_until = yield from message._own.execute(settling.renew_lock(message.lock, lock_duration=lock_duration))
     except LockLostError:
-        context.fault()
+        message.context.lose()
         raise
-    except BaseException as error:
-        context.fail(call, error)
-        raise
+    message.locked_until = locked_until
+    return locked_until
 
 
 def release(queue: str, locks: Sequence[Lock], own: Executor) -> Flow[None]:
@@ -102,16 +121,16 @@ def release(queue: str, locks: Sequence[Lock], own: Executor) -> Flow[None]:
         )
 
 
-def resolve(question: Question, own: Executor, transaction: Shared | None) -> Flow[ReceiveState]:
+def resolve(message: LockedMessage) -> Flow[ReceiveState]:
     """Asks the database what became of a settlement whose end nobody told us.
 
     While its transaction may still be open it is asked there, so that no second connection is needed. A connection may
     be dead and not know it: then it is asked where the client's own statements run. So it is where the id of the
     transaction is not known, because a transaction does not see what is undone when it ends.
     """
-    if question.is_open:
-        yield from _ask(question, own, transaction)
-    return question.context.state
+    if is_open(message.context):
+        yield from _ask(Question(message, message.locked_until), message._own, message.context.transaction)
+    return message.context.state
 
 
 def _ask(question: Question, own: Executor, transaction: Shared | None) -> Flow[None]:

@@ -6,9 +6,9 @@ no state for "unlocked": a context exists only for a delivery.
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Sequence
 from enum import Enum
 from typing import Any
 
@@ -47,6 +47,11 @@ class Outcome(Named):
     ABANDONED = "abandoned"
     DEFERRED = "deferred"
 
+    @property
+    def event(self) -> Event:
+        """Which call it is, of those that the state machine knows."""
+        return Event.ABANDON if self is Outcome.ABANDONED else Event.COMPLETE
+
 
 class Event(Named):
     """What can happen to a delivery: three calls, and two things that become known."""
@@ -79,7 +84,19 @@ def was_refused(error: BaseException) -> bool:
     return isinstance(error, PGQueueError) and not isinstance(error, ConnectionLostError)
 
 
-@dataclass
+#: Held for a transition, never while anything is called or awaited; one for all is cheaper than one each. It is
+#: reentrant, because a signal's handler may come in the middle of one and settle something else.
+_TRANSITION = threading.RLock()
+
+
+def _begin_anew() -> None:
+    global _TRANSITION  # noqa: PLW0603 - a thread that was not forked may have held it
+    _TRANSITION = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
 class ReceiveContext:
     """The state of one delivery; racing calls from several threads end in one legal history.
 
@@ -89,21 +106,44 @@ class ReceiveContext:
     thread.
 
     ``transaction_id`` is the database's id of the transaction, or of the savepoint in it, that a settlement is part of;
-    the database answers with it what became of that when nobody else tells.
+    the database answers with it what became of that when nobody else tells. ``transaction`` is where that can be asked
+    while it is open, if it is the caller's. ``pinned_in`` is the id of the transaction that the library has begun for
+    this delivery, while it is open.
     """
 
-    state: ReceiveState = R
-    outcome: Outcome | None = None
-    transaction_id: str | None = None
-    asynchronous: bool = field(default=False, repr=False)
-    _callbacks: dict[Event, list[Callback]] = field(default_factory=dict, repr=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-    _call: object = field(default=None, repr=False, compare=False)
+    __slots__ = (
+        "_call",
+        "_callbacks",
+        "asynchronous",
+        "outcome",
+        "pinned_in",
+        "state",
+        "transaction",
+        "transaction_id",
+    )
+
+    def __init__(self, state: ReceiveState = R, *, asynchronous: bool = False) -> None:
+        self.state = state
+        self.outcome: Outcome | None = None
+        self.transaction_id: str | None = None
+        self.transaction: Any = None
+        self.pinned_in: str | None = None
+        self.asynchronous = asynchronous
+        self._callbacks: dict[Event, list[Callback]] | None = None
+        self._call: object = None
+
+    def __repr__(self) -> str:
+        return f"ReceiveContext(state={self.state}, outcome={self.outcome}, transaction_id={self.transaction_id!r})"
 
     @property
     def is_in_doubt(self) -> bool:
         """Whether a settlement has begun, its call is over, and nobody has said yet what became of it."""
         return self.state in (CING, AING) and self._call is None
+
+    @property
+    def calls_back(self) -> bool:
+        """Whether anybody wants to know of what happens."""
+        return self._callbacks is not None
 
     def on_complete(self, callback: Callback) -> Callback:
         """Registers a callback that runs when the delivery is being completed, before the database is asked.
@@ -138,47 +178,60 @@ class ReceiveContext:
         Raises:
             InvalidStateError: the event is a call that is illegal in this state. The state did not change.
         """
-        with self._lock:
-            following = TRANSITIONS[event][self.state]
-            if isinstance(following, type):
-                raise following(f"{event.value} is illegal once the delivery is {self.state.value}")
-            changed = following is not self.state
-            if event is Event.ABORTED and changed:
-                self.outcome = None
-                self.transaction_id = None
-            self.state = following
-            if changed:
-                self._call = call
-        return changed
+        with _TRANSITION:
+            return self._apply(event, call)
+
+    def _apply(self, event: Event, call: object) -> bool:
+        following = TRANSITIONS[event][self.state]
+        if following is self.state:
+            return False
+        if isinstance(following, type):
+            raise following(f"{event.value} is illegal once the delivery is {self.state.value}")
+        if event is Event.ABORTED:
+            self.outcome = None
+            self.transaction_id = None
+        self.state = following
+        self._call = call
+        return True
 
     def retract(self) -> None:
         """Takes back that the settlement is committed: that was announced, and then the COMMIT was not answered."""
-        with self._lock:
+        with _TRANSITION:
             if self.state is CED:
                 self.state = CING
 
-    def enter(self, event: Event, outcome: Outcome, call: object = None) -> Generator[Callback, Any, bool]:
+    def begin(self, outcome: Outcome, call: object = None) -> bool:
         """Takes the transition of ``complete()`` or ``abandon()``; False: nothing is to be done.
 
-        Its callbacks are the steps of this flow, so that they are awaited where somebody awaits. ``call`` stands for
-        the call that does it: that is under way until the outcome is known or it is passed to :meth:`end` or
-        :meth:`fail`. A dead-lettering and a deferral are completions with another outcome, and call nobody back.
+        ``call`` stands for the call that does it: that is under way until the outcome is known or it is passed to
+        :meth:`end` or :meth:`fail`.
         """
-        if not self.apply(event, call):
+        if not self.apply(outcome.event, call):
             return False
         self.outcome = outcome
+        return True
+
+    def call_back(self, outcome: Outcome) -> Generator[Callback, Any, None]:
+        """The callbacks are the steps of this flow, so that they are awaited where somebody awaits. A dead-lettering
+        and a deferral are completions with another outcome, and call nobody back."""
         if outcome in (Outcome.COMPLETED, Outcome.ABANDONED):
             try:
-                for callback in self._callbacks.get(event, ()):
+                for callback in self._called_back(outcome.event):
                     finished((yield callback))
             except BaseException:
                 self.fault()
                 raise
-        return True
+
+    def enter(self, outcome: Outcome, call: object = None) -> Generator[Callback, Any, bool]:
+        """Begins to settle, and calls back; False: nothing is to be done."""
+        begun = self.begin(outcome, call)
+        if begun and self.calls_back:
+            yield from self.call_back(outcome)
+        return begun
 
     def end(self, call: object) -> None:
         """A call is over; what it did has an outcome when the caller's transaction has one."""
-        with self._lock:
+        with _TRANSITION:
             if self._call is call:
                 self._call = None
 
@@ -191,7 +244,7 @@ class ReceiveContext:
     def fault(self) -> None:
         """Puts the delivery in doubt. Does no I/O: an abandon or a completion under way may still win."""
         if self.apply(Event.FAULT):
-            for callback in self._callbacks.get(Event.FAULT, ()):
+            for callback in self._called_back(Event.FAULT):
                 finished(callback())
 
     def lose(self) -> None:
@@ -206,6 +259,11 @@ class ReceiveContext:
             kind = refusal if isinstance(refusal, type) else InvalidStateError
             raise kind(f"{call} is illegal once the delivery is {self.state.value}")
 
+    def _called_back(self, event: Event) -> Sequence[Callback]:
+        return () if self._callbacks is None else self._callbacks.get(event, ())
+
     def _register(self, event: Event, callback: Callback) -> Callback:
+        if self._callbacks is None:
+            self._callbacks = {}
         self._callbacks.setdefault(event, []).append(callback)
         return callback

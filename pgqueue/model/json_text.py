@@ -65,14 +65,17 @@ class JsonHolder(ABC):
     def _title(self) -> str:
         """Says which message, queue or effect this is."""
 
-    def _raw(self, name: str) -> Any:
+    def _held(self, name: str) -> Any:
         """What a field holds, not decoded."""
-        held = self.__dict__[name]
+        return self.__dict__[name]
+
+    def _raw(self, name: str) -> Any:
+        """What a field holds, as text where it is JSON."""
+        held = self._held(name)
         return held.text if type(held) is JsonText else held
 
     def __repr__(self) -> str:
-        held = self.__dict__
-        shown = [f"{each.name}={held[each.name]!r}" for each in fields(self) if each.repr]  # type: ignore[arg-type]  # a dataclass
+        shown = [f"{each.name}={self._held(each.name)!r}" for each in fields(self) if each.repr]  # type: ignore[arg-type]  # a dataclass
         return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
@@ -85,7 +88,7 @@ class JsonField:
     def __get__(self, holder: JsonHolder | None, owner: type) -> Any:
         if holder is None:
             return self
-        held = holder.__dict__[self._name]
+        held = holder._held(self._name)
         if type(held) is not JsonText:
             return held
         try:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 from uuid import UUID
 
-from pgqueue.model.json_text import JsonHolder, json_fields
+from pgqueue.model.json_text import JsonField, JsonHolder, json_fields
+from pgqueue.model.row import FIELDS, Row
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -49,6 +52,30 @@ class SequenceNumber(int):
         return self
 
 
+class RowField:
+    """An attribute of a message that is read from its row when it is asked for first, and kept then."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._read = FIELDS[name]
+
+    def __get__(self, message: object, owner: type) -> Any:
+        if message is None:
+            return self
+        value = self._read(message._row)  # type: ignore[attr-defined]  # it was made of one
+        setattr(message, self._name, value)
+        return value
+
+
+def row_fields(kind: type[T]) -> type[T]:
+    """A decorator for a dataclass of messages: one that was made of a row reads its fields from that."""
+    for each in fields(kind):  # type: ignore[arg-type]  # a dataclass
+        if each.name in FIELDS and not isinstance(getattr(kind, each.name, None), RowField | JsonField):
+            setattr(kind, each.name, RowField(each.name))
+    return kind
+
+
+@row_fields
 @json_fields("body", "application_properties")
 @dataclass(kw_only=True, repr=False)
 class PeekedMessage(JsonHolder, Message):
@@ -76,6 +103,23 @@ class PeekedMessage(JsonHolder, Message):
     dead_letter_source: str | None = None
     dead_lettered_at: datetime | None = None
 
+    if TYPE_CHECKING:
+        _row: Row
+
+    @classmethod
+    def _from_row(cls, queue: str, row: Row) -> Self:
+        message = cls.__new__(cls)
+        message.queue, message._row = queue, row
+        return message
+
+    def _held(self, name: str) -> Any:
+        held = self.__dict__
+        try:
+            return held[name]
+        except KeyError:
+            value = held[name] = FIELDS[name](held["_row"])
+            return value
+
     @property
     def raw_body(self) -> str | bytes:
         """The body as the queue holds it: JSON as text, or bytes."""
@@ -94,7 +138,7 @@ class PeekedMessage(JsonHolder, Message):
         """Whether all that is here is the same, be it readable or not."""
         if not isinstance(other, type(self)) or type(other) is not type(self):
             return NotImplemented
-        return all(vars(self)[each.name] == vars(other)[each.name] for each in fields(PeekedMessage))
+        return all(self._held(each.name) == other._held(each.name) for each in fields(PeekedMessage))
 
     def _title(self) -> str:
         return f"message {self.sequence_number} of {self.queue}"

@@ -13,7 +13,7 @@ from pgqueue.errors import CommitInDoubtError, LockLostError, MessageNotReadable
 from pgqueue.flows import Flow, Pause, Source, observed, processing, receiving, settling
 from pgqueue.flows.flow import Begun, Shared
 from pgqueue.flows.locked import LockedMessage
-from pgqueue.model.context import Event, Outcome
+from pgqueue.model.context import Outcome
 from pgqueue.model.holder import this_process
 from pgqueue.model.message import Message
 from pgqueue.notifications.notification import MEMORY, Memory, Pace, QueueNotification, checked_time_to_live
@@ -111,7 +111,7 @@ class Processing:
     def _receive(self, wait: timedelta | None) -> Flow[LockedMessage | None]:
         statement = receiving_verbs.receive(self.queue, max_messages=1, lock_duration=None, locked_by=this_process())
         rows = yield from receiving.wait_for(self.queue, statement, self.own, wait)
-        return LockedMessage._from_row(rows[0], self.own) if rows else None
+        return LockedMessage._locked(self.queue, rows[0], self.own) if rows else None
 
     def _counted(self, received: LockedMessage, keeper: Keeper, done: Processed) -> Flow[Processed]:
         keeper.keep(received)
@@ -137,7 +137,7 @@ class Processing:
         if memory.expires_at is None and memory.time_to_live is not None:
             memory.expires_at = received.enqueued_time + memory.time_to_live
         if memory.complete:
-            yield from received._completion(None)
+            yield from settling.settle(received, Outcome.COMPLETED, verbs.complete(received.lock))
             return Fate.REMOVED
         is_over = memory.expires_at is not None and memory.expires_at <= memory.now
         if notification is None:
@@ -149,7 +149,7 @@ class Processing:
             round_.fail(error)
             return (yield from self._settle(received, memory, round_, timed_out=is_over))
         if not is_due:
-            yield from received._postponement(self._rest_unready(memory), (), None)
+            yield from self._postpone(received, self._rest_unready(memory), ())
             return Fate.SENT_AGAIN
         if self.recipients.take_transactions:
             return (yield from self._tell_in_transaction(received, notification))
@@ -175,14 +175,14 @@ class Processing:
         Where that is sent again because of a failure, or dead-lettered, it is undone, but not the pin: nobody can take
         the message over in between. A commit that is refused is a failure.
         """
-        memory, delivery = notification._memory, received._delivery
+        memory = notification._memory
         forwarded, complete = [*memory.forwarded], memory.complete
-        begun = yield from processing.enter(delivery, self._begin)
+        begun = yield from processing.enter(received, self._begin)
         try:
             yield from begun.mark()
             round_ = yield from self.recipients.tell(notification, begun.handle)
         except BaseException as error:
-            yield from processing.retreat(delivery, begun, error)
+            yield from processing.retreat(received, begun, error)
             raise
         fate = _fate(round_, memory, timed_out=notification.timed_out)
         is_undone = fate is Fate.DEAD_LETTERED or (fate is Fate.SENT_AGAIN and round_.has_failed)
@@ -203,41 +203,42 @@ class Processing:
         self, received: LockedMessage, memory: Memory, begun: Begun, round_: Round, fate: Fate, *, is_undone: bool
     ) -> Flow[None]:
         """Ends the transaction of a round, with the removal or with what is remembered."""
-        delivery, context = received._delivery, received.context
         try:
             if is_undone:
                 yield from begun.back()
             if fate is Fate.DEAD_LETTERED:
-                yield from context.enter(Event.COMPLETE, Outcome.DEAD_LETTERED)
-                context.transaction_id = delivery.begun
-                yield from begun.execute(self._dead_lettering(received, memory, round_))
+                statement = self._dead_lettering(received, memory, round_)
+                yield from processing.settle_within(received, Outcome.DEAD_LETTERED, statement, begun)
             elif fate is Fate.SENT_AGAIN:
                 delay, body = self._again(received, memory)
-                yield from context.enter(Event.ABANDON, Outcome.ABANDONED)
-                context.transaction_id = delivery.begun
-                yield from begun.execute(verbs.postpone(received.lock, delay=delay, body=body))
+                postponement = verbs.postpone(received.lock, delay=delay, body=body)
+                yield from processing.settle_within(received, Outcome.ABANDONED, postponement, begun)
         except BaseException as error:
-            yield from processing.retreat(delivery, begun, error)
+            yield from processing.retreat(received, begun, error)
             raise
         if fate is not Fate.SENT_AGAIN:
-            return (yield from processing.leave(delivery, begun))
+            return (yield from processing.leave(received, begun))
         try:
-            return (yield from processing.commit([delivery], begun))
+            return (yield from processing.commit([received], begun))
         finally:
-            delivery.begun = None
+            received.context.pinned_in = None
 
     def _settle(self, received: LockedMessage, memory: Memory, round_: Round, *, timed_out: bool) -> Flow[Fate]:
         """Does what the table says, in a transaction of its own."""
         fate = _fate(round_, memory, timed_out=timed_out)
         match fate:
             case Fate.REMOVED:
-                yield from received._completion(None)
+                yield from settling.settle(received, Outcome.COMPLETED, verbs.complete(received.lock))
             case Fate.DEAD_LETTERED:
                 statement = self._dead_lettering(received, memory, round_)
-                yield from settling.settle(received.context, statement, Outcome.DEAD_LETTERED, self.own, None)
+                yield from settling.settle(received, Outcome.DEAD_LETTERED, statement)
             case Fate.SENT_AGAIN:
-                yield from received._postponement(*self._again(received, memory), None)
+                yield from self._postpone(received, *self._again(received, memory))
         return fate
+
+    def _postpone(self, received: LockedMessage, delay: timedelta, body: tuple[Any, ...]) -> Flow[None]:
+        statement = verbs.postpone(received.lock, delay=delay, body=body)
+        yield from settling.settle(received, Outcome.ABANDONED, statement)
 
     def _dead_lettering(self, received: LockedMessage, memory: Memory, round_: Round) -> Statement[str]:
         """With the memory of the last round, for whoever resubmits it."""

@@ -9,8 +9,9 @@ from typing import Any
 from pgqueue.model.encoding import to_json
 from pgqueue.model.json_text import json_text
 from pgqueue.model.message import RecordedEffect, SettledMessage
+from pgqueue.model.row import Row
 from pgqueue.statements.arguments import duration, moment, queue_name, text, whole
-from pgqueue.statements.statement import Row, Statement, scalar
+from pgqueue.statements.statement import Statement, scalar
 
 
 def history(

@@ -11,6 +11,7 @@ from pgqueue.errors import InvalidArgumentError, QueueNotFoundError
 from pgqueue.model.encoding import to_json
 from pgqueue.model.json_text import json_text
 from pgqueue.model.names import is_dead_letter_queue
+from pgqueue.model.row import Row
 from pgqueue.model.settings import (
     Depth,
     QueueProperties,
@@ -19,7 +20,7 @@ from pgqueue.model.settings import (
     QueueStatus,
 )
 from pgqueue.statements.arguments import duration, flag, queue_name, text, whole
-from pgqueue.statements.statement import Row, Statement, nothing, scalar
+from pgqueue.statements.statement import Statement, nothing, scalar
 
 T = TypeVar("T")
 

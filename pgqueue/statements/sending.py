@@ -9,8 +9,9 @@ from typing import Any, LiteralString
 
 from pgqueue.model.encoding import EncodedMessage
 from pgqueue.model.message import SequenceNumber
+from pgqueue.model.row import Row
 from pgqueue.statements.arguments import numbers, queue_name
-from pgqueue.statements.statement import Row, Statement, nothing, scalar
+from pgqueue.statements.statement import Statement, nothing, scalar
 
 SINCE: LiteralString = "extract(epoch from pg_stat_get_bgwriter_stat_reset_time())::text"
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, LiteralString, TypeVar
 
-T = TypeVar("T")
+from pgqueue.model.row import Row
 
-Row = tuple[Any, ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,17 @@ class Statement(Generic[T]):
     sql: LiteralString
     parameters: Mapping[str, Any]
     read: Callable[[Sequence[Row]], T]
+
+    def text(self) -> str:
+        """The SQL with its parameters in it, to be sent with other commands in one round trip."""
+        return self.sql % {name: _literal(value) for name, value in self.parameters.items()}
+
+
+def _literal(value: object) -> str:
+    if value is None:
+        return "null"
+    text = str(value).replace("'", "''")
+    return f"'{text}'" if "\\" not in text else " E'" + text.replace("\\", "\\\\") + "'"
 
 
 def nothing(rows: Sequence[Row]) -> None:

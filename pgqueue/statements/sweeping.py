@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pgqueue.model.row import Row
 from pgqueue.model.sweeping import SweepReport
-from pgqueue.statements.statement import Row, Statement
+from pgqueue.statements.statement import Statement
 
 
 @dataclass(frozen=True)

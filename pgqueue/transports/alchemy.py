@@ -170,7 +170,9 @@ class BegunOwner:
         with translated():
             yield self._nested.rollback
 
-    def commit(self) -> Flow[None]:
+    def commit(self, last: Statement[Any] | None = None) -> Flow[None]:
+        if last is not None:
+            yield from self.execute(last)
         with translated():
             yield self.handle.commit
 

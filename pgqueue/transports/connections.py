@@ -62,6 +62,17 @@ def execute(connection: AnyConnection, statement: Statement[T]) -> Flow[T]:
     return statement.read(rows)
 
 
+def execute_among(connection: AnyConnection, before: str, statement: Statement[T], after: str = "") -> Flow[T]:
+    """A statement among commands that have no results, in one round trip: the first that fails is the last."""
+    with translated(connection):
+        cursor = cursors.cursor(connection)
+        yield partial(cursor.execute, f"{before}{statement.text()}{after}")
+        while cursor.description is None and cursor.nextset():
+            pass
+        rows = yield cursor.fetchall
+    return statement.read(rows)
+
+
 def prepare_later(connection: AnyConnection) -> Flow[None]:
     """Makes a transaction fit to be prepared: PostgreSQL refuses that where a NOTIFY was sent, so nobody is woken.
 
@@ -120,6 +131,7 @@ class BegunConnection:
         self.handle = connection
         self._give_back = give_back
         self._is_marked = False
+        self._is_to_begin = False
 
     def begin(self) -> Flow[Begun]:
         status = self.handle.info.transaction_status
@@ -127,13 +139,16 @@ class BegunConnection:
             raise InvalidStateError(
                 "the connection is in a transaction already: end it first, or settle with transaction=connection"
             )
-        if self.handle.autocommit:
-            with translated():
-                yield partial(self.handle.execute, "begin")
+        self._is_to_begin = self.handle.autocommit
+        yield from ()
         return self
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
-        return execute(self.handle, statement)
+        if self._is_to_begin:
+            result = yield from execute_among(self.handle, "begin; ", statement)
+            self._is_to_begin = False
+            return result
+        return (yield from execute(self.handle, statement))
 
     def mark(self) -> Flow[None]:
         released = "release savepoint pgqueue_mark; " if self._is_marked else ""
@@ -145,7 +160,12 @@ class BegunConnection:
         with translated():
             yield partial(self.handle.execute, "rollback to savepoint pgqueue_mark")
 
-    def commit(self) -> Flow[None]:
+    def commit(self, last: Statement[Any] | None = None) -> Flow[None]:
+        if last is not None and self.handle.autocommit:
+            yield from execute_among(self.handle, "", last, "; commit")
+            return
+        if last is not None:
+            yield from self.execute(last)
         with translated():
             yield self.handle.commit
 

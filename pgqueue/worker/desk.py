@@ -14,19 +14,19 @@ from pgqueue.errors import InvalidArgumentError, QueueDisabledError, logger
 from pgqueue.flows import Bell, Flow, Source, batches
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
-from pgqueue.model.context import Event, Outcome, ReceiveState
+from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.model.holder import this_process
 from pgqueue.model.names import is_dead_letter_queue
+from pgqueue.model.row import Row
 from pgqueue.model.settings import QueueProperties
 from pgqueue.statements import queues, receiving, settling
-from pgqueue.statements.receiving import MessageRow
 from pgqueue.worker.durations import Durations
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
 from pgqueue.worker.renewing import Renewals
 
 RECEIVED = ReceiveState.RECEIVED
 
-Make = Callable[[MessageRow, Source], LockedMessage]
+Make = Callable[[str, Row, Source], LockedMessage]
 
 #: How many are completed in one statement.
 AT_ONCE = 1_000
@@ -90,15 +90,16 @@ class Desk:
         while self._finished:
             taken = [self._finished.popleft() for _ in range(min(len(self._finished), AT_ONCE))]
             try:
-                yield from batches.resolve(self._queue, [each for each, _ in taken if each._is_unresolved], self._own)
+                in_doubt = [message for message, _ in taken if message.context.is_in_doubt]
+                yield from batches.resolve_all(self._queue, in_doubt, self._own)
                 batch = [message for message, failure in taken if failure is None and message.context.state is RECEIVED]
-                results = yield from batches.settle(self._queue, batch, self._completion, self._own, None)
+                results = yield from batches.settle(self._queue, batch, Outcome.COMPLETED, self._complete, self._own)
             except BaseException:
                 self._finished.extendleft(reversed(taken))
                 raise
             self._pace.finished(len(taken), time.monotonic())
             for message, failure in taken:
-                if message._is_unresolved:
+                if message.context.is_in_doubt:
                     open_still.append((message, failure))
                     continue
                 self.renewals.drop(message)
@@ -124,7 +125,7 @@ class Desk:
         settings = yield from self._read_settings()
         sent_at = time.monotonic()
         rows = yield from self._receive(self._wanted, settings.lock_duration)
-        messages = [self._make(row, self._own) for row in rows]
+        messages = [self._make(self._queue, row, self._own) for row in rows]
         self._found = len(messages)
         self.tally.received += len(messages)
         self.renewals.keep(messages, sent_at, settings.lock_duration.total_seconds())
@@ -150,7 +151,7 @@ class Desk:
         if unstarted:
             yield from self._own.execute(settling.release_batch(self._queue, [message.lock for message in unstarted]))
 
-    def _receive(self, wanted: int, lock_duration: timedelta) -> Flow[list[MessageRow]]:
+    def _receive(self, wanted: int, lock_duration: timedelta) -> Flow[list[Row]]:
         statement = receiving.receive(
             self._queue, max_messages=wanted, lock_duration=lock_duration, locked_by=this_process()
         )
@@ -165,10 +166,6 @@ class Desk:
             self._settings = yield from self._own.execute(queues.get_queue(self._queue))
             self._settings_read_at = time.monotonic()
         return self._settings
-
-    @property
-    def _completion(self) -> batches.Settling:
-        return batches.Settling(Event.COMPLETE, Outcome.COMPLETED, self._complete)
 
     def _complete(self, locks: Sequence[Any]) -> Any:
         return settling.complete_batch(self._queue, locks, atomic=False)

@@ -62,10 +62,10 @@ def fail(message: LockedMessage, failure: BaseException, policy: RetryPolicy) ->
         match verdict:
             case Abandon(delay):
                 statement = verbs.abandon(message.lock, delay=delay, properties=None)
-                yield from settling.abandon(message.context, statement, message._own, None)
+                yield from settling.settle(message, Outcome.ABANDONED, statement)
             case Bury(reason, description):
                 burial = verbs.dead_letter(message.lock, reason=reason, description=description)
-                yield from settling.settle(message.context, burial, Outcome.DEAD_LETTERED, message._own, None)
+                yield from settling.settle(message, Outcome.DEAD_LETTERED, burial)
     except (LockLostError, InvalidStateError) as lost:
         extra = about(message, message.delivery_count, lost)
         logger.info("%s was settled by somebody else meanwhile: %s", _name(message), lost, extra=extra)
@@ -76,7 +76,7 @@ def fail(message: LockedMessage, failure: BaseException, policy: RetryPolicy) ->
 
 def end_transaction(message: LockedMessage, own: Executor) -> Flow[None]:
     """Ends the transaction that a handler works in from outside: it is rolled back, and releases the message."""
-    transaction_id = message._delivery.begun
+    transaction_id = message.context.pinned_in
     if transaction_id is not None:
         yield from own.execute(sessions.end_transaction(transaction_id))
 
@@ -106,7 +106,7 @@ def _run(message: LockedMessage, task: Task, watched: Processing) -> Flow[None]:
         else:
             retry = task.retry.transaction_retry()
             retry.before_sleep = watched.tries_again
-            yield from processing.attempts(message._delivery, _with(task.call, message), task.begin, retry)
+            yield from processing.attempts(message, _with(task.call, message), task.begin, retry)
     finally:
         task.durations.observe(time.perf_counter() - began)
 

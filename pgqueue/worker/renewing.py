@@ -55,7 +55,7 @@ class Renewal:
     @property
     def is_wanted(self) -> bool:
         """A lock pinned by an open transaction needs no renewal, and one that is settled has none."""
-        return self.message.context.state is ReceiveState.RECEIVED and not self.message._is_pinned
+        return self.message.context.state is ReceiveState.RECEIVED and self.message.context.pinned_in is None
 
 
 class Renewals:

@@ -98,7 +98,7 @@ def _attempt(messages: Sequence[LockedMessage], task: Task, watched: Watched) ->
         raise
     try:
         if done:
-            yield from processing.commit([message._delivery for message in done], begun)
+            yield from processing.commit(done, begun)
         else:
             yield from processing.roll_back(begun)
     finally:
@@ -108,7 +108,7 @@ def _attempt(messages: Sequence[LockedMessage], task: Task, watched: Watched) ->
 
 def _unpin(messages: Sequence[LockedMessage]) -> None:
     for message in messages:
-        message._delivery.begun = None
+        message.context.pinned_in = None
 
 
 def _work(messages: Sequence[LockedMessage], task: Task, begun: Begun, watched: Watched) -> Flow[Failures]:
@@ -119,7 +119,7 @@ def _work(messages: Sequence[LockedMessage], task: Task, begun: Begun, watched: 
             message.context.lose()
             failures[message.sequence_number] = LockLostError(f"the lock on message {message.sequence_number} is lost")
             continue
-        message._delivery.begun = transaction_id
+        message.context.pinned_in = transaction_id
         yield from begun.mark()
         try:
             yield from _call(message, task, begun, watched[message.sequence_number])
@@ -145,8 +145,8 @@ def _complete(done: Sequence[LockedMessage], begun: Begun) -> Flow[None]:
     """Completes what the handler has not settled itself."""
     unsettled = [message for message in done if message.context.state is ReceiveState.RECEIVED]
     for message in unsettled:
-        yield from message.context.enter(Event.COMPLETE, Outcome.COMPLETED)
-        message.context.transaction_id = message._delivery.begun
+        yield from message.context.enter(Outcome.COMPLETED)
+        message.context.transaction_id = message.context.pinned_in
     if unsettled:
         locks = [message.lock for message in unsettled]
         yield from begun.execute(verbs.complete_batch(unsettled[0].queue, locks, atomic=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -12,21 +13,30 @@ from uuid import UUID
 from pgqueue.errors import ConnectionLostError
 from pgqueue.flows import Flow, Pause
 from pgqueue.flows.arrivals import Locked
+from pgqueue.model.message import PeekedMessage
+from pgqueue.model.row import COLUMNS, LASTS, SEQUENCE_NUMBER, Row
 from pgqueue.statements import Statement
-from pgqueue.statements.receiving import MessageRow, receive
+from pgqueue.statements.receiving import receive
 
 TOKEN = UUID(int=1)
+BRACKETS = str.maketrans("{}", "[]")
 
 
-def row(number: int, lasts: float = 10) -> MessageRow:
-    return MessageRow(TOKEN, {"sequence_number": number}, timedelta(seconds=lasts))
+def row(number: int, lasts: float = 10) -> Row:
+    known = {"sequence_number": number, "lock_token": TOKEN, "body": '"body"'}
+    return (*(known.get(name) for name in COLUMNS), timedelta(seconds=lasts))
+
+
+def number_of(row: Row) -> Any:
+    """What stands for the message that is handed out."""
+    return row[SEQUENCE_NUMBER]
 
 
 @dataclass
 class Desk:
     """Answers statements, and is where their time passes."""
 
-    answers: list[list[MessageRow]]
+    answers: list[list[Row]]
     takes: float = 0
     now: float = 1000
     given_back: list[int] = field(default_factory=list)
@@ -37,7 +47,7 @@ class Desk:
 
     def execute(self, statement: Statement[Any]) -> Flow[Any]:
         if "release_batch" in statement.sql:
-            self.given_back += statement.parameters["sequence_numbers"]
+            self.given_back += json.loads(statement.parameters["sequence_numbers"].translate(BRACKETS))
             yield lambda: None
             return []
         self.now += self.takes
@@ -61,7 +71,7 @@ class Desk:
 
 def locked(desk: Desk) -> Locked:
     statement = receive("q", max_messages=3, lock_duration=None, locked_by="test")
-    return Locked(statement, "q", desk, lambda row: row.fields["sequence_number"])
+    return Locked(statement, "q", desk, number_of)
 
 
 def test_one_round_trip_brings_many_that_come_out_one_by_one() -> None:
@@ -143,7 +153,7 @@ def test_that_nothing_can_be_given_back_ends_nothing() -> None:
 
 
 def test_how_long_a_lock_lasts_is_read_behind_the_columns_of_the_message() -> None:
-    columns = (7, TOKEN, None, None, 1, None, None, 0, '"body"', *[None] * 7)
     statement = receive("q", max_messages=1, lock_duration=None, locked_by="test")
-    (read,) = statement.read([(*columns, timedelta(seconds=5))])
-    assert (read.lasts, read.fields["sequence_number"], read.fields["body"]) == (timedelta(seconds=5), 7, "body")
+    (read,) = statement.read([row(7, lasts=5)])
+    message = PeekedMessage._from_row("q", read)
+    assert (read[LASTS], message.sequence_number, message.body) == (timedelta(seconds=5), 7, "body")

@@ -29,27 +29,27 @@ def witness(context: ReceiveContext) -> Witness:
 
 
 def test_on_complete_runs_in_completing_before_anything_is_final(context: ReceiveContext, witness: Witness) -> None:
-    drive(context.enter(Event.COMPLETE, Outcome.COMPLETED))
+    drive(context.enter(Outcome.COMPLETED))
     assert witness.saw == [("complete", ReceiveState.COMPLETING)]
     context.apply(Event.COMMITTED)
     assert len(witness.saw) == 1
 
 
 def test_on_abandon_runs_in_abandoning(context: ReceiveContext, witness: Witness) -> None:
-    drive(context.enter(Event.ABANDON, Outcome.ABANDONED))
+    drive(context.enter(Outcome.ABANDONED))
     assert witness.saw == [("abandon", ReceiveState.ABANDONING)]
 
 
 def test_an_abandon_without_effect_calls_nobody_back(context: ReceiveContext, witness: Witness) -> None:
-    drive(context.enter(Event.ABANDON, Outcome.ABANDONED))
-    assert drive(context.enter(Event.ABANDON, Outcome.ABANDONED)) is False
+    drive(context.enter(Outcome.ABANDONED))
+    assert drive(context.enter(Outcome.ABANDONED)) is False
     context.apply(Event.COMMITTED)
-    assert drive(context.enter(Event.ABANDON, Outcome.ABANDONED)) is False
+    assert drive(context.enter(Outcome.ABANDONED)) is False
     assert len(witness.saw) == 1
 
 
 def test_a_dead_lettering_calls_nobody_back(context: ReceiveContext, witness: Witness) -> None:
-    drive(context.enter(Event.COMPLETE, Outcome.DEAD_LETTERED))
+    drive(context.enter(Outcome.DEAD_LETTERED))
     assert witness.saw == []
 
 
@@ -60,7 +60,7 @@ def test_on_fault_runs_once_at_the_most(context: ReceiveContext, witness: Witnes
 
 
 def test_on_fault_does_not_run_for_a_delivery_that_is_over(context: ReceiveContext, witness: Witness) -> None:
-    drive(context.enter(Event.ABANDON, Outcome.ABANDONED))
+    drive(context.enter(Outcome.ABANDONED))
     context.apply(Event.COMMITTED)
     context.fault()
     assert [call for call, _ in witness.saw] == ["abandon"]
@@ -70,7 +70,7 @@ def test_callbacks_run_in_the_order_they_were_registered(context: ReceiveContext
     order: list[int] = []
     for number in (1, 2, 3):
         context.on_complete(partial(order.append, number))
-    drive(context.enter(Event.COMPLETE, Outcome.COMPLETED))
+    drive(context.enter(Outcome.COMPLETED))
     assert order == [1, 2, 3]
 
 
@@ -91,7 +91,7 @@ def test_a_callback_that_raises_faults_the_context(context: ReceiveContext, even
     register = context.on_complete if event is Event.COMPLETE else context.on_abandon
     register(lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        drive(context.enter(event, outcome))
+        drive(context.enter(outcome))
     assert context.state is ReceiveState.FAULTED
     assert faults == [ReceiveState.FAULTED]
 
@@ -113,14 +113,14 @@ def test_a_fault_callback_that_raises_does_not_run_again(context: ReceiveContext
 
 def test_a_callback_may_call_the_context_back(context: ReceiveContext) -> None:
     context.on_complete(context.fault)
-    drive(context.enter(Event.COMPLETE, Outcome.COMPLETED))
+    drive(context.enter(Outcome.COMPLETED))
     assert context.state is ReceiveState.FAULTED
 
 
 def test_callbacks_run_again_when_a_delivery_is_completed_again_after_an_abort(
     context: ReceiveContext, witness: Witness
 ) -> None:
-    drive(context.enter(Event.COMPLETE, Outcome.COMPLETED))
+    drive(context.enter(Outcome.COMPLETED))
     context.apply(Event.ABORTED)
-    drive(context.enter(Event.COMPLETE, Outcome.COMPLETED))
+    drive(context.enter(Outcome.COMPLETED))
     assert witness.saw == [("complete", ReceiveState.COMPLETING)] * 2

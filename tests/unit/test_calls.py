@@ -130,7 +130,7 @@ async def test_a_callback_of_an_asynchronous_context_is_awaited_in_its_turn(
 
     register(context, first)
     register(context, lambda: seen.append("then"))
-    assert await adrive(context.enter(event, outcome)) is True
+    assert await adrive(context.enter(outcome)) is True
     assert seen == [context.state, "then"]
 
 
@@ -143,7 +143,7 @@ async def test_a_callback_that_raises_when_it_is_awaited_faults() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await adrive(context.enter(Event.COMPLETE, Outcome.COMPLETED))
+        await adrive(context.enter(Outcome.COMPLETED))
     assert context.state is ReceiveState.FAULTED
 
 
@@ -158,7 +158,7 @@ async def test_on_fault_is_never_awaited_and_refused_there_too() -> None:
 def test_a_callback_that_turns_out_to_be_a_coroutine_faults(event: Event) -> None:
     context = ReceiveContext()
     (context.on_complete if event is Event.COMPLETE else context.on_fault)(lambda: coroutine())  # noqa: PLW0108 - hides that it is one
-    happens = partial(drive, context.enter(event, Outcome.COMPLETED)) if event is Event.COMPLETE else context.fault
+    happens = partial(drive, context.enter(Outcome.COMPLETED)) if event is Event.COMPLETE else context.fault
     with pytest.raises(InvalidArgumentError, match="was returned"):
         happens()
     assert context.state is ReceiveState.FAULTED

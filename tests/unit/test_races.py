@@ -20,13 +20,13 @@ Call = Callable[[ReceiveContext], object]
 
 
 def complete(context: ReceiveContext) -> object:
-    drive(context.enter(Event.COMPLETE, Outcome.COMPLETED))
+    drive(context.enter(Outcome.COMPLETED))
     context.apply(Event.COMMITTED)
     return "completed"
 
 
 def abandon(context: ReceiveContext) -> object:
-    begun = drive(context.enter(Event.ABANDON, Outcome.ABANDONED))
+    begun = drive(context.enter(Outcome.ABANDONED))
     context.apply(Event.COMMITTED)
     return "abandoned" if begun else "nothing to do"
 
@@ -105,11 +105,11 @@ def test_of_two_rivals_either_wins_and_both_are_told_the_truth(rivals: tuple[Cal
 
 def test_a_completion_and_a_dead_lettering_never_both_begin() -> None:
     def dead_letter(context: ReceiveContext) -> object:
-        drive(context.enter(Event.COMPLETE, Outcome.DEAD_LETTERED))
+        drive(context.enter(Outcome.DEAD_LETTERED))
         return "dead-lettered"
 
     def begin(context: ReceiveContext) -> object:
-        drive(context.enter(Event.COMPLETE, Outcome.COMPLETED))
+        drive(context.enter(Outcome.COMPLETED))
         return "completed"
 
     for _ in range(ROUNDS):
