@@ -76,6 +76,13 @@ class Begun(Executor, Protocol):
     def commit(self, last: Statement[Any] | None = None) -> Flow[None]:
         """Runs a last statement, if there is one, and commits."""
 
+    @property
+    def can_go_on(self) -> bool:
+        """Whether :meth:`go_on` saves anything."""
+
+    def go_on(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
+        """Runs a last statement, commits, begins the next transaction and runs its first statement: one round trip."""
+
     def rollback(self) -> Flow[None]: ...
 
     def release(self) -> Flow[None]: ...

@@ -13,6 +13,7 @@ from pgqueue.flows.flow import Executor, Flow
 from pgqueue.flows.locked import LockedMessage, with_message
 from pgqueue.model.encoding import encode
 from pgqueue.model.message import Message, SequenceNumber
+from pgqueue.model.policy import transient_only
 from pgqueue.statements import sending
 
 
@@ -40,7 +41,10 @@ def process(
 ) -> Flow[Any]:
     """All tries of the work are one span."""
     with telemetry.watcher().processing(message) as watched, watched.at_work():
-        tried = processing.attempts(message, with_message(work, message), begin, watched.telling(retry))
+        transactions = processing.Transactions(begin)
+        tried = processing.attempts(
+            message, with_message(work, message), transactions, transient_only(retry), watched.tries_again
+        )
         return (yield from processing.process(message, _watched(tried, watched)))
 
 

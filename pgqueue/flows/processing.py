@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import tenacity
-from tenacity import DoAttempt, DoSleep, RetryCallState
 
 from pgqueue.errors import (
     CommitInDoubtError,
     DeadLetter,
+    InvalidStateError,
     LockLostError,
     PGQueueError,
     logger,
@@ -26,7 +26,7 @@ from pgqueue.flows.settling import Question, is_open, resolve, settle
 from pgqueue.model.about import about
 from pgqueue.model.calls import UnfinishedError, finished
 from pgqueue.model.context import Event, Outcome, ReceiveState, was_refused
-from pgqueue.model.policy import backoff, pauses, transient_only
+from pgqueue.model.policy import Tries, backoff, pauses
 from pgqueue.statements import Statement
 from pgqueue.statements import settling as verbs
 
@@ -34,6 +34,8 @@ from pgqueue.statements import settling as verbs
 PATIENCE_WITH_A_COMMIT = timedelta(seconds=15)
 
 SETTLED_BY_THE_WORK = (ReceiveState.COMPLETING, ReceiveState.COMPLETED, ReceiveState.ABANDONED)
+
+T = TypeVar("T")
 
 Work = Callable[[Any], Any]
 Begin = Callable[[], Flow[Begun]]
@@ -55,13 +57,24 @@ def enter(message: LockedMessage, begin: Begin) -> Flow[Begun]:
 
 def leave(message: LockedMessage, begun: Begun) -> Flow[None]:
     """Completes the message, unless the work has settled it, and commits."""
+    last = yield from _last_of(message, begun)
+    yield from _commit_one(message, begun, last)
+
+
+def _last_of(message: LockedMessage, begun: Begun) -> Flow[Statement[str] | None]:
+    """The statement that is to be the last of the transaction: it completes the message, unless the work has."""
     try:
-        last = yield from _completion(message, begun)
+        return (yield from _completion(message, begun))
     except BaseException as error:
         yield from retreat(message, begun, error)
         raise
+
+
+def _commit_one(
+    message: LockedMessage, begun: Begun, last: Statement[str] | None, following: Statement[T] | None = None
+) -> Flow[T | None]:
     try:
-        yield from commit([message], begun, last)
+        return (yield from commit([message], begun, last, following))
     finally:
         message.context.pinned_in = None
 
@@ -138,70 +151,149 @@ def process(message: LockedMessage, tried: Flow[Any]) -> Flow[Any]:
         raise
 
 
-def attempts(message: LockedMessage, work: Work, begin: Begin, retry: tenacity.BaseRetrying) -> Flow[Any]:
+def attempts(
+    message: LockedMessage,
+    work: Work,
+    transactions: Transactions,
+    policy: tenacity.Retrying,
+    told: Callable[[tenacity.RetryCallState], object],
+) -> Flow[Any]:
     """Runs ``work`` in transactions on one lock until one commits, or raises what the last one failed with."""
 
     def attempt(number: int) -> Flow[Any]:
         if number > 1:
             yield from message._own.execute(verbs.renew_lock(message.lock, lock_duration=None))
-        return (yield from _try(message, work, begin))
+        begun = yield from transactions.enter(message)
+        try:
+            result = finished((yield lambda: work(begun.handle)))
+        except BaseException as error:
+            yield from retreat(message, begun, error)
+            raise
+        yield from transactions.leave(message, begun)
+        return result
 
-    return (yield from insist(attempt, retry))
+    return (yield from insist(attempt, policy, told))
 
 
-def insist(attempt: Callable[[int], Flow[Any]], retry: tenacity.BaseRetrying) -> Flow[Any]:
+def insist(
+    attempt: Callable[[int], Flow[Any]],
+    policy: tenacity.Retrying,
+    told: Callable[[tenacity.RetryCallState], object],
+) -> Flow[Any]:
     """Attempts something until it succeeds; raises what it failed with at last, or with no prospect of success."""
-    policy = transient_only(retry)
-    policy.begin()
-    tries = RetryCallState(policy, None, (), {})
+    tries = Tries(policy)
     while True:
-        match policy.iter(retry_state=tries):
-            case DoAttempt():
-                try:
-                    tries.set_result((yield from attempt(tries.attempt_number)))
-                except Exception as error:  # noqa: BLE001 - the policy decides what to do about it
-                    tries.set_exception((type(error), error, error.__traceback__))
-            case DoSleep() as pause:
-                tries.prepare_for_next_attempt()
-                yield Pause(timedelta(seconds=pause))
-            case result:
-                return result
+        tries.begin()
+        try:
+            return (yield from attempt(tries.number))
+        except Exception as error:
+            pause = tries.pause_after(error, told)
+            if pause is None:
+                raise
+        yield Pause(pause)
 
 
-def _try(message: LockedMessage, work: Work, begin: Begin) -> Flow[Any]:
-    begun = yield from enter(message, begin)
-    try:
-        result = finished((yield lambda: work(begun.handle)))
-    except BaseException as error:
-        yield from retreat(message, begun, error)
-        raise
-    yield from leave(message, begun)
-    return result
+class Transactions:
+    """Where work on messages has its transactions: each begins when it is wanted, and ends with the work."""
+
+    def __init__(self, begin: Begin) -> None:
+        self.begin = begin
+
+    def enter(self, message: LockedMessage) -> Flow[Begun]:
+        return enter(message, self.begin)
+
+    def leave(self, message: LockedMessage, begun: Begun) -> Flow[None]:
+        return leave(message, begun)
 
 
-def commit(messages: Sequence[LockedMessage], begun: Begun, last: Statement[Any] | None = None) -> Flow[None]:
+class Chain(Transactions):
+    """Transactions that follow each other on one connection: the COMMIT of one travels with the BEGIN and the pin of
+    the next, if there is a next one at hand then."""
+
+    def __init__(self, begin: Begin, following: Callable[[], LockedMessage | None]) -> None:
+        super().__init__(begin)
+        self._following = following
+        self._begun: Begun | None = None
+        #: What was taken to follow, and is to be entered next.
+        self.next: LockedMessage | None = None
+
+    def enter(self, message: LockedMessage) -> Flow[Begun]:
+        begun, self._begun = self._begun, None
+        if message is self.next:
+            self.next = None
+            if begun is not None:
+                if message.context.state is ReceiveState.RECEIVED:
+                    return begun
+                yield from retreat(message, begun, InvalidStateError("its lock was lost"))
+        return (yield from enter(message, self.begin))
+
+    def leave(self, message: LockedMessage, begun: Begun) -> Flow[None]:
+        last = yield from _last_of(message, begun)
+        if last is not None and begun.can_go_on and (following := self._take_next()) is not None:
+            pinned_in = yield from _commit_one(message, begun, last, verbs.pin(following.lock))
+            if pinned_in is not None:
+                following.context.pinned_in, self._begun = pinned_in, begun
+        else:
+            yield from _commit_one(message, begun, last)
+
+    def break_off(self) -> Flow[LockedMessage | None]:
+        """Ends what was begun for the next message, which nobody will enter, and answers with it."""
+        following, begun = self.next, self._begun
+        self.next = self._begun = None
+        if following is not None and begun is not None:
+            following.context.pinned_in = None
+            yield from roll_back(begun)
+        return following
+
+    def _take_next(self) -> LockedMessage | None:
+        """What was taken for a COMMIT that has failed is still at hand."""
+        self.next = self.next or self._following()
+        return self.next
+
+
+def commit(
+    messages: Sequence[LockedMessage],
+    begun: Begun,
+    last: Statement[Any] | None = None,
+    following: Statement[T] | None = None,
+) -> Flow[T | None]:
     """Runs the last statement of a transaction that was begun for these deliveries, commits it, and tells them.
 
     A COMMIT that was refused is undone. When it may have been sent and nobody heard the answer, the outcome is asked of
     the database, not guessed. Who is cancelled has no time to ask: it stays open then, and ``resolve`` asks.
+
+    With a ``following`` statement the next transaction begins with it, and its result is returned; None where that has
+    failed, and nothing is begun.
     """
+    result: T | None = None
     try:
-        yield from begun.commit(last)
-    except BaseException as error:
+        if following is None or last is None:
+            yield from begun.commit(last)
+        else:
+            result = yield from begun.go_on(last, following)
+    except Exception as error:
         yield from roll_back(begun)
-        if not isinstance(error, Exception):
-            for message in messages:
-                message.context.retract()
-            raise
-        if was_refused(error) or not (yield from _was_committed(messages[0], error)):
-            _tell(messages, Event.ABORTED)
-            if isinstance(error, LockLostError) and len(messages) == 1:
-                messages[0].context.fault()
+        is_undone = following is None and was_refused(error)
+        if is_undone or not (yield from _was_committed(messages[0], error)):
+            _undo(messages, error)
             raise
         _tell(messages, Event.COMMITTED)
+    except BaseException:
+        yield from roll_back(begun)
+        for message in messages:
+            message.context.retract()
+        raise
     else:
         _tell(messages, Event.COMMITTED)
-        yield from begun.release()
+        if following is None:
+            yield from begun.release()
+    return result
+
+
+def _undo(messages: Sequence[LockedMessage], error: Exception) -> None:
+    _tell(messages, Event.ABORTED)
+    if isinstance(error, LockLostError) and len(messages) == 1:
+        messages[0].context.fault()
 
 
 def _tell(messages: Sequence[LockedMessage], event: Event) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import tenacity
@@ -66,23 +66,46 @@ def transient_only(policy: tenacity.BaseRetrying) -> tenacity.Retrying:
 
 
 class Tries:
-    """How often something was tried in vain under a policy. For use in one thread: tenacity keeps count by thread."""
+    """What was tried under a policy, which is :func:`transient_only`. For use in one thread: tenacity keeps count by
+    thread, and only once something has failed."""
 
-    def __init__(self, policy: tenacity.BaseRetrying) -> None:
-        self._policy = transient_only(policy)
+    def __init__(self, policy: tenacity.Retrying) -> None:
+        self._policy = policy
+        self._state: tenacity.RetryCallState | None = None
+
+    @property
+    def number(self) -> int:
+        """Which try this is, from 1."""
+        return self._state.attempt_number if self._state else 1
+
+    def begin(self) -> None:
+        """Tells the policy of a try that begins."""
+        if self._policy.before is not tenacity.before_nothing:
+            self._policy.before(self._known())
+
+    def pause_after(
+        self, error: Exception, told: Callable[[tenacity.RetryCallState], object] | None = None
+    ) -> timedelta | None:
+        """How long to wait before the next try; None when there shall be none. ``told`` hears of it if there shall."""
+        state = self._known()
         self._policy.begin()
-        self._state = tenacity.RetryCallState(self._policy, None, (), {})
-
-    def pause_after(self, error: PGQueueError) -> timedelta | None:
-        """How long to wait before the next try; None when there shall be none."""
-        self._state.set_exception((type(error), error, error.__traceback__))
+        state.set_exception((type(error), error, error.__traceback__))
         try:
-            pause = self._policy.iter(retry_state=self._state)
-        except PGQueueError:
+            pause = self._policy.iter(retry_state=state)
+        except Exception as verdict:
+            if verdict is not error:
+                raise
             return None
         assert isinstance(pause, tenacity.DoSleep), "what has failed is not attempted at once"
-        self._state.prepare_for_next_attempt()
+        if told is not None:
+            told(state)
+        state.prepare_for_next_attempt()
         return timedelta(seconds=pause)
+
+    def _known(self) -> tenacity.RetryCallState:
+        if self._state is None:
+            self._state = tenacity.RetryCallState(self._policy, None, (), {})
+        return self._state
 
 
 class Backoff:

@@ -122,18 +122,6 @@ class WatchedProcessing(Processing):
         said = {"error.type": _kind(failure), "exception.message": str(failure)} if failure else {}
         self._span.add_event("retry", {"messaging.pgqueue.attempt": state.attempt_number, **said})
 
-    def telling(self, retry: tenacity.BaseRetrying) -> tenacity.BaseRetrying:
-        if not isinstance(retry, tenacity.BaseRetrying):
-            return retry
-        told_before = retry.before_sleep
-
-        def tell(state: tenacity.RetryCallState) -> None:
-            self.tries_again(state)
-            if told_before is not None:
-                told_before(state)
-
-        return retry.copy(before_sleep=tell)
-
 
 def _marked(span: trace.Span) -> AbstractContextManager[Any]:
     return trace.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False)

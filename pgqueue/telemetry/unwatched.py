@@ -55,10 +55,6 @@ class Processing:
     def tries_again(self, state: tenacity.RetryCallState) -> None:
         """A transaction has failed for a passing reason, and is begun again."""
 
-    def telling(self, retry: tenacity.BaseRetrying) -> tenacity.BaseRetrying:
-        """The policy, which tells of what is tried again."""
-        return retry
-
 
 SENDING, PROCESSING = Sending(), Processing()
 

@@ -176,6 +176,12 @@ class BegunOwner:
         with translated():
             yield self.handle.commit
 
+    can_go_on = False
+
+    def go_on(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
+        yield from self.commit(last)
+        return (yield from self.execute(first))
+
     def rollback(self) -> Flow[None]:
         with translated():
             yield self.handle.rollback

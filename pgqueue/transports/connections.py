@@ -20,6 +20,7 @@ from pgqueue.errors import (
 )
 from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.context import ReceiveContext
+from pgqueue.model.row import Row
 from pgqueue.statements import Statement
 from pgqueue.transports import cursors, forking
 from pgqueue.transports.driving import adrive, drive
@@ -63,14 +64,16 @@ def execute(connection: AnyConnection, statement: Statement[T]) -> Flow[T]:
 
 
 def execute_among(connection: AnyConnection, before: str, statement: Statement[T], after: str = "") -> Flow[T]:
-    """A statement among commands that have no results, in one round trip: the first that fails is the last."""
+    """A statement among commands, the last of them that has a result, in one round trip: what fails is the last."""
     with translated(connection):
         cursor = cursors.cursor(connection)
         yield partial(cursor.execute, f"{before}{statement.text()}{after}")
-        while cursor.description is None and cursor.nextset():
-            pass
-        rows = yield cursor.fetchall
-    return statement.read(rows)
+        rows: list[Row] = []
+        while True:
+            if cursor.description is not None:
+                rows = yield cursor.fetchall
+            if not cursor.nextset():
+                return statement.read(rows)
 
 
 def prepare_later(connection: AnyConnection) -> Flow[None]:
@@ -168,6 +171,13 @@ class BegunConnection:
             yield from self.execute(last)
         with translated():
             yield self.handle.commit
+
+    @property
+    def can_go_on(self) -> bool:
+        return bool(self.handle.autocommit)
+
+    def go_on(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
+        return execute_among(self.handle, f"{last.text()}; commit; begin; ", first)
 
     def rollback(self) -> Flow[None]:
         if not self.handle.closed:

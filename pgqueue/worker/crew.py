@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import closing
 from contextvars import copy_context
@@ -14,12 +14,57 @@ from datetime import timedelta
 from typing import Any
 
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.processing import Chain
 from pgqueue.transports import drive
 from pgqueue.worker.handling import Task
 from pgqueue.worker.options import Options
-from pgqueue.worker.together import handle_each, handle_together
+from pgqueue.worker.together import Failures, handle_each, handle_together
 
 Finish = Callable[[LockedMessage, BaseException | None], None]
+
+
+class Inbox:
+    """What lies ready: taken from it in turn, by threads that wait when there is nothing."""
+
+    def __init__(self) -> None:
+        self._messages: deque[LockedMessage] = deque()
+        self._filled = threading.Condition()
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def put(self, messages: Iterable[LockedMessage]) -> None:
+        with self._filled:
+            self._messages.extend(messages)
+            self._filled.notify(len(self._messages))
+
+    def get(self) -> LockedMessage | None:
+        """Waits for the next message; None when no more will come."""
+        while (message := self.get_nowait()) is None:
+            with self._filled:
+                if self._is_closed:
+                    return None
+                if not self._messages:
+                    self._filled.wait()
+        return message
+
+    def get_nowait(self) -> LockedMessage | None:
+        try:
+            return self._messages.popleft()
+        except IndexError:
+            return None
+
+    def take(self, most: int) -> list[LockedMessage]:
+        taken: list[LockedMessage] = []
+        while len(taken) < most and (message := self.get_nowait()) is not None:
+            taken.append(message)
+        return taken
+
+    def close(self) -> None:
+        with self._filled:
+            self._is_closed = True
+            self._filled.notify_all()
 
 
 @dataclass(eq=False)
@@ -46,7 +91,7 @@ class Crew:
         self._idle = idle
         self._is_low = is_low
         self._batch = options.transaction_batch
-        self._inbox: queue.SimpleQueue[LockedMessage | None] = queue.SimpleQueue()
+        self._inbox = Inbox()
         self._slots = [self._hire() for _ in range(options.concurrency)]
         self._given_up: list[Slot] = []
         self.error: BaseException | None = None
@@ -59,7 +104,7 @@ class Crew:
     @property
     def waiting(self) -> int:
         """How many messages lie ready."""
-        return self._inbox.qsize()
+        return len(self._inbox)
 
     @property
     def overdue(self) -> int:
@@ -67,13 +112,13 @@ class Crew:
         self._given_up = [slot for slot in self._given_up if slot.messages]
         return len(self._given_up)
 
-    def take(self, messages: Iterable[LockedMessage]) -> None:
-        for message in messages:
-            self._inbox.put(message)
+    def take(self, messages: Sequence[LockedMessage]) -> None:
+        if messages:
+            self._inbox.put(messages)
 
     def unstarted(self) -> list[LockedMessage]:
         """Takes back what no thread has begun."""
-        return [message for message in self._taken(self.waiting) if message is not None]
+        return self._inbox.take(self.waiting)
 
     def give_up(self, limit: timedelta) -> list[LockedMessage]:
         """Replaces the threads whose handlers have run longer than ``limit``; answers with their messages."""
@@ -94,8 +139,7 @@ class Crew:
 
     def dismiss(self) -> None:
         """Lets the threads end, each when its handler has returned."""
-        for _ in self._slots:
-            self._inbox.put(None)
+        self._inbox.close()
 
     def _hire(self) -> Slot:
         slot = Slot()
@@ -106,33 +150,50 @@ class Crew:
         try:
             with closing(asyncio.Runner()) as runner:  # which makes its loop when a coroutine comes
                 task = replace(self._task, call=_in_loop(runner, self._task.call))
-                while not slot.is_given_up and (message := self._inbox.get()) is not None:
-                    self._handle(slot, [message, *self._company()] if self._batch > 1 else [message], task)
+                if self._batch > 1:
+                    self._handle_several(slot, task)
+                elif task.transactions is None:
+                    self._handle_each(slot, task)
+                else:
+                    self._handle_in_a_chain(slot, task, Chain(task.transactions.begin, self._inbox.get_nowait))
         except BaseException as error:  # noqa: BLE001 - the worker ends with it
             self.error = error
             self._idle.set()
 
-    def _handle(self, slot: Slot, messages: Sequence[LockedMessage], task: Task) -> None:
+    def _handle_each(self, slot: Slot, task: Task) -> None:
+        while not slot.is_given_up and (message := self._inbox.get()) is not None:
+            self._begin(slot, [message])
+            self._end(slot, drive(handle_each(slot.messages, task)))
+
+    def _handle_several(self, slot: Slot, task: Task) -> None:
+        while not slot.is_given_up and (message := self._inbox.get()) is not None:
+            self._begin(slot, [message, *self._inbox.take(self._batch - 1)])
+            self._end(slot, drive(handle_together(slot.messages, task)))
+
+    def _handle_in_a_chain(self, slot: Slot, task: Task, chain: Chain) -> None:
+        task = replace(task, transactions=chain)
+        try:
+            while not slot.is_given_up and (message := chain.next or self._inbox.get()) is not None:
+                self._begin(slot, [message])
+                self._end(slot, drive(handle_each(slot.messages, task)), chain.next)
+        finally:
+            following = drive(chain.break_off())
+            if following is not None:
+                slot.messages = ()
+                self._inbox.put([following])
+
+    def _begin(self, slot: Slot, messages: Sequence[LockedMessage]) -> None:
         slot.started_at = time.monotonic()
         slot.messages = messages
-        failures = drive((handle_each if len(messages) == 1 else handle_together)(messages, task))
-        slot.messages = ()
+
+    def _end(self, slot: Slot, failures: Failures, following: LockedMessage | None = None) -> None:
+        """The handler has returned. What follows is in hand already: the slot is not idle."""
+        messages, slot.messages = slot.messages, () if following is None else [following]
         if not slot.is_given_up:
             for message in messages:
                 self._finish(message, failures.get(message.sequence_number))
-            if self._is_low(self._inbox.qsize()):
+            if self._is_low(len(self._inbox)):
                 self._idle.set()
-
-    def _company(self) -> list[LockedMessage]:
-        """What shares a transaction with a message, when transactions are shared."""
-        return [message for message in self._taken(self._batch - 1) if message is not None]
-
-    def _taken(self, most: int) -> Iterable[LockedMessage | None]:
-        try:
-            for _ in range(most):
-                yield self._inbox.get_nowait()
-        except queue.Empty:
-            return
 
 
 def _in_loop(runner: asyncio.Runner, call: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,7 +7,10 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
+
+import tenacity
 
 from pgqueue import telemetry
 from pgqueue.errors import InvalidArgumentError, InvalidStateError, LockLostError, PGQueueError, logger
@@ -16,6 +19,7 @@ from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
 from pgqueue.model.calls import finished
 from pgqueue.model.context import Outcome, ReceiveState
+from pgqueue.model.policy import transient_only
 from pgqueue.statements import sessions
 from pgqueue.statements import settling as verbs
 from pgqueue.telemetry import Processing, Watcher
@@ -28,13 +32,18 @@ Call = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Task:
-    """The handler, how to begin a transaction for it if it shall have one, and what follows when it fails."""
+    """The handler, where it has its transactions from if it shall have any, and what follows when it fails."""
 
     call: Call
-    begin: processing.Begin | None
+    transactions: processing.Transactions | None
     retry: RetryPolicy
     durations: Durations = field(default_factory=Durations)
     watcher: Watcher = field(default_factory=telemetry.watcher)
+
+    @cached_property
+    def policy(self) -> tenacity.Retrying:
+        """How often a transaction is tried on one lock."""
+        return transient_only(self.retry.transaction_retry())
 
 
 def handle(message: LockedMessage, task: Task, watched: Processing) -> Flow[BaseException | None]:
@@ -100,19 +109,14 @@ def takes_a_transaction(handler: Callable[..., Any]) -> bool:
 
 def _run(message: LockedMessage, task: Task, watched: Processing) -> Flow[None]:
     began = time.perf_counter()
+    work = partial(task.call, message)
     try:
-        if task.begin is None:
-            finished((yield lambda: task.call(message)))
+        if task.transactions is None:
+            finished((yield work))
         else:
-            retry = task.retry.transaction_retry()
-            retry.before_sleep = watched.tries_again
-            yield from processing.attempts(message, _with(task.call, message), task.begin, retry)
+            yield from processing.attempts(message, work, task.transactions, task.policy, watched.tries_again)
     finally:
         task.durations.observe(time.perf_counter() - began)
-
-
-def _with(call: Call, message: LockedMessage) -> processing.Work:
-    return lambda transaction: call(message, transaction)
 
 
 def _tell(message: LockedMessage, failure: BaseException, verdict: Abandon | Bury | LetGo) -> None:

@@ -14,6 +14,7 @@ from pgqueue import transports
 from pgqueue.errors import HandlerTimeoutError, InvalidArgumentError, InvalidStateError, PGQueueError, logger
 from pgqueue.flows import Source
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.processing import Transactions
 from pgqueue.model.context import Event
 from pgqueue.transports import adrive
 from pgqueue.worker.background import Background
@@ -77,7 +78,8 @@ class TaskDriver:
         source = transports.transactions(
             self._options.transaction, self._own, self._options.concurrency, asynchronous=True
         )
-        self._task = Task(self._call, source.begin if source else None, self._options.retry, self.desk.durations)
+        transactions = Transactions(source.begin) if source else None
+        self._task = Task(self._call, transactions, self._options.retry, self.desk.durations)
         self._background.start()
         try:
             with stopped_by_signals(self.stop):

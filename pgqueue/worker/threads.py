@@ -9,6 +9,7 @@ from functools import partial
 from pgqueue import transports
 from pgqueue.errors import HandlerTimeoutError, InvalidStateError, PGQueueError, logger
 from pgqueue.flows import Source
+from pgqueue.flows.processing import Transactions
 from pgqueue.transports import drive
 from pgqueue.worker.background import Background
 from pgqueue.worker.crew import Crew
@@ -51,7 +52,8 @@ class ThreadDriver:
         source = transports.transactions(
             self._options.transaction, self._own, self._options.concurrency, asynchronous=False
         )
-        task = Task(self._options.handler, source.begin if source else None, self._options.retry, self.desk.durations)
+        transactions = Transactions(source.begin) if source else None
+        task = Task(self._options.handler, transactions, self._options.retry, self.desk.durations)
         self._crew = Crew(self._options, task, self.desk.finish, self._woken, self.desk.is_low)
         self._background.start()
         try:

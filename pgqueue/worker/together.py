@@ -1,4 +1,4 @@
-"""Several messages in one transaction, a savepoint each: a failure undoes its own effects only."""
+"""Several messages in one transaction: all is done, or nothing, and then each message gets a transaction of its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 import tenacity
 
@@ -16,14 +17,23 @@ from pgqueue.model.about import about_all
 from pgqueue.model.calls import finished
 from pgqueue.model.context import Event, Outcome, ReceiveState
 from pgqueue.model.policy import is_transient
+from pgqueue.statements import Statement
 from pgqueue.statements import settling as verbs
 from pgqueue.telemetry import Processing
-from pgqueue.worker.handling import Task, fail, handle
+from pgqueue.worker.handling import Task, handle
 
 #: Sequence numbers, each with what the handler failed with.
 Failures = Mapping[int, BaseException]
 
 Watched = Mapping[int, Processing]
+
+
+class HandlerFailedError(Exception):
+    """The handler has failed on one of several messages, and has undone the work on all of them."""
+
+    def __init__(self, message: LockedMessage) -> None:
+        super().__init__(f"the handler failed on message {message.sequence_number}")
+        self.message = message
 
 
 def handle_each(messages: Sequence[LockedMessage], task: Task) -> Flow[Failures]:
@@ -40,7 +50,8 @@ def handle_each(messages: Sequence[LockedMessage], task: Task) -> Flow[Failures]
 def handle_together(messages: Sequence[LockedMessage], task: Task) -> Flow[Failures]:
     """Runs the handler on several messages of one queue; answers with those it failed on.
 
-    Where the transaction as a whole cannot be committed, each message gets one of its own.
+    Where the transaction as a whole cannot be committed, each message gets one of its own, and the one that the handler
+    has failed on is the last.
     """
     with ExitStack() as stack:
         watched = {
@@ -53,26 +64,23 @@ def handle_together(messages: Sequence[LockedMessage], task: Task) -> Flow[Failu
 
 
 def _share(messages: Sequence[LockedMessage], task: Task, watched: Watched) -> Flow[Failures]:
-    def tell(state: tenacity.RetryCallState) -> None:
+    def told(state: tenacity.RetryCallState) -> None:
         for each in watched.values():
             each.tries_again(state)
 
-    failures: Failures
-    retry = task.retry.transaction_retry()
-    retry.before_sleep = tell
     try:
-        failures = yield from processing.insist(lambda _: _attempt(messages, task, watched), retry)
+        lost: Failures = yield from processing.insist(lambda _: _attempt(messages, task, watched), task.policy, told)
     except CommitInDoubtError as doubt:
         _tell("%s messages of %s: %s", messages, doubt)
         return {message.sequence_number: doubt for message in messages}
+    except HandlerFailedError as failed:
+        _tell("a transaction of %s messages of %s is taken apart: %s", messages, failed)
+        others = [message for message in messages if message is not failed.message]
+        return (yield from _take_apart([*others, failed.message], task, watched))
     except Exception as error:  # noqa: BLE001 - one by one it is seen whose it is
         _tell("a transaction of %s messages of %s is taken apart: %s", messages, error)
         return (yield from _take_apart(messages, task, watched))
-    for message in messages:
-        if (failure := failures.get(message.sequence_number)) is not None:
-            with watched[message.sequence_number].at_work():
-                yield from fail(message, failure, task.retry)
-    return failures
+    return lost
 
 
 def _take_apart(messages: Sequence[LockedMessage], task: Task, watched: Watched) -> Flow[Failures]:
@@ -84,12 +92,14 @@ def _take_apart(messages: Sequence[LockedMessage], task: Task, watched: Watched)
 
 
 def _attempt(messages: Sequence[LockedMessage], task: Task, watched: Watched) -> Flow[Failures]:
-    assert task.begin is not None
-    begun = yield from task.begin()
+    """Handles all of them in one transaction; answers with those whose locks were lost."""
+    assert task.transactions is not None
+    begun = yield from task.transactions.begin()
     try:
-        failures = yield from _work(messages, task, begun, watched)
-        done = [message for message in messages if message.sequence_number not in failures]
-        yield from _complete(done, begun)
+        held, lost = yield from _pin(messages, begun)
+        for message in held:
+            yield from _call(message, task, begun, watched[message.sequence_number])
+        last = yield from _completion(held)
     except BaseException:
         _unpin(messages)
         yield from processing.roll_back(begun)
@@ -97,13 +107,27 @@ def _attempt(messages: Sequence[LockedMessage], task: Task, watched: Watched) ->
             message.context.apply(Event.ABORTED)
         raise
     try:
-        if done:
-            yield from processing.commit(done, begun)
+        if held:
+            yield from processing.commit(held, begun, last)
         else:
             yield from processing.roll_back(begun)
     finally:
         _unpin(messages)
-    return failures
+    return lost
+
+
+def _pin(messages: Sequence[LockedMessage], begun: Begun) -> Flow[tuple[list[LockedMessage], Failures]]:
+    held, lost = [], {}
+    pins = yield from begun.execute(verbs.pin_batch(messages[0].queue, [message.lock for message in messages]))
+    for message, (refusal, transaction_id) in zip(messages, pins, strict=True):
+        if refusal is None:
+            message.context.pinned_in = transaction_id
+            held.append(message)
+        else:
+            message.context.lose()
+            number = message.sequence_number
+            lost[number] = LockLostError(f"the lock on message {number} of queue {message.queue} is lost")
+    return held, lost
 
 
 def _unpin(messages: Sequence[LockedMessage]) -> None:
@@ -111,45 +135,28 @@ def _unpin(messages: Sequence[LockedMessage]) -> None:
         message.context.pinned_in = None
 
 
-def _work(messages: Sequence[LockedMessage], task: Task, begun: Begun, watched: Watched) -> Flow[Failures]:
-    failures: dict[int, BaseException] = {}
-    pins = yield from begun.execute(verbs.pin_batch(messages[0].queue, [message.lock for message in messages]))
-    for message, (refusal, transaction_id) in zip(messages, pins, strict=True):
-        if refusal is not None:
-            message.context.lose()
-            failures[message.sequence_number] = LockLostError(f"the lock on message {message.sequence_number} is lost")
-            continue
-        message.context.pinned_in = transaction_id
-        yield from begun.mark()
-        try:
-            yield from _call(message, task, begun, watched[message.sequence_number])
-        except Exception as failure:
-            if is_transient(failure):
-                raise
-            yield from begun.back()
-            message.context.apply(Event.ABORTED)
-            failures[message.sequence_number] = failure
-    return failures
-
-
 def _call(message: LockedMessage, task: Task, begun: Begun, watched: Processing) -> Flow[None]:
     began = time.perf_counter()
     try:
         with watched.at_work():
             finished((yield partial(task.call, message, begun.handle)))
+    except Exception as failure:
+        if is_transient(failure):
+            raise
+        raise HandlerFailedError(message) from failure
     finally:
         task.durations.observe(time.perf_counter() - began)
 
 
-def _complete(done: Sequence[LockedMessage], begun: Begun) -> Flow[None]:
-    """Completes what the handler has not settled itself."""
-    unsettled = [message for message in done if message.context.state is ReceiveState.RECEIVED]
+def _completion(held: Sequence[LockedMessage]) -> Flow[Statement[Any] | None]:
+    """The statement that completes what the handler has not settled itself."""
+    unsettled = [message for message in held if message.context.state is ReceiveState.RECEIVED]
     for message in unsettled:
         yield from message.context.enter(Outcome.COMPLETED)
         message.context.transaction_id = message.context.pinned_in
-    if unsettled:
-        locks = [message.lock for message in unsettled]
-        yield from begun.execute(verbs.complete_batch(unsettled[0].queue, locks, atomic=True))
+    if not unsettled:
+        return None
+    return verbs.complete_batch(unsettled[0].queue, [message.lock for message in unsettled], atomic=True)
 
 
 def _tell(line: str, messages: Sequence[LockedMessage], error: Exception) -> None:

@@ -118,9 +118,62 @@ def test_a_transaction_that_fails_for_a_passing_reason_is_begun_again_on_the_sam
     assert [body for body, _ in seen].count(2) == 2
 
 
+#: The second COMMIT fails, and no other.
+FAILS_ONCE = """
+    create sequence commits;
+    create function fail_once() returns trigger language plpgsql as $$
+    begin
+        if nextval('commits') = 2 then
+            raise exception 'once' using errcode = 'serialization_failure';
+        end if;
+        return null;
+    end
+    $$;
+    create constraint trigger fail_once after insert on effect deferrable initially deferred
+        for each row execute function fail_once()
+"""
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_in_a_shared_transaction_a_failure_undoes_its_own_effect_only(scene: Scene, kind: str) -> None:
+def test_a_commit_that_fails_for_a_passing_reason_is_tried_again_and_what_follows_is_not_forgotten(
+    scene: Scene, kind: str
+) -> None:
+    scene.run(FAILS_ONCE)
+    deliveries: set[int] = set()
+
     async def handler(message: Any, tx: Any) -> None:
+        deliveries.add(message.delivery_count)
+        await effect(tx, message.body)
+
+    scene.send(*range(8))
+    with scene.working(handler, transaction=kind, concurrency=1) as running:
+        eventually(lambda: running.worker.tally.completed == 8)
+    assert scene.effects() == [*range(8)]
+    assert deliveries == {1}
+    assert scene.left() == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_messages_share_a_transaction(scene: Scene, kind: str) -> None:
+    async def handler(message: Any, tx: Any) -> None:
+        await effect(tx, message.body)
+
+    scene.send(*range(5))
+    with scene.working(handler, transaction=kind, concurrency=1, transaction_batch=5) as running:
+        eventually(lambda: running.worker.tally.completed == 5)
+    assert scene.effects() == [*range(5)]
+    assert len(scene.rows("select distinct transaction from effect")) == 1
+    assert scene.left() == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_failure_in_a_shared_transaction_undoes_all_and_each_message_gets_its_own_the_failed_one_last(
+    scene: Scene, kind: str
+) -> None:
+    called: list[int] = []
+
+    async def handler(message: Any, tx: Any) -> None:
+        called.append(message.body)
         await effect(tx, message.body)
         if message.body == 2:
             raise ValueError("two")
@@ -130,8 +183,9 @@ def test_in_a_shared_transaction_a_failure_undoes_its_own_effect_only(scene: Sce
         handler, transaction=kind, concurrency=1, transaction_batch=5, retry=RetryPolicy(max_attempts=1)
     ) as running:
         eventually(lambda: running.worker.tally.completed == 4 and running.worker.tally.failed == 1)
+    assert called == [0, 1, 2, 0, 1, 3, 4, 2]
     assert scene.effects() == [0, 1, 3, 4]
-    assert len(scene.rows("select distinct transaction from effect")) == 1
+    assert len(scene.rows("select distinct transaction from effect")) == 4
     assert [dead.body for dead in scene.dead()] == [2]
     assert scene.left() == []
 

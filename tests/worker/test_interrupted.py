@@ -1,28 +1,53 @@
-"""A transaction that several messages share is interrupted at each of its steps: nobody guesses how it ended."""
+"""Transactions of a worker, shared or in a chain, are interrupted at each of their steps: nobody guesses."""
 
 from __future__ import annotations
 
 import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pgqueue import Message, QueueClient, ReceiveState, RetryPolicy
+from pgqueue.flows import Flow
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.processing import Chain, Transactions
 from pgqueue.testing import Database
 from pgqueue.transports import drive, sized, transactions
 from pgqueue.worker.handling import Task
-from pgqueue.worker.together import handle_together
+from pgqueue.worker.together import handle_each, handle_together
 from tests.contract.interruption import AFTER, BEFORE, INTERRUPTIONS, interruptions
 from tests.contract.transactions import Transaction
 
 EFFECT = "create table effect (sequence_number bigint primary key)"
 
 
+def handle_in_a_chain(messages: Sequence[LockedMessage], task: Task) -> Flow[None]:
+    assert task.transactions is not None
+    ahead = deque(messages)
+    chain = Chain(task.transactions.begin, lambda: ahead.popleft() if ahead else None)
+    try:
+        while (message := chain.next or (ahead.popleft() if ahead else None)) is not None:
+            yield from handle_each([message], replace(task, transactions=chain))
+    finally:
+        yield from chain.break_off()
+
+
+@pytest.mark.parametrize("handle", [handle_together, handle_in_a_chain])
 @pytest.mark.parametrize("kind", ["psycopg", "sqlalchemy"])
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
 @pytest.mark.parametrize("how", INTERRUPTIONS["sync"])
 @pytest.mark.parametrize("by", ["the library", "the handler"])
-def test_a_transaction_of_several_messages(database: Database, kind: str, when: str, how: str, by: str) -> None:
+def test_transactions_of_several_messages(
+    database: Database,
+    kind: str,
+    when: str,
+    how: str,
+    by: str,
+    handle: Callable[[Sequence[LockedMessage], Task], Flow[object]],
+) -> None:
     def handler(message: Any, transaction: Any) -> None:
         Transaction(transaction).execute(f"insert into effect values ({message.sequence_number})")
         if by == "the handler":
@@ -34,13 +59,13 @@ def test_a_transaction_of_several_messages(database: Database, kind: str, when: 
         queue = client.queue("q")
         source = transactions(kind, sized(client._own, 4, asynchronous=False), 4, asynchronous=False)
         assert source is not None
-        task = Task(handler, source.begin, RetryPolicy())
+        task = Task(handler, Transactions(source.begin), RetryPolicy())
         states: dict[int, ReceiveState] = {}
         for interruption in interruptions(INTERRUPTIONS["sync"][how], when):
             queue.send_batch([Message(1), Message(2), Message(3)])
             received = queue.receive(max_messages=3)
             with interruption.coming():
-                drive(handle_together(received, task))
+                drive(handle(received, task))
             states = {message.sequence_number: settled(message) for message in received}
             left = {message.sequence_number for message in queue.peek(max_messages=1000)}
             effects = {number for (number,) in connection.execute("select sequence_number from effect").fetchall()}
