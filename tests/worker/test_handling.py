@@ -118,41 +118,6 @@ def test_a_transaction_that_fails_for_a_passing_reason_is_begun_again_on_the_sam
     assert [body for body, _ in seen].count(2) == 2
 
 
-#: The second COMMIT fails, and no other.
-FAILS_ONCE = """
-    create sequence commits;
-    create function fail_once() returns trigger language plpgsql as $$
-    begin
-        if nextval('commits') = 2 then
-            raise exception 'once' using errcode = 'serialization_failure';
-        end if;
-        return null;
-    end
-    $$;
-    create constraint trigger fail_once after insert on effect deferrable initially deferred
-        for each row execute function fail_once()
-"""
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_commit_that_fails_for_a_passing_reason_is_tried_again_and_what_follows_is_not_forgotten(
-    scene: Scene, kind: str
-) -> None:
-    scene.run(FAILS_ONCE)
-    deliveries: set[int] = set()
-
-    async def handler(message: Any, tx: Any) -> None:
-        deliveries.add(message.delivery_count)
-        await effect(tx, message.body)
-
-    scene.send(*range(8))
-    with scene.working(handler, transaction=kind, concurrency=1) as running:
-        eventually(lambda: running.worker.tally.completed == 8)
-    assert scene.effects() == [*range(8)]
-    assert deliveries == {1}
-    assert scene.left() == []
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_messages_share_a_transaction(scene: Scene, kind: str) -> None:
     async def handler(message: Any, tx: Any) -> None:

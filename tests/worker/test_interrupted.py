@@ -23,6 +23,21 @@ from tests.contract.transactions import Transaction
 
 EFFECT = "create table effect (sequence_number bigint primary key)"
 
+#: The second COMMIT fails, and no other.
+FAILS_ONCE = """
+    create sequence commits;
+    create function fail_once() returns trigger language plpgsql as $$
+    begin
+        if nextval('commits') = 2 then
+            raise exception 'once' using errcode = 'serialization_failure';
+        end if;
+        return null;
+    end
+    $$;
+    create constraint trigger fail_once after insert on effect deferrable initially deferred
+        for each row execute function fail_once()
+"""
+
 
 def handle_in_a_chain(messages: Sequence[LockedMessage], task: Task) -> Flow[None]:
     assert task.transactions is not None
@@ -82,3 +97,20 @@ def settled(message: Any) -> ReceiveState:
         assert time.monotonic() < deadline
     state: ReceiveState = message.state
     return state
+
+
+def test_what_was_to_follow_a_commit_that_failed_still_follows(database: Database) -> None:
+    def handler(message: Any, transaction: Any) -> None:
+        transaction.execute("insert into effect values (%s)", [message.sequence_number])
+
+    with QueueClient(database.dsn) as client, database.connect(autocommit=True) as connection:
+        connection.execute(EFFECT)
+        connection.execute(FAILS_ONCE)
+        client.create_queue("q")
+        queue = client.queue("q")
+        queue.send_batch([Message(number) for number in range(5)])
+        received = queue.receive(max_messages=5)
+        drive(handle_in_a_chain(received, Task(handler, Transactions(client._own.begin), RetryPolicy())))
+        assert [message.state for message in received] == [ReceiveState.COMPLETED] * 5
+        assert connection.execute("select count(*) from effect").fetchone() == (5,)
+        assert connection.execute("select last_value from commits").fetchone() == (6,)
