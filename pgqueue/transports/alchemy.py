@@ -38,6 +38,7 @@ from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
 from pgqueue.transports import connections, forking, translation
+from pgqueue.transports.ending import end_statement
 from pgqueue.transports.hub import HubOwner
 from pgqueue.transports.lines import ConnectionLine
 from pgqueue.transports.listening import Listener, driver_of
@@ -218,6 +219,9 @@ class EngineSource(HubOwner):
         connection, driver = yield from self._take()
         try:
             return (yield from connections.execute(driver, statement))
+        except BaseException:
+            yield from end_statement(driver)
+            raise
         finally:
             yield connection.close
 

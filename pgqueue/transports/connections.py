@@ -24,6 +24,7 @@ from pgqueue.model.row import Row
 from pgqueue.statements import Statement
 from pgqueue.transports import cursors, forking
 from pgqueue.transports.driving import adrive, drive
+from pgqueue.transports.ending import end_statement
 from pgqueue.transports.hub import HubOwner
 from pgqueue.transports.lines import ConnectionLine
 from pgqueue.transports.translation import translated
@@ -180,6 +181,9 @@ class BegunConnection:
         return execute_among(self.handle, f"{last.text()}; commit; begin; ", first)
 
     def rollback(self) -> Flow[None]:
+        # A coroutine that is closed awaits nothing more, and psycopg ends what is cancelled by itself.
+        if isinstance(self.handle, psycopg.Connection):
+            yield from end_statement(self.handle)
         if not self.handle.closed:
             with translated():
                 yield self.handle.rollback
@@ -215,6 +219,9 @@ class PoolSource(HubOwner):
                 yield partial(connection.set_autocommit, True)
             try:
                 return (yield from execute(connection, statement))
+            except BaseException:
+                yield from end_statement(connection)
+                raise
             finally:
                 if restore and not connection.closed:
                     yield partial(connection.set_autocommit, False)

@@ -5,18 +5,38 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg.pq import TransactionStatus
 
 from pgqueue import Message, QueueClient, ReceivedMessage, ReceiveState, process
 from pgqueue.testing import Database
+from tests.contract.sources import CLIENTS, FACES
 
 TIMES = 60
 #: How much later each comes than the one before it.
 LATER = 50e-6
+
+
+#: Before a row is looked at, so that the server holds none while it waits here.
+GATE = """
+create function wait_at_the_gate() returns trigger language plpgsql as $$
+begin
+    perform pg_advisory_xact_lock_shared(1);
+    return null;
+end
+$$;
+create trigger gate before delete on pgqueue.message execute function wait_at_the_gate();
+"""
+
+OTHERS_AT_WORK = """
+select from pg_stat_activity
+ where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid() and state = 'active'
+"""
 
 
 class SetError(Exception):
@@ -52,7 +72,96 @@ def test_an_exception_of_another_thread_leaves_no_wrong_answer(database: Databas
             assert (state is ReceiveState.RECEIVED) is bool(there.fetchall())
 
 
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("face", FACES)
+def test_a_statement_that_is_interrupted_is_over_before_anybody_asks(
+    database: Database, face: str, client: str
+) -> None:
+    """Whatever the server still did later, it would do to a message that was said to be received."""
+    with (
+        closing(FACES[face](database)) as sources,
+        sources.fresh_client(client) as made,
+        database.connect(autocommit=True) as gatekeeper,
+    ):
+        made.create_queue("q")
+        queue = made.queue("q")
+        queue.send(Message(1))
+        (received,) = queue.receive()
+        gatekeeper.execute(GATE)
+        gatekeeper.execute("select pg_advisory_lock(1)")
+        with _interrupting(lambda: queue.complete_batch([received])):
+            _wait(lambda: bool(gatekeeper.execute("select from pg_locks where not granted").fetchall()))
+        state = received.resolve()
+        gatekeeper.execute("select pg_advisory_unlock(1)")
+        _wait(lambda: not gatekeeper.execute(OTHERS_AT_WORK).fetchall())
+        there = gatekeeper.execute("select from pgqueue.message where lock_token = %s", [received.lock_token])
+        assert there.fetchall()
+        assert state is ReceiveState.RECEIVED
+
+
+def test_a_connection_that_was_given_goes_on_after_a_statement_that_was_interrupted(database: Database) -> None:
+    with (
+        QueueClient(database.dsn) as client,
+        database.connect() as given,
+        database.connect() as other,
+        database.connect(autocommit=True) as observer,
+    ):
+        client.create_queue("q")
+        queue = client.queue("q")
+        queue.send(Message(1))
+        (received,) = queue.receive()
+        other.execute("select from pgqueue.message for update")
+        with _interrupting(lambda: received.transaction(given).__enter__()):
+            _wait(lambda: bool(observer.execute("select from pg_locks where not granted").fetchall()))
+        assert given.info.transaction_status == TransactionStatus.IDLE
+        other.rollback()
+        with received.transaction(given):
+            pass
+        assert received.state is ReceiveState.COMPLETED
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+
+
+@contextmanager
+def _interrupting(call: Callable[[], object]) -> Iterator[None]:
+    """Calls in a thread, where an error is raised at the end of the block, while psycopg waits for an answer."""
+    now = threading.Event()
+
+    def interrupted(waiting: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        try:
+            step = next(waiting)
+            while not now.is_set():
+                step = waiting.send((yield step))
+        except StopIteration as end:
+            return end.value
+        now.clear()
+        return waiting.throw(SetError)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in (psycopg.Connection, psycopg.AsyncConnection):
+            wait: Any = kind.wait
+            patch.setattr(kind, "wait", lambda self, waiting, wait=wait, **how: wait(self, interrupted(waiting), **how))
+        thread = _started(call)
+        yield
+        now.set()
+        thread.join()
+    assert not now.is_set()
+
+
 def _interrupted(call: Callable[[], object], seconds: float) -> None:
+    thread = _started(call)
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until and thread.is_alive():
+        pass
+    _set(thread)
+    thread.join()
+
+
+def _started(call: Callable[[], object]) -> threading.Thread:
     began = threading.Event()
 
     def run() -> None:
@@ -63,11 +172,11 @@ def _interrupted(call: Callable[[], object], seconds: float) -> None:
     thread = threading.Thread(target=run)
     thread.start()
     began.wait()
-    until = time.perf_counter() + seconds
-    while time.perf_counter() < until and thread.is_alive():
-        pass
+    return thread
+
+
+def _set(thread: threading.Thread) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SetError))
-    thread.join()
 
 
 def _settled(received: ReceivedMessage) -> ReceiveState:
