@@ -568,8 +568,8 @@ WATERMARK = [
     ),
     Twin(
         "_is_sequence_behind",
-        "where pgqueue._highest_number(queue) > pgqueue._last_number()",
-        "where false",
+        "if pgqueue._highest_number(known) > last then",
+        "if false then",
         test_sequence.test_a_sweep_puts_the_sequence_above_every_number_in_use,
     ),
     Twin(
