@@ -6,14 +6,14 @@ and make calls ambiguous.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from typing import Any, LiteralString
 
 import psycopg
-from psycopg.errors import InvalidFunctionDefinition, InvalidTableDefinition
 from sqlalchemy import Connection as SQLAlchemyConnection
 
-from pgqueue.schema.files import Definition, definitions, digest
+from pgqueue.schema.files import definitions, digest
 
 Connection = psycopg.Connection[Any]
 
@@ -31,10 +31,33 @@ VIEW_VERSIONS = """
      where view.relnamespace = 'pgqueue'::regnamespace and view.relkind = 'v'
 """
 
-ROUTINES_NAMED = """
-    select oid::regprocedure::text
-      from pg_proc
-     where pronamespace = 'pgqueue'::regnamespace and proname = %s
+#: All in one round trip: whoever works waits for the locks of this transaction meanwhile. What exists with another
+#: result or other columns has to be dropped first, and views may stand on it: all come back after the functions.
+REPLACE = """
+do $$
+declare
+    definition record;
+begin
+    for definition in
+        select *
+          from json_to_recordset(current_setting('pgqueue.definitions')::json) as each (kind text, name text, sql text)
+    loop
+        begin
+            execute definition.sql;
+        exception when invalid_function_definition or invalid_table_definition then
+            execute (select coalesce('drop view ' || string_agg(oid::regclass::text, ', '), '')
+                       from pg_class
+                      where relnamespace = 'pgqueue'::regnamespace and relkind = 'v');
+            if definition.kind = 'functions' then
+                execute (select coalesce('drop routine ' || string_agg(oid::regprocedure::text, ', '), '')
+                           from pg_proc
+                          where pronamespace = 'pgqueue'::regnamespace and proname = definition.name);
+            end if;
+            execute definition.sql;
+        end;
+    end loop;
+end
+$$
 """
 
 
@@ -47,24 +70,15 @@ def replace_all(connection: SQLAlchemyConnection) -> None:
     raw = _raw(connection)
     routines, views = _versions(raw, ROUTINE_VERSIONS), _versions(raw, VIEW_VERSIONS)
     raw.execute("set local check_function_bodies = off")
-    for definition in definitions():
-        _replace(raw, definition)
+    raw.execute("select set_config('pgqueue.definitions', %s, true)", [_as_json()])
+    raw.execute(REPLACE)
     _drop(raw, "view", views & _versions(raw, VIEW_VERSIONS))
     _drop(raw, "routine", routines & _versions(raw, ROUTINE_VERSIONS))
     _record(raw)
 
 
-def _replace(connection: Connection, definition: Definition) -> None:
-    try:
-        with connection.transaction():
-            connection.execute(definition.sql.encode())
-    except (InvalidFunctionDefinition, InvalidTableDefinition):
-        # It exists with another result or other columns, and only dropping it changes those. Views may stand on it,
-        # so they go first: all come back after the functions.
-        _drop(connection, "view", _versions(connection, VIEW_VERSIONS))
-        if definition.kind == "functions":
-            _drop(connection, "routine", connection.execute(ROUTINES_NAMED, [definition.name]).fetchall())
-        connection.execute(definition.sql.encode())
+def _as_json() -> str:
+    return json.dumps([{"kind": each.kind, "name": each.name, "sql": each.sql} for each in definitions()])
 
 
 def _versions(connection: Connection, query: LiteralString) -> set[tuple[str, str]]:
