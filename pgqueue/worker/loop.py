@@ -43,13 +43,17 @@ class Recovery:
 
     def failed(self, error: Exception) -> float:
         """The pause, in seconds."""
-        if not isinstance(error, PGQueueError) or isinstance(error, FATAL):
+        if not isinstance(error, PGQueueError) or (isinstance(error, FATAL) and not self._may_be_an_upgrade(error)):
             raise error
         self._beat.failures += 1
         self._beat.error = error
         pause = self._backoff(random.random())
         self.tell(error, f"; trying again in {pause:.1f} s")
         return pause
+
+    def _may_be_an_upgrade(self, error: PGQueueError) -> bool:
+        """A function that is under way when a migration commits may call another that is gone then: once."""
+        return isinstance(error, SchemaVersionError) and not self._beat.failures
 
     def tell(self, error: PGQueueError, what_follows: str = "") -> None:
         """Only the first failure of each kind in a row is logged as a warning."""

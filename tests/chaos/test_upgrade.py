@@ -37,15 +37,25 @@ import psycopg, pgqueue
 from pgqueue.testing.ledger import Ledger
 
 dsn, queue = sys.argv[1:]
+was_refused = False
 with psycopg.connect(dsn, autocommit=True) as connection, pgqueue.QueueClient(dsn) as client:
     orders = client.queue(queue)
     while not pathlib.Path("enough").exists():
-        with connection.transaction():
-            Ledger(dsn).sent(connection, [orders.send(pgqueue.Message("work"), transaction=connection)])
-        with connection.transaction():
-            Ledger(dsn).sent(connection, orders.send_batch([pgqueue.Message("work")] * 3, transaction=connection))
+        try:
+            with connection.transaction():
+                Ledger(dsn).sent(connection, [orders.send(pgqueue.Message("work"), transaction=connection)])
+            with connection.transaction():
+                Ledger(dsn).sent(connection, orders.send_batch([pgqueue.Message("work")] * 3, transaction=connection))
+        except pgqueue.errors.SchemaVersionError:  # at most once: see OUT_OF_DATE
+            if was_refused:
+                raise
+            was_refused = True
         time.sleep(0.005)
 """
+
+#: A function that is under way when the migration commits may call another that is gone then. The earlier version's
+#: worker ends with it, and whoever supervises it starts another; this version's worker tries again.
+OUT_OF_DATE = "the pgqueue schema is missing in this database, or too old"
 
 pytestmark = pytest.mark.chaos
 
@@ -100,8 +110,9 @@ def test_an_upgrade_under_load_loses_nothing_and_holds_nobody_up(
     ledger.install()
     with empty_database.connect() as connection:
         connection.execute("select pgqueue.create_queue(%s)", [QUEUE])
-    # Whoever would have to wait for longer than a second fails, and says so.
-    impatient = psycopg.conninfo.make_conninfo(empty_database.dsn, options="-c lock_timeout=1000")
+    # Whoever would have to wait for so long fails, and says so. The migration holds its locks for some hundredths of a
+    # second, and for a second or more where a machine is busy with other things.
+    impatient = psycopg.conninfo.make_conninfo(empty_database.dsn, options="-c lock_timeout=10000")
 
     def completed() -> int:
         balance = ledger.balance()
@@ -109,20 +120,23 @@ def test_an_upgrade_under_load_loses_nothing_and_holds_nobody_up(
         return balance.completed
 
     with ExitStack() as stack:
-        said = [tmp_path / name for name in ("old", "new", "sender")]
+        said = [tmp_path / name for name in ("old", "new", "sender", "another old")]
         old = stack.enter_context(worker(earlier, tmp_path, said[0], impatient))
         sender = stack.enter_context(running(earlier, tmp_path, said[2], "-c", SEND, impatient, QUEUE))
         until(lambda: completed() > 50)
         schema.migrate(empty_database.dsn)
         before = completed()
         new = stack.enter_context(worker(LIBRARY, tmp_path, said[1], impatient))
+        another = stack.enter_context(worker(earlier, tmp_path, said[3], impatient))
         until(lambda: completed() > before + 200)
         (tmp_path / "enough").touch()
         assert sender.wait(300) == 0, said[2].read_text()
         until(lambda: completed() == ledger.balance().sent)
-        for process in (old, new):
+        for process, output in ((old, said[0]), (new, said[1]), (another, said[3])):
             process.terminate()
-            assert process.wait(300) in (0, -signal.SIGTERM)
+            code = process.wait(300)
+            is_out_of_date = process is old and OUT_OF_DATE in output.read_text()
+            assert code in (0, -signal.SIGTERM) or is_out_of_date, f"{output.name}: {code}, {output.read_text()}"
     for output in said:
         assert "lock timeout" not in output.read_text()
     with QueueClient(empty_database.dsn) as client:
