@@ -20,7 +20,6 @@ returns setof pgqueue.message
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_sort = off
 as $$
 #variable_conflict use_column
@@ -31,6 +30,7 @@ declare
     came_back boolean;
     moment    pg_catalog.timestamptz := pgqueue.clock();
     token     pg_catalog.uuid        := gen_random_uuid();
+    holder    pg_catalog.text        := coalesce(receive.locked_by, pgqueue._session_name());
     places    pg_catalog.tid[];
     deliveries integer;
     earliest  pg_catalog.timestamptz;
@@ -55,6 +55,7 @@ begin
        or abs(extract(epoch from moment)::double precision - scan[1]::double precision) > 1::double precision then
         if take_turn then
             perform pgqueue._take_turn(source);
+            moment := pgqueue.clock();       -- a turn may have waited: no lock may begin before it is taken
         end if;
         scan := pgqueue._load_scan(source, scan);
     end if;
@@ -76,6 +77,7 @@ begin
             exit when not take_turn;
             passed := scan[2:];
             came_back := pgqueue._take_turn(source);
+            moment := pgqueue.clock();
             scan := pgqueue._load_scan(source, scan);
             exit when not came_back and scan[2:] operator(pg_catalog.=) passed;
         elsif earliest <= moment then
@@ -87,7 +89,7 @@ begin
                 update pgqueue.message
                    set locked_until    = moment + coalesce(receive.lock_duration, source.lock_duration),
                        lock_token      = token,
-                       locked_by       = coalesce(receive.locked_by, pgqueue._session_name()),
+                       locked_by       = holder,
                        delivery_count  = delivery_count + 1,
                        first_locked_at = case when source.retain_history is not null then coalesce(first_locked_at, moment) end
                   from pg_catalog.unnest(places) as free (place)

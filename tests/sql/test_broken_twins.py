@@ -636,6 +636,20 @@ THE_REST = [
         test_locks.test_a_lock_that_was_shortened_is_noticed_in_time,
     ),
     Twin(
+        "receive",
+        "            moment := pgqueue.clock();       -- a turn may have waited",
+        "            -- a turn may have waited",
+        partial(test_locks.test_a_lock_that_is_taken_after_a_long_turn_lasts_as_long_as_any, when="before it scans"),
+    ),
+    Twin(
+        "receive",
+        "            moment := pgqueue.clock();\n",
+        "",
+        partial(
+            test_locks.test_a_lock_that_is_taken_after_a_long_turn_lasts_as_long_as_any, when="after it found nothing"
+        ),
+    ),
+    Twin(
         "_bring_back",
         "case when settled then null else lock_token end",
         "lock_token",

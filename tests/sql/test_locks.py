@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pgqueue.testing import Database
 from tests.sql.stage import LOCK_DURATION, LOCK_LOST, SECOND, Received, Stage, passed, refused
 
@@ -76,6 +78,28 @@ def test_a_lock_that_was_shortened_is_noticed_in_time(database: Database) -> Non
         ann.settle("renew_lock", received, lock_duration=SECOND)
         stage.passes(SECOND)
         assert ann.numbers() == [received.sequence_number]
+
+
+BEFORE_THE_SECOND_TURN = SECOND / 2
+TAKES_TIME = "perform setval('pgqueue_testing.clock_shift', last_value + 1000000) from pgqueue_testing.clock_shift;"
+
+
+@pytest.mark.parametrize("when", ["before it scans", "after it found nothing"])
+def test_a_lock_that_is_taken_after_a_long_turn_lasts_as_long_as_any(database: Database, when: str) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        if when == "before it scans":
+            ann.send("a")
+        else:
+            due = ann.call("clock") + BEFORE_THE_SECOND_TURN
+            ann.send("a", scheduled_enqueue_time=due)
+            assert ann.receive() == []
+            stage.passes(BEFORE_THE_SECOND_TURN)
+        stage.rewrite("_take_turn", "return returned > 0;", f"{TAKES_TIME} return returned > 0;")
+        before = ann.call("clock")
+        (received,) = ann.receive()
+        assert ann.call("clock") == before + SECOND
+        assert received.locked_until == ann.call("clock") + LOCK_DURATION
 
 
 def test_deliveries_are_counted(database: Database) -> None:
