@@ -5,13 +5,21 @@
 create or replace function pgqueue.pin(queue text, sequence_number bigint, lock_token uuid)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
+#variable_conflict use_column
 begin
+    perform from pgqueue.message         -- a short cut to a fresh one of ordinary priority
+      where queue_id = (select id from pgqueue.queue where name = pin.queue)
+        and lane = 1 and position = pin.sequence_number and lock_token = pin.lock_token
+        for update;
+    if found then
+        return;
+    end if;
     if pgqueue._is_dead_letter_queue(queue) then
-        perform pgqueue._settle_dead_letters('PIN', queue, array[sequence_number], array[lock_token], atomic => true);
+        perform pgqueue._settle_dead_letters('PIN', queue, array[pin.sequence_number], array[pin.lock_token], atomic => true);
     else
-        perform pgqueue._pin(pgqueue._find_queue(queue), sequence_number, lock_token);
+        perform pgqueue._pin(pgqueue._find_queue(queue), pin.sequence_number, pin.lock_token);
     end if;
 end
 $$;

@@ -4,9 +4,31 @@
 create or replace function pgqueue.renew_lock(
     queue text, sequence_number bigint, lock_token uuid, lock_duration interval default null)
 returns timestamptz
-language sql
-set search_path = pg_catalog, pg_temp
+language plpgsql
+set enable_seqscan = off
 as $$
-    select renewed.locked_until
-      from pgqueue.renew_lock_batch(queue, array[sequence_number], array[lock_token], lock_duration, atomic => true) as renewed;
+#variable_conflict use_column
+declare
+    moment  pg_catalog.timestamptz := pgqueue.clock();
+    renewed pg_catalog.timestamptz;
+begin
+    update pgqueue.message               -- a short cut to a fresh one of ordinary priority, whose lock will last longer
+       set locked_until = free.until
+      from (select message.ctid as place, moment + coalesce(renew_lock.lock_duration, source.lock_duration) as until
+              from pgqueue.queue as source
+              join pgqueue.message on queue_id = source.id
+             where name = renew_lock.queue
+               and lane = 1 and position = renew_lock.sequence_number and lock_token = renew_lock.lock_token
+               and greatest(locked_until, moment) < moment + coalesce(renew_lock.lock_duration, source.lock_duration)
+               for update of message skip locked) as free
+     where ctid = place
+    returning locked_until into renewed;
+    if not found then
+        select batch.locked_until into renewed
+          from pgqueue.renew_lock_batch(
+               queue, array[renew_lock.sequence_number], array[renew_lock.lock_token], renew_lock.lock_duration,
+               atomic => true) as batch;
+    end if;
+    return renewed;
+end
 $$;

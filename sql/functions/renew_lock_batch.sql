@@ -14,21 +14,45 @@ create or replace function pgqueue.renew_lock_batch(
 returns table (sequence_number bigint, sqlstate text, locked_until timestamptz)
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
     source  pgqueue.queue;
+    moment  timestamptz := pgqueue.clock();
     renewed timestamptz;
+    many    integer;
     proven  bigint[];
     codes   text[];
 begin
     if renew_lock_batch.lock_duration <= interval '0' then
         perform pgqueue._refuse_argument('lock_duration', 'positive', renew_lock_batch.lock_duration::text);
     end if;
+    if cardinality(sequence_numbers) between 1 and 100 then     -- a short cut, as in pgqueue.renew_lock
+        with prolonged as (
+            update pgqueue.message
+               set locked_until = free.until
+              from (select message.ctid as place, moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration) as until
+                      from pgqueue.queue as source
+                      join pgqueue.message on queue_id = source.id
+                     where name = renew_lock_batch.queue
+                       and lane = 1 and position = any (sequence_numbers)
+                       and lock_token = lock_tokens[array_position(sequence_numbers, position)]
+                       and greatest(locked_until, moment) < moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration)
+                       for update of message skip locked) as free
+             where ctid = place
+            returning locked_until)
+        select count(*), max(prolonged.locked_until) into many, renewed from prolonged;
+        if many = cardinality(sequence_numbers) and many = cardinality(lock_tokens) then
+            return query select number, null::text, renewed from unnest(sequence_numbers) as number;
+            return;
+        end if;
+    end if;
     if pgqueue._is_dead_letter_queue(queue) then
         source  := pgqueue._find_queue(pgqueue._dead_letters_of(queue));
-        renewed := pgqueue.clock() + coalesce(renew_lock_batch.lock_duration, source.lock_duration);
+        renewed := moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration);
         codes   := array(
             select outcome.sqlstate
               from pgqueue._settle_dead_letters('RENEW', queue, sequence_numbers, lock_tokens, atomic, until => renewed)
@@ -42,7 +66,7 @@ begin
         return;
     end if;
     source  := pgqueue._find_queue(queue);
-    renewed := pgqueue.clock() + coalesce(renew_lock_batch.lock_duration, source.lock_duration);
+    renewed := moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration);
     perform pgqueue._check_locks(sequence_numbers, lock_tokens);
     perform pgqueue._prolong(pgqueue._hold_free(source, sequence_numbers, lock_tokens), renewed);
     proven := array(

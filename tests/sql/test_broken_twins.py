@@ -41,11 +41,11 @@ from tests.sql import (
     test_sweep,
     test_watermark,
 )
-from tests.sql.stage import Stage
+from tests.sql.stage import LOCK_DURATION, Stage
 
 FUNCTIONS = Path(__file__).parents[2] / "sql" / "functions"
 
-TOKEN_CHECK = re.compile(r"lock_token = (?:token|lock_tokens\[|found\.lock_token|held\.lock_token|resolve\.lock_token)")
+TOKEN_CHECK = re.compile(r"lock_token = (?:token|lock_tokens\[|(?!dead_letter\.)[a-z_]+\.lock_token)")
 SKIP_LOCKED = re.compile(r"skip locked")
 FENCE = re.compile(r"_find_consumer\(consumer, epoch\)|_check_epoch\(known, epoch\)|_find_open_claim\(known, claim\)")
 
@@ -220,8 +220,25 @@ PUBLISHED = [
     ),
 ]
 
+ALONE = {"pin": {}, "complete": {}, "abandon": {}, "renew_lock": {"lock_duration": 2 * LOCK_DURATION}}
+
 TOKENS = [
     *CLAIMS,
+    *(
+        Twin(
+            verb,
+            f" and lock_token = {verb}.lock_token",
+            "",
+            partial(test_fence.test_no_verb_accepts_a_token_that_was_never_given, verb=verb, options=options),
+        )
+        for verb, options in ALONE.items()
+    ),
+    Twin(
+        "renew_lock_batch",
+        "and lock_token = lock_tokens[array_position(sequence_numbers, position)]",
+        "",
+        test_fence.test_a_late_worker_cannot_renew_a_redelivered_message,
+    ),
     Twin(
         "_hold",
         "on position = number and lock_token = token",
@@ -298,6 +315,10 @@ WAITS = [
     Twin("receive", " skip locked", "", test_races.test_two_receivers_never_get_the_same_message),
     Twin(
         "_hold_free", " skip locked", "", test_races.test_a_renewal_does_not_wait_for_the_completion_that_is_under_way
+    ),
+    *(
+        Twin(verb, " skip locked", "", test_locks.test_a_renewal_does_not_wait_for_an_open_transaction)
+        for verb in ("renew_lock", "renew_lock_batch")
     ),
     Twin(
         "resolve",
@@ -427,6 +448,7 @@ WAITS = [
 ]
 
 PINNING = [
+    Twin("pin", "        for update;", "        ;", partial(pinned, came_back=False)),
     Twin("_hold", "for update of message) as fresh", ") as fresh", partial(pinned, came_back=False)),
     Twin("_hold", "for update of message) as returned", ") as returned", partial(pinned, came_back=True)),
     Twin(
@@ -440,6 +462,13 @@ PINNING = [
 WATERMARK = [
     Twin("send", ":= pg_current_xact_id()", ":= '0'", partial(numbered, many=False), OFTEN),
     Twin("send_batch", ":= pg_current_xact_id()", ":= '0'", partial(numbered, many=True), OFTEN),
+    Twin(
+        "abandon",
+        ":= pg_current_xact_id()",
+        ":= '0'",
+        test_watermark.test_a_number_is_drawn_by_a_transaction_that_has_an_id_when_a_message_is_abandoned,
+        OFTEN,
+    ),
     Twin(
         "_move_scan",
         "least(reached, settled)",
@@ -633,7 +662,79 @@ THE_REST = [
         "_prolong",
         "and watch.due > until",
         "and false",
-        test_locks.test_a_lock_that_was_shortened_is_noticed_in_time,
+        partial(test_locks.test_a_lock_that_was_shortened_is_noticed_in_time, verb="renew_lock"),
+    ),
+    *(
+        Twin(
+            verb,
+            f"and greatest(locked_until, moment) < moment + coalesce({verb}.lock_duration, source.lock_duration)",
+            "",
+            partial(test_locks.test_a_lock_that_was_shortened_is_noticed_in_time, verb=verb),
+        )
+        for verb in ("renew_lock", "renew_lock_batch")
+    ),
+    Twin(
+        "renew_lock",
+        "greatest(locked_until, moment) <",
+        "locked_until <",
+        test_locks.test_a_lock_that_has_expired_is_not_renewed_for_less_than_no_time,
+    ),
+    *(
+        Twin(
+            verb,
+            f"queue_id = (select id from pgqueue.queue where name = {verb}.queue",
+            "queue_id in (select id from pgqueue.queue where true",
+            partial(test_fence.test_no_verb_finds_a_message_under_the_name_of_another_queue, verb=verb, options={}),
+        )
+        for verb in ("pin", "complete", "abandon")
+    ),
+    Twin(
+        "renew_lock",
+        "name = renew_lock.queue",
+        "true",
+        partial(test_fence.test_no_verb_finds_a_message_under_the_name_of_another_queue, verb="renew_lock", options={}),
+    ),
+    Twin(
+        "complete_batch",
+        "queue_id = (select id from pgqueue.queue where name = complete_batch.queue",
+        "queue_id in (select id from pgqueue.queue where true",
+        partial(test_fence.test_no_batch_finds_a_message_under_the_name_of_another_queue, verb="complete_batch"),
+    ),
+    Twin(
+        "renew_lock_batch",
+        "name = renew_lock_batch.queue",
+        "true",
+        partial(test_fence.test_no_batch_finds_a_message_under_the_name_of_another_queue, verb="renew_lock_batch"),
+    ),
+    Twin(
+        "renew_lock_batch",
+        "if many = cardinality(sequence_numbers) and many = cardinality(lock_tokens) then",
+        "if many > 0 then",
+        test_locks.test_a_batch_of_which_some_came_back_is_renewed,
+    ),
+    Twin(
+        "renew_lock_batch",
+        " and many = cardinality(lock_tokens) then",
+        " then",
+        partial(test_settling.test_a_token_too_many_is_refused_even_when_all_are_found, verb="renew_lock_batch"),
+    ),
+    Twin(
+        "abandon",
+        "if pg_catalog.num_nonnulls(delay, properties) = 0 then",
+        "if properties is null then",
+        test_settling.test_a_message_abandoned_with_a_delay_comes_when_its_time_has_come,
+    ),
+    Twin(
+        "abandon",
+        "if pg_catalog.num_nonnulls(delay, properties) = 0 then",
+        "if delay is null then",
+        test_settling.test_properties_given_when_abandoning_are_merged,
+    ),
+    Twin(
+        "abandon",
+        "if awaited then",
+        "if false then",
+        partial(test_settling.test_who_waits_is_told_of_a_message_that_is_abandoned, verb="abandon"),
     ),
     Twin(
         "receive",
@@ -941,6 +1042,12 @@ ROOM_AND_HISTORY = [
         "if queue.retain_history is null then",
         "if true then",
         test_history.test_what_is_purged_or_cancelled_is_written_down,
+    ),
+    Twin(
+        "complete",
+        " and retain_history is null",
+        "",
+        test_history.test_a_fresh_message_is_written_down_when_it_is_completed,
     ),
     Twin(
         "complete_batch",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from pgqueue.testing import Database
-from tests.sql.stage import LOCK_DURATION, LOCK_LOST, SECOND, Received, Session, Stage, put_back, refused
+from tests.sql.stage import LOCK_DURATION, LOCK_LOST, SECOND, UNKNOWN_QUEUE, Received, Session, Stage, put_back, refused
 
 
 def test_a_late_worker_cannot_complete_a_redelivered_message(database: Database) -> None:
@@ -75,7 +76,7 @@ def test_a_late_worker_cannot_renew_a_message_that_came_back_and_was_redelivered
 def test_a_renewal_that_meets_a_redelivery_half_way_does_not_renew_it(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob, gate = stage.sessions("ann", "bob", "gate")
-        ann.send("a")
+        ann.send("a", priority=1)
         (late,) = ann.receive()
         stage.passes(LOCK_DURATION)
         # Ann has found her message, and stops before she locks its row.
@@ -88,7 +89,7 @@ def test_a_renewal_that_meets_a_redelivery_half_way_does_not_renew_it(database: 
         assert locked_until(bob, redelivered) == redelivered.locked_until
 
 
-SETTLEMENTS = [
+SETTLEMENTS: list[tuple[str, dict[str, Any]]] = [
     ("complete", {}),
     ("abandon", {}),
     ("dead_letter", {"reason": "r"}),
@@ -98,7 +99,41 @@ SETTLEMENTS = [
 
 
 @pytest.mark.parametrize(("verb", "options"), SETTLEMENTS, ids=[verb for verb, _ in SETTLEMENTS])
-def test_no_verb_accepts_a_token_that_was_never_given(database: Database, verb: str, options: dict[str, str]) -> None:
+def test_no_verb_finds_a_message_under_the_name_of_another_queue(
+    database: Database, verb: str, options: dict[str, Any]
+) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_queue", queue="another")
+        ann.send("a")
+        (received,) = ann.receive()
+        stage.passes(SECOND)
+        with refused(LOCK_LOST):
+            ann.settle(verb, received, queue="another", **options)
+        with refused(UNKNOWN_QUEUE):
+            ann.settle(verb, received, queue="nowhere", **options)
+        assert locked_until(ann, received) == received.locked_until
+        ann.complete(received)
+
+
+@pytest.mark.parametrize("verb", ["complete_batch", "abandon_batch", "renew_lock_batch"])
+def test_no_batch_finds_a_message_under_the_name_of_another_queue(database: Database, verb: str) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_queue", queue="another")
+        ann.send("a")
+        (received,) = ann.receive()
+        stage.passes(SECOND)
+        with refused(LOCK_LOST):
+            ann.settle_batch(verb, [received], queue="another", atomic=True)
+        with refused(UNKNOWN_QUEUE):
+            ann.settle_batch(verb, [received], queue="nowhere")
+        assert locked_until(ann, received) == received.locked_until
+        ann.complete(received)
+
+
+@pytest.mark.parametrize(("verb", "options"), SETTLEMENTS, ids=[verb for verb, _ in SETTLEMENTS])
+def test_no_verb_accepts_a_token_that_was_never_given(database: Database, verb: str, options: dict[str, Any]) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a")
@@ -111,7 +146,7 @@ def test_no_verb_accepts_a_token_that_was_never_given(database: Database, verb: 
 
 
 @pytest.mark.parametrize(("verb", "options"), SETTLEMENTS, ids=[verb for verb, _ in SETTLEMENTS])
-def test_no_verb_accepts_a_lock_that_was_settled(database: Database, verb: str, options: dict[str, str]) -> None:
+def test_no_verb_accepts_a_lock_that_was_settled(database: Database, verb: str, options: dict[str, Any]) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a", "b", "c")
@@ -126,7 +161,7 @@ def test_no_verb_accepts_a_lock_that_was_settled(database: Database, verb: str, 
 
 @pytest.mark.parametrize(("verb", "options"), SETTLEMENTS, ids=[verb for verb, _ in SETTLEMENTS])
 def test_the_token_counts_after_the_time_is_over_until_somebody_takes_the_message(
-    database: Database, verb: str, options: dict[str, str]
+    database: Database, verb: str, options: dict[str, Any]
 ) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
@@ -140,7 +175,7 @@ def test_the_token_counts_after_the_time_is_over_until_somebody_takes_the_messag
 
 @pytest.mark.parametrize(("verb", "options"), SETTLEMENTS, ids=[verb for verb, _ in SETTLEMENTS])
 def test_the_token_counts_even_when_the_message_was_put_back_for_redelivery(
-    database: Database, verb: str, options: dict[str, str]
+    database: Database, verb: str, options: dict[str, Any]
 ) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")

@@ -57,6 +57,14 @@ def test_a_completed_message_is_written_down_with_its_times_its_count_and_its_ho
         ]
 
 
+def test_a_fresh_message_is_written_down_when_it_is_completed(database: Database) -> None:
+    with retaining(database) as stage:
+        ann = stage.session("ann")
+        (number,) = ann.send("a")
+        ann.complete(ann.receive()[0])
+        assert ann.rows(OUTCOMES) == [(number, "COMPLETED", None)]
+
+
 @pytest.mark.parametrize("came_back", [False, True], ids=["fresh", "came back"])
 def test_a_batch_is_written_down_message_by_message(database: Database, came_back: bool) -> None:
     with retaining(database) as stage:

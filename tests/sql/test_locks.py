@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from pgqueue.testing import Database
-from tests.sql.stage import LOCK_DURATION, LOCK_LOST, SECOND, Received, Stage, passed, refused
+from tests.sql.stage import (
+    INVALID_ARGUMENT,
+    LOCK_DURATION,
+    LOCK_LOST,
+    SECOND,
+    Received,
+    Session,
+    Stage,
+    passed,
+    refused,
+)
 
 
 def test_a_locked_message_is_hidden_until_its_lock_expires(database: Database) -> None:
@@ -71,13 +81,65 @@ def test_a_renewed_lock_is_not_returned_early_by_those_who_watch_it(database: Da
         assert ann.numbers() == [received.sequence_number]
 
 
-def test_a_lock_that_was_shortened_is_noticed_in_time(database: Database) -> None:
+@pytest.mark.parametrize("verb", ["renew_lock", "renew_lock_batch"])
+def test_a_lock_that_was_shortened_is_noticed_in_time(database: Database, verb: str) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         received = passed(stage, ann)
-        ann.settle("renew_lock", received, lock_duration=SECOND)
+        if verb == "renew_lock":
+            ann.settle(verb, received, lock_duration=SECOND)
+        else:
+            ann.settle_batch(verb, [received], lock_duration=SECOND)
         stage.passes(SECOND)
         assert ann.numbers() == [received.sequence_number]
+
+
+def test_a_lock_that_has_expired_is_not_renewed_for_less_than_no_time(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a")
+        (received,) = ann.receive()
+        stage.passes(2 * LOCK_DURATION)
+        with refused(INVALID_ARGUMENT):
+            ann.settle("renew_lock", received, lock_duration=-SECOND)
+
+
+def test_a_batch_of_fresh_messages_is_renewed(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a", "b", "c")
+        every_lock_is_renewed(stage, ann, ann.receive(3))
+
+
+def test_a_batch_of_which_some_came_back_is_renewed(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a", "b", "c")
+        ann.abandon(ann.receive()[0])
+        every_lock_is_renewed(stage, ann, ann.receive(3))
+
+
+def every_lock_is_renewed(stage: Stage, session: Session, messages: list[Received]) -> None:
+    stage.passes(SECOND)
+    until = session.call("clock") + LOCK_DURATION
+    renewed = session.settle_batch("renew_lock_batch", messages[::-1])
+    assert renewed == [(message.sequence_number, None, until) for message in messages[::-1]]
+    assert session.values("select distinct locked_until from pgqueue.message") == [until]
+
+
+def test_a_renewal_does_not_wait_for_an_open_transaction(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send("a")
+        (received,) = ann.receive()
+        stage.passes(SECOND)
+        ann.begin()
+        ann.settle("pin", received)
+        assert bob.settle("renew_lock", received) == received.locked_until
+        assert bob.settle_batch("renew_lock_batch", [received]) == [
+            (received.sequence_number, None, received.locked_until)
+        ]
+        ann.commit()
 
 
 BEFORE_THE_SECOND_TURN = SECOND / 2

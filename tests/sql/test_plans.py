@@ -353,7 +353,17 @@ def test_a_claim_starts_where_the_cursor_is_and_not_at_the_front(database: Datab
         assert_cheap(newcomer.plans(lambda: newcomer.session.receive(10)))
 
 
-HOT = ["receive", "receive_and_delete", "complete", "complete_batch", "_hold", "_locks", "_bring_back", "_advance"]
+HOT = [
+    "receive",
+    "receive_and_delete",
+    "_complete",
+    "complete_batch",
+    "renew_lock_batch",
+    "_hold",
+    "_locks",
+    "_bring_back",
+    "_advance",
+]
 HOT += ["_remember", "_check_room", "_hold_dead_letters", "receive_dead_letters", "receive_deferred", "_expire_due"]
 
 

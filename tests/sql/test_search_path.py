@@ -21,7 +21,7 @@ from tests.sql import shadows, stage
 
 # Called for every message, they would be slower by more than they may: what they call is exact, or named in pg_catalog.
 UNPINNED = {"send", "send_batch", "receive", "_move_scan", "_is_over", "complete", "complete_batch"}
-UNPINNED |= {"_find_queue", "_pin", "_check_locks", "_remove"}
+UNPINNED |= {"pin", "renew_lock", "abandon", "_find_queue", "_pin", "_check_locks", "_remove"}
 
 HIJACK = """
 create function public.nextval(text) returns bigint language plpgsql as $$

@@ -43,6 +43,21 @@ def test_an_abandoned_message_is_delivered_again_before_the_fresh_ones(database:
         assert ann.numbers(2) == [first, second]
 
 
+@pytest.mark.parametrize("verb", ["abandon", "abandon_batch"])
+def test_who_waits_is_told_of_a_message_that_is_abandoned(database: Database, verb: str) -> None:
+    with Stage(database) as stage:
+        ann, listener = stage.sessions("ann", "listener")
+        ann.send("a")
+        (received,) = ann.receive()
+        ((channel, _),) = listener.table("_attend", queues=["q"], lasts=SECOND * 60)
+        listener.rows(f"listen {channel}")
+        if verb == "abandon":
+            ann.abandon(received)
+        else:
+            ann.settle_batch(verb, [received])
+        assert [told.payload for told in listener.connection.notifies(timeout=5, stop_after=1)] == ["q"]
+
+
 def test_messages_abandoned_together_come_back_in_the_order_they_were_sent(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
@@ -252,14 +267,16 @@ def test_locks_and_tokens_that_do_not_pair_are_refused(database: Database, verb:
                 ann.table(verb, queue="q", sequence_numbers=numbers, lock_tokens=tokens, **options)
 
 
-def test_a_token_too_many_is_refused_even_when_all_messages_are_settled(database: Database) -> None:
+@pytest.mark.parametrize("verb", ["complete_batch", "renew_lock_batch"])
+def test_a_token_too_many_is_refused_even_when_all_are_found(database: Database, verb: str) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a")
         (received,) = ann.receive()
+        stage.passes(SECOND)
         tokens = [received.lock_token, uuid4()]
         with refused(INVALID_ARGUMENT):
-            ann.table("complete_batch", queue="q", sequence_numbers=[received.sequence_number], lock_tokens=tokens)
+            ann.table(verb, queue="q", sequence_numbers=[received.sequence_number], lock_tokens=tokens)
 
 
 WRONG: list[tuple[str, dict[str, Any]]] = [

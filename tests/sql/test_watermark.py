@@ -233,6 +233,46 @@ def a_number_is_drawn_by_a_transaction_that_has_an_id(stage: Stage, *, many: boo
     assert ann.numbers(9) == late
 
 
+STOPPED_AFTER_A_NUMBER = """
+create function pgqueue.stopped_after_a_number()
+returns bigint
+language plpgsql
+as $$
+declare
+    number bigint := nextval('pgqueue.sequence_number');
+begin
+    if current_setting('application_name') = 'slow' then
+        perform pg_advisory_xact_lock_shared(1);
+    end if;
+    return number;
+end
+$$
+"""
+
+
+def test_a_number_is_drawn_by_a_transaction_that_has_an_id_when_a_message_is_abandoned(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, slow, gate = stage.sessions("ann", "slow", "gate")
+        slow.send("abandoned", "first")
+        (received,) = slow.receive()
+        ann.receive()
+        stage.prompter.rows(STOPPED_AFTER_A_NUMBER)
+        drawn = "nextval('pgqueue.sequence_number')"
+        stage.rewrite("abandon", f"pg_catalog.{drawn}", "pgqueue.stopped_after_a_number()")
+        gate.value("select pg_advisory_lock(1)")
+        abandoning = slow.starts(lambda: slow.abandon(received))
+        (late,) = ann.values("select last_value from pgqueue.sequence_number")
+        for _ in range(3):
+            ann.send("a")
+            ann.receive(9)
+            stage.passes(2 * SECOND)
+        gate.value("select pg_advisory_unlock(1)")
+        abandoning.result()
+        assert ann.value("select cursor from pgqueue.progress where lane = 0") > late
+        stage.passes(SECOND)
+        assert ann.numbers(9) == [received.sequence_number]
+
+
 def test_an_old_view_moves_no_cursor_and_loses_nothing(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob, slow = stage.sessions("ann", "bob", "slow")
