@@ -7,11 +7,27 @@ create or replace function pgqueue.pin_batch(queue text, sequence_numbers bigint
 returns table (sequence_number bigint, sqlstate text)
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
+    many integer;
     held record;
 begin
+    if cardinality(sequence_numbers) between 1 and 100 then     -- a short cut, as in pgqueue.complete_batch
+        perform from pgqueue.message
+          where queue_id = (select id from pgqueue.queue where name = pin_batch.queue)
+            and lane = 1 and position = any (sequence_numbers)
+            and lock_token = lock_tokens[array_position(sequence_numbers, position)]
+            for update;
+        get diagnostics many = row_count;
+        if many = cardinality(sequence_numbers) and many = cardinality(lock_tokens) then
+            return query select number, null::text from unnest(sequence_numbers) as number;
+            return;
+        end if;
+    end if;
     if pgqueue._is_dead_letter_queue(queue) then
         return query select * from pgqueue._settle_dead_letters('PIN', queue, sequence_numbers, lock_tokens);
         return;

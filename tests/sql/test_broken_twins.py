@@ -82,9 +82,9 @@ class Twin:
         return f"{self.function}: {' '.join(self.text.split())}"
 
 
-def pinned(database: Database, *, came_back: bool) -> None:
+def pinned(database: Database, *, came_back: bool, verb: str = "pin") -> None:
     with Stage(database) as stage:
-        test_fence.a_pinned_message_cannot_be_taken_over(stage, came_back=came_back)
+        test_fence.a_pinned_message_cannot_be_taken_over(stage, came_back=came_back, verb=verb)
 
 
 def numbered(database: Database, *, many: bool) -> None:
@@ -232,6 +232,12 @@ TOKENS = [
             partial(test_fence.test_no_verb_accepts_a_token_that_was_never_given, verb=verb, options=options),
         )
         for verb, options in ALONE.items()
+    ),
+    Twin(
+        "pin_batch",
+        "and lock_token = lock_tokens[array_position(sequence_numbers, position)]",
+        "",
+        partial(test_fence.test_no_batch_accepts_a_token_that_was_never_given, verb="pin_batch"),
     ),
     Twin(
         "renew_lock_batch",
@@ -448,6 +454,7 @@ WAITS = [
 ]
 
 PINNING = [
+    Twin("pin_batch", "            for update;", "            ;", partial(pinned, came_back=False, verb="pin_batch")),
     Twin("pin", "        for update;", "        ;", partial(pinned, came_back=False)),
     Twin("_hold", "for update of message) as fresh", ") as fresh", partial(pinned, came_back=False)),
     Twin("_hold", "for update of message) as returned", ") as returned", partial(pinned, came_back=True)),
@@ -699,6 +706,26 @@ THE_REST = [
         "queue_id = (select id from pgqueue.queue where name = complete_batch.queue",
         "queue_id in (select id from pgqueue.queue where true",
         partial(test_fence.test_no_batch_finds_a_message_under_the_name_of_another_queue, verb="complete_batch"),
+    ),
+    Twin(
+        "pin_batch",
+        "queue_id = (select id from pgqueue.queue where name = pin_batch.queue",
+        "queue_id in (select id from pgqueue.queue where true",
+        partial(test_fence.test_no_batch_finds_a_message_under_the_name_of_another_queue, verb="pin_batch"),
+    ),
+    Twin(
+        "pin_batch",
+        "if many = cardinality(sequence_numbers) and many = cardinality(lock_tokens) then",
+        "if many > 0 then",
+        partial(
+            test_settling.test_a_lock_that_is_lost_neither_hides_nor_undoes_the_others, verb="pin_batch", options={}
+        ),
+    ),
+    Twin(
+        "pin_batch",
+        " and many = cardinality(lock_tokens) then",
+        " then",
+        partial(test_settling.test_a_token_too_many_is_refused_even_when_all_are_found, verb="pin_batch"),
     ),
     Twin(
         "renew_lock_batch",

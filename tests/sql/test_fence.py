@@ -116,7 +116,7 @@ def test_no_verb_finds_a_message_under_the_name_of_another_queue(
         ann.complete(received)
 
 
-@pytest.mark.parametrize("verb", ["complete_batch", "abandon_batch", "renew_lock_batch"])
+@pytest.mark.parametrize("verb", ["complete_batch", "abandon_batch", "renew_lock_batch", "pin_batch"])
 def test_no_batch_finds_a_message_under_the_name_of_another_queue(database: Database, verb: str) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
@@ -124,8 +124,9 @@ def test_no_batch_finds_a_message_under_the_name_of_another_queue(database: Data
         ann.send("a")
         (received,) = ann.receive()
         stage.passes(SECOND)
-        with refused(LOCK_LOST):
-            ann.settle_batch(verb, [received], queue="another", atomic=True)
+        assert [row[:2] for row in ann.settle_batch(verb, [received], queue="another")] == [
+            (received.sequence_number, LOCK_LOST)
+        ]
         with refused(UNKNOWN_QUEUE):
             ann.settle_batch(verb, [received], queue="nowhere")
         assert locked_until(ann, received) == received.locked_until
@@ -142,6 +143,18 @@ def test_no_verb_accepts_a_token_that_was_never_given(database: Database, verb: 
             ann.settle(verb, replace(received, lock_token=uuid4()), **options)
         with refused(LOCK_LOST):
             ann.settle(verb, replace(received, sequence_number=received.sequence_number + 1), **options)
+        ann.complete(received)
+
+
+@pytest.mark.parametrize("verb", ["complete_batch", "abandon_batch", "renew_lock_batch", "pin_batch"])
+def test_no_batch_accepts_a_token_that_was_never_given(database: Database, verb: str) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a")
+        (received,) = ann.receive()
+        stage.passes(SECOND)
+        outcomes = ann.settle_batch(verb, [replace(received, lock_token=uuid4())])
+        assert [row[:2] for row in outcomes] == [(received.sequence_number, LOCK_LOST)]
         ann.complete(received)
 
 
@@ -216,22 +229,26 @@ def test_after_an_abort_the_lock_is_still_ours(database: Database) -> None:
         assert ann.rows("select * from pgqueue.message") == []
 
 
+@pytest.mark.parametrize("verb", ["pin", "pin_batch"])
 @pytest.mark.parametrize("came_back", [False, True], ids=["fresh", "came back"])
 def test_a_pinned_message_cannot_be_taken_over_while_the_transaction_is_open(
-    database: Database, came_back: bool
+    database: Database, came_back: bool, verb: str
 ) -> None:
     with Stage(database) as stage:
-        a_pinned_message_cannot_be_taken_over(stage, came_back=came_back)
+        a_pinned_message_cannot_be_taken_over(stage, came_back=came_back, verb=verb)
 
 
-def a_pinned_message_cannot_be_taken_over(stage: Stage, *, came_back: bool) -> None:
+def a_pinned_message_cannot_be_taken_over(stage: Stage, *, came_back: bool, verb: str = "pin") -> None:
     ann, bob = stage.sessions("ann", "bob")
     ann.send("a")
     if came_back:
         ann.abandon(ann.receive()[0])
     (received,) = ann.receive()
     ann.begin()
-    ann.settle("pin", received)
+    if verb == "pin":
+        ann.settle(verb, received)
+    else:
+        assert ann.settle_batch(verb, [received]) == [(received.sequence_number, None)]
     for _ in range(5):
         stage.passes(LOCK_DURATION)
         assert bob.receive() == []

@@ -179,11 +179,19 @@ def dead_letter(session: Session, message: Received) -> object:
 
 
 def renew_lock(session: Session, message: Received) -> object:
-    return session.settle("renew_lock", message)
+    return session.settle("renew_lock", message, lock_duration=2 * LOCK_DURATION)
 
 
 def pin(session: Session, message: Received) -> object:
     return session.settle("pin", message)
+
+
+def pin_batch(session: Session, message: Received) -> object:
+    return session.settle_batch("pin_batch", [message])
+
+
+def renew_lock_batch(session: Session, message: Received) -> object:
+    return session.settle_batch("renew_lock_batch", [message], lock_duration=2 * LOCK_DURATION)
 
 
 def defer(session: Session, message: Received) -> object:
@@ -193,7 +201,19 @@ def defer(session: Session, message: Received) -> object:
 @pytest.mark.parametrize("state", ["fresh", "came back", "lost"])
 @pytest.mark.parametrize(
     "settle",
-    [complete, complete_batch, abandon, abandon_with_a_delay, release_batch, dead_letter, defer, renew_lock, pin],
+    [
+        complete,
+        complete_batch,
+        abandon,
+        abandon_with_a_delay,
+        release_batch,
+        dead_letter,
+        defer,
+        renew_lock,
+        renew_lock_batch,
+        pin,
+        pin_batch,
+    ],
     ids=lambda settle: settle.__name__,
 )
 def test_a_settlement_reads_a_few_pages_of_a_large_queue(
@@ -359,6 +379,7 @@ HOT = [
     "_complete",
     "complete_batch",
     "renew_lock_batch",
+    "pin_batch",
     "_hold",
     "_locks",
     "_bring_back",

@@ -33,6 +33,7 @@ BATCHES = [
     pytest.param("renew_lock_batch", {}, id="renew_lock"),
 ]
 RELEASE = pytest.param("release_batch", {}, id="release")
+PIN = pytest.param("pin_batch", {}, id="pin")
 
 
 def test_an_abandoned_message_is_delivered_again_before_the_fresh_ones(database: Database) -> None:
@@ -183,7 +184,7 @@ def test_a_dead_letter_keeps_what_it_was_and_why(database: Database) -> None:
         assert ann.receive() == []
 
 
-@pytest.mark.parametrize(("verb", "options"), [*BATCHES, RELEASE])
+@pytest.mark.parametrize(("verb", "options"), [*BATCHES, RELEASE, PIN])
 def test_a_lock_that_is_lost_neither_hides_nor_undoes_the_others(
     database: Database, verb: str, options: dict[str, Any]
 ) -> None:
@@ -208,7 +209,7 @@ def test_a_lock_that_is_lost_neither_hides_nor_undoes_the_others(
             (returned.sequence_number, None),
             (fresh[0].sequence_number, None),
         ]
-        if verb != "renew_lock_batch":
+        if verb not in {"renew_lock_batch", "pin_batch"}:
             assert [code for _, code, *_ in ann.settle_batch(verb, [returned, *fresh], **options)] == [LOCK_LOST] * 3
 
 
@@ -228,7 +229,7 @@ def test_an_atomic_batch_with_a_lost_lock_changes_nothing(
         assert [code for _, code, *_ in ann.settle_batch(verb, messages, atomic=True, **options)] == [None, None]
 
 
-@pytest.mark.parametrize(("verb", "options"), [*BATCHES, RELEASE])
+@pytest.mark.parametrize(("verb", "options"), [*BATCHES, RELEASE, PIN])
 def test_a_message_that_was_received_twice_is_settled_for_its_last_holder_only(
     database: Database, verb: str, options: dict[str, Any]
 ) -> None:
@@ -242,7 +243,7 @@ def test_a_message_that_was_received_twice_is_settled_for_its_last_holder_only(
         assert [row[:2] for row in outcomes] == [(number, LOCK_LOST), (number, None)]
 
 
-@pytest.mark.parametrize(("verb", "options"), [*BATCHES, RELEASE])
+@pytest.mark.parametrize(("verb", "options"), [*BATCHES, RELEASE, PIN])
 def test_an_empty_batch_is_answered_by_nothing(database: Database, verb: str, options: dict[str, Any]) -> None:
     with Stage(database) as stage:
         assert stage.session("ann").settle_batch(verb, [], **options) == []
@@ -258,7 +259,7 @@ UNPAIRED: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("verb", "options"), [*BATCHES, RELEASE])
+@pytest.mark.parametrize(("verb", "options"), [*BATCHES, RELEASE, PIN])
 def test_locks_and_tokens_that_do_not_pair_are_refused(database: Database, verb: str, options: dict[str, Any]) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
@@ -267,7 +268,7 @@ def test_locks_and_tokens_that_do_not_pair_are_refused(database: Database, verb:
                 ann.table(verb, queue="q", sequence_numbers=numbers, lock_tokens=tokens, **options)
 
 
-@pytest.mark.parametrize("verb", ["complete_batch", "renew_lock_batch"])
+@pytest.mark.parametrize("verb", ["complete_batch", "renew_lock_batch", "pin_batch"])
 def test_a_token_too_many_is_refused_even_when_all_are_found(database: Database, verb: str) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
@@ -301,7 +302,7 @@ def test_a_wrong_argument_is_refused_and_the_lock_is_still_held(database: Databa
         ann.complete(received)
 
 
-@pytest.mark.parametrize(("verb", "options"), [*BATCHES, RELEASE])
+@pytest.mark.parametrize(("verb", "options"), [*BATCHES, RELEASE, PIN])
 def test_an_unknown_queue_is_refused(database: Database, verb: str, options: dict[str, Any]) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
