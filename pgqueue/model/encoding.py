@@ -26,6 +26,7 @@ LONGEST = timedelta(days=36_500)
 TEXT_FIELDS = ("message_id", "correlation_id", "subject", "content_type", "reply_to")
 
 NESTED = (dict, list, tuple)
+BYTES = (bytes, bytearray, memoryview)
 
 NO_BRACKETS = bytes({*range(256)}.difference(b"[]{}"))
 NO_STRUCTURE = bytes({*range(256)}.difference(b'[]{}"\\'))
@@ -74,26 +75,34 @@ def encode(message: Message, trace: Mapping[str, str] | None = None) -> EncodedM
         if (value := getattr(message, field)) is not None:
             _check_text(field, value)
     _check_priority(message.priority)
-    _check_times(message.time_to_live, message.scheduled_enqueue_time)
-    properties = message.application_properties
-    if properties is not None and not isinstance(properties, Mapping):
-        raise MessageNotSerializableError(f"application_properties must be a mapping, not {type(properties).__name__}")
-    if trace and "traceparent" not in (properties or ()):
-        properties = {**trace, **(properties or {})}
+    if message.time_to_live is not None or message.scheduled_enqueue_time is not None:
+        _check_times(message.time_to_live, message.scheduled_enqueue_time)
+    properties = _properties(message.application_properties, trace)
     body, binary_body = encode_body(message.body)
     return EncodedMessage(
-        body=body,
-        binary_body=binary_body,
-        message_id=message.message_id,
-        correlation_id=message.correlation_id,
-        subject=message.subject,
-        content_type=message.content_type,
-        reply_to=message.reply_to,
-        application_properties=None if properties is None else to_json("application_properties", dict(properties)),
-        priority=message.priority,
-        time_to_live=message.time_to_live,
-        scheduled_enqueue_time=message.scheduled_enqueue_time,
+        body,
+        binary_body,
+        message.message_id,
+        message.correlation_id,
+        message.subject,
+        message.content_type,
+        message.reply_to,
+        properties,
+        message.priority,
+        message.time_to_live,
+        message.scheduled_enqueue_time,
     )
+
+
+def _properties(given: object, trace: Mapping[str, str] | None) -> str | None:
+    if given is None:
+        return to_json("application_properties", trace) if trace else None
+    if not isinstance(given, Mapping):
+        raise MessageNotSerializableError(f"application_properties must be a mapping, not {type(given).__name__}")
+    properties = dict(given)
+    if trace and "traceparent" not in properties:
+        properties = {**trace, **properties}
+    return to_json("application_properties", properties)
 
 
 def to_json(field: str, value: Any) -> str:
@@ -127,9 +136,11 @@ def _may_be_flawed(text: str, encoded: bytes, value: Any) -> bool:
     """Tells quickly of nearly all values that they have no flaw but those that the encoder refuses."""
     if "\\u0000" in text:
         return True
+    if len(text) <= 2 * DEEPEST:
+        return False
     if len(text) > MOST_DIGITS and not 0 < sys.get_int_max_str_digits() <= MOST_DIGITS:
         return True
-    return len(text) > 2 * DEEPEST and not _is_shallow(encoded) and is_nested_deeper(value, DEEPEST)
+    return not _is_shallow(encoded) and is_nested_deeper(value, DEEPEST)
 
 
 def _is_shallow(encoded: bytes) -> bool:
@@ -174,7 +185,7 @@ def _check_times(time_to_live: object, scheduled_enqueue_time: object) -> None:
 
 def encode_body(body: Any) -> tuple[str | None, bytes | None]:
     """A body as JSON text or as bytes; the other is None."""
-    if isinstance(body, bytes | bytearray | memoryview):
+    if isinstance(body, BYTES):
         return None, bytes(body)
     return to_json("body", body), None
 
