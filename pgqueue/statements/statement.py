@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, LiteralString, TypeVar
+from typing import Any, Generic, LiteralString, NamedTuple, TypeVar
 
 from pgqueue.model.row import Row
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Statement(Generic[T]):
+class Statement(NamedTuple, Generic[T]):
     """SQL text with named parameters, and how its rows become a result."""
 
     sql: LiteralString
