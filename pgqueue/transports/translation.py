@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
 import psycopg
@@ -32,17 +31,26 @@ READ_ONLY_REMEDY = (
 )
 
 
-@contextmanager
-def translated(connection: Any = None) -> Iterator[None]:
+class translated:  # noqa: N801 - read as a word, like contextlib's suppress
     """Raises the library's error in place of psycopg's, which stays its cause. What a standby refuses may pass: it may
     be promoted, or the next connection lead to the primary."""
-    try:
-        yield
-    except psycopg.Error as error:
-        translation = translate(error)
-        if isinstance(translation, ReadOnlyError) and connection is not None:
-            translation.is_transient = connection.info.parameter_status("in_hot_standby") == "on"
-        raise translation from error
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Any = None) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        """Nothing is to be done before an error."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, psycopg.Error):
+            translation = translate(error)
+            if isinstance(translation, ReadOnlyError) and self._connection is not None:
+                translation.is_transient = self._connection.info.parameter_status("in_hot_standby") == "on"
+            raise translation from error
 
 
 def translate(error: psycopg.Error) -> PGQueueError:
