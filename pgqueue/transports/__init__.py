@@ -90,10 +90,9 @@ def transactions(
 
 def shared(transaction: object, *, asynchronous: bool) -> Shared:
     """A caller's transaction: a connection or a session."""
-    match _checked(transaction, asynchronous):
-        case psycopg.Connection() | psycopg.AsyncConnection():
-            return SharedConnection(transaction)
-    if _is_of_sqlalchemy(transaction):
+    if isinstance(transaction, psycopg.AsyncConnection if asynchronous else psycopg.Connection):
+        return SharedConnection(transaction)
+    if _is_of_sqlalchemy(_checked(transaction, asynchronous)):
         from pgqueue.transports import alchemy
 
         owner = alchemy.shared(transaction)
