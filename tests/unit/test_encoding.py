@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pgqueue import Message
 from pgqueue.errors import MessageNotSerializableError, PGQueueError
-from pgqueue.model.encoding import TEXT_FIELDS, encode, to_json
+from pgqueue.model.encoding import JSON, TEXT_FIELDS, encode, to_json
 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -35,6 +35,11 @@ def test_what_json_can_hold_is_stored_as_it_is(body: Any) -> None:
     assert encoded.binary_body is None
     assert encoded.body is not None
     assert json.loads(encoded.body) == body
+
+
+@given(json_values | st.dictionaries(st.none() | st.booleans() | numbers, numbers))
+def test_json_is_encoded_as_the_standard_library_does(value: Any) -> None:
+    assert to_json("body", value) == JSON.encode(value)
 
 
 @given(st.binary())
