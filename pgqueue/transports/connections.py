@@ -55,11 +55,12 @@ PATIENCE_OF_A_SOCKET = {
 }
 
 
-def execute(connection: AnyConnection, statement: Statement[T]) -> Flow[T]:
-    """One round trip."""
+def execute(connection: AnyConnection, statement: Statement[T], kept: cursors.Kept | None = None) -> Flow[T]:
+    """One round trip, with one of the cursors that are kept, or another."""
     with translated(connection):
-        cursor = cursors.cursor(connection)
-        yield partial(cursor.execute, statement.sql, statement.parameters, binary=True)
+        sql = statement.sql
+        cursor = cursors.cursor(connection) if kept is None else cursors.kept_cursor(connection, sql, kept)
+        yield partial(cursor.execute, sql, statement.parameters, binary=True)
         rows = yield cursor.fetchall
     return statement.read(rows)
 
@@ -218,7 +219,12 @@ class PoolSource(HubOwner):
             if restore:
                 yield partial(connection.set_autocommit, True)
             try:
-                return (yield from execute(connection, statement))
+                if not self._owned:
+                    return (yield from execute(connection, statement))
+                kept = cursors.take_kept(connection)
+                result = yield from execute(connection, statement, kept)
+                cursors.keep(connection, kept)
+                return result
             except BaseException:
                 yield from end_statement(connection)
                 raise
@@ -230,6 +236,7 @@ class PoolSource(HubOwner):
 
     def begin(self) -> Flow[Begun]:
         connection = yield from self._take()
+        cursors.take_kept(connection)
         begun = BegunConnection(connection, partial(self._pool.putconn, connection))
         try:
             return (yield from begun.begin())
@@ -239,6 +246,7 @@ class PoolSource(HubOwner):
 
     def line(self) -> Flow[Line]:
         connection = yield from self._take()
+        cursors.take_kept(connection)
         restore = not connection.autocommit
         if restore:
             yield partial(connection.set_autocommit, True)

@@ -33,6 +33,15 @@ def _original_adapters() -> AdaptersMap:
 
 ADAPTERS = _original_adapters()
 
+#: What psycopg's dumpers and loaders read of the session when they are made, and never again.
+READ_ONCE = (b"client_encoding", b"TimeZone", b"IntervalStyle")
+
+#: Cursors by statement, each with what it has read of the session.
+Kept = dict[str, tuple[tuple[bytes | None, ...], AnyCursor]]
+
+#: The attribute of an idle connection that has its cursors.
+KEPT = "_pgqueue_cursors"
+
 
 class _Unaffected:
     """Before the cursor's class: its adapters are not copied from the connection."""
@@ -43,11 +52,18 @@ class _Unaffected:
 
 
 class _Cursor(_Unaffected, psycopg.Cursor[Any]):
-    pass
+    def fetchall(self) -> list[Any]:
+        """The rows, once: a cursor that is kept does not keep its result."""
+        rows = super().fetchall()
+        self._reset()
+        return rows
 
 
 class _AsyncCursor(_Unaffected, psycopg.AsyncCursor[Any]):
-    pass
+    async def fetchall(self) -> list[Any]:
+        rows = await super().fetchall()
+        self._reset()
+        return rows
 
 
 class _ClientCursor(_Unaffected, psycopg.ClientCursor[Any]):
@@ -62,6 +78,25 @@ def cursor(connection: AnyConnection) -> AnyCursor:
     """For one statement; to be executed with ``binary=True``."""
     kind: Any = _AsyncCursor if isinstance(connection, psycopg.AsyncConnection) else _Cursor
     return kind(connection, row_factory=tuple_row)
+
+
+def kept_cursor(connection: AnyConnection, sql: str, kept: Kept) -> AnyCursor:
+    """For this statement again: a cursor remembers how the parameters and rows of its last statement are converted."""
+    session = tuple(map(connection.pgconn.parameter_status, READ_ONCE))
+    if sql not in kept or kept[sql][0] != session:
+        kept[sql] = session, cursor(connection)
+    return kept[sql][1]
+
+
+def take_kept(connection: AnyConnection) -> Kept:
+    """The cursors that are kept on a connection, which is closed as soon as nobody refers to it again."""
+    kept: Kept = connection.__dict__.pop(KEPT, {})
+    return kept
+
+
+def keep(connection: AnyConnection, kept: Kept) -> None:
+    """On a connection that goes back to a pool of ours, which will close it. Cursors refer to their connection."""
+    connection.__dict__[KEPT] = kept
 
 
 def client_cursor(connection: AnyConnection) -> AnyCursor:

@@ -7,6 +7,7 @@ DateStyle.
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,8 +24,11 @@ from psycopg.types.string import TextBinaryLoader, TextLoader
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from pgqueue import Message
+from pgqueue import Message, QueueClient
 from pgqueue.testing import Database
+from pgqueue.transports import drive
+from pgqueue.transports.connections import PoolSource
+from pgqueue.transports.cursors import KEPT
 from tests.contract.interpreter import meant
 from tests.contract.sources import CALLERS, CLIENTS, WORKPLACES, AsyncSources, Sources, SyncSources
 from tests.contract.world import MINUTE, Mode, World
@@ -258,3 +262,45 @@ def test_work_in_a_transaction(adapted: dict[str, Sources], face: str, workplace
     world.queue.send(a_message())
     with world.sources.workplace(workplace) as source:
         assert world.sources.process(world.receive(), lambda message, tx: message.body, source) == BODY
+
+
+def the_only_connection(client: QueueClient) -> psycopg.Connection[Any]:
+    """That of a client which has done one thing at a time: each statement has the session of the one before."""
+    assert isinstance(client._own, PoolSource)
+    (connection,) = client._own._pool._pool
+    assert isinstance(connection, psycopg.Connection)
+    return connection
+
+
+def test_a_session_may_change_between_two_statements(shared_database: Database) -> None:
+    with QueueClient(shared_database.dsn) as client:
+        client.create_queue("changing")
+        queue = client.queue("changing")
+        for encoding, zone, hours in [("LATIN1", "Asia/Tokyo", 9), ("UTF8", "UTC", 0), ("LATIN1", "Asia/Tokyo", 9)]:
+            session = f"set client_encoding = '{encoding}'; set timezone = '{zone}'"
+            the_only_connection(client).execute(session.encode())
+            queue.send(Message("ü", subject="ü"))
+            (message,) = queue.receive_and_delete()
+            assert (message.body, message.subject) == ("ü", "ü")
+            assert message.enqueued_time.utcoffset() == timedelta(hours=hours)
+
+
+def test_an_idle_connection_keeps_its_cursors_and_not_what_they_read(shared_database: Database) -> None:
+    with QueueClient(shared_database.dsn) as client:
+        client.create_queue("keeping")
+        client.queue("keeping").send_batch([Message(number) for number in range(9)])
+        assert len(client.queue("keeping").receive_and_delete(max_messages=9)) == 9
+        kept = getattr(the_only_connection(client), KEPT).values()
+        assert kept
+        assert [cursor.pgresult for _, cursor in kept] == [None] * len(kept)
+
+
+def test_a_connection_that_is_at_work_is_closed_with_the_last_reference_to_it(shared_database: Database) -> None:
+    with QueueClient(shared_database.dsn) as client:
+        client.create_queue("leaving")
+        client.queue("leaving").send(Message(1))
+        begun = drive(client._own.begin())
+        left = weakref.ref(begun.handle)
+        begun.handle._pool = None  # or psycopg warns of it
+        del begun
+        assert left() is None
