@@ -16,6 +16,10 @@ from pgqueue.statements.statement import Statement, nothing, scalar
 SINCE: LiteralString = "extract(epoch from pg_stat_get_bgwriter_stat_reset_time())::text"
 
 
+#: What a message has that is a JSON body alone.
+NOTHING_ELSE = EncodedMessage(None, None, None, None, None, None, None, None, 0, None, None)[1:]
+
+
 @dataclass(frozen=True)
 class Stored:
     """Messages that a transaction has stored and not committed yet.
@@ -30,6 +34,12 @@ class Stored:
 
 
 def send(queue: str, message: EncodedMessage) -> Statement[SequenceNumber]:
+    if message[1:] == NOTHING_ELSE:
+        return Statement(
+            "select pgqueue.send(%(queue)s::text, %(body)s::jsonb, negate_duplicate => true)",
+            {"queue": queue_name(queue), "body": message.body},
+            _number,
+        )
     return Statement(
         """select pgqueue.send(
                %(queue)s::text, %(body)s::jsonb, %(binary_body)s::bytea, %(message_id)s::text, %(correlation_id)s::text,
@@ -104,10 +114,9 @@ def _read_number(number: int) -> SequenceNumber:
 
 def _columns(messages: Sequence[EncodedMessage]) -> dict[str, list[Any] | None]:
     """The values by field; None for a field that no message sets, which spares the database the array."""
-    columns = dict(zip(EncodedMessage._fields, map(list, zip(*messages, strict=True)), strict=True))
     return {
-        field: values if any(value is not None and value != 0 for value in values) else None
-        for field, values in columns.items()
+        field: list(values) if any(value is not None and value != 0 for value in values) else None
+        for field, values in zip(EncodedMessage._fields, zip(*messages, strict=True), strict=True)
     }
 
 
