@@ -3,10 +3,14 @@
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+DEMO   := $(VENV)/.demo
 PG     ?= 14 15 16 17 18
 MINUTES ?= 30
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+# A .venv that was moved, or whose Python is gone, is set up anew.
+$(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-spark test models lint format types layers check test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-spark soak chaos wheel try-wheel lock clean
@@ -14,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
-demo: $(READY) ## real flights through a real queue while its consumers are being killed
+demo: $(or $(wildcard $(READY)),$(DEMO)) ## real flights through a real queue while its consumers are being killed
 	$(BIN)/pgqueue demo
 
 demo-spark: $(READY) ## a year of flights through queues by Spark: ingest, drain, export, report, replay, and a verdict
@@ -102,23 +106,12 @@ clean: ## remove what was made
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A peer that does not install is left out of the table's figures, not of the table.
-.bench/.ready: $(BIN)/python benchmarks/peers/requirements.txt
+.bench/.ready: benchmarks/peers/requirements.txt | $(READY)
 	@$(BIN)/python -m venv .bench
 	@while read -r peer; do \
 	    .bench/bin/pip install --quiet "$$peer" || echo "$$peer does not install" >&2; \
 	done < benchmarks/peers/requirements.txt
 	@touch $@
 
-$(READY): $(BIN)/python requirements.lock pyproject.toml
-	$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
-	@touch $@
-
-$(BIN)/python:
-	@for python in python3 python3.14 python3.13 python3.12 python3.11; do \
-	    if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-	        echo "setting up $(VENV) with $$($$python --version)"; \
-	        exec $$python -m venv $(VENV); \
-	    fi; \
-	done; \
-	echo 'pgqueue needs Python 3.11 or newer; none of python3, python3.11 ... python3.14 is that.' >&2; exit 1
+$(DEMO) $(READY): requirements.lock pyproject.toml
+	@.ci/set-up $(@F:.%=%)
