@@ -1,1 +1,1 @@
-"""This library beside others that do the same job, each used as its own pages say."""
+"""This library beside others that do the same work, each used as its own documentation recommends."""

@@ -1,103 +1,160 @@
-"""``python -m benchmarks.peers``: sending in bulk and working off with a handler that does nothing, peers in turn."""
+"""``python -m benchmarks.peers``: seven workloads, side by side with other systems; systems take turns."""
 
 from __future__ import annotations
 
 import argparse
-import statistics
-import subprocess
+import json
+import platform
 import sys
-from collections import defaultdict
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any
 
 import psycopg
 
+from benchmarks.peers.installing import NotInstalledError, install
+from benchmarks.peers.stage import ActError, Prepared, Stage, prepared
+from benchmarks.peers.systems import BY_NAME, SYSTEMS
+from benchmarks.peers.tables import report
+from benchmarks.peers.workloads import WORKLOADS, Place, Sizes, Workload
 from benchmarks.report import machine
-from benchmarks.server import running, version
+from benchmarks.server import SETTINGS, running
 from pgqueue.testing.server import ThrowawayServer
 
-ROOT = Path(__file__).parents[2]
-PEERS_PYTHON = ROOT / ".bench" / "bin" / "python"
-
-#: The floor first, ours second; each has a database of its own on one server.
-PEERS = {
-    "with_psycopg": ("raw psycopg", Path(sys.executable)),
-    "with_pgqueue": ("pgqueue", Path(sys.executable)),
-    "with_pgqueuer": ("PgQueuer", PEERS_PYTHON),
-    "with_procrastinate": ("Procrastinate", PEERS_PYTHON),
-    "with_awa": ("Awa", PEERS_PYTHON),
-}
-FLOOR = "with_psycopg"
-ACTS = ("send", "drain")
+NO_PGMQ = "needs its SQL file: PGMQ=path/to/pgmq.sql"
+#: PostgreSQL's default: a commit waits for the disk.
+DURABLE = {**SETTINGS, "shared_buffers": "512MB", "synchronous_commit": "on", "max_connections": "300"}
 
 
-class TurnError(Exception):
-    """What a peer's process said last."""
+@dataclass
+class Run:
+    """What was measured so far."""
 
+    conditions: str = ""
+    results: dict[str, dict[str, list[dict[str, Any]]]] = field(default_factory=dict)
+    about: dict[str, dict[str, Any]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
 
-Rates = dict[tuple[str, str], list[float]]
+    def add(self, workload: str, system: str, figures: dict[str, Any]) -> None:
+        self.results.setdefault(workload, {}).setdefault(system, []).append(figures)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
-    parser.add_argument("--messages", type=int, default=10_000)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
-    options = parser.parse_args()
-    with running() as server:
-        missing = {peer: reason for peer in PEERS if (reason := _prepare(server, peer))}
-        rates: Rates = defaultdict(list)
-        for run in range(options.runs):
-            for peer in PEERS.keys() - missing.keys():
-                for act in ACTS:
-                    rates[peer, act].append(_turn(server, peer, act, options.messages))
-            print(f"run {run + 1} of {options.runs}", file=sys.stderr, flush=True)
-        conditions = f"{machine()}, PostgreSQL {version(server)}, synchronous_commit off, 200 bytes a body"
-    report = f"{conditions}\n\n{_table(rates, missing)}"
-    print(report)
+    options = _options()
+    with _place(Sizes(held=options.held)) as place:
+        run = Run(_conditions(place))
+        systems = _prepared(run, place, options)
+        for workload, system, turn in _turns(options, systems):
+            _measure(run, place, workload, system)
+            print(f"turn {turn + 1}, {_progress(run, workload.name, system.system.name)}", file=sys.stderr, flush=True)
+    text = f"{run.conditions}\n\n{report(run.results, run.about, run.missing)}"
+    print(text)
     if options.markdown:
         command = " ".join(["python", *sys.orig_argv[1:]])
-        releases = (Path(__file__).parent / "requirements.txt").read_text().split()
-        options.markdown.write_text(f"# Peers\n\n`{command}`\n\n{report}\n\n{', '.join(releases)}\n")
+        options.markdown.write_text(f"# Peers\n\n`{command}`\n\n{text}\n")
+        options.markdown.with_suffix(".json").write_text(json.dumps(vars(run), indent=1) + "\n")
 
 
-def _prepare(server: ThrowawayServer, peer: str) -> str | None:
-    """Why a peer cannot take part, if it cannot."""
+def _options() -> argparse.Namespace:
+    def names(known: Sequence[str], text: str) -> list[str]:
+        found = [name.strip() for name in text.split(",")]
+        if unknown := [name for name in found if name not in known]:
+            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: not one of {', '.join(known)}")
+        return found
+
+    def file(text: str) -> Path:
+        if not Path(text).is_file():
+            raise argparse.ArgumentTypeError(f"there is no file {text}")
+        return Path(text).resolve()
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
+    parser.add_argument("--only", type=partial(names, list(WORKLOADS)), help="workloads: W3,W5")
+    parser.add_argument("--systems", type=partial(names, list(BY_NAME)), help="systems: raw,pgqueue,graphile-worker")
+    parser.add_argument("--turns", type=int, help="how often; else what each workload needs")
+    parser.add_argument("--pgmq", type=file, metavar="FILE", help="PGMQ's pgmq-extension/sql/pgmq.sql")
+    parser.add_argument("--held", type=float, default=Sizes.held, help="for how long W6 holds a snapshot, in seconds")
+    parser.add_argument(
+        "--markdown", type=Path, help="write the tables to this file, and all figures beside it, as JSON"
+    )
+    return parser.parse_args()
+
+
+@contextmanager
+def _place(sizes: Sizes) -> Iterator[Place]:
+    with running(DURABLE) as server:
+        has_statements = _count_statements(server)
+        yield Place(server.dsn(), sizes, server.process_id(), has_statements)
+
+
+def _count_statements(server: ThrowawayServer) -> bool:
+    """Whether the server has pg_stat_statements; it is turned on then."""
+    available = "select count(*) from pg_available_extensions where name = 'pg_stat_statements'"
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
-        connection.execute(f'create database "{peer}"'.encode())
+        if connection.execute(available).fetchall() == [(0,)]:
+            return False
+        connection.execute("alter system set shared_preload_libraries = 'pg_stat_statements'")
+    server.restart()
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute("create extension pg_stat_statements")
+    return True
+
+
+def _prepared(run: Run, place: Place, options: argparse.Namespace) -> list[Prepared]:
+    """Those that can take part; why others cannot is noted."""
+    found = []
+    for system in SYSTEMS:
+        if options.systems and system.name not in options.systems:
+            continue
+        try:
+            if system.needs_pgmq and options.pgmq is None:
+                raise NotInstalledError(NO_PGMQ)
+            install(system)
+            found.append(prepared(place.server, system, options.pgmq))
+            run.about[system.name] = dict(found[-1].about)
+        except (ActError, NotInstalledError) as error:
+            run.missing[system.name] = str(error)
+            print(f"{system.title}: {error}", file=sys.stderr)
+    return found
+
+
+def _turns(options: argparse.Namespace, systems: Sequence[Prepared]) -> Iterator[tuple[Workload, Prepared, int]]:
+    """A B C … A B C …: a mood of the machine hits everybody alike."""
+    workloads = [WORKLOADS[name] for name in options.only or WORKLOADS]
+    for turn in range(options.turns or max(workload.turns for workload in workloads)):
+        for workload in workloads:
+            for system in systems:
+                name = system.system.name
+                is_wanted = options.systems or not workload.usual or name in workload.usual
+                has_turn = options.turns or workload.has_turn(name, turn)
+                if is_wanted and has_turn and system.system.takes_part(workload.name):
+                    yield workload, system, turn
+
+
+def _measure(run: Run, place: Place, workload: Workload, system: Prepared) -> None:
     try:
-        _turn(server, peer, "prepare", 0)
-        for act in ACTS:
-            _turn(server, peer, act, 1_000)
-    except (OSError, TurnError) as error:
-        return str(error)
-    return None
+        figures = workload.run(lambda: Stage(system), place)
+    except ActError as error:
+        figures = {"flaw": str(error)}
+    run.add(workload.name, system.system.name, figures)
 
 
-def _turn(server: ThrowawayServer, peer: str, act: str, messages: int) -> float:
-    dsn = f"postgresql://postgres@localhost/{peer}?host={quote(str(server.sockets), safe='')}"
-    command = [PEERS[peer][1], "-m", "benchmarks.peers.turn", peer, act, dsn, str(messages)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise TurnError(done.stderr.strip().splitlines()[-1])
-    return float(done.stdout.split()[-1])
+def _progress(run: Run, workload: str, system: str) -> str:
+    figures = run.results[workload][system][-1]
+    said = " ".join(f"{name} {figure:.4g}" for name, figure in figures.items() if isinstance(figure, float))
+    return f"{time.strftime('%T')} {workload} {system}: {said} {figures.get('flaw', '')}"
 
 
-def _table(rates: Rates, missing: dict[str, str]) -> str:
-    lines = [
-        "| | sent in bulk, messages/s | ÷ raw | worked off, messages/s | ÷ raw |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
-    for peer, (title, _) in PEERS.items():
-        cells = [f"does not run here: {missing[peer]}"] if peer in missing else []
-        for act in ACTS if peer not in missing else ():
-            pairs = zip(rates[peer, act], rates[FLOOR, act], strict=True)
-            cells += [
-                f"{statistics.median(rates[peer, act]):,.0f}",
-                f"{statistics.median(rate / floor for rate, floor in pairs):.2f}",
-            ]
-        lines.append(f"| {' | '.join([title, *cells])} |")
-    return "\n".join(lines)
+def _conditions(place: Place) -> str:
+    with psycopg.connect(place.server) as connection:
+        number = connection.info.parameter_status("server_version")
+    return (
+        f"{machine()}, Python {platform.python_version()}, PostgreSQL {number}, synchronous_commit on,"
+        " 200 bytes a body, one Unix socket"
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,118 @@
+"""pgqueue. ``way`` is ``worker`` (a Worker with threads), ``loop`` (receive and complete_batch by hand) or ``sql`` (the
+same two SQL functions called by psycopg alone, so that what the library's own Python costs can be told from the rest).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+
+import pgqueue
+from benchmarks.peers.orders import About, Body, Order, Settings, Work
+from pgqueue.statements.receiving import RECEIVED_COLUMNS
+
+THREADS = 8
+AT_ONCE = 500
+LOCKED_FOR = timedelta(seconds=30)
+EFFECT = "insert into effect (number, note) values (%s, 'x')"
+RECEIVE = f"select {RECEIVED_COLUMNS} from pgqueue.receive('bench', {AT_ONCE})"
+COMPLETE = "select * from pgqueue.complete_batch('bench', %s::bigint[], %s::uuid[])"
+
+WAYS = {
+    "worker": "Worker, {threads} threads, W5: transaction_batch={batch}",
+    "loop": f"receive({AT_ONCE}) and complete_batch by hand, one thread; W5: received.transaction()",
+    "sql": f"pgqueue.receive({AT_ONCE}) and pgqueue.complete_batch called by psycopg alone, one connection",
+}
+
+
+def about(settings: Settings) -> About:
+    way = WAYS[settings.get("way", "worker")]
+    return About(
+        version=pgqueue.__version__,
+        settings="send_batch; "
+        + way.format(threads=settings.get("threads", THREADS), batch=settings.get("transaction_batch", 1)),
+        remaining="select count(*) from pgqueue.message",
+        is_atomic=True,
+    )
+
+
+async def prepare(dsn: str, _: Settings) -> None:
+    with pgqueue.QueueClient(dsn) as client:
+        client.migrate()
+        client.create_queue("bench", lock_duration=LOCKED_FOR)
+
+
+@asynccontextmanager
+async def producing(order: Order) -> AsyncIterator[Producer]:
+    with pgqueue.QueueClient(order.dsn) as client:
+        client.get_queue("bench")  # the connection
+        yield Producer(client.queue("bench"))
+
+
+class Producer:
+    def __init__(self, queue: pgqueue.Queue) -> None:
+        self._queue = queue
+
+    async def send(self, body: Body) -> None:
+        self._queue.send(pgqueue.Message(body))
+
+    async def send_batch(self, bodies: Sequence[Body]) -> None:
+        self._queue.send_batch([pgqueue.Message(body) for body in bodies])
+
+
+async def consume(order: Order, work: Work) -> None:
+    consumer = {"worker": _work, "loop": _loop, "sql": _call}[order.settings.get("way", "worker")]
+    await asyncio.to_thread(consumer, order, work)
+
+
+def _work(order: Order, work: Work) -> None:
+    def handler(message: pgqueue.ReceivedMessage) -> None:
+        work.begin(message.body["number"])
+
+    def inserting(message: pgqueue.ReceivedMessage, tx: psycopg.Connection[Any]) -> None:
+        work.begin(message.body["number"])
+        tx.execute(EFFECT, [message.body["number"]])
+
+    threads = order.settings.get("threads", THREADS)
+    with pgqueue.QueueClient(order.dsn) as client:
+        queue = client.queue("bench")
+        if order.inserts:
+            batch = order.settings.get("transaction_batch", 1)
+            worker = pgqueue.Worker(
+                queue, inserting, concurrency=threads, transaction="psycopg", transaction_batch=batch
+            )
+        else:
+            worker = pgqueue.Worker(queue, handler, concurrency=threads)
+        work.ends(worker.stop)
+        worker.run()
+
+
+def _loop(order: Order, work: Work) -> None:
+    with pgqueue.QueueClient(order.dsn) as client:
+        queue = client.queue("bench")
+        while not work.is_over.is_set():
+            messages = queue.receive(max_messages=AT_ONCE, wait=timedelta(seconds=1))
+            for message in messages:
+                work.begin(message.body["number"])
+                if order.inserts:
+                    with message.transaction() as tx:
+                        tx.execute(EFFECT, [message.body["number"]])
+            if messages and not order.inserts:
+                queue.complete_batch(messages)
+
+
+def _call(order: Order, work: Work) -> None:
+    with psycopg.connect(order.dsn, autocommit=True) as connection:
+        while not work.is_over.wait(0):
+            rows = connection.execute(RECEIVE, prepare=True).fetchall()
+            for row in rows:
+                work.begin(row[8]["number"])
+            if rows:
+                connection.execute(COMPLETE, [[row[0] for row in rows], [row[1] for row in rows]], prepare=True)
+            else:
+                work.is_over.wait(0.1)
