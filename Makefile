@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 $(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test models lint format types layers check test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-spark soak chaos wheel try-wheel lock clean
+.PHONY: help demo demo-spark test models lint format types layers check test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-spark soak chaos wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -68,8 +68,17 @@ bench-sending: $(READY) ## sends one by one, overlapped and in batches, beside r
 bench-worker: $(READY) ## one worker process: how much it works off, how soon it begins, what it costs idle
 	$(BIN)/python -m benchmarks.working --markdown benchmarks/results/working.md
 
-bench-peers: $(READY) .bench/.ready ## sending and working off beside other libraries, which live in .bench/
-	$(BIN)/python -m benchmarks.peers --markdown benchmarks/results/peers.md
+# Results are kept of whole runs only.
+bench-peers: $(READY) ## beside other systems: make bench-peers PGMQ=pgmq.sql; a part: ONLY=W3,W5 SYSTEMS=raw,pgqueue TURNS=1
+	$(BIN)/python -m benchmarks.peers $(if $(ONLY),--only $(ONLY)) $(if $(SYSTEMS),--systems $(SYSTEMS)) \
+	    $(if $(TURNS),--turns $(TURNS)) $(if $(PGMQ),--pgmq $(PGMQ)) \
+	    $(if $(ONLY)$(SYSTEMS)$(TURNS),,--markdown benchmarks/results/peers.md)
+
+bench-scaling: $(READY) ## what a message costs, by what waits, by who consumes, by how many queues there are
+	$(BIN)/python -m benchmarks.scaling --markdown benchmarks/results/scaling.md
+
+bench-performance: bench-peers bench-scaling ## both, then the tables and pictures of docs/performance.md
+	$(BIN)/python -m benchmarks.performance
 
 bench-spark: $(READY) ## Spark in and out of a queue beside its own JDBC and one psycopg process; then memory
 	$(BIN)/python -m benchmarks.spark --markdown benchmarks/results/spark.md
@@ -104,14 +113,6 @@ lock: $(READY) ## requirements.lock anew from pyproject.toml, at the newest vers
 clean: ## remove what was made
 	rm -rf $(VENV) .bench .postgres build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
-
-# A peer that does not install is left out of the table's figures, not of the table.
-.bench/.ready: benchmarks/peers/requirements.txt | $(READY)
-	@$(BIN)/python -m venv .bench
-	@while read -r peer; do \
-	    .bench/bin/pip install --quiet "$$peer" || echo "$$peer does not install" >&2; \
-	done < benchmarks/peers/requirements.txt
-	@touch $@
 
 $(DEMO) $(READY): requirements.lock pyproject.toml
 	@.ci/set-up $(@F:.%=%)

@@ -125,7 +125,8 @@ def _sized(enter: Enter, place: Place, *, inserts: bool, distance: Path | None =
         if kind in place.drains:
             return _drained(stage, place, place.drains[kind], inserts, distance)
         look = _drained(stage, place, sizes.first_look, inserts, distance)
-    place.drains[kind] = max(sizes.first_look, min(sizes.most, int(look["rate"] * sizes.draining)))
+    enough = int(look["rate"] * sizes.draining) or sizes.most  # nothing: all were handled before the first was seen
+    place.drains[kind] = max(sizes.first_look, min(sizes.most, enough))
     with enter() as stage:
         return _drained(stage, place, place.drains[kind], inserts, distance)
 

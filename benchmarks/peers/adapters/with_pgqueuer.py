@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -29,17 +27,16 @@ run = uvloop.run
 def about(_: Settings) -> About:
     return About(
         version=version("pgqueuer"),
-        settings=f"enqueue of lists; batch_size {AT_ONCE}, `pgq autovac`, asyncpg, uvloop;"
+        settings=f"enqueue of lists; batch_size {AT_ONCE}, `pgqueuer autovac`, asyncpg, uvloop;"
         f" W5: the handler commits on a pool of {CONNECTIONS}",
         remaining="select count(*) from pgqueuer where status in ('queued', 'picked')",
     )
 
 
 async def prepare(dsn: str, _: Settings) -> None:
-    await Queries(AsyncpgDriver(await asyncpg.connect(dsn))).install()
-    subprocess.run(  # noqa: ASYNC221 - nothing else runs
-        [sys.executable, "-m", "pgqueuer", "autovac", "--pg-dsn", dsn], check=True, capture_output=True
-    )
+    queries = Queries(AsyncpgDriver(await asyncpg.connect(dsn)))
+    await queries.install()
+    await queries.optimize_autovacuum()
 
 
 @asynccontextmanager
