@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Hearer = Callable[[], object]
+
+#: Who has waited so recently counts as waiting: a worker does not wait while it claims and settles.
+RECENTLY = 1.0
 
 
 class Bell:
@@ -27,11 +31,12 @@ class Bell:
         """In a child of a fork nobody waits: who waited is a thread of the parent."""
         self.is_live = False
         self._hearers: list[Hearer] = []
+        self._awaited_at = float("-inf")
         self._lock = threading.Lock()
 
     @property
     def is_awaited(self) -> bool:
-        return bool(self._hearers)
+        return bool(self._hearers) or time.monotonic() < self._awaited_at + RECENTLY
 
     def ring(self) -> None:
         with self._lock:
@@ -53,6 +58,7 @@ class Bell:
             yield
         finally:
             with self._lock:
+                self._awaited_at = time.monotonic()
                 self._hearers.remove(hearer)
 
     def wait(self, seconds: float, since: int) -> None:

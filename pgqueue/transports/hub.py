@@ -60,7 +60,11 @@ class Attention:
         self.bell.is_live = True
 
     def rest(self, now: float) -> None:
-        self.leased_until, self.quiet_until = 0.0, now + RESPITE
+        self.quiet_until = now + RESPITE
+        self.lapse()
+
+    def lapse(self) -> None:
+        self.leased_until = 0.0
         self.bell.is_live = False
 
     def rings_too_often(self, now: float) -> bool:
@@ -280,5 +284,5 @@ class Hub:
 
     def _hush(self) -> None:
         for each in self._known():
-            each.rest(time.monotonic())
+            each.lapse()
             each.bell.ring()

@@ -188,6 +188,24 @@ def test_who_is_told_too_often_asks_not_to_be(client: QueueClient, database: Dat
         eventually(lambda: is_awaited(database))
 
 
+def test_who_is_busy_for_a_moment_is_told_still(client: QueueClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits from time to time only, as a worker does, is asked for although he waits at no moment looked at."""
+    monkeypatch.setattr("pgqueue.transports.bells.RECENTLY", LONG.total_seconds())
+    bell: Any = client.queue("q")._own.bell("q")
+    bell.wait(0, bell.rings)
+    eventually(lambda: bell.is_live)
+
+
+def test_a_hub_that_ends_for_want_of_waiters_listens_at_once_when_one_comes(client: QueueClient) -> None:
+    bell: Any = client.queue("q")._own.bell("q")
+    own: Any = client.queue("q")._own
+    with bell.heard_by(lambda: None, bell.rings):
+        eventually(lambda: bell.is_live)
+    own._hub._hush()
+    assert not bell.is_live
+    assert [each.is_due(time.monotonic()) for each in own._hub._known()] == [True]
+
+
 def test_what_rang_before_one_began_to_wait_is_not_missed(client: QueueClient) -> None:
     bell: Any = client.queue("q")._own.bell("q")
     since = bell.rings
