@@ -51,12 +51,19 @@ def main() -> None:
         for workload, system, turn in _turns(options, systems):
             _measure(run, place, workload, system)
             print(f"turn {turn + 1}, {_progress(run, workload.name, system.system.name)}", file=sys.stderr, flush=True)
-    text = f"{run.conditions}\n\n{report(run.results, run.about, run.missing)}"
-    print(text)
-    if options.markdown:
-        command = " ".join(["python", *sys.orig_argv[1:]])
-        options.markdown.write_text(f"# Peers\n\n`{command}`\n\n{text}\n")
-        options.markdown.with_suffix(".json").write_text(json.dumps(vars(run), indent=1) + "\n")
+            if options.markdown:  # after each: a run that is broken off leaves what it has
+                _write(run, options.markdown)
+    print(_text(run))
+
+
+def _write(run: Run, path: Path) -> None:
+    command = " ".join(["python", *sys.orig_argv[1:]])
+    path.write_text(f"# Peers\n\n`{command}`\n\n{_text(run)}\n")
+    path.with_suffix(".json").write_text(json.dumps(vars(run), indent=1) + "\n")
+
+
+def _text(run: Run) -> str:
+    return f"{run.conditions}\n\n{report(run.results, run.about, run.missing)}"
 
 
 def _options() -> argparse.Namespace:
