@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
 WIDTH = 760
-LEFT, RIGHT, TOP = 230, 90, 56
+LEFT, RIGHT, TOP = 280, 90, 56
 ROW = 26
 COLORS = ("#1f6feb", "#d1570f", "#1a7f37", "#8250df", "#6e7781")
 OURS, OTHERS = COLORS[0], "#afb8c1"
@@ -24,6 +24,16 @@ class Bar:
     low: float
     high: float
     is_ours: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """A value at each place. Lines of one color belong together."""
+
+    label: str
+    values: Sequence[float]
+    color: int = 0
+    is_dashed: bool = False
 
 
 def bars(title: str, unit: str, rows: Sequence[Bar]) -> str:
@@ -44,10 +54,10 @@ def bars(title: str, unit: str, rows: Sequence[Bar]) -> str:
     return _picture(title, unit, TOP + len(rows) * ROW + 12, parts)
 
 
-def lines(title: str, unit: str, places: Sequence[str], counts: str, series: Mapping[str, Sequence[float]]) -> str:
-    """Each of ``series`` has a value at each place; the scale begins at nothing."""
+def lines(title: str, unit: str, places: Sequence[str], counts: str, series: Sequence[Line]) -> str:
+    """The scale begins at nothing."""
     left, right, height = 70, 190, 260
-    most = _round_up(max(value for values in series.values() for value in values))
+    most = _round_up(max(value for line in series for value in line.values))
     step = (WIDTH - left - right) / max(len(places) - 1, 1)
     bottom = TOP + height
     parts = [_text(left + step * (len(places) - 1) / 2, bottom + 42, counts, "middle")]
@@ -56,12 +66,13 @@ def lines(title: str, unit: str, places: Sequence[str], counts: str, series: Map
         parts += [_line(left, y, WIDTH - right, y, "#d0d7de", 1), _text(left - 8, y + 4, _short(most * nth / 4), "end")]
     parts += [_text(left + step * nth, bottom + 20, place, "middle") for nth, place in enumerate(places)]
     labels: list[float] = []
-    for color, (name, values) in zip(COLORS * 3, series.items(), strict=False):
-        points = [(left + step * nth, bottom - height * value / most) for nth, value in enumerate(values)]
-        parts += [_line(*here, *there, color, 2) for here, there in pairwise(points)]
+    for line in series:
+        color = COLORS[line.color % len(COLORS)]
+        points = [(left + step * nth, bottom - height * value / most) for nth, value in enumerate(line.values)]
+        parts += [_line(*here, *there, color, 2, is_dashed=line.is_dashed) for here, there in pairwise(points)]
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{color}"/>' for x, y in points]
         labels.append(_free(points[-1][1], labels))
-        parts.append(_text(points[-1][0] + 8, labels[-1] + 4, name, fill=color))
+        parts.append(_text(points[-1][0] + 8, labels[-1] + 4, line.label, fill=color))
     return _picture(title, unit, bottom + 56, parts)
 
 
@@ -87,8 +98,10 @@ def _text(x: float, y: float, text: str, anchor: str = "start", fill: str = "#24
     )
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{stroke}" stroke-width="{width}"/>'
+def _line(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float, *, is_dashed: bool = False) -> str:
+    place = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
+    dashes = ' stroke-dasharray="6 4"' if is_dashed else ""
+    return f'<line {place} stroke="{stroke}" stroke-width="{width}"{dashes}/>'
 
 
 def _round_up(value: float) -> float:

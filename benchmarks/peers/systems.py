@@ -25,6 +25,7 @@ class System:
     settings: dict[str, Any] = field(default_factory=dict)
     #: Names in requirements.txt, or in node-requirements.txt.
     needs: tuple[str, ...] = ()
+    needs_python: tuple[int, int] = (3, 11)
     #: Takes part in these only; None: in all.
     only: frozenset[str] | None = None
     needs_pgmq: bool = False
@@ -68,7 +69,7 @@ SYSTEMS = [
     System("pgqueuer", "PgQueuer", "with_pgqueuer", Home.VENV, needs=(*ASYNCPG, "pgqueuer")),
     System("procrastinate", "Procrastinate", "with_procrastinate", Home.VENV, needs=("psycopg", "procrastinate")),
     System("awa", "Awa", "with_awa", Home.VENV, needs=(*ASYNCPG, "awa-pg")),
-    System("oban", "Oban", "with_oban", Home.VENV, needs=("psycopg", "uvloop", "oban", "orjson")),
+    System("oban", "Oban", "with_oban", Home.VENV, needs=("psycopg", "uvloop", "oban", "orjson"), needs_python=(3, 12)),
 ]
 BY_NAME = {system.name: system for system in SYSTEMS}
 

@@ -6,7 +6,7 @@ import argparse
 import json
 import statistics
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from benchmarks.report import machine
@@ -17,11 +17,13 @@ from benchmarks.server import running, version
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a look, in a minute")
+    parser.add_argument("--turns", type=int, help="how often each place of an axis is measured")
     parser.add_argument(
         "--markdown", type=Path, help="write the tables to this file, and all figures beside it, as JSON"
     )
     options = parser.parse_args()
     scale = QUICK if options.quick else FULL
+    scale = replace(scale, turns=options.turns or scale.turns)
     with running() as server:
         conditions = f"{machine()}, PostgreSQL {version(server)}, synchronous_commit off, 200 bytes a body"
         axes = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from benchmarks.drawing import Bar, bars, lines
+from benchmarks.drawing import Bar, Line, bars, lines
 from benchmarks.peers import tables, workloads
 from benchmarks.peers.distance import SOCKET
 from benchmarks.peers.installing import NotInstalledError, command, install
@@ -200,6 +201,12 @@ def test_without_its_pinned_packages_a_system_says_so(tmp_path: Path, monkeypatc
         install(BY_NAME["oban"])
 
 
+def test_who_needs_a_newer_python_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.peers.installing.PYTHON", Path(sys.executable))
+    with pytest.raises(NotInstalledError, match=r"needs Python 99\.0, and .* PEERS_PYTHON"):
+        install(replace(BY_NAME["oban"], needs_python=(99, 0)))
+
+
 def test_only_what_stands_between_marks_is_replaced() -> None:
     page = "a\n<!-- begin one -->\nold\n<!-- end one -->\nb\n<!-- begin two -->\nkept\n<!-- end two -->\n"
     assert filled(page, {"one": "new", "three": "x"}) == page.replace("old", "new")
@@ -208,7 +215,13 @@ def test_only_what_stands_between_marks_is_replaced() -> None:
 def test_pictures_are_drawn() -> None:
     drawn = [
         bars("a < b", "messages/s", [Bar("raw", 10, 8, 12), Bar("pgqueue", 5, 5, 5, is_ours=True)]),
-        lines("growth", "messages/s", ["1", "10"], "queues", {"pgqueue": [10, 9.5], "other": [10, 9.4]}),
+        lines(
+            "growth",
+            "messages/s",
+            ["1", "10"],
+            "queues",
+            [Line("pgqueue", [10, 9.5]), Line("other", [10, 9.4], 1, is_dashed=True)],
+        ),
     ]
     for picture in drawn:
         assert ET.fromstring(picture).tag.endswith("svg")
