@@ -20,7 +20,6 @@ from pgqueue.errors import (
 )
 from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.context import ReceiveContext
-from pgqueue.model.row import Row
 from pgqueue.statements import Statement
 from pgqueue.transports import cursors, forking
 from pgqueue.transports.driving import adrive, drive
@@ -66,16 +65,14 @@ def execute(connection: AnyConnection, statement: Statement[T], kept: cursors.Ke
 
 
 def execute_among(connection: AnyConnection, before: str, statement: Statement[T], after: str = "") -> Flow[T]:
-    """A statement among commands, the last of them that has a result, in one round trip: what fails is the last."""
+    """A statement before a command or after others, in one round trip: the first that fails is the last."""
     with translated(connection):
         cursor = cursors.cursor(connection)
         yield partial(cursor.execute, f"{before}{statement.text()}{after}")
-        rows: list[Row] = []
-        while True:
-            if cursor.description is not None:
-                rows = yield cursor.fetchall
-            if not cursor.nextset():
-                return statement.read(rows)
+        while not after and cursor.nextset():
+            pass
+        rows = yield cursor.fetchall
+    return statement.read(rows)
 
 
 def prepare_later(connection: AnyConnection) -> Flow[None]:
