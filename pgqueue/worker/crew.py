@@ -84,7 +84,7 @@ class Crew:
     """
 
     def __init__(
-        self, options: Options, task: Task, finish: Finish, idle: threading.Event, is_low: Callable[[int], bool]
+        self, options: Options, task: Task, finish: Finish, idle: Callable[[], object], is_low: Callable[[int], bool]
     ) -> None:
         self._task = task
         self._finish = finish
@@ -158,7 +158,7 @@ class Crew:
                     self._handle_in_a_chain(slot, task, Chain(task.transactions.begin, self._inbox.get_nowait))
         except BaseException as error:  # noqa: BLE001 - the worker ends with it
             self.error = error
-            self._idle.set()
+            self._idle()
 
     def _handle_each(self, slot: Slot, task: Task) -> None:
         while not slot.is_given_up and (message := self._inbox.get()) is not None:
@@ -193,7 +193,7 @@ class Crew:
             for message in messages:
                 self._finish(message, failures.get(message.sequence_number))
             if self._is_low(len(self._inbox)):
-                self._idle.set()
+                self._idle()
 
 
 def _in_loop(runner: asyncio.Runner, call: Callable[..., Any]) -> Callable[..., Any]:

@@ -46,7 +46,7 @@ class Tally:
 
 
 class Desk:
-    """One claim in flight, sized to the idle slots; completions in batches; and which locks to keep.
+    """One claim in flight, sized to the idle slots; beside it, completions in batches; and which locks to keep.
 
     The slots work elsewhere: they are given what :meth:`claim` brings, and say what became of it with :meth:`finish`.
     """
@@ -125,6 +125,7 @@ class Desk:
         settings = yield from self._read_settings()
         sent_at = time.monotonic()
         rows = yield from self._receive(self._wanted, settings.lock_duration)
+        self._pace.claimed(time.monotonic() - sent_at)
         messages = [self._make(self._queue, row, self._own) for row in rows]
         self._found = len(messages)
         self.tally.received += len(messages)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-#: How much work may lie ready, so that no slot waits for a round trip, in seconds of what the slots get done.
+#: How much work may lie ready, in seconds of what the slots get done, beside what they get done in two round trips:
+#: when half of it is gone the next is claimed, and that is there before the rest is gone.
 AHEAD = 0.02
 FIRST_PAUSE = 0.005
 #: At least one query a second keeps expired locks noticed within that time.
@@ -30,6 +31,8 @@ class Pace:
     concurrency: int
     most_ahead: int
     rate: float = 0.0
+    #: How long a claim takes, in seconds.
+    trip: float = 0.0
     _finished: int = 0
     _since: float | None = None
     _pauses: Iterator[float] = field(default_factory=growing)
@@ -44,9 +47,13 @@ class Pace:
             self.rate += (self._finished / elapsed - self.rate) / 2
             self._finished, self._since = 0, now
 
+    def claimed(self, seconds: float) -> None:
+        """A claim has taken so long."""
+        self.trip += (seconds - self.trip) / 4
+
     @property
     def ahead(self) -> int:
-        return min(int(self.rate * AHEAD), self.most_ahead)
+        return min(int(self.rate * (AHEAD + 2 * self.trip)), self.most_ahead)
 
     def is_low(self, waiting: int) -> bool:
         """Whether half of what should lie ready is gone: time to claim, so that the answer is there before the rest."""

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from pgqueue.errors import HandlerTimeoutError, InvalidArgumentError, InvalidSta
 from pgqueue.flows import Source
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Transactions
-from pgqueue.model.context import Event
+from pgqueue.model.context import Event, ReceiveState
 from pgqueue.transports import adrive
 from pgqueue.worker.background import Background
 from pgqueue.worker.desk import Desk, Make
@@ -23,12 +23,15 @@ from pgqueue.worker.handling import Task
 from pgqueue.worker.health import Beat, Health
 from pgqueue.worker.loop import Recovery
 from pgqueue.worker.options import Options
-from pgqueue.worker.pace import Pace
+from pgqueue.worker.pace import LONGEST_PAUSE, Pace
 from pgqueue.worker.signals import stopped_by_signals
 from pgqueue.worker.together import Failures, handle_each, handle_together
 
-#: Connections beside those of the handlers: one to claim and to complete, one to settle what failed.
-SPARE_CONNECTIONS = 2
+#: Connections beside those of the handlers: to claim, to complete, to settle what failed.
+SPARE_CONNECTIONS = 3
+
+
+Turn = Callable[[], Awaitable[float | None]]
 
 
 class TaskDriver:
@@ -47,12 +50,14 @@ class TaskDriver:
         self._error: BaseException | None = None
         self._stopping = threading.Event()
         self._woken = asyncio.Event()
+        self._finished = asyncio.Event()
         self._claiming = Beat()
+        self._completing = Beat()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: Task
 
     def health(self) -> Health:
-        beats = {"claims": self._claiming, **self._background.beats}
+        beats = {"claims": self._claiming, "completions": self._completing, **self._background.beats}
         return Health(
             is_stopping=self._stopping.is_set(),
             running=self._in_hand,
@@ -69,7 +74,12 @@ class TaskDriver:
 
     def _wake(self) -> None:
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._woken.set)
+            self._loop.call_soon_threadsafe(self._be_idle)
+
+    def _be_idle(self) -> None:
+        """A slot has little left to do: more is claimed, and what was finished is counted."""
+        self._woken.set()
+        self._finished.set()
 
     async def run(self) -> None:
         if self._loop is not None:
@@ -83,7 +93,9 @@ class TaskDriver:
         self._background.start()
         try:
             with stopped_by_signals(self.stop):
+                completing = asyncio.create_task(self._keep_completing())
                 await self._keep_claiming()
+                await completing
                 await self._wind_up()
         finally:
             for task in self._running:
@@ -102,28 +114,43 @@ class TaskDriver:
         return sum(self._running.values())
 
     async def _keep_claiming(self) -> None:
-        recovery = Recovery("claims", self._claiming)
-        while not self._stopping.is_set():
-            try:
-                pause = await self._claim()
-            except Exception as error:  # noqa: BLE001 - what cannot be mended is raised again
-                pause = recovery.failed(error)
-            else:
-                recovery.passed()
+        async for pause in self._turns("claims", self._claim, self._claiming):
             with self.desk.hearing(self._wake):
-                await self._wait(pause)
-            self._claiming.beat()
+                await _wait(self._woken, pause)
+
+    async def _keep_completing(self) -> None:
+        async for pause in self._turns("completions", self._complete, self._completing):
+            await _wait(self._finished, pause)
+
+    async def _turns(self, name: str, turn: Turn, beat: Beat) -> AsyncIterator[float | None]:
+        """Takes turns until the worker stops, and answers with the pause after each."""
+        recovery = Recovery(name, beat)
+        try:
+            while not self._stopping.is_set():
+                try:
+                    pause = await turn()
+                except Exception as error:  # noqa: BLE001 - what cannot be mended is raised again
+                    pause = recovery.failed(error)
+                else:
+                    recovery.passed()
+                yield pause
+                beat.beat()
+        except Exception as error:  # noqa: BLE001 - raised by run()
+            self._end_with(error)
 
     def _end_with(self, error: BaseException) -> None:
         self._error = self._error or error
         self.stop()
 
     async def _claim(self) -> float | None:
-        await adrive(self.desk.settle())
         claimed = await adrive(self.desk.claim(running=self._in_hand, waiting=len(self._waiting)))
         self._waiting.extend(claimed)
         self._start()
         return self.desk.pause()
+
+    async def _complete(self) -> float:
+        await adrive(self.desk.settle())
+        return LONGEST_PAUSE
 
     def _start(self) -> None:
         while self._waiting and len(self._running) < self._options.concurrency:
@@ -148,6 +175,8 @@ class TaskDriver:
             failures = {message.sequence_number: cancelled for message in messages}
         for message in messages:
             self.desk.finish(message, failures.get(message.sequence_number))
+            if message.context.state is ReceiveState.RECEIVED:
+                self._finished.set()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._running[task]
@@ -156,7 +185,7 @@ class TaskDriver:
         if not self._stopping.is_set():
             self._start()
         if self._stopping.is_set() or self.desk.is_low(len(self._waiting)):
-            self._woken.set()
+            self._be_idle()
 
     async def _call(self, *arguments: Any) -> Any:
         if self._options.is_coroutine:
@@ -176,15 +205,6 @@ class TaskDriver:
             self.desk.tally.timed_out += 1
             raise HandlerTimeoutError(f"the handler has not returned within {limit}") from error
 
-    async def _wait(self, pause: float | None) -> None:
-        if pause is not None:
-            try:
-                async with asyncio.timeout(pause):
-                    await self._woken.wait()
-            except TimeoutError:
-                return
-        self._woken.clear()
-
     async def _wind_up(self) -> None:
         """Finishes what runs and gives back what was not begun, within the grace period."""
         recovery = Recovery("stopping", Beat())
@@ -203,4 +223,14 @@ class TaskDriver:
             if time.monotonic() >= deadline:
                 logger.warning("the grace period is over: %s handlers run; their locks run out", len(self._running))
                 return
-            await self._wait(0.05)
+            await _wait(self._woken, 0.05)
+
+
+async def _wait(woken: asyncio.Event, pause: float | None) -> None:
+    if pause is not None:
+        try:
+            async with asyncio.timeout(pause):
+                await woken.wait()
+        except TimeoutError:
+            return
+    woken.clear()

@@ -9,7 +9,9 @@ from functools import partial
 from pgqueue import transports
 from pgqueue.errors import HandlerTimeoutError, InvalidStateError, PGQueueError, logger
 from pgqueue.flows import Source
+from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Transactions
+from pgqueue.model.context import ReceiveState
 from pgqueue.transports import drive
 from pgqueue.worker.background import Background
 from pgqueue.worker.crew import Crew
@@ -18,21 +20,22 @@ from pgqueue.worker.handling import Task, end_transaction, fail
 from pgqueue.worker.health import Beat, Health
 from pgqueue.worker.loop import Loop, Recovery
 from pgqueue.worker.options import Options
-from pgqueue.worker.pace import Pace
+from pgqueue.worker.pace import LONGEST_PAUSE, Pace
 from pgqueue.worker.signals import stopped_by_signals
 
-#: Connections beside those of the handlers: one to claim and to complete, one to settle what failed. Handlers that have
-#: been given up may hold theirs still, so there may be several times as many.
-SPARE_CONNECTIONS = 2
+#: Connections beside those of the handlers: to claim, to complete, to settle what failed. Handlers that have been given
+#: up may hold theirs still, so there may be several times as many.
+SPARE_CONNECTIONS = 3
 
 
 class ThreadDriver:
-    """What :class:`pgqueue.Worker` runs on: one loop that settles and claims, one that renews locks, and a crew."""
+    """What :class:`pgqueue.Worker` runs on: loops that claim, complete and renew locks, side by side, and a crew."""
 
     def __init__(self, queue: str, source: Source, make: Make, options: Options) -> None:
         self._options = options
         self._stopping = threading.Event()
         self._woken = threading.Event()
+        self._finished = threading.Event()
         self._error: BaseException | None = None
         self._is_running = False
 
@@ -43,6 +46,7 @@ class ThreadDriver:
         self.desk = Desk(queue, self._own, make, pace, self._background.renewals, source.bell(queue))
         hearing = partial(self.desk.hearing, self._woken.set)
         self._claiming = Loop("claims", self._claim, self._stopping, self._woken, hearing)
+        self._completing = Loop("completions", self._complete, self._stopping, self._finished)
         self._crew: Crew | None = None
 
     def run(self) -> None:
@@ -54,14 +58,17 @@ class ThreadDriver:
         )
         transactions = Transactions(source.begin) if source else None
         task = Task(self._options.handler, transactions, self._options.retry, self.desk.durations)
-        self._crew = Crew(self._options, task, self.desk.finish, self._woken, self.desk.is_low)
+        self._crew = Crew(self._options, task, self._finish, self._be_idle, self.desk.is_low)
         self._background.start()
+        completing = threading.Thread(target=self._keep_completing, name="pgqueue-completions", daemon=True)
+        completing.start()
         try:
             with stopped_by_signals(self.stop):
                 try:
                     self._claiming.run()
                 except BaseException as error:  # noqa: BLE001 - raised when all is wound up
                     self._end_with(error)
+                completing.join()
                 self._wind_up(self._crew)
         finally:
             self._crew.dismiss()
@@ -76,9 +83,10 @@ class ThreadDriver:
         """Safe to call from any thread, and from a signal handler."""
         self._stopping.set()
         self._woken.set()
+        self._finished.set()
 
     def health(self) -> Health:
-        beats = {"claims": self._claiming.beat, **self._background.beats}
+        beats = {"claims": self._claiming.beat, "completions": self._completing.beat, **self._background.beats}
         return Health(
             is_stopping=self._stopping.is_set(),
             running=self._crew.running if self._crew else 0,
@@ -98,9 +106,28 @@ class ThreadDriver:
         if crew.error is not None:
             raise crew.error
         self._give_up_overdue(crew)
-        drive(self.desk.settle())
         crew.take(drive(self.desk.claim(running=crew.running, waiting=crew.waiting)))
         return self._no_longer_than_a_handler_may_take(crew, self.desk.pause())
+
+    def _complete(self) -> float:
+        drive(self.desk.settle())
+        return LONGEST_PAUSE
+
+    def _keep_completing(self) -> None:
+        try:
+            self._completing.run()
+        except BaseException as error:  # noqa: BLE001 - raised by run()
+            self._end_with(error)
+
+    def _finish(self, message: LockedMessage, failure: BaseException | None) -> None:
+        self.desk.finish(message, failure)
+        if message.context.state is ReceiveState.RECEIVED and not self._finished.is_set():
+            self._finished.set()
+
+    def _be_idle(self) -> None:
+        """A slot has little left to do: more is claimed, and what was finished is counted."""
+        self._woken.set()
+        self._finished.set()
 
     def _no_longer_than_a_handler_may_take(self, crew: Crew, pause: float | None) -> float | None:
         limit = self._options.handler_timeout
@@ -114,7 +141,7 @@ class ThreadDriver:
             error = HandlerTimeoutError(f"the handler has not returned within {self._options.handler_timeout}")
             drive(end_transaction(message, self._own))
             drive(fail(message, error, self._options.retry))
-            self.desk.finish(message, error)
+            self._finish(message, error)
 
     def _wind_up(self, crew: Crew) -> None:
         """Finishes what runs and gives back what was not begun, within the grace period."""

@@ -1,4 +1,4 @@
-"""What a loop says while it fails: each kind of failure once, and that it is over."""
+"""What a loop does about a failure, and says: each kind of failure once, and that it is over."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from pgqueue.errors import ConnectionLostError, OperationTimeoutError
+from pgqueue.errors import ConnectionLostError, OperationTimeoutError, QueueNotFoundError, SchemaVersionError
 from pgqueue.worker.health import Beat
 from pgqueue.worker.loop import Recovery
 
@@ -21,3 +21,17 @@ def test_failures_that_take_turns_are_told_of_once_an_outage(caplog: pytest.LogC
         recovery.passed()
         recovery.passed()
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING", "INFO"] * 2
+
+
+def test_a_function_that_is_missing_once_may_be_an_upgrade() -> None:
+    recovery = Recovery("claims", Beat())
+    assert recovery.failed(SchemaVersionError("the function is not there")) > 0
+    with pytest.raises(SchemaVersionError):
+        recovery.failed(SchemaVersionError("it is not there"))
+    recovery.passed()
+    assert recovery.failed(SchemaVersionError("another is not there")) > 0
+
+
+def test_what_no_waiting_mends_is_raised_at_once() -> None:
+    with pytest.raises(QueueNotFoundError):
+        Recovery("claims", Beat()).failed(QueueNotFoundError("there is none"))
