@@ -22,8 +22,8 @@ class Worker:
     an asynchronous engine, session maker or pool: then the message is completed in the transaction it works in, and
     both are done or none. A plain function without a transaction runs in a thread.
 
-    With ``transaction_batch=n`` up to n messages share a transaction and its commit, a savepoint each, so that a
-    failure undoes the effects of its own message only.
+    With ``transaction_batch=n`` up to n messages share a transaction and its commit. When the handler fails on one,
+    all is undone, and each message gets a transaction of its own, the failed one last.
 
     ``concurrency`` is the number of handlers at a time; ``retry`` says what follows when a handler fails. Up to
     ``prefetch`` messages lie ready beyond them: fewer the longer the handler takes, none when it takes long. A handler

@@ -24,8 +24,8 @@ class Worker:
     message is completed in the transaction it works in, and both are done or none. A coroutine function runs in an
     event loop of its thread; for many at once see :class:`pgqueue.aio.Worker`.
 
-    With ``transaction_batch=n`` up to n messages share a transaction and its commit, a savepoint each, so that a
-    failure undoes the effects of its own message only.
+    With ``transaction_batch=n`` up to n messages share a transaction and its commit. When the handler fails on one,
+    all is undone, and each message gets a transaction of its own, the failed one last.
 
     ``concurrency`` is the number of threads; ``retry`` says what follows when a handler fails. Up to ``prefetch``
     messages lie ready beyond the idle threads: fewer the longer the handler takes, none when it takes long. A handler

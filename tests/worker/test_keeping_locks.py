@@ -228,5 +228,5 @@ def test_a_worker_sweeps_queues_that_nobody_receives_from(scene: Scene) -> None:
     quiet.receive(lock_duration=SHORT)
     with scene.working(handler, sweep_interval=timedelta(milliseconds=50)) as running:
         eventually(lambda: len(quiet.dead_letters.peek()) == 1)
-        assert set(running.worker.health().loops) == {"claims", "renewals", "sweeps"}
+        assert set(running.worker.health().loops) == {"claims", "completions", "renewals", "sweeps"}
     eventually(lambda: not {"pgqueue-renewals", "pgqueue-sweeps"} & {thread.name for thread in threading.enumerate()})
