@@ -155,7 +155,7 @@ def attempts(
     message: LockedMessage,
     work: Work,
     transactions: Transactions,
-    policy: tenacity.Retrying,
+    policy: tenacity.BaseRetrying,
     told: Callable[[tenacity.RetryCallState], object],
 ) -> Flow[Any]:
     """Runs ``work`` in transactions on one lock until one commits, or raises what the last one failed with."""
@@ -177,7 +177,7 @@ def attempts(
 
 def insist(
     attempt: Callable[[int], Flow[Any]],
-    policy: tenacity.Retrying,
+    policy: tenacity.BaseRetrying,
     told: Callable[[tenacity.RetryCallState], object],
 ) -> Flow[Any]:
     """Attempts something until it succeeds; raises what it failed with at last, or with no prospect of success."""

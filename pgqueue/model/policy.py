@@ -66,10 +66,10 @@ def transient_only(policy: tenacity.BaseRetrying) -> tenacity.Retrying:
 
 
 class Tries:
-    """What was tried under a policy, which is :func:`transient_only`. For use in one thread: tenacity keeps count by
-    thread, and only once something has failed."""
+    """What was tried under a policy. For use in one thread: tenacity keeps count by thread. It is made to do so when
+    something has failed, because that is rare and the counting takes longer than a statement."""
 
-    def __init__(self, policy: tenacity.Retrying) -> None:
+    def __init__(self, policy: tenacity.BaseRetrying) -> None:
         self._policy = policy
         self._state: tenacity.RetryCallState | None = None
 
@@ -88,10 +88,11 @@ class Tries:
     ) -> timedelta | None:
         """How long to wait before the next try; None when there shall be none. ``told`` hears of it if there shall."""
         state = self._known()
-        self._policy.begin()
+        policy = transient_only(self._policy)
+        policy.begin()
         state.set_exception((type(error), error, error.__traceback__))
         try:
-            pause = self._policy.iter(retry_state=state)
+            pause = policy.iter(retry_state=state)
         except Exception as verdict:
             if verdict is not error:
                 raise

@@ -49,7 +49,7 @@ class Held:
 class Flusher:
     """Empties an outbox, on a connection that is given back whenever nothing is out."""
 
-    def __init__(self, outbox: Outbox, own: Source, policy: tenacity.Retrying) -> None:
+    def __init__(self, outbox: Outbox, own: Source, policy: tenacity.BaseRetrying) -> None:
         self._outbox = outbox
         self._own = own
         self._policy = policy

@@ -19,7 +19,6 @@ from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
 from pgqueue.model.calls import finished
 from pgqueue.model.context import Outcome, ReceiveState
-from pgqueue.model.policy import transient_only
 from pgqueue.statements import sessions
 from pgqueue.statements import settling as verbs
 from pgqueue.telemetry import Processing, Watcher
@@ -43,7 +42,7 @@ class Task:
     @cached_property
     def policy(self) -> tenacity.Retrying:
         """How often a transaction is tried on one lock."""
-        return transient_only(self.retry.transaction_retry())
+        return self.retry.transaction_retry()
 
 
 def handle(message: LockedMessage, task: Task, watched: Processing) -> Flow[BaseException | None]:

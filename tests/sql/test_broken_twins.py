@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -82,9 +83,9 @@ class Twin:
         return f"{self.function}: {' '.join(self.text.split())}"
 
 
-def pinned(database: Database, *, came_back: bool, verb: str = "pin") -> None:
+def pinned(database: Database, **options: Any) -> None:
     with Stage(database) as stage:
-        test_fence.a_pinned_message_cannot_be_taken_over(stage, came_back=came_back, verb=verb)
+        test_fence.a_pinned_message_cannot_be_taken_over(stage, **options)
 
 
 def numbered(database: Database, *, many: bool) -> None:
@@ -454,9 +455,9 @@ WAITS = [
 ]
 
 PINNING = [
-    Twin("pin_batch", "            for update;", "            ;", partial(pinned, came_back=False, verb="pin_batch")),
-    Twin("pin", "        for update;", "        ;", partial(pinned, came_back=False)),
-    Twin("_hold", "for update of message) as fresh", ") as fresh", partial(pinned, came_back=False)),
+    Twin("pin_batch", "            for update;", "            ;", partial(pinned, verb="pin_batch")),
+    Twin("pin", "        for update;", "        ;", pinned),
+    Twin("_hold", "for update of message) as fresh", ") as fresh", partial(pinned, priority=1)),
     Twin("_hold", "for update of message) as returned", ") as returned", partial(pinned, came_back=True)),
     Twin(
         "_pin",
@@ -781,6 +782,14 @@ THE_REST = [
         "_bring_back",
         "case when settled then null else lock_token end",
         "lock_token",
+        partial(
+            test_settling.test_a_lock_that_is_lost_neither_hides_nor_undoes_the_others, verb="abandon_batch", options={}
+        ),
+    ),
+    Twin(
+        "abandon",
+        "               lock_token   = null,\n",
+        "",
         partial(test_fence.test_no_verb_accepts_a_lock_that_was_settled, verb="complete", options={}),
     ),
     Twin(

@@ -230,17 +230,20 @@ def test_after_an_abort_the_lock_is_still_ours(database: Database) -> None:
 
 
 @pytest.mark.parametrize("verb", ["pin", "pin_batch"])
+@pytest.mark.parametrize("priority", [0, 1])
 @pytest.mark.parametrize("came_back", [False, True], ids=["fresh", "came back"])
 def test_a_pinned_message_cannot_be_taken_over_while_the_transaction_is_open(
-    database: Database, came_back: bool, verb: str
+    database: Database, came_back: bool, priority: int, verb: str
 ) -> None:
     with Stage(database) as stage:
-        a_pinned_message_cannot_be_taken_over(stage, came_back=came_back, verb=verb)
+        a_pinned_message_cannot_be_taken_over(stage, came_back=came_back, priority=priority, verb=verb)
 
 
-def a_pinned_message_cannot_be_taken_over(stage: Stage, *, came_back: bool, verb: str = "pin") -> None:
+def a_pinned_message_cannot_be_taken_over(
+    stage: Stage, *, came_back: bool = False, priority: int = 0, verb: str = "pin"
+) -> None:
     ann, bob = stage.sessions("ann", "bob")
-    ann.send("a")
+    ann.send("a", priority=priority)
     if came_back:
         ann.abandon(ann.receive()[0])
     (received,) = ann.receive()
