@@ -6,24 +6,32 @@ import asyncio
 import importlib
 import logging
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import pgqueue.aio
+from pgqueue import QueueClient
 from pgqueue.cli import output
 from pgqueue.cli.connection import Database, on_database
-from pgqueue.cli.failures import Failed, WrongUse
+from pgqueue.cli.failures import WRONG_USE, Failed, WrongUse, failure_of
 from pgqueue.cli.quantities import parse_duration
 from pgqueue.model.calls import is_coroutine_function
 from pgqueue.worker import Worker
+from pgqueue.worker.child import Reporter
 from pgqueue.worker.exposition import Exposition
 from pgqueue.worker.handling import takes_a_transaction
-from pgqueue.worker.probes import healthy_file, healthy_port
+from pgqueue.worker.probes import Ask, Scrape, healthy_file, healthy_port
+from pgqueue.worker.processes import Processes
+
+AnyWorker = Worker | pgqueue.aio.Worker
+Watch = Callable[[AnyWorker], AbstractContextManager[object]]
 
 
 @on_database
@@ -47,6 +55,7 @@ def worker(
     sweep_interval: Annotated[
         timedelta | None, typer.Option(parser=parse_duration, metavar="DURATION", help="Sweep the database so often.")
     ] = None,
+    processes: Annotated[int, typer.Option(min=1, help="Worker processes, each with --concurrency handlers.")] = 1,
     health_file: Annotated[Path | None, typer.Option(help="Written every second while the worker is alive.")] = None,
     health_port: Annotated[int | None, typer.Option(min=0, max=65535, help="Answers GET /health and /metrics.")] = None,
 ) -> None:
@@ -54,10 +63,8 @@ def worker(
 
     The handler is imported from the current directory, or from where Python finds modules. On SIGTERM the worker claims
     nothing more, finishes what runs, gives back what was not begun, and exits with 0; a second signal ends it at once.
+    With several processes one that dies is replaced, and the health and the metrics are those of all.
     """
-    function = load(handler)
-    if transaction is None and takes_a_transaction(function):
-        transaction = "psycopg"
     options: dict[str, Any] = {
         "concurrency": concurrency,
         "transaction": transaction,
@@ -66,24 +73,76 @@ def worker(
         "grace_period": grace_period,
         "sweep_interval": sweep_interval,
     }
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    database.client.get_queue(queue)
-    if is_coroutine_function(function):
-        asyncio.run(_run_asynchronously(database.dsn, queue, function, options, health_file, health_port))
-    else:
-        made = Worker(database.client.queue(queue), function, **options)
-        with _probed(made, queue, database.dsn, health_file, health_port):
-            made.run()
+    run = _run_alone if processes == 1 else partial(_run_several, processes)
+    run(Work(database.dsn, queue, handler, options), database.client, health_file, health_port)
     output.say("stopped")
 
 
-async def _run_asynchronously(
-    dsn: str, queue: str, function: Callable[..., Any], options: dict[str, Any], file: Path | None, port: int | None
-) -> None:
-    async with pgqueue.aio.QueueClient(dsn) as client:
-        made = pgqueue.aio.Worker(client.queue(queue), function, **options)
-        with _probed(made, queue, dsn, file, port):
-            await made.run()
+@dataclass(frozen=True)
+class Work:
+    """What a worker process does; to be pickled."""
+
+    dsn: str
+    queue: str
+    handler: str
+    options: Mapping[str, Any]
+
+    def run(self, client: QueueClient, function: Callable[..., Any], watch: Watch) -> None:
+        options = dict(self.options)
+        if options["transaction"] is None and takes_a_transaction(function):
+            options["transaction"] = "psycopg"
+        if is_coroutine_function(function):
+            asyncio.run(self._run_asynchronously(function, options, watch))
+        else:
+            made = Worker(client.queue(self.queue), function, **options)
+            with watch(made):
+                made.run()
+
+    async def _run_asynchronously(self, function: Callable[..., Any], options: dict[str, Any], watch: Watch) -> None:
+        async with pgqueue.aio.QueueClient(self.dsn) as client:
+            made = pgqueue.aio.Worker(client.queue(self.queue), function, **options)
+            with watch(made):
+                await made.run()
+
+
+def _run_alone(work: Work, client: QueueClient, file: Path | None, port: int | None) -> None:
+    def watch(made: AnyWorker) -> ExitStack:
+        return _probed(made.health, Exposition(made._driver, work.queue, work.dsn).text, file, port)
+
+    function = load(work.handler)
+    _log()
+    client.get_queue(work.queue)
+    work.run(client, function, watch)
+
+
+def _run_several(count: int, work: Work, client: QueueClient, file: Path | None, port: int | None) -> None:
+    """The handler is imported by the processes only: what it does when it is imported may not be done once more."""
+    _log(process="[%(process)d] ")
+    client.get_queue(work.queue)
+    client.close()
+    processes = Processes(count, partial(_be_one_of_several, work, port is not None), work.queue, work.dsn)
+    with _probed(processes.health, processes.text, file, port):
+        processes.run()
+
+
+def _be_one_of_several(work: Work, measured: bool, reporter: Reporter) -> None:
+    """Raises what a single worker would end with as its line: the parent says it."""
+
+    def watch(made: AnyWorker) -> AbstractContextManager[None]:
+        return reporter.reporting(made._driver, work.queue, measured=measured)
+
+    _log(process="[%(process)d] ")
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())
+    try:
+        with QueueClient(work.dsn) as client:
+            work.run(client, load(work.handler), watch)
+    except Exception as error:
+        failure = failure_of(error)
+        raise (WrongUse if failure.exit_code == WRONG_USE else Failed)(failure.line) from error
+
+
+def _log(process: str = "") -> None:
+    logging.basicConfig(level=logging.INFO, format=f"%(asctime)s %(levelname)s {process}%(name)s: %(message)s")
 
 
 def load(name: str) -> Callable[..., Any]:
@@ -109,11 +168,10 @@ def load(name: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _probed(made: Worker | pgqueue.aio.Worker, queue: str, dsn: str, file: Path | None, port: int | None) -> ExitStack:
+def _probed(ask: Ask, scrape: Scrape, file: Path | None, port: int | None) -> ExitStack:
     stack = ExitStack()
     if file is not None:
-        stack.enter_context(healthy_file(file, made.health))
+        stack.enter_context(healthy_file(file, ask))
     if port is not None:
-        scrape = Exposition(made._driver, queue, dsn).text
-        output.say(f"health on port {stack.enter_context(healthy_port(port, made.health, scrape))}")
+        output.say(f"health on port {stack.enter_context(healthy_port(port, ask, scrape))}")
     return stack

@@ -100,25 +100,37 @@ class Exposition:
         return generate_latest(REGISTRY) + generate_latest(own)
 
     def collect(self) -> Iterator[Metric]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+        yield from of_worker(self._watched, self._queue)
+        yield from of_queue(self._queue, self._soundings())
 
-        values = [self._queue]
-        for name, meaning in COUNTED.items():
-            counter = CounterMetricFamily(f"pgqueue_messages_{name}", meaning, labels=["queue"])
-            counter.add_metric(values, getattr(self._watched.desk.tally, name))
-            yield counter
-        health = self._watched.health()
-        for name, meaning in AT_THE_MOMENT.items():
-            gauge = GaugeMetricFamily(f"pgqueue_worker_{name}", meaning, labels=["queue"])
-            gauge.add_metric(values, getattr(health, name))
-            yield gauge
-        histogram = HistogramMetricFamily("pgqueue_handling_seconds", "How long handlers take.", labels=["queue"])
-        buckets, total = self._watched.desk.durations.read()
-        histogram.add_metric(values, buckets, total)
-        yield histogram
-        if (depth := self._soundings()) is not None:
-            for name, meaning in DEPTH.items():
-                unit = "_seconds" if name == "oldest_age" else ""
-                gauge = GaugeMetricFamily(f"pgqueue_queue_{name}{unit}", meaning, labels=["queue"])
-                gauge.add_metric(values, getattr(depth, name))
-                yield gauge
+
+def of_worker(watched: Watched, queue: str) -> Iterator[Metric]:
+    """What a worker has done, and how it is."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+    for name, meaning in COUNTED.items():
+        counter = CounterMetricFamily(f"pgqueue_messages_{name}", meaning, labels=["queue"])
+        counter.add_metric([queue], getattr(watched.desk.tally, name))
+        yield counter
+    health = watched.health()
+    for name, meaning in AT_THE_MOMENT.items():
+        gauge = GaugeMetricFamily(f"pgqueue_worker_{name}", meaning, labels=["queue"])
+        gauge.add_metric([queue], getattr(health, name))
+        yield gauge
+    histogram = HistogramMetricFamily("pgqueue_handling_seconds", "How long handlers take.", labels=["queue"])
+    buckets, total = watched.desk.durations.read()
+    histogram.add_metric([queue], buckets, total)
+    yield histogram
+
+
+def of_queue(queue: str, depth: Depth | None) -> Iterator[Metric]:
+    """How deep a queue is, where that is known."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    if depth is None:
+        return
+    for name, meaning in DEPTH.items():
+        unit = "_seconds" if name == "oldest_age" else ""
+        gauge = GaugeMetricFamily(f"pgqueue_queue_{name}{unit}", meaning, labels=["queue"])
+        gauge.add_metric([queue], getattr(depth, name))
+        yield gauge

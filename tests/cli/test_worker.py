@@ -133,6 +133,9 @@ def test_what_does_not_end_in_time_does_not_keep_the_process(
         (["shop:note", "orders", "--transaction", "psycopg"], "handler(message, tx)"),
         (["shop:write", "orders", "--transaction", "oracle"], "psycopg"),
         (["shop:note", "nowhere"], "queue create"),
+        (["shop:note", "orders", "--processes", "0"], "--processes"),
+        (["shop:note", "orders", "--processes", "many"], "--processes"),
+        (["shop:note", "nowhere", "--processes", "2"], "queue create"),
     ],
     ids=lambda part: part if isinstance(part, str) else " ".join(part),
 )

@@ -1,0 +1,102 @@
+"""One of several worker processes, from within: it reports to its parent, and does not outlive it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
+
+from pgqueue.errors import logger
+from pgqueue.worker.exposition import Watched, of_worker
+from pgqueue.worker.health import Health
+from pgqueue.worker.signals import has_parent
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+REPORTED_EVERY = 1.0
+
+
+@dataclass(frozen=True)
+class Report:
+    """How the worker of a process is, its metrics, and those that its handlers keep themselves."""
+
+    health: Health
+    metrics: Sequence[Metric] = ()
+    others: Sequence[Metric] = ()
+
+
+class Reporter:
+    """Tells the parent every second how the worker is, and once more when it has ended."""
+
+    def __init__(self, parent: Connection) -> None:
+        self._parent = parent
+
+    @contextmanager
+    def reporting(self, watched: Watched, queue: str, *, measured: bool) -> Iterator[None]:
+        over = threading.Event()
+
+        def report() -> None:
+            with suppress(OSError):  # the parent is gone, and with it this process
+                self._parent.send(_read(watched, queue) if measured else Report(watched.health()))
+
+        def keep_reporting() -> None:
+            report()
+            while not over.wait(REPORTED_EVERY):
+                report()
+
+        thread = threading.Thread(target=keep_reporting, name="pgqueue-report", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            report()
+
+
+Work = Callable[[Reporter], None]
+
+
+def live(parent: Connection, work: Work) -> None:
+    """What a process does; an error that the work raises is the last that the parent hears of it.
+
+    Ctrl-C reaches all processes of a terminal: the parent says what shall follow.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    has_parent.set()
+    threading.Thread(target=_end_with_the_parent, name="pgqueue-parent", daemon=True).start()
+    try:
+        work(Reporter(parent))
+    except Exception as error:  # noqa: BLE001 - the parent raises it
+        with suppress(OSError):
+            parent.send(error)
+        sys.exit(1)
+
+
+def _end_with_the_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _read(watched: Watched, queue: str) -> Report:
+    try:
+        from prometheus_client import REGISTRY
+    except ImportError:
+        return Report(watched.health())
+    try:
+        others = list(REGISTRY.collect())
+    except Exception as error:  # noqa: BLE001 - a collector of the application
+        logger.debug("the metrics of the handlers are left out: %s", error)
+        others = []
+    return Report(watched.health(), list(of_worker(watched, queue)), others)

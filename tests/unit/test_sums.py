@@ -1,0 +1,81 @@
+"""Metrics of several processes, added up; and how soon a process is replaced."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, generate_latest
+from prometheus_client.metrics_core import Metric
+
+from pgqueue.worker.processes import LONG_ENOUGH, LONGEST_PAUSE, next_pause
+from pgqueue.worker.sums import counts, named, summed
+
+
+class Page:
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return self._families
+
+
+def page(families: list[Metric]) -> list[str]:
+    registry = CollectorRegistry()
+    registry.register(Page(families))
+    return [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("# HELP")]
+
+
+def process(number: int) -> list[Metric]:
+    registry = CollectorRegistry()
+    calls = Counter("calls", "Calls.", ["path"], registry=registry)
+    calls.labels("/a").inc(number)
+    calls.labels(f"/{number}").inc()
+    Gauge("heat", "Heat.", registry=registry).set(20 + number)
+    histogram = Histogram("took", "Took.", buckets=[1], registry=registry)
+    histogram.observe(number)
+    Summary("size", "Size.", registry=registry).observe(number)
+    return list(registry.collect())
+
+
+def test_counts_are_added_and_gauges_name_their_process() -> None:
+    said = page(summed([*named(process(1), 1), *named(process(2), 2)]))
+    assert [line for line in said if "_created" not in line] == [
+        "# TYPE calls_total counter",
+        'calls_total{path="/a"} 3.0',
+        'calls_total{path="/1"} 1.0',
+        'calls_total{path="/2"} 1.0',
+        "# TYPE heat gauge",
+        'heat{process="1"} 21.0',
+        'heat{process="2"} 22.0',
+        "# TYPE took histogram",
+        'took_bucket{le="1.0"} 1.0',
+        'took_bucket{le="+Inf"} 2.0',
+        "took_count 2.0",
+        "took_sum 3.0",
+        "# TYPE size summary",
+        "size_count 2.0",
+        "size_sum 3.0",
+    ]
+
+
+def test_what_is_counted_has_been_since_the_first_began() -> None:
+    first, second = process(1), process(2)
+    began = [sample.value for family in first for sample in family.samples if sample.name == "calls_created"]
+    total = [
+        sample.value
+        for family in summed([*first, *second])
+        for sample in family.samples
+        if sample.name == "calls_created" and sample.labels == {"path": "/a"}
+    ]
+    assert total == [began[0]]
+
+
+def test_of_a_dead_process_the_counts_remain() -> None:
+    assert {family.name for family in counts(process(1))} == {"calls", "took", "size"}
+
+
+def test_a_process_that_dies_at_once_again_and_again_is_replaced_later_each_time() -> None:
+    pauses = list(accumulate(range(10), lambda last, _: next_pause(last, lived=0.1), initial=next_pause(None, 0.1)))
+    assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
+    assert pauses[-1] == LONGEST_PAUSE
+    assert next_pause(LONGEST_PAUSE, lived=LONG_ENOUGH) == 0.5
