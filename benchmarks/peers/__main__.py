@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 
 from benchmarks.peers.installing import NotInstalledError, install
@@ -25,6 +26,8 @@ from benchmarks.report import machine
 from benchmarks.server import SETTINGS, running
 from pgqueue.testing.server import ThrowawayServer
 
+#: One system that fails does not end the run.
+FAILURES = (ActError, OSError, psutil.Error, psycopg.Error)
 NO_PGMQ = "needs its SQL file: PGMQ=path/to/pgmq.sql"
 #: PostgreSQL's default: a commit waits for the disk.
 DURABLE = {**SETTINGS, "shared_buffers": "512MB", "synchronous_commit": "on", "max_connections": "300"}
@@ -122,8 +125,8 @@ def _prepared(run: Run, place: Place, options: argparse.Namespace) -> list[Prepa
             install(system)
             found.append(prepared(place.server, system, options.pgmq))
             run.about[system.name] = dict(found[-1].about)
-        except (ActError, NotInstalledError) as error:
-            run.missing[system.name] = str(error)
+        except (NotInstalledError, *FAILURES) as error:
+            run.missing[system.name] = " ".join(str(error).split())
             print(f"{system.title}: {error}", file=sys.stderr)
     return found
 
@@ -144,8 +147,8 @@ def _turns(options: argparse.Namespace, systems: Sequence[Prepared]) -> Iterator
 def _measure(run: Run, place: Place, workload: Workload, system: Prepared) -> None:
     try:
         figures = workload.run(lambda: Stage(system), place)
-    except ActError as error:
-        figures = {"flaw": str(error)}
+    except FAILURES as error:
+        figures = {"flaw": " ".join(str(error).split())}
     run.add(workload.name, system.system.name, figures)
 
 

@@ -148,6 +148,8 @@ def _drained(stage: Stage, place: Place, count: int, inserts: bool, distance: Pa
             if left <= 0 or looked > deadline:
                 break
             time.sleep(0.005)
+        if process.poll() is not None:
+            raise ActError(f"the consumer has ended: {stage.said}")
         done = count - max(left, 0) - first
         figures = {
             "rate": done / (looked - began),
