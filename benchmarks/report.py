@@ -27,6 +27,11 @@ def machine() -> str:
     return f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}"
 
 
+def load() -> str:
+    """How busy the machine is, to be asked before anything is measured."""
+    return f"load average {os.getloadavg()[0]:.1f} when it began"
+
+
 def table(columns: Mapping[str, str], rows: Sequence[Figures]) -> str:
     """Markdown. The first column's figure is also given as a multiple of each other's."""
     first = next(iter(columns))

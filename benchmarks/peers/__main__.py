@@ -22,7 +22,7 @@ from benchmarks.peers.stage import ActError, Prepared, Stage, prepared
 from benchmarks.peers.systems import BY_NAME, SYSTEMS
 from benchmarks.peers.tables import report
 from benchmarks.peers.workloads import WORKLOADS, Place, Sizes, Workload
-from benchmarks.report import machine
+from benchmarks.report import load, machine
 from benchmarks.server import SETTINGS, running
 from pgqueue.testing.server import ThrowawayServer
 
@@ -47,9 +47,9 @@ class Run:
 
 
 def main() -> None:
-    options = _options()
+    options, busy = _options(), load()
     with _place(Sizes(held=options.held)) as place:
-        run = Run(_conditions(place))
+        run = Run(f"{_conditions(place)}, {busy}")
         systems = _prepared(run, place, options)
         for workload, system, turn in _turns(options, systems):
             _measure(run, place, workload, system)

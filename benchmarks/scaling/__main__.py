@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from benchmarks.report import machine
+from benchmarks.report import load, machine
 from benchmarks.scaling.measurements import FULL, QUICK, Axis, consumers, queues, waiting
 from benchmarks.server import running, version
 
@@ -24,8 +24,9 @@ def main() -> None:
     options = parser.parse_args()
     scale = QUICK if options.quick else FULL
     scale = replace(scale, turns=options.turns or scale.turns)
+    busy = load()
     with running() as server:
-        conditions = f"{machine()}, PostgreSQL {version(server)}, synchronous_commit off, 200 bytes a body"
+        conditions = f"{machine()}, PostgreSQL {version(server)}, synchronous_commit off, 200 bytes a body, {busy}"
         axes = []
         for measure in (waiting, consumers, queues):
             axes.append(measure(server, scale))
