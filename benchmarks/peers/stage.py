@@ -161,14 +161,16 @@ def at_a_distance(server: str, milliseconds: float) -> Iterator[Path]:
 
 
 def cpu_seconds(process_id: int) -> float:
-    """Of a process and of all that it has started."""
+    """Of a process and of all that it has started, also of those that have ended."""
     process = psutil.Process(process_id)
-    times = process.cpu_times()
-    seconds = times.user + times.system + times.children_user + times.children_system
-    for child in process.children():
+    while True:
+        children = process.children(recursive=True)
         with suppress(psutil.NoSuchProcess):
-            seconds += cpu_seconds(child.pid)
-    return float(seconds)
+            seconds = sum(sum(each.cpu_times()[:4]) for each in [process, *children])  # with those it has waited for
+            if process.children(recursive=True) == children:  # else one that has ended is counted twice, or not at all
+                return float(seconds)
+        if not process.is_running():
+            raise psutil.NoSuchProcess(process_id)
 
 
 def _result(system: System, order: Order) -> dict[str, Any]:

@@ -18,6 +18,8 @@ Figures = dict[str, Any]
 
 #: How long each way to a server that is far, in milliseconds.
 AWAY = 1.0
+#: For how long W4 waits for what has not begun when all is sent.
+OVERDUE = 5.0
 STATEMENTS = """
 select coalesce(sum(calls), 0)::float from pg_stat_statements
  where dbid = (select oid from pg_database where datname = %s) and query !~ 'pg_stat_(statements|database)'"""
@@ -179,13 +181,15 @@ def latency(enter: Enter, place: Place) -> Figures:
         with stage.consumer(waits=True, times=str(got)) as process:
             warmed = _warm_up(stage, process, place, str(sent))
             stage.act("send_steadily", rate=sizes.rate, seconds=sizes.steady, times=str(sent), waits=True)
-            _until(lambda: stage.handled >= warmed + sizes.rate * sizes.steady, process, 5.0, stage, must=False)
+            _until(lambda: stage.handled >= warmed + sizes.rate * sizes.steady, process, OVERDUE, stage, must=False)
         begun = dict(json.loads(got.read_text())[warmed:])
         returned = dict(json.loads(sent.read_text()))
     delays = sorted((begun[number] - returned[number]) * 1000 for number in returned if number in begun)
-    lost = len(returned) - len(delays)
+    late = len(returned) - len(delays)
     figures: Figures = {f"p{part}": _percentile(delays, part) for part in (50, 95, 99)}
-    return figures | ({"flaw": f"{lost} of {len(returned)} LOST"} if lost else {})
+    return figures | (
+        {"flaw": f"{late} of {len(returned)} had not begun {OVERDUE:.0f} s after the last"} if late else {}
+    )
 
 
 def _warm_up(stage: Stage, process: Any, place: Place, times: str) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -22,7 +24,7 @@ from benchmarks.peers.installing import NotInstalledError, command, install
 from benchmarks.peers.orders import BODY_BYTES, Order, body
 from benchmarks.peers.ratios import RATIOS, Ratio, Results
 from benchmarks.peers.ratios import table as ratio_table
-from benchmarks.peers.stage import ActError, Prepared, Stage, at_a_distance, prepared
+from benchmarks.peers.stage import ActError, Prepared, Stage, at_a_distance, cpu_seconds, prepared
 from benchmarks.peers.systems import BY_NAME, RAW, SYSTEMS, Home
 from benchmarks.peers.workloads import WORKLOADS, Place, Sizes
 from benchmarks.performance import filled
@@ -115,6 +117,12 @@ def test_ours_need_no_installation() -> None:
     for system in HERE:
         install(system)
         assert command(system)[1:3] == ["-m", "benchmarks.peers.acting"]
+
+
+def test_the_time_of_processes_that_have_ended_is_counted() -> None:
+    before = cpu_seconds(os.getpid())
+    subprocess.run([sys.executable, "-c", "while __import__('time').process_time() < 0.2: pass"], check=True)
+    assert cpu_seconds(os.getpid()) >= before + 0.2
 
 
 def test_a_proxy_delays_what_passes_it_each_way(tmp_path: Path) -> None:
