@@ -67,7 +67,12 @@ class JsonHolder(ABC):
 
     def _held(self, name: str) -> Any:
         """What a field holds, not decoded."""
-        return self.__dict__[name]
+        field = getattr(type(self), name, None)
+        return field.held_by(self) if isinstance(field, JsonField) else getattr(self, name)
+
+    def _read(self, name: str) -> Any:
+        """What a field shall hold that was never set, where there is something to read it from."""
+        raise AttributeError(f"{name} is not set")
 
     def _raw(self, name: str) -> Any:
         """What a field holds, as text where it is JSON."""
@@ -84,11 +89,12 @@ class JsonField:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._place = f"_held_{name}"
 
     def __get__(self, holder: JsonHolder | None, owner: type) -> Any:
         if holder is None:
             return self
-        held = holder._held(self._name)
+        held = self.held_by(holder)
         if type(held) is not JsonText:
             return held
         try:
@@ -99,7 +105,15 @@ class JsonField:
             ) from None
 
     def __set__(self, holder: JsonHolder, value: Any) -> None:
-        holder.__dict__[self._name] = value
+        object.__setattr__(holder, self._place, value)  # it may be frozen, and is being made
+
+    def held_by(self, holder: JsonHolder) -> Any:
+        """What is held, not decoded."""
+        held = getattr(holder, self._place, NOT_DECODED)
+        if held is NOT_DECODED:
+            held = holder._read(self._name)
+            self.__set__(holder, held)
+        return held
 
 
 def json_fields(*names: str) -> Callable[[type[T]], type[T]]:

@@ -112,13 +112,8 @@ class PeekedMessage(JsonHolder, Message):
         message.queue, message._row = queue, row
         return message
 
-    def _held(self, name: str) -> Any:
-        held = self.__dict__
-        try:
-            return held[name]
-        except KeyError:
-            value = held[name] = FIELDS[name](held["_row"])
-            return value
+    def _read(self, name: str) -> Any:
+        return FIELDS[name](self._row)
 
     @property
     def raw_body(self) -> str | bytes:

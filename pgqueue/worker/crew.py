@@ -29,6 +29,7 @@ class Inbox:
     def __init__(self) -> None:
         self._messages: deque[LockedMessage] = deque()
         self._filled = threading.Condition()
+        self._waiting = 0
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -37,7 +38,7 @@ class Inbox:
     def put(self, messages: Iterable[LockedMessage]) -> None:
         with self._filled:
             self._messages.extend(messages)
-            self._filled.notify(len(self._messages))
+            self._filled.notify(min(len(self._messages), self._waiting))
 
     def get(self) -> LockedMessage | None:
         """Waits for the next message; None when no more will come."""
@@ -46,7 +47,9 @@ class Inbox:
                 if self._is_closed:
                     return None
                 if not self._messages:
+                    self._waiting += 1
                     self._filled.wait()
+                    self._waiting -= 1
         return message
 
     def get_nowait(self) -> LockedMessage | None:

@@ -33,6 +33,8 @@ class Pace:
     rate: float = 0.0
     #: How long a claim takes, in seconds.
     trip: float = 0.0
+    #: How many messages may lie ready beyond the idle slots.
+    ahead: int = 0
     _finished: int = 0
     _since: float | None = None
     _pauses: Iterator[float] = field(default_factory=growing)
@@ -46,14 +48,15 @@ class Pace:
         if elapsed >= AHEAD:
             self.rate += (self._finished / elapsed - self.rate) / 2
             self._finished, self._since = 0, now
+            self._look_ahead()
 
     def claimed(self, seconds: float) -> None:
         """A claim has taken so long."""
         self.trip += (seconds - self.trip) / 4
+        self._look_ahead()
 
-    @property
-    def ahead(self) -> int:
-        return min(int(self.rate * (AHEAD + 2 * self.trip)), self.most_ahead)
+    def _look_ahead(self) -> None:
+        self.ahead = min(int(self.rate * (AHEAD + 2 * self.trip)), self.most_ahead)
 
     def is_low(self, waiting: int) -> bool:
         """Whether half of what should lie ready is gone: time to claim, so that the answer is there before the rest."""

@@ -33,7 +33,7 @@ SHORTEST_ROUND, LONGEST_ROUND = 0.05, 5.0
 AT_ONCE = 1_000
 
 
-@dataclass
+@dataclass(slots=True)
 class Renewal:
     """A message whose lock is kept, and the times that decide about it."""
 
