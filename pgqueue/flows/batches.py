@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
-from pgqueue.errors import InvalidArgumentError
+from pgqueue.errors import InvalidArgumentError, InvalidStateError
 from pgqueue.flows.flow import Executor, Flow, Shared
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.settling import STILL_LOCKED, Question, refuse_to_wait_for_ourselves, resolve
-from pgqueue.model.context import Event, Outcome
+from pgqueue.model.context import Event, Outcome, apply_all, begin_all
 from pgqueue.model.message import Lock
 from pgqueue.model.settings import SettlementResult
 from pgqueue.statements import Statement, settling
@@ -73,36 +73,54 @@ def _begin(
     """Takes each delivery into its next state; what refuses, and what has nothing left to do, has its result now."""
     results: dict[int, SettlementResult] = {}
     begun = []
+    free, refused = _not_waiting_for_ourselves(messages, transaction)
+    answers = begin_all([message.context for message in free], outcome, call)
+    for message, answer in zip(free, answers, strict=True):
+        if answer is True:
+            try:
+                if message.context.calls_back:
+                    yield from message.context.call_back(outcome)
+                message.context.transaction = transaction
+                begun.append(message)
+            except Exception as failure:  # noqa: BLE001 - a callback may raise anything, and it concerns its message only
+                refused.append((message, failure))
+        else:
+            refused.append((message, answer or None))
+    for message, refusal in refused:
+        results[message.sequence_number] = SettlementResult(message.sequence_number, refusal)
+    return results, begun
+
+
+def _not_waiting_for_ourselves(
+    messages: Sequence[LockedMessage], transaction: Shared | None
+) -> tuple[list[LockedMessage], list[tuple[LockedMessage, Exception | None]]]:
+    """Those that can be settled there, and those that cannot, with the error."""
+    free: list[LockedMessage] = []
+    refused: list[tuple[LockedMessage, Exception | None]] = []
     for message in messages:
         try:
             refuse_to_wait_for_ourselves(message, transaction)
-            context = message.context
-            if context.begin(outcome, call):
-                if context.calls_back:
-                    yield from context.call_back(outcome)
-                context.transaction = transaction
-                begun.append(message)
-            else:
-                results[message.sequence_number] = SettlementResult(message.sequence_number)
-        except Exception as refusal:  # noqa: BLE001 - a callback may raise anything, and it concerns its message only
-            results[message.sequence_number] = SettlementResult(message.sequence_number, refusal)
-    return results, begun
+            free.append(message)
+        except InvalidStateError as refusal:
+            refused.append((message, refusal))
+    return free, refused
 
 
 def _refuse_first(results: dict[int, SettlementResult], begun: Sequence[LockedMessage]) -> None:
     for result in results.values():
         if result.error is not None:
-            for message in begun:
-                message.context.apply(Event.ABORTED)
+            apply_all([message.context for message in begun], Event.ABORTED)
             raise result.error
 
 
 def _tell(begun: Sequence[LockedMessage], answers: Sequence[SettlementResult]) -> None:
+    settled = []
     for message, answer in zip(begun, answers, strict=True):
-        if answer.is_settled:
-            message.context.apply(Event.COMMITTED)
+        if answer.error is None:
+            settled.append(message.context)
         else:
             message.context.fault()
+    apply_all(settled, Event.COMMITTED)
 
 
 def _execute(

@@ -25,7 +25,7 @@ from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.settling import Question, is_open, resolve, settle
 from pgqueue.model.about import about
 from pgqueue.model.calls import UnfinishedError, finished
-from pgqueue.model.context import Event, Outcome, ReceiveState, was_refused
+from pgqueue.model.context import Event, Outcome, ReceiveState, apply_all, was_refused
 from pgqueue.model.policy import Tries, backoff, pauses
 from pgqueue.statements import Statement
 from pgqueue.statements import settling as verbs
@@ -297,8 +297,7 @@ def _undo(messages: Sequence[LockedMessage], error: Exception) -> None:
 
 
 def _tell(messages: Sequence[LockedMessage], event: Event) -> None:
-    for message in messages:
-        message.context.apply(event)
+    apply_all([message.context for message in messages], event)
 
 
 def _was_committed(message: LockedMessage, error: Exception) -> Flow[bool]:

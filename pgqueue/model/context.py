@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -267,3 +267,27 @@ class ReceiveContext:
             self._callbacks = {}
         self._callbacks.setdefault(event, []).append(callback)
         return callback
+
+
+def begin_all(contexts: Iterable[ReceiveContext], outcome: Outcome, call: object) -> list[bool | InvalidStateError]:
+    """:meth:`ReceiveContext.begin` for each; the answer is what it returns or raises."""
+    answers: list[bool | InvalidStateError] = []
+    event = outcome.event
+    with _TRANSITION:
+        for context in contexts:
+            try:
+                begun = context._apply(event, call)
+            except InvalidStateError as refusal:
+                answers.append(refusal)
+            else:
+                if begun:
+                    context.outcome = outcome
+                answers.append(begun)
+    return answers
+
+
+def apply_all(contexts: Iterable[ReceiveContext], event: Event) -> None:
+    """:meth:`ReceiveContext.apply` for each, with an event that no state refuses."""
+    with _TRANSITION:
+        for context in contexts:
+            context._apply(event, None)
