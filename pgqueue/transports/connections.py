@@ -67,11 +67,7 @@ def execute(connection: AnyConnection, statement: Statement[T], kept: cursors.Ke
 def execute_among(connection: AnyConnection, before: str, statement: Statement[T], after: str = "") -> Flow[T]:
     """A statement before a command or after others, in one round trip: the first that fails is the last."""
     with translated(connection):
-        cursor = cursors.cursor(connection)
-        yield partial(cursor.execute, f"{before}{statement.text()}{after}")
-        while not after and cursor.nextset():
-            pass
-        rows = yield cursor.fetchall
+        rows = yield partial(cursors.run, connection, f"{before}{statement.text()}{after}")
     return statement.read(rows)
 
 

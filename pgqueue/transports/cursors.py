@@ -10,8 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
-from psycopg.adapt import AdaptersMap
+from psycopg import generators
+from psycopg.abc import PQGen
+from psycopg.adapt import AdaptersMap, Transformer
+from psycopg.errors import error_from_result
 from psycopg.postgres import register_default_adapters
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 from psycopg.types.array import register_all_arrays
 from psycopg.types.string import TextBinaryLoader, TextLoader
@@ -97,6 +102,47 @@ def take_kept(connection: AnyConnection) -> Kept:
 def keep(connection: AnyConnection, kept: Kept) -> None:
     """On a connection that goes back to a pool of ours, which will close it. Cursors refer to their connection."""
     connection.__dict__[KEPT] = kept
+
+
+def run(connection: AnyConnection, text: str) -> Any:
+    """Runs several statements in one round trip, none of which is prepared; the rows of the last, or an awaitable.
+
+    Raises what psycopg raises for the first that fails, which is the last that runs.
+    """
+    send = _run_async if isinstance(connection, psycopg.AsyncConnection) else _run
+    return send(connection, text.encode(connection.info.encoding))
+
+
+def _run(connection: AnyConnection, text: bytes) -> list[Any]:
+    with connection.lock:
+        return _rows(connection, connection.wait(_results(connection, text)))
+
+
+async def _run_async(connection: AnyConnection, text: bytes) -> list[Any]:
+    async with connection.lock:
+        return _rows(connection, await connection.wait(_results(connection, text)))
+
+
+def _results(connection: AnyConnection, text: bytes) -> PQGen[list[PGresult]]:
+    connection.pgconn.send_query(text)
+    results: list[PGresult] = yield from generators.execute(connection.pgconn)
+    return results
+
+
+def _rows(connection: AnyConnection, results: list[PGresult]) -> list[Any]:
+    if results[-1].status == ExecStatus.FATAL_ERROR:
+        raise error_from_result(results[-1], encoding=connection.info.encoding)
+    last = next(result for result in reversed(results) if result.status == ExecStatus.TUPLES_OK)
+    transformer = Transformer.from_context(_Context(connection))
+    transformer.set_pgresult(last)
+    return transformer.load_rows(0, last.ntuples, tuple)
+
+
+class _Context(_Unaffected):
+    """What rows are read by: our adapters, and the session's settings."""
+
+    def __init__(self, connection: AnyConnection) -> None:
+        self.connection = connection
 
 
 def client_cursor(connection: AnyConnection) -> AnyCursor:

@@ -125,9 +125,10 @@ class ThreadDriver:
             self._finished.set()
 
     def _be_idle(self) -> None:
-        """A slot has little left to do: more is claimed, and what was finished is counted."""
+        """Little is left to do: more is claimed, and when there is nothing, what was finished is counted."""
         self._woken.set()
-        self._finished.set()
+        if self._crew is None or not self._crew.waiting:
+            self._finished.set()
 
     def _no_longer_than_a_handler_may_take(self, crew: Crew, pause: float | None) -> float | None:
         limit = self._options.handler_timeout
