@@ -198,7 +198,10 @@ def hiding(sync: World) -> Iterator[Hiding]:
     handler = Hiding()
     yield handler
     left = sync.bodies()
-    assert sorted([*handler.handled, *left]) == ["awaited", "plain"]
+    assert sorted([*set(handler.handled), *left]) == [
+        "awaited",
+        "plain",
+    ]  # one that shared a transaction may come twice
     (dead,) = sync.dead()
     assert dead.body == "generating"
     assert "was returned" in str(dead.dead_letter_error_description)
