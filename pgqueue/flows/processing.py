@@ -94,14 +94,20 @@ def settle_within(message: LockedMessage, outcome: Outcome, statement: Statement
 
 def _completion(message: LockedMessage, begun: Begun) -> Flow[Statement[str] | None]:
     """The statement that completes the message in the transaction that was begun for it, unless it is settled."""
+    is_unsettled = yield from begin_completion(message, begun)
+    return verbs.complete(message.lock) if is_unsettled else None
+
+
+def begin_completion(message: LockedMessage, begun: Begun) -> Flow[bool]:
+    """Begins to complete the message in the transaction that was begun for it; False: the work has settled it."""
     context = message.context
     if context.state is not ReceiveState.RECEIVED:
         yield from _settle_unresolved(message, begun)
         if context.state in SETTLED_BY_THE_WORK:
-            return None
+            return False
     yield from context.enter(Outcome.COMPLETED)
     context.transaction_id = context.pinned_in
-    return verbs.complete(message.lock)
+    return True
 
 
 def _settle_unresolved(message: LockedMessage, begun: Begun) -> Flow[None]:

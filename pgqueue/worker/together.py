@@ -15,7 +15,7 @@ from pgqueue.flows import Begun, Flow, processing
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about_all
 from pgqueue.model.calls import finished
-from pgqueue.model.context import Event, Outcome, ReceiveState
+from pgqueue.model.context import Event
 from pgqueue.model.policy import is_transient
 from pgqueue.statements import Statement
 from pgqueue.statements import settling as verbs
@@ -99,7 +99,7 @@ def _attempt(messages: Sequence[LockedMessage], task: Task, watched: Watched) ->
         held, lost = yield from _pin(messages, begun)
         for message in held:
             yield from _call(message, task, begun, watched[message.sequence_number])
-        last = yield from _completion(held)
+        last = yield from _completion(held, begun)
     except BaseException:
         _unpin(messages)
         yield from processing.roll_back(begun)
@@ -148,12 +148,12 @@ def _call(message: LockedMessage, task: Task, begun: Begun, watched: Processing)
         task.durations.observe(time.perf_counter() - began)
 
 
-def _completion(held: Sequence[LockedMessage]) -> Flow[Statement[Any] | None]:
+def _completion(held: Sequence[LockedMessage], begun: Begun) -> Flow[Statement[Any] | None]:
     """The statement that completes what the handler has not settled itself."""
-    unsettled = [message for message in held if message.context.state is ReceiveState.RECEIVED]
-    for message in unsettled:
-        yield from message.context.enter(Outcome.COMPLETED)
-        message.context.transaction_id = message.context.pinned_in
+    unsettled = []
+    for message in held:
+        if (yield from processing.begin_completion(message, begun)):
+            unsettled.append(message)  # noqa: PERF401 - a comprehension cannot yield
     if not unsettled:
         return None
     return verbs.complete_batch(unsettled[0].queue, [message.lock for message in unsettled], atomic=True)

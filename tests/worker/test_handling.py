@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections import Counter
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import SerializationFailure
+from psycopg.errors import DivisionByZero, SerializationFailure
 from psycopg_pool import ConnectionPool
 
 from pgqueue import DeadLetter, Message, QueueClient, RetryPolicy, Worker
@@ -171,6 +173,52 @@ def test_a_shared_transaction_that_cannot_commit_is_taken_apart(scene: Scene, ki
     assert [dead.body for dead in scene.dead()] == [3]
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_settlement_that_a_savepoint_has_undone_is_made_again(scene: Scene, batch: int) -> None:
+    async def handler(message: Any, tx: Any) -> None:
+        await effect(tx, message.body)
+        await _run(tx, "savepoint here")
+        await _done(message.complete(transaction=tx))
+        await _run(tx, "rollback to savepoint here")
+
+    scene.send(*range(3))
+    with scene.working(handler, transaction="psycopg", concurrency=1, transaction_batch=batch) as running:
+        eventually(lambda: running.worker.tally.completed == 3)
+    assert scene.effects() == [*range(3)]
+    assert scene.left() == []
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_the_work_on_a_message_that_was_faulted_is_undone(scene: Scene, batch: int) -> None:
+    async def handler(message: Any, tx: Any) -> None:
+        await effect(tx, message.body)
+        if message.body == 1 and message.delivery_count == 1:
+            message.fault()
+
+    scene.send(*range(3))
+    with scene.working(handler, transaction="psycopg", concurrency=1, transaction_batch=batch) as running:
+        eventually(lambda: running.worker.tally.completed + running.worker.tally.failed == 3)
+    assert 1 not in scene.effects()
+    assert sorted([*scene.effects(), *scene.left()]) == [*range(3)]
+
+
+def test_a_shared_transaction_that_has_failed_unseen_is_not_taken_for_committed(scene: Scene) -> None:
+    async def handler(message: Any, tx: Any) -> None:
+        await effect(tx, message.body)
+        await _done(message.complete(transaction=tx))
+        if message.body == 1:
+            with suppress(DivisionByZero):
+                await _run(tx, "select 1 / 0")
+
+    scene.send(0, 1)
+    with scene.working(
+        handler, transaction="psycopg", concurrency=1, transaction_batch=2, retry=RetryPolicy(max_attempts=1)
+    ) as running:
+        eventually(lambda: running.worker.tally.completed + running.worker.tally.failed == 2)
+    assert scene.effects() == [0]
+    assert [dead.body for dead in scene.dead()] == [1]
+
+
 def test_what_the_handler_settles_itself_is_left_to_it(scene: Scene) -> None:
     async def handler(message: Any) -> None:
         result = message.dead_letter("Mine")
@@ -214,3 +262,13 @@ def test_a_worker_reaches_the_database_of_a_pool_that_has_no_dsn(database: Datab
         worker.run()
         assert worker.tally.completed == 1
         client.close()
+
+
+async def _run(tx: Any, command: str) -> None:
+    await _done(tx.execute(command))
+
+
+async def _done(result: Any) -> None:
+    """What a verb of either face has begun."""
+    if inspect.isawaitable(result):
+        await result
