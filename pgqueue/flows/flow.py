@@ -77,6 +77,10 @@ class Begun(Executor, Protocol):
         """Runs a last statement, if there is one, and commits."""
 
     @property
+    def is_open(self) -> bool:
+        """Whether a transaction is open; it need not be the one that was begun."""
+
+    @property
     def can_go_on(self) -> bool:
         """Whether :meth:`go_on` saves anything."""
 

@@ -1,8 +1,8 @@
-"""Other sessions of the same role."""
+"""Transactions by their ids, and other sessions of the same role."""
 
 from __future__ import annotations
 
-from pgqueue.statements.statement import Statement, nothing
+from pgqueue.statements.statement import Statement, nothing, scalar
 
 
 def end_transaction(transaction_id: str) -> Statement[None]:
@@ -15,4 +15,11 @@ def end_transaction(transaction_id: str) -> Statement[None]:
             where backend_xid = %(transaction_id)s::text::xid8::xid""",
         {"transaction_id": transaction_id},
         nothing,
+    )
+
+
+def outcome(transaction_id: str) -> Statement[str | None]:
+    """Answers ``in progress``, ``committed`` or ``aborted``; None where the server has forgotten it."""
+    return Statement(
+        "select pg_xact_status(%(transaction_id)s::text::xid8)", {"transaction_id": transaction_id}, scalar
     )

@@ -177,6 +177,10 @@ class BegunOwner:
         with translated():
             yield self.handle.commit
 
+    @property
+    def is_open(self) -> bool:
+        return bool(self.handle.in_transaction())
+
     can_go_on = False
 
     def go_on(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:

@@ -168,6 +168,10 @@ class BegunConnection:
             yield self.handle.commit
 
     @property
+    def is_open(self) -> bool:
+        return bool(self.handle.info.transaction_status != TransactionStatus.IDLE)
+
+    @property
     def can_go_on(self) -> bool:
         return bool(self.handle.autocommit)
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import tenacity
 
-from pgqueue.errors import CommitInDoubtError, LockLostError, logger
+from pgqueue.errors import CommitInDoubtError, InvalidStateError, LockLostError, logger
 from pgqueue.flows import Begun, Flow, processing
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about_all
 from pgqueue.model.calls import finished
 from pgqueue.model.context import Event
 from pgqueue.model.policy import is_transient
-from pgqueue.statements import Statement
+from pgqueue.statements import Statement, sessions
 from pgqueue.statements import settling as verbs
 from pgqueue.telemetry import Processing
 from pgqueue.worker.handling import Task, handle
@@ -99,6 +99,8 @@ def _attempt(messages: Sequence[LockedMessage], task: Task, watched: Watched) ->
         held, lost = yield from _pin(messages, begun)
         for message in held:
             yield from _call(message, task, begun, watched[message.sequence_number])
+            if not begun.is_open:
+                yield from _refuse_what_is_undone(held, begun)
         last = yield from _completion(held, begun)
     except BaseException:
         _unpin(messages)
@@ -148,8 +150,19 @@ def _call(message: LockedMessage, task: Task, begun: Begun, watched: Processing)
         task.durations.observe(time.perf_counter() - began)
 
 
+def _refuse_what_is_undone(held: Sequence[LockedMessage], begun: Begun) -> Flow[None]:
+    """A handler that rolls the transaction back undoes the work on the messages before it, too."""
+    if len(held) <= 1:
+        return
+    transaction_id = held[0].context.pinned_in
+    assert transaction_id is not None, "it was pinned"
+    if (yield from begun.execute(sessions.outcome(transaction_id))) == "aborted":
+        raise InvalidStateError("a handler has rolled back the transaction that it shares with other messages")
+
+
 def _completion(held: Sequence[LockedMessage], begun: Begun) -> Flow[Statement[Any] | None]:
     """The statement that completes what the handler has not settled itself."""
+    yield from _refuse_what_is_undone(held, begun)
     unsettled = []
     for message in held:
         if (yield from processing.begin_completion(message, begun)):
