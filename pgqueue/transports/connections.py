@@ -125,9 +125,12 @@ class SharedConnection:
 class BegunConnection:
     """A transaction that we began on a connection, given back to where it came from."""
 
-    def __init__(self, connection: AnyConnection, give_back: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self, connection: AnyConnection, give_back: Callable[[], Any] | None = None, *, is_ours: bool = False
+    ) -> None:
         self.handle = connection
         self._give_back = give_back
+        self._is_ours = is_ours
         self._is_marked = False
         self._is_to_begin = False
 
@@ -173,7 +176,8 @@ class BegunConnection:
 
     @property
     def can_go_on(self) -> bool:
-        return bool(self.handle.autocommit)
+        # A pool of the application's has its connection back after each transaction: others wait for it, and it resets.
+        return self._is_ours and bool(self.handle.autocommit)
 
     def go_on(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
         return execute_among(self.handle, f"{last.text()}; commit; begin; ", first)
@@ -234,7 +238,7 @@ class PoolSource(HubOwner):
     def begin(self) -> Flow[Begun]:
         connection = yield from self._take()
         cursors.take_kept(connection)
-        begun = BegunConnection(connection, partial(self._pool.putconn, connection))
+        begun = BegunConnection(connection, partial(self._pool.putconn, connection), is_ours=self._owned)
         try:
             return (yield from begun.begin())
         except BaseException:

@@ -17,7 +17,7 @@ from psycopg_pool import ConnectionPool
 
 from pgqueue import DeadLetter, Message, QueueClient, RetryPolicy, Worker
 from pgqueue.testing import Database
-from tests.worker.scene import Scene, effect, eventually
+from tests.worker.scene import Running, Scene, effect, eventually
 
 KINDS = ["psycopg", "sqlalchemy"]
 IMPATIENT = RetryPolicy(first_delay=timedelta(milliseconds=10), jitter=0)
@@ -279,6 +279,32 @@ def test_a_worker_reaches_the_database_of_a_pool_that_has_no_dsn(database: Datab
         worker.run()
         assert worker.tally.completed == 1
         client.close()
+
+
+@pytest.mark.parametrize("options", [{}, {"prepare_threshold": 0}], ids=str)
+def test_a_pool_of_the_applications_has_its_connection_back_after_each_message(
+    database: Database, options: dict[str, Any]
+) -> None:
+    def handler(_: Any, tx: Any) -> None:
+        handled_after.append(len(resets))
+
+    resets: list[Any] = []
+    handled_after: list[int] = []
+    with (
+        ConnectionPool(
+            database.dsn, kwargs={"autocommit": True, **options}, max_size=1, min_size=1, reset=resets.append
+        ) as pool,
+        QueueClient(database.dsn) as client,
+    ):
+        client.create_queue("q")
+        queue = client.queue("q")
+        queue.send_batch([Message(number) for number in range(20)])
+        worker = Worker(queue, handler, transaction=pool, concurrency=1)
+        running = Running(worker)
+        eventually(lambda: worker.tally.completed + worker.tally.failed == 20)
+        running.stop()
+        assert handled_after == [*range(20)]
+        assert worker.tally.failed == 0
 
 
 async def _run(tx: Any, command: str) -> None:
