@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import tenacity
 
@@ -212,13 +212,22 @@ class Transactions:
         return leave(message, begun)
 
 
+class Ahead(Protocol):
+    """What lies ready."""
+
+    def get_nowait(self) -> LockedMessage | None: ...
+
+    def put_back(self, message: LockedMessage) -> None: ...
+
+
 class Chain(Transactions):
     """Transactions that follow each other on one connection: the COMMIT of one travels with the BEGIN and the pin of
-    the next, if there is a next one at hand then."""
+    the next, if there is a next one at hand then. What was to follow a COMMIT that fails is for anybody again: the
+    failed one may take long."""
 
-    def __init__(self, begin: Begin, following: Callable[[], LockedMessage | None]) -> None:
+    def __init__(self, begin: Begin, ahead: Ahead) -> None:
         super().__init__(begin)
-        self._following = following
+        self._ahead = ahead
         self._begun: Begun | None = None
         #: What was taken to follow, and is to be entered next.
         self.next: LockedMessage | None = None
@@ -235,12 +244,18 @@ class Chain(Transactions):
 
     def leave(self, message: LockedMessage, begun: Begun) -> Flow[None]:
         last = yield from _last_of(message, begun)
-        if last is not None and begun.can_go_on and (following := self._take_next()) is not None:
-            pinned_in = yield from _commit_one(message, begun, last, verbs.pin(following.lock))
-            if pinned_in is not None:
-                following.context.pinned_in, self._begun = pinned_in, begun
-        else:
+        following = self._ahead.get_nowait() if last is not None and begun.can_go_on else None
+        if following is None:
             yield from _commit_one(message, begun, last)
+            return
+        try:
+            pinned_in = yield from _commit_one(message, begun, last, verbs.pin(following.lock))
+        except BaseException:
+            self._ahead.put_back(following)
+            raise
+        self.next = following
+        if pinned_in is not None:
+            following.context.pinned_in, self._begun = pinned_in, begun
 
     def break_off(self) -> Flow[LockedMessage | None]:
         """Ends what was begun for the next message, which nobody will enter, and answers with it."""
@@ -250,11 +265,6 @@ class Chain(Transactions):
             following.context.pinned_in = None
             yield from roll_back(begun)
         return following
-
-    def _take_next(self) -> LockedMessage | None:
-        """What was taken for a COMMIT that has failed is still at hand."""
-        self.next = self.next or self._following()
-        return self.next
 
 
 def commit(

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import closing
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -39,6 +39,12 @@ class Inbox:
         with self._filled:
             self._messages.extend(messages)
             self._filled.notify(min(len(self._messages), self._waiting))
+
+    def put_back(self, message: LockedMessage) -> None:
+        """It was taken, and is the next to be taken again."""
+        with self._filled:
+            self._messages.appendleft(message)
+            self._filled.notify()
 
     def get(self) -> LockedMessage | None:
         """Waits for the next message; None when no more will come."""
@@ -72,11 +78,13 @@ class Inbox:
 
 @dataclass(eq=False)
 class Slot:
-    """What one thread is at: the messages in its handler, and since when."""
+    """What one thread is at: the messages in its handler, and since when. ``turning`` is held while these change."""
 
     messages: Sequence[LockedMessage] = ()
     started_at: float = 0.0
     is_given_up: bool = False
+    is_over: bool = False
+    turning: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Crew:
@@ -105,6 +113,11 @@ class Crew:
         return sum(len(slot.messages) for slot in self._slots)
 
     @property
+    def is_over(self) -> bool:
+        """Whether all threads have ended, but for those that were given up."""
+        return all(slot.is_over for slot in self._slots)
+
+    @property
     def waiting(self) -> int:
         """How many messages lie ready."""
         return len(self._inbox)
@@ -128,8 +141,9 @@ class Crew:
         began_before = time.monotonic() - limit.total_seconds()
         abandoned: list[LockedMessage] = []
         for place, slot in enumerate(self._slots):
-            if slot.messages and slot.started_at < began_before:
-                slot.is_given_up = True
+            with slot.turning:
+                slot.is_given_up = bool(slot.messages) and slot.started_at < began_before
+            if slot.is_given_up:
                 abandoned.extend(slot.messages)
                 self._given_up.append(slot)
                 self._slots[place] = self._hire()
@@ -158,9 +172,11 @@ class Crew:
                 elif task.transactions is None:
                     self._handle_each(slot, task)
                 else:
-                    self._handle_in_a_chain(slot, task, Chain(task.transactions.begin, self._inbox.get_nowait))
+                    self._handle_in_a_chain(slot, task, Chain(task.transactions.begin, self._inbox))
         except BaseException as error:  # noqa: BLE001 - the worker ends with it
             self.error = error
+        finally:
+            slot.is_over = True
             self._idle()
 
     def _handle_each(self, slot: Slot, task: Task) -> None:
@@ -182,21 +198,24 @@ class Crew:
         finally:
             following = drive(chain.break_off())
             if following is not None:
+                self._inbox.put_back(following)
                 slot.messages = ()
-                self._inbox.put([following])
 
     def _begin(self, slot: Slot, messages: Sequence[LockedMessage]) -> None:
-        slot.started_at = time.monotonic()
-        slot.messages = messages
+        with slot.turning:
+            slot.started_at = time.monotonic()
+            slot.messages = messages
 
     def _end(self, slot: Slot, failures: Failures, following: LockedMessage | None = None) -> None:
         """The handler has returned. What follows is in hand already: the slot is not idle."""
-        messages, slot.messages = slot.messages, () if following is None else [following]
-        if not slot.is_given_up:
-            for message in messages:
-                self._finish(message, failures.get(message.sequence_number))
-            if self._is_low(len(self._inbox)):
-                self._idle()
+        with slot.turning:
+            if not slot.is_given_up:
+                for message in slot.messages:
+                    self._finish(message, failures.get(message.sequence_number))
+            slot.started_at = time.monotonic()
+            slot.messages = () if following is None else [following]
+        if not slot.is_given_up and self._is_low(len(self._inbox)):
+            self._idle()
 
 
 def _in_loop(runner: asyncio.Runner, call: Callable[..., Any]) -> Callable[..., Any]:

@@ -149,14 +149,16 @@ class ThreadDriver:
         recovery = Recovery("stopping", Beat())
         deadline = time.monotonic() + self._options.grace_period.total_seconds()
         unstarted = crew.unstarted()
+        crew.dismiss()
         while True:
+            unstarted += crew.unstarted()
             try:
                 drive(self.desk.give_back(unstarted))
                 unstarted = []
                 drive(self.desk.settle())
             except PGQueueError as error:
                 recovery.tell(error)
-            if not (unstarted or crew.running or self.desk.has_finished):
+            if crew.is_over and not (unstarted or crew.waiting or self.desk.has_finished):
                 return
             if time.monotonic() >= deadline:
                 logger.warning(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Chain, Transactions
 from pgqueue.testing import Database
 from pgqueue.transports import drive, sized, transactions
+from pgqueue.worker.crew import Inbox
 from pgqueue.worker.handling import Task
 from pgqueue.worker.together import handle_each, handle_together
 from tests.contract.interruption import AFTER, BEFORE, INTERRUPTIONS, interruptions
@@ -40,11 +40,16 @@ FAILS_ONCE = """
 
 
 def handle_in_a_chain(messages: Sequence[LockedMessage], task: Task) -> Flow[None]:
+    ahead = Inbox()
+    ahead.put(messages)
+    yield from handle_what_lies_ready(ahead, task)
+
+
+def handle_what_lies_ready(ahead: Inbox, task: Task) -> Flow[None]:
     assert task.transactions is not None
-    ahead = deque(messages)
-    chain = Chain(task.transactions.begin, lambda: ahead.popleft() if ahead else None)
+    chain = Chain(task.transactions.begin, ahead)
     try:
-        while (message := chain.next or (ahead.popleft() if ahead else None)) is not None:
+        while (message := chain.next or ahead.get_nowait()) is not None:
             yield from handle_each([message], replace(task, transactions=chain))
     finally:
         yield from chain.break_off()
@@ -114,3 +119,21 @@ def test_what_was_to_follow_a_commit_that_failed_still_follows(database: Databas
         assert [message.state for message in received] == [ReceiveState.COMPLETED] * 5
         assert connection.execute("select count(*) from effect").fetchone() == (5,)
         assert connection.execute("select last_value from commits").fetchone() == (6,)
+
+
+def test_what_was_to_follow_a_commit_that_failed_is_for_anybody(database: Database) -> None:
+    def handler(message: Any, transaction: Any) -> None:
+        ready.append(len(ahead))
+        transaction.execute("insert into effect values (%s)", [message.sequence_number])
+
+    ahead = Inbox()
+    ready: list[int] = []
+    with QueueClient(database.dsn) as client, database.connect(autocommit=True) as connection:
+        connection.execute(EFFECT)
+        connection.execute(FAILS_ONCE)
+        client.create_queue("q")
+        queue = client.queue("q")
+        queue.send_batch([Message(number) for number in range(5)])
+        ahead.put(queue.receive(max_messages=5))
+        drive(handle_what_lies_ready(ahead, Task(handler, Transactions(client._own.begin), RetryPolicy())))
+    assert ready == [4, 3, 3, 2, 1, 0]

@@ -1,0 +1,69 @@
+"""What threads have in hand is told at each moment: to who stops the worker, and to who gives handlers up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.testing import Database
+from pgqueue.worker.crew import Crew, Slot
+from pgqueue.worker.desk import Desk
+from tests.worker.scene import Running, Scene, eventually
+
+
+@pytest.mark.parametrize("step", [(Crew, "_begin"), (Desk, "finish")], ids=["before the handler", "after the handler"])
+def test_stopping_waits_for_what_a_thread_has_taken(
+    database: Database, monkeypatch: pytest.MonkeyPatch, step: tuple[type, str]
+) -> None:
+    def slowly(*arguments: Any) -> Any:
+        reached.append(True)
+        eventually(lambda: turns_of_the_end >= [True, True] or bool(ended))
+        return original(*arguments)
+
+    def settle(desk: Desk) -> Any:
+        if running.worker.health().is_stopping:
+            turns_of_the_end.append(True)
+        return settled(desk)
+
+    original, settled = getattr(*step), Desk.settle
+    reached: list[bool] = []
+    turns_of_the_end: list[bool] = []
+    ended: list[bool] = []
+    with Scene(database, "threads") as scene:
+        scene.send("a")
+        monkeypatch.setattr(*step, slowly)
+        running = Running(scene.make(lambda _: None, concurrency=1))
+        monkeypatch.setattr(Desk, "settle", settle)
+        eventually(lambda: bool(reached))
+        running.stop()
+        ended.append(True)
+        assert running.worker.tally.completed == 1
+        assert scene.left() == []
+
+
+def test_the_time_of_a_handler_begins_with_its_own_message(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin(crew: Crew, slot: Slot, messages: Sequence[LockedMessage]) -> None:
+        if slot.messages:
+            in_hand_since.append(slot.started_at)
+        original(crew, slot, messages)
+
+    def handler(_: Any, tx: Any) -> None:
+        returned_at.append(time.monotonic())
+
+    original = Crew._begin
+    in_hand_since: list[float] = []
+    returned_at: list[float] = []
+    monkeypatch.setattr(Crew, "_begin", begin)
+    with Scene(database, "threads") as scene:
+        scene.send(*range(20))
+        worker = scene.make(handler, transaction="psycopg", concurrency=1)
+        worker._driver.desk._pace.rate = 400.0
+        running = Running(worker)
+        eventually(lambda: worker.tally.completed == 20)
+        running.stop()
+    assert in_hand_since
+    assert all(since >= before for since, before in zip(in_hand_since, returned_at, strict=False))
