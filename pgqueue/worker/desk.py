@@ -91,7 +91,7 @@ class Desk:
         """Completes what the handlers have finished. What a broken connection left open is tried again next time."""
         open_still: list[tuple[LockedMessage, BaseException | None]] = []
         while self._finished:
-            taken = [self._finished.popleft() for _ in range(min(len(self._finished), AT_ONCE))]
+            taken = self._take_finished()
             try:
                 in_doubt = [message for message, _ in taken if message.context.is_in_doubt]
                 yield from batches.resolve_all(self._queue, in_doubt, self._own)
@@ -117,6 +117,17 @@ class Desk:
                         extra=about(message, message.delivery_count, result.error),
                     )
         self._finished.extend(open_still)
+
+    def _take_finished(self) -> list[tuple[LockedMessage, BaseException | None]]:
+        """What is settled in one statement. A message whose lock has run out may have been claimed anew and be here
+        twice: each delivery is settled by itself."""
+        taken: dict[int, tuple[LockedMessage, BaseException | None]] = {}
+        while self._finished and len(taken) < AT_ONCE:
+            number = self._finished[0][0].sequence_number
+            if number in taken:
+                break
+            taken[number] = self._finished.popleft()
+        return list(taken.values())
 
     def claim(self, *, running: int, waiting: int) -> Flow[Sequence[LockedMessage]]:
         """Claims as many messages as the slots will want, if any."""

@@ -85,7 +85,10 @@ class Renewals:
             self._woken.set()
 
     def drop(self, message: LockedMessage) -> None:
-        self._kept.pop(message.sequence_number, None)
+        """The message may have been claimed anew meanwhile: that lock is kept."""
+        renewal = self._kept.pop(message.sequence_number, None)
+        if renewal is not None and renewal.message is not message:
+            self._kept.setdefault(message.sequence_number, renewal)
 
     def turn(self, own: Executor) -> Flow[float]:
         """Renews what is due; returns after how many seconds to look again."""

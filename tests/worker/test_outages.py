@@ -16,6 +16,7 @@ from pgqueue import QueueClient, RetryPolicy, Worker
 from pgqueue.testing import Database
 from pgqueue.testing.database import create_template, created
 from pgqueue.testing.server import ThrowawayServer
+from pgqueue.transports import drive
 from tests.chaos.proxy import Proxy
 from tests.worker.scene import FACES, Running, Scene, effect, eventually
 
@@ -162,3 +163,31 @@ def test_a_worker_whose_database_answers_no_more_is_not_called_alive(
         scene.send("b")
         eventually(lambda: worker.tally.completed == 2)
         running.stop()
+
+
+def test_a_message_that_was_claimed_anew_before_it_was_completed_is_completed_once(database: Database) -> None:
+    with Scene(database, "threads") as scene:
+        scene.send("a")
+        desk = scene.make(lambda _: None)._driver.desk
+        (first,) = drive(desk.claim(running=0, waiting=0))
+        database.clock.move(timedelta(minutes=1))
+        (second,) = drive(desk.claim(running=0, waiting=0))
+        desk.finish(first, None)
+        desk.finish(second, None)
+        drive(desk.settle())
+        assert (desk.tally.completed, desk.tally.lost) == (1, 1)
+        assert scene.left() == []
+
+
+def test_the_lock_of_a_message_that_was_claimed_anew_is_kept(database: Database) -> None:
+    with Scene(database, "threads") as scene:
+        scene.send("a")
+        desk = scene.make(lambda _: None)._driver.desk
+        (first,) = drive(desk.claim(running=0, waiting=0))
+        database.clock.move(timedelta(minutes=1))
+        (second,) = drive(desk.claim(running=0, waiting=0))
+        desk.finish(first, None)
+        drive(desk.settle())
+        assert len(desk.renewals) == 1
+        desk.renewals.drop(second)
+        assert len(desk.renewals) == 0
