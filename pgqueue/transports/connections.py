@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import psycopg
 import psycopg_pool
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 
 from pgqueue.errors import (
     InvalidArgumentError,
@@ -96,6 +96,18 @@ def is_in_transaction(connection: AnyConnection) -> bool:
     return not _has_news(connection)
 
 
+def is_in_a_pipeline(connection: AnyConnection) -> bool:
+    return bool(connection.pgconn.pipeline_status != PipelineStatus.OFF)
+
+
+def refuse_a_pipeline(connection: AnyConnection) -> None:
+    """In a pipeline COMMIT is sent, and nobody waits for what the server says to it."""
+    if is_in_a_pipeline(connection):
+        raise TransactionRequiredError(
+            "the connection is in a pipeline, where nobody sees a COMMIT fail: leave that first"
+        )
+
+
 class SharedConnection:
     """A connection in whose transaction we take part."""
 
@@ -140,6 +152,7 @@ class BegunConnection:
             raise InvalidStateError(
                 "the connection is in a transaction already: end it first, or settle with transaction=connection"
             )
+        refuse_a_pipeline(self.handle)
         self._is_to_begin = self.handle.autocommit
         yield from ()
         return self
@@ -162,6 +175,7 @@ class BegunConnection:
             yield partial(self.handle.execute, "rollback to savepoint pgqueue_mark")
 
     def commit(self, last: Statement[Any] | None = None) -> Flow[None]:
+        refuse_a_pipeline(self.handle)
         if last is not None and self.handle.autocommit:
             yield from execute_among(self.handle, "", last, "; commit")
             return
@@ -177,7 +191,7 @@ class BegunConnection:
     @property
     def can_go_on(self) -> bool:
         # A pool of the application's has its connection back after each transaction: others wait for it, and it resets.
-        return self._is_ours and bool(self.handle.autocommit)
+        return self._is_ours and bool(self.handle.autocommit) and not is_in_a_pipeline(self.handle)
 
     def go_on(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
         return execute_among(self.handle, f"{last.text()}; commit; begin; ", first)
@@ -186,6 +200,8 @@ class BegunConnection:
         # A coroutine that is closed awaits nothing more, and psycopg ends what is cancelled by itself.
         if isinstance(self.handle, psycopg.Connection):
             yield from end_statement(self.handle)
+        if self._give_back is not None and is_in_a_pipeline(self.handle):
+            yield self.handle.close  # who comes next would find it there
         if not self.handle.closed:
             with translated():
                 yield self.handle.rollback

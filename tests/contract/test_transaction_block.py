@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 
-from pgqueue import ReceiveState
+from pgqueue import Message, QueueClient, ReceiveState
 from pgqueue.errors import (
     FaultedError,
     InvalidStateError,
@@ -21,6 +21,7 @@ from pgqueue.errors import (
     TransactionRequiredError,
 )
 from pgqueue.model.context import Outcome
+from pgqueue.testing import Database
 from tests.contract.interpreter import meant
 from tests.contract.transactions import execute
 from tests.contract.world import MINUTE, SHARED, World
@@ -275,6 +276,24 @@ def test_a_source_that_is_in_a_transaction_is_left_alone(either: World, kind: st
             pass
     assert either.effects() == ["of the caller"]
     assert either.found() == []
+
+
+@pytest.mark.parametrize("autocommit", [False, True], ids=["", "autocommit"])
+def test_a_connection_in_a_pipeline_is_refused(database: Database, autocommit: bool) -> None:
+    with QueueClient(database.dsn) as client, database.connect(autocommit=autocommit) as connection:
+        client.create_queue("q")
+        client.queue("q").send(Message("a"))
+        (received,) = client.queue("q").receive()
+        with (
+            connection.pipeline(),
+            pytest.raises(TransactionRequiredError, match="in a pipeline"),
+            received.transaction(connection),
+        ):
+            pytest.fail("it began")
+        assert received.state is ReceiveState.RECEIVED
+        with received.transaction(connection):
+            """Now it can."""
+        assert not client.queue("q").peek()
 
 
 def test_a_block_after_an_abort_that_nobody_told_completes_the_message(caller: World) -> None:

@@ -281,6 +281,23 @@ def test_a_worker_reaches_the_database_of_a_pool_that_has_no_dsn(database: Datab
         client.close()
 
 
+def test_a_pipeline_that_a_handler_leaves_open_fails_its_message_only(database: Database) -> None:
+    def handler(message: Any, tx: Any) -> None:
+        tx.execute("insert into effect values (%s)", [message.body])
+        if message.body == 1 and message.delivery_count == 1:
+            pipelines.append(tx.pipeline())
+            pipelines[-1].__enter__()
+
+    pipelines: list[Any] = []
+    with Scene(database, "threads") as scene:
+        scene.send(*range(3))
+        with scene.working(handler, transaction="psycopg", concurrency=1, retry=IMPATIENT) as running:
+            eventually(lambda: running.worker.tally.completed == 3)
+        assert running.worker.tally.failed == 1
+        assert scene.effects() == [*range(3)]
+        assert scene.left() == []
+
+
 @pytest.mark.parametrize("options", [{}, {"prepare_threshold": 0}], ids=str)
 def test_a_pool_of_the_applications_has_its_connection_back_after_each_message(
     database: Database, options: dict[str, Any]
