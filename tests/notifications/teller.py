@@ -54,8 +54,8 @@ class Standing:
     def begin(self) -> Flow[Any]:
         return Standing((yield from self._inner.begin()), self._finished)
 
-    def commit(self) -> Flow[None]:
-        return self._around("commit", self._inner.commit())
+    def commit(self, last: Any = None) -> Flow[None]:
+        return self._around("commit", self._inner.commit(last))
 
     def _around(self, step: str, flow: Flow[Any]) -> Flow[Any]:
         stand(f"before {step}", finished=self._finished[0])

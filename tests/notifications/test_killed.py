@@ -27,7 +27,7 @@ ENDS = {
     "alone": [["before postpone", "after postpone"], ["before complete", "after complete"]],
     "transaction": [
         ["before pin", "before postpone", "before commit", "after commit"],
-        ["before complete", "before commit", "after commit"],
+        ["before commit", "after commit"],
     ],
 }
 

@@ -228,8 +228,8 @@ class Unanswered:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._begun, name)
 
-    def commit(self) -> Flow[None]:
-        yield from (self._begun.commit if self._done else self._begun.rollback)()
+    def commit(self, last: Any = None) -> Flow[None]:
+        yield from self._begun.commit(last) if self._done else self._begun.rollback()
         raise ConnectionLostError("the server went away")
 
 
