@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 from pgqueue.model.json_text import JsonHolder, json_fields
 
@@ -122,7 +122,8 @@ class Depth:
     oldest_age: float
 
 
-class SettlementResult(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SettlementResult:
     """What became of one message of a batch: settled when ``error`` is None."""
 
     sequence_number: int
