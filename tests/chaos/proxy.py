@@ -20,6 +20,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 QUERY, PARSE, READY = b"Q", b"P", b"Z"
 
+#: By itself, and after other statements in one text.
+COMMITS = (b"COMMIT", b"; commit")
+
 
 class Cut(Enum):
     """When the connection breaks, seen from the statement."""
@@ -39,7 +42,7 @@ class Proxy:
         self._threads: list[threading.Thread] = []
         self._thawed = threading.Event()
         self._thawed.set()
-        self._cut: tuple[bytes, Cut] | None = None
+        self._cut: tuple[tuple[bytes, ...], Cut] | None = None
         self._awaited: tuple[bytes, threading.Event] | None = None
         self._refusals: tuple[bytes, int] | None = None
         self._to_refuse = 0
@@ -67,9 +70,9 @@ class Proxy:
         finally:
             self._thawed.set()
 
-    def cut(self, how: Cut, at: bytes = b"COMMIT") -> None:
-        """Loses the connection of whoever sends the next statement that begins like this; once."""
-        self._cut = (at, how)
+    def cut(self, how: Cut, *at: bytes) -> None:
+        """Loses the connection of whoever sends the next statement with one of these in it, or a COMMIT; once."""
+        self._cut = (at or COMMITS, how)
 
     def refuse(self, connections: int, after: bytes) -> None:
         """Refuses so many new connections once a statement with this in it was sent."""
@@ -107,7 +110,7 @@ class Proxy:
     def take_cut(self, kind: bytes, frame: bytes) -> Cut | None:
         if self._refusals is not None and self._refusals[0] in frame:
             (_, self._to_refuse), self._refusals = self._refusals, None
-        if self._cut is None or kind not in (QUERY, PARSE) or self._cut[0] not in frame:
+        if self._cut is None or kind not in (QUERY, PARSE) or not any(each in frame for each in self._cut[0]):
             return None
         (_, how), self._cut = self._cut, None
         return how

@@ -32,7 +32,8 @@ create constraint trigger slow_commit after insert on pgqueue_testing.posting
 TERMINATE_COMMITTING = """
 select pg_terminate_backend(pid, 10000)
   from pg_stat_activity
- where datname = current_database() and state = 'active' and query = 'COMMIT'"""
+ where datname = current_database() and state = 'active' and pid <> pg_backend_pid()
+   and (query like 'COMMIT%' or query like 'commit%' or query like '%; commit%')"""
 
 
 @dataclass

@@ -124,7 +124,7 @@ def test_a_settlement_of_its_own_that_was_not_answered_can_be_called_again(scene
     scene.send()
     with Proxy(scene.database.dsn) as proxy, QueueClient(proxy.dsn) as client:
         [received] = client.queue(scene.queue.name).receive()
-        proxy.cut(cut, at=b"pgqueue.complete(")
+        proxy.cut(cut, b"pgqueue.complete(")
         with pytest.raises(ConnectionLostError):
             received.complete()
         assert received.context.state is ReceiveState.COMPLETING, "nobody knows yet"
