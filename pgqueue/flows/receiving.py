@@ -3,47 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
+from typing import TypeVar
 
 from pgqueue.errors import PGQueueError, logger
-from pgqueue.flows.flow import Bell, Executor, Flow, Pause, Told
+from pgqueue.flows.flow import Executor, Flow, Pause, Told
 from pgqueue.model.names import is_dead_letter_queue
-from pgqueue.model.row import Row
-from pgqueue.statements import Statement, looking, receiving
+from pgqueue.statements import Statement, receiving
 from pgqueue.statements.arguments import duration
-from pgqueue.statements.looking import Look
+
+T = TypeVar("T")
 
 NO_WAIT = timedelta(0)
 
 #: In seconds, as in SQL.
 TURN_EVERY = 1.0
 
-#: Who is not told when messages come looks at once, then less and less often; for who is, see looking.
+#: Who is told when messages come looks once a second all the same: locks that run out, and what was scheduled, ring no
+#: bell. Who is not told looks at once, then less and less often.
+LONGEST_PAUSE = timedelta(seconds=1)
 LONGEST_PAUSE_UNTOLD = timedelta(milliseconds=250)
 FIRST_PAUSE = timedelta(milliseconds=5)
 
 
-@dataclass
-class Rest:
-    """Until when no look is worth while, unless a bell rings; for who goes on after a wait that brought nothing."""
-
-    until: float = -inf
-    rings: int = 0
-
-    def is_over(self, bell: Bell | None, now: float) -> bool:
-        return bell is None or not bell.is_live or bell.rings != self.rings or now >= self.until
-
-
-def wait_for(
-    queue: str, statement: Statement[list[Row]], own: Told, wait: timedelta | None, rest: Rest | None = None
-) -> Flow[list[Row]]:
+def wait_for(queue: str, statement: Statement[list[T]], own: Told, wait: timedelta | None) -> Flow[list[T]]:
     """Runs a statement until it brings something or ``wait`` is over."""
-    return _look(
-        lambda: own.execute(statement), lambda: own.execute(looking.look(statement, queue)), queue, own, wait, rest
-    )
+    return _look(lambda: own.execute(statement), queue, own, wait)
 
 
 @dataclass
@@ -74,69 +62,31 @@ class Turns:
 
 
 def receive_and_delete(
-    statement: Statement[list[Row]],
-    turns: Turns,
-    own: Told,
-    transaction: Executor | None,
-    wait: timedelta | None,
-    rest: Rest | None = None,
-) -> Flow[list[Row]]:
+    statement: Statement[list[T]], turns: Turns, own: Told, transaction: Executor | None, wait: timedelta | None
+) -> Flow[list[T]]:
     """Receives and deletes at once, and keeps the queue going beside it."""
 
-    def look() -> Flow[list[Row]]:
+    def look_again() -> Flow[list[T]]:
         yield from turns.take()
         return (yield from (transaction or own).execute(statement))
 
-    def look_told() -> Flow[Look]:
-        if transaction is None:
-            return (yield from own.execute(looking.turn_and_look(statement, turns.queue)))
-        pause = yield from own.execute(looking.turn(turns.queue))
-        return Look((yield from transaction.execute(statement)), pause)
-
     patience = duration("wait", wait)
-    if rest is None or rest.until == -inf:
-        yield from turns.take_when_due()
-        rows = yield from (transaction or own).execute(statement)
-        if rows:
-            return rows
-    return (yield from _look(look, look_told, turns.queue, own, patience, rest))
+    yield from turns.take_when_due()
+    rows = yield from (transaction or own).execute(statement)
+    return rows or (yield from _look(look_again, turns.queue, own, patience))
 
 
-def _look(
-    look: Callable[[], Flow[list[Row]]],
-    look_told: Callable[[], Flow[Look]],
-    queue: str,
-    own: Told,
-    wait: timedelta | None,
-    rest: Rest | None,
-) -> Flow[list[Row]]:
-    """Looks until something is there or ``wait`` is over; once in any case, but for who rests since the last wait."""
-    patience = (duration("wait", wait) or NO_WAIT).total_seconds()
+def _look(look: Callable[[], Flow[list[T]]], queue: str, own: Told, wait: timedelta | None) -> Flow[list[T]]:
+    """Looks until something is there or ``wait`` is over; once in any case."""
+    patience = duration("wait", wait) or NO_WAIT
     bell = own.bell(queue) if patience else None
-    rest = rest or Rest()
-    began = now = yield time.monotonic
-    pauses = growing()
-    while True:
-        if rest.is_over(bell, now):
-            rest.rings, rest.until = bell.rings if bell else 0, -inf
-            if bell and bell.is_live:
-                rows, pause = yield from look_told()
-            else:
-                rows, pause = (yield from look()), next(pauses)
-            now = yield time.monotonic
-            if rows:
-                return rows
-            rest.until = now + pause
-        left = began + patience - now
-        if left <= 0:
-            return []
-        yield Pause(timedelta(seconds=min(rest.until - now, left)), bell, rest.rings)
-        now = yield time.monotonic
-
-
-def growing() -> Iterator[float]:
-    """The pauses of who is not told, in seconds."""
+    began = yield time.monotonic
     pause = FIRST_PAUSE
     while True:
-        yield pause.total_seconds()
+        since = bell.rings if bell else 0
+        rows = yield from look()
+        left = patience - timedelta(seconds=(yield time.monotonic) - began)
+        if rows or left <= NO_WAIT:
+            return rows
+        yield Pause(min(LONGEST_PAUSE if bell and bell.is_live else pause, left), bell, since)
         pause = min(pause * 2, LONGEST_PAUSE_UNTOLD)

@@ -64,7 +64,6 @@ class Processing:
         self.recipients = recipients
         self.pace = pace
         self.time_to_live = checked_time_to_live(time_to_live)
-        self._rest = receiving.Rest()
         self._begin: processing.Begin = (
             own.begin if source is None else partial(transports.begin, source, asynchronous=asynchronous)
         )
@@ -98,7 +97,7 @@ class Processing:
         try:
             while not is_over():
                 try:
-                    received = yield from self._receive(PATIENCE, self._rest)
+                    received = yield from self._receive(PATIENCE)
                 except PGQueueError as error:
                     yield Pause(timedelta(seconds=recovery.failed(error)))
                     continue
@@ -109,9 +108,9 @@ class Processing:
             keeper.close()
         return done
 
-    def _receive(self, wait: timedelta | None, rest: receiving.Rest | None = None) -> Flow[LockedMessage | None]:
+    def _receive(self, wait: timedelta | None) -> Flow[LockedMessage | None]:
         statement = receiving_verbs.receive(self.queue, max_messages=1, lock_duration=None, locked_by=this_process())
-        rows = yield from receiving.wait_for(self.queue, statement, self.own, wait, rest)
+        rows = yield from receiving.wait_for(self.queue, statement, self.own, wait)
         return LockedMessage._locked(self.queue, rows[0], self.own) if rows else None
 
     def _counted(self, received: LockedMessage, keeper: Keeper, done: Processed) -> Flow[Processed]:

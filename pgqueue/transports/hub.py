@@ -21,7 +21,7 @@ from pgqueue.transports import forking
 from pgqueue.transports.bells import Bell
 
 #: For how long the database is asked to tell us, and how soon before the end it is asked again.
-LEASE, RENEWED_BEFORE = 20.0, 5.0
+LEASE, RENEWED_BEFORE = 15.0, 5.0
 #: Who is told more often does better to look by himself: a NOTIFY makes senders wait for each other.
 MOST_RINGS_A_SECOND = 500.0
 OBSERVED_FOR = 0.1

@@ -19,8 +19,7 @@ from pgqueue.model.holder import this_process
 from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.row import Row
 from pgqueue.model.settings import QueueProperties
-from pgqueue.statements import looking, queues, receiving, settling
-from pgqueue.statements.looking import SHORTEST_PAUSE, Look
+from pgqueue.statements import queues, receiving, settling
 from pgqueue.worker.durations import Durations
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
 from pgqueue.worker.renewing import Renewals
@@ -71,8 +70,6 @@ class Desk:
         self._settings_read_at = 0.0
         self._wanted = 0
         self._found = 0
-        self._is_idle = False
-        self._idle_pause = SHORTEST_PAUSE
 
     def finish(self, message: LockedMessage, failure: BaseException | None) -> None:
         """A slot is done with a message. Safe to call from any thread."""
@@ -138,8 +135,7 @@ class Desk:
             return ()
         settings = yield from self._read_settings()
         sent_at = time.monotonic()
-        rows, self._idle_pause = yield from self._receive(self._wanted, settings.lock_duration)
-        self._is_idle = not rows
+        rows = yield from self._receive(self._wanted, settings.lock_duration)
         self._pace.claimed(time.monotonic() - sent_at)
         messages = [self._make(self._queue, row, self._own) for row in rows]
         self._found = len(messages)
@@ -149,10 +145,8 @@ class Desk:
 
     def pause(self) -> float | None:
         """How long until the next turn, unless a slot falls idle before; None: at once."""
-        if not self._wanted:
+        if not self._wanted or (self._bell and self._bell.is_live and not self._found):
             return LONGEST_PAUSE
-        if self._is_told and not self._found:
-            return self._idle_pause
         return self._pace.pause(found=self._found, wanted=self._wanted)
 
     def hearing(self, woken: Callable[[], object]) -> AbstractContextManager[None]:
@@ -169,21 +163,15 @@ class Desk:
         if unstarted:
             yield from self._own.execute(settling.release_batch(self._queue, [message.lock for message in unstarted]))
 
-    @property
-    def _is_told(self) -> bool:
-        return self._bell is not None and self._bell.is_live
-
-    def _receive(self, wanted: int, lock_duration: timedelta) -> Flow[Look]:
+    def _receive(self, wanted: int, lock_duration: timedelta) -> Flow[list[Row]]:
         statement = receiving.receive(
             self._queue, max_messages=wanted, lock_duration=lock_duration, locked_by=this_process()
         )
         try:
-            if self._is_idle and self._is_told:
-                return (yield from self._own.execute(looking.look(statement, self._queue)))
-            return Look((yield from self._own.execute(statement)), SHORTEST_PAUSE)
+            return (yield from self._own.execute(statement))
         except QueueDisabledError as error:
             logger.debug("waiting: %s", error)
-            return Look([], SHORTEST_PAUSE)
+            return []
 
     def _read_settings(self) -> Flow[QueueProperties]:
         if self._settings is None or time.monotonic() >= self._settings_read_at + SETTINGS_LAST:

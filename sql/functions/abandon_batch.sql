@@ -41,9 +41,9 @@ begin
         perform pgqueue._put_off(held.places, pgqueue.clock() + delay);
     else
         perform pgqueue._bring_back(held.places, settled => true);
-    end if;
-    if source.awaited_until > pgqueue.clock() then
-        perform pgqueue._ring(source);
+        if source.awaited_until > pgqueue.clock() then
+            perform pgqueue._ring(source);
+        end if;
     end if;
     return query select * from pgqueue._settlements(queue, sequence_numbers, held.proven, atomic);
 end

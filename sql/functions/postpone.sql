@@ -48,9 +48,9 @@ begin
         perform pgqueue._put_off(places, pgqueue.clock() + delay);
     else
         perform pgqueue._bring_back(places, settled => true);
-    end if;
-    if source.awaited_until > pgqueue.clock() then
-        perform pgqueue._ring(source);
+        if source.awaited_until > pgqueue.clock() then
+            perform pgqueue._ring(source);
+        end if;
     end if;
 end
 $$;

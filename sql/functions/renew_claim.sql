@@ -30,7 +30,6 @@ begin
     source := pgqueue._queue_of(known);
     places := pgqueue._hold_claim(source, held, free => true);
     perform pgqueue._prolong(places, pgqueue.clock() + coalesce(lock_duration, source.lock_duration));
-    perform pgqueue._ring_early(source, lock_duration);
     return cardinality(places);
 end
 $$;

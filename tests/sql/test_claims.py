@@ -255,17 +255,6 @@ def test_who_waits_is_told_of_what_is_released(database: Database) -> None:
         assert [told.payload for told in other.connection.notifies(timeout=5, stop_after=1)] == ["q"]
 
 
-def test_who_waits_is_told_of_a_claim_that_is_shortened(database: Database) -> None:
-    with Stage(database) as stage:
-        ledger, other = consumer(stage), stage.session("other")
-        ledger.send("a")
-        claim(ledger, 0)
-        ((channel, _),) = other.table("_attend", queues=["q"], lasts=LOCK_DURATION)
-        other.rows(f"listen {channel}")
-        assert says(ledger, "renew_claim", claim=1, lock_duration=SECOND) == 1
-        assert [told.payload for told in other.connection.notifies(timeout=5, stop_after=1)] == ["q"]
-
-
 def test_a_claim_of_which_a_lock_is_lost_is_not_completed_with_its_effects(database: Database) -> None:
     with Stage(database) as stage:
         ledger, other = consumer(stage), stage.session("other")

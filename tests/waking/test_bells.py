@@ -66,8 +66,7 @@ class Waiting:
 def test_who_waits_is_woken_long_before_looking_again(
     client: QueueClient, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for pause in ("SHORTEST_PAUSE", "LONGEST_PAUSE"):
-        monkeypatch.setattr(f"pgqueue.statements.looking.{pause}", LONG.total_seconds())
+    monkeypatch.setattr("pgqueue.flows.receiving.LONGEST_PAUSE", LONG)
     queue = client.queue("q")
     for _ in range(5):
         waiting = Waiting(lambda: queue.receive(wait=LONG))
