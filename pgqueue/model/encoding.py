@@ -55,15 +55,15 @@ class EncodedMessage(NamedTuple):
 
     body: str | None
     binary_body: bytes | None
-    message_id: str | None
-    correlation_id: str | None
-    subject: str | None
-    content_type: str | None
-    reply_to: str | None
-    application_properties: str | None
-    priority: int
-    time_to_live: timedelta | None
-    scheduled_enqueue_time: datetime | None
+    message_id: str | None = None
+    correlation_id: str | None = None
+    subject: str | None = None
+    content_type: str | None = None
+    reply_to: str | None = None
+    application_properties: str | None = None
+    priority: int = 0
+    time_to_live: timedelta | None = None
+    scheduled_enqueue_time: datetime | None = None
 
     @property
     def size(self) -> int:
@@ -87,6 +87,8 @@ def encode(message: Message, trace: Mapping[str, str] | None = None) -> EncodedM
     """
     if not isinstance(message, Message):
         raise MessageNotSerializableError(f"only a Message can be sent, not {type(message).__name__}: wrap it in one")
+    if trace is None and _is_a_body_alone(message):
+        return EncodedMessage(*encode_body(message.body))
     for field in TEXT_FIELDS:
         if (value := getattr(message, field)) is not None:
             _check_text(field, value)
@@ -107,6 +109,22 @@ def encode(message: Message, trace: Mapping[str, str] | None = None) -> EncodedM
         message.priority,
         message.time_to_live,
         message.scheduled_enqueue_time,
+    )
+
+
+def _is_a_body_alone(message: Message) -> bool:
+    """Whether nothing but the body needs to be checked and encoded, as is usual."""
+    return (
+        message.application_properties is None
+        and message.message_id is None
+        and message.correlation_id is None
+        and message.subject is None
+        and message.content_type is None
+        and message.reply_to is None
+        and message.time_to_live is None
+        and message.scheduled_enqueue_time is None
+        and type(message.priority) is int
+        and message.priority == 0
     )
 
 

@@ -44,11 +44,12 @@ class SequenceNumber(int):
     message that was sent before with the same message id.
     """
 
-    is_duplicate: bool
+    is_duplicate: bool = False
 
     def __new__(cls, number: int, *, is_duplicate: bool = False) -> Self:
         self = super().__new__(cls, number)
-        self.is_duplicate = is_duplicate
+        if is_duplicate:
+            self.is_duplicate = True
         return self
 
 

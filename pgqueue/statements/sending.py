@@ -16,8 +16,8 @@ from pgqueue.statements.statement import Statement, nothing, scalar
 SINCE: LiteralString = "extract(epoch from pg_stat_get_bgwriter_stat_reset_time())::text"
 
 
-#: What a message has that is a JSON body alone.
-NOTHING_ELSE = EncodedMessage(None, None, None, None, None, None, None, None, 0, None, None)[1:]
+#: What a message has where nobody sets anything.
+NOTHING = EncodedMessage(None, None)
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Stored:
 
 
 def send(queue: str, message: EncodedMessage) -> Statement[SequenceNumber]:
-    if message[1:] == NOTHING_ELSE:
+    if message[1:] == NOTHING[1:]:
         return Statement(
             "select pgqueue.send(%(queue)s::text, %(body)s::jsonb, negate_duplicate => true)",
             {"queue": queue_name(queue), "body": message.body},
@@ -109,15 +109,13 @@ def _numbers(rows: Sequence[Row]) -> list[SequenceNumber]:
 
 def _read_number(number: int) -> SequenceNumber:
     """A duplicate's number has a minus sign."""
-    return SequenceNumber(abs(number), is_duplicate=number < 0)
+    return SequenceNumber(number) if number > 0 else SequenceNumber(-number, is_duplicate=True)
 
 
 def _columns(messages: Sequence[EncodedMessage]) -> dict[str, list[Any] | None]:
     """The values by field; None for a field that no message sets, which spares the database the array."""
-    return {
-        field: list(values) if any(value is not None and value != 0 for value in values) else None
-        for field, values in zip(EncodedMessage._fields, zip(*messages, strict=True), strict=True)
-    }
+    columns = zip(EncodedMessage._fields, NOTHING, zip(*messages, strict=True), strict=True)
+    return {field: list(values) if values.count(unset) < len(values) else None for field, unset, values in columns}
 
 
 def _literal(values: Sequence[Any]) -> str:
