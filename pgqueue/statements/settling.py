@@ -40,8 +40,8 @@ def _properties(properties: Any) -> str | None:
 def pin(lock: Lock) -> Statement[str]:
     """Answers with the id of the transaction the message is pinned in."""
     return Statement(
-        """select pg_current_xact_id()::text
-             from pgqueue.pin(%(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid)""",
+        """select pg_current_xact_id()::text,
+                  pgqueue.pin(%(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid)""",
         _proof(lock),
         scalar,
     )
