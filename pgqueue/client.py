@@ -30,7 +30,7 @@ class QueueClient:
     """
 
     def __init__(self, source: Any, *, listen: bool = True) -> None:
-        self._own = transports.own(source, asynchronous=False, listens=listen)
+        self._source = transports.source_of(source, asynchronous=False, listens=listen)
 
     @classmethod
     def embedded(cls, directory: Path | None = None) -> Self:
@@ -52,7 +52,7 @@ class QueueClient:
 
     def close(self) -> None:
         """Closes the client's own connections."""
-        drive(self._own.close())
+        drive(self._source.close())
 
     def migrate(self) -> None:
         """Brings the schema to the version of this library. Safe when many processes do it at once.
@@ -60,7 +60,7 @@ class QueueClient:
         Raises:
             SchemaVersionError: the schema is newer than this library.
         """
-        schema.migrate(self._own.conninfo)
+        schema.migrate(self._source.conninfo)
 
     def create_queue(self, name: str, *, exist_ok: bool = False, **settings: Unpack[QueueSettings]) -> QueueProperties:
         """Creates a queue, with these settings of :class:`~pgqueue.QueueSettings`; the others have their defaults.
@@ -69,15 +69,15 @@ class QueueClient:
             QueueAlreadyExistsError: a queue of that name exists; with ``exist_ok`` it is returned as it is instead.
             InvalidArgumentError: the name or a setting is not what it may be.
         """
-        return drive(flows.create(queues.create_queue(name, settings), name, self._own, exist_ok=exist_ok))
+        return drive(flows.create(queues.create_queue(name, settings), name, self._source, exist_ok=exist_ok))
 
     def get_queue(self, name: str) -> QueueProperties:
         """The settings of a queue. Raises :class:`~pgqueue.errors.QueueNotFoundError`."""
-        return drive(self._own.execute(queues.get_queue(name)))
+        return drive(self._source.execute(queues.get_queue(name)))
 
     def get_queue_runtime_properties(self, name: str) -> QueueRuntimeProperties:
         """What is in a queue now. Raises :class:`~pgqueue.errors.QueueNotFoundError`."""
-        return drive(self._own.execute(queues.get_queue_runtime_properties(name)))
+        return drive(self._source.execute(queues.get_queue_runtime_properties(name)))
 
     def update_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueProperties:
         """Changes the settings that are given; None takes away what may be absent. Locks in force stay, and messages
@@ -87,11 +87,11 @@ class QueueClient:
             QueueNotFoundError: no queue has that name.
             InvalidArgumentError: a setting is not what it may be.
         """
-        return drive(flows.alter(queues.alter_queue(name, settings), name, self._own))
+        return drive(flows.alter(queues.alter_queue(name, settings), name, self._source))
 
     def delete_queue(self, name: str) -> None:
         """Deletes a queue with all its messages and dead letters. Raises QueueNotFoundError."""
-        drive(flows.drop(name, self._own))
+        drive(flows.drop(name, self._source))
 
     def purge_queue(self, name: str) -> int:
         """Deletes the messages of a queue, locked, deferred and scheduled ones too, and returns how many; dead
@@ -99,11 +99,11 @@ class QueueClient:
 
         What an open transaction holds is left to it.
         """
-        return drive(flows.purge(name, self._own))
+        return drive(flows.purge(name, self._source))
 
     def list_queues(self) -> list[QueueProperties]:
         """The settings of all queues, by name."""
-        return drive(self._own.execute(queues.list_queues()))
+        return drive(self._source.execute(queues.list_queues()))
 
     def sweep(self, *, dry_run: bool = False) -> SweepReport:
         """Tidies up all queues, in short transactions, until nothing is left to do, and says what it did.
@@ -111,8 +111,8 @@ class QueueClient:
         Nothing depends on it. Safe at any time; while another sweeps, there is nothing to do. With ``dry_run`` it only
         counts what it would do.
         """
-        return drive(sweeping.sweep(self._own, dry_run=dry_run))
+        return drive(sweeping.sweep(self._source, dry_run=dry_run))
 
     def queue(self, name: str) -> Queue:
         """A queue to send to and receive from; nothing is asked of the database yet."""
-        return Queue(name, self._own)
+        return Queue(name, self._source)

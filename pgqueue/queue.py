@@ -38,10 +38,10 @@ class Queue:
     :class:`~pgqueue.errors.ConnectionLostError` when the database cannot be reached.
     """
 
-    def __init__(self, name: str, own: Source) -> None:
+    def __init__(self, name: str, source: Source) -> None:
         self.name = name
-        self._own = own
-        self._turns = receiving.Turns(name, own)
+        self._source = source
+        self._turns = receiving.Turns(name, source)
 
     def __repr__(self) -> str:
         return f"Queue({self.name!r})"
@@ -49,7 +49,7 @@ class Queue:
     @property
     def dead_letters(self) -> DeadLetters:
         """The messages of this queue that went wrong, with the reasons: a queue of its own, but for sending."""
-        return DeadLetters(self.name, self._own)
+        return DeadLetters(self.name, self._source)
 
     def send(self, message: Message, *, transaction: object = None) -> SequenceNumber:
         """Stores a message and returns its sequence number; numbers increase, and may have gaps.
@@ -95,7 +95,7 @@ class Queue:
         failed for a passing reason is tried, as in :func:`pgqueue.process`.
         """
         places = count("max_in_flight", max_in_flight)
-        return Sender(self.name, self._own, max_in_flight=places, retry=transient_only(retry or default_retry()))
+        return Sender(self.name, self._source, max_in_flight=places, retry=transient_only(retry or default_retry()))
 
     def receive(
         self,
@@ -112,8 +112,8 @@ class Queue:
         statement = receiving_verbs.receive(
             self.name, max_messages=max_messages, lock_duration=lock_duration, locked_by=this_process()
         )
-        rows = drive(receiving.wait_for(self.name, statement, self._own, wait))
-        return [ReceivedMessage._locked(self.name, row, self._own) for row in rows]
+        rows = drive(receiving.wait_for(self.name, statement, self._source, wait))
+        return [ReceivedMessage._locked(self.name, row, self._source) for row in rows]
 
     def receive_deferred(
         self, sequence_numbers: Sequence[int], *, lock_duration: timedelta | None = None
@@ -128,7 +128,7 @@ class Queue:
         statement = receiving_verbs.receive_deferred(
             self.name, sequence_numbers, lock_duration=lock_duration, locked_by=this_process()
         )
-        return [ReceivedMessage._locked(self.name, row, self._own) for row in drive(self._own.execute(statement))]
+        return [ReceivedMessage._locked(self.name, row, self._source) for row in drive(self._source.execute(statement))]
 
     def receive_and_delete(
         self, *, max_messages: int = 1, wait: timedelta | None = None, transaction: object = None
@@ -139,7 +139,7 @@ class Queue:
         back for anyone. ``wait`` is for the first to come; then your transaction stays open meanwhile.
         """
         statement = receiving_verbs.receive_and_delete(self.name, max_messages=max_messages)
-        rows = drive(receiving.receive_and_delete(statement, self._turns, self._own, _shared(transaction), wait))
+        rows = drive(receiving.receive_and_delete(statement, self._turns, self._source, _shared(transaction), wait))
         return [PeekedMessage._from_row(self.name, row) for row in rows]
 
     def receiver(
@@ -159,8 +159,8 @@ class Queue:
             InvalidArgumentError: ``prefetch`` with the mode RECEIVE_AND_DELETE, or negative.
         """
         name = self.name if sub_queue is None else dead_letter_queue(self.name)
-        make = partial(ReceivedMessage._locked, name, own=self._own)
-        return Receiver(arrivals(name, receive_mode, prefetch, this_process(), self._own, make))
+        make = partial(ReceivedMessage._locked, name, source=self._source)
+        return Receiver(arrivals(name, receive_mode, prefetch, this_process(), self._source, make))
 
     def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage]:
         """Browses by ascending sequence number, locked, deferred and scheduled messages too.
@@ -170,7 +170,7 @@ class Queue:
         statement = receiving_verbs.peek(
             self.name, max_messages=max_messages, from_sequence_number=from_sequence_number
         )
-        return [PeekedMessage._from_row(self.name, row) for row in drive(self._own.execute(statement))]
+        return [PeekedMessage._from_row(self.name, row) for row in drive(self._source.execute(statement))]
 
     def complete_batch(
         self, received: Iterable[ReceivedMessage], *, transaction: object = None
@@ -239,7 +239,7 @@ class Queue:
         self, received: Iterable[ReceivedMessage], *, lock_duration: timedelta | None = None
     ) -> list[SettlementResult]:
         """Renews many locks in one round trip; a result each, with ``locked_until``, in order."""
-        return drive(batches.renew(self.name, received, lock_duration, self._own))
+        return drive(batches.renew(self.name, received, lock_duration, self._source))
 
     def history(
         self,
@@ -262,7 +262,7 @@ class Queue:
             sequence_number=sequence_number,
             limit=limit,
         )
-        return drive(self._own.execute(statement))
+        return drive(self._source.execute(statement))
 
     def _settle(
         self,
@@ -271,10 +271,10 @@ class Queue:
         statement: batches.BatchStatement,
         transaction: object,
     ) -> list[SettlementResult]:
-        return drive(batches.settle(self.name, received, outcome, statement, self._own, _shared(transaction)))
+        return drive(batches.settle(self.name, received, outcome, statement, self._source, _shared(transaction)))
 
     def _where(self, transaction: object) -> Shared | Source:
-        return _shared(transaction) or self._own
+        return _shared(transaction) or self._source
 
 
 class DeadLetters(Queue):
@@ -284,12 +284,12 @@ class DeadLetters(Queue):
     Nothing can be sent to them, and none be deferred: that raises :class:`~pgqueue.errors.InvalidArgumentError`.
     """
 
-    def __init__(self, queue: str, own: Source) -> None:
-        super().__init__(dead_letter_queue(queue), own)
+    def __init__(self, queue: str, source: Source) -> None:
+        super().__init__(dead_letter_queue(queue), source)
 
     def purge(self) -> int:
         """Deletes them all, locked ones too, and returns how many. What an open transaction holds is left to it."""
-        return drive(queues.purge(self.name, self._own))
+        return drive(queues.purge(self.name, self._source))
 
     def resubmit(
         self,
@@ -308,7 +308,7 @@ class DeadLetters(Queue):
         return drive(
             dead_letters.resubmit(
                 dead_letters_of(self.name),
-                self._own,
+                self._source,
                 sequence_numbers=sequence_numbers,
                 reason=reason,
                 older_than=older_than,

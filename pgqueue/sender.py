@@ -47,11 +47,11 @@ class Sender:
     for what is out, as it does at the end of the block.
     """
 
-    def __init__(self, queue: str, own: Source, *, max_in_flight: int, retry: tenacity.BaseRetrying) -> None:
+    def __init__(self, queue: str, source: Source, *, max_in_flight: int, retry: tenacity.BaseRetrying) -> None:
         arrived = threading.Event()
         self._room = threading.Semaphore(max_in_flight)
         self._outbox = Outbox(queue, arrived, self._room.release)
-        flusher = Flusher(self._outbox, own, retry)
+        flusher = Flusher(self._outbox, source, retry)
         work = partial(_empty, self._outbox, flusher, arrived)
         self._thread = threading.Thread(target=work, name=f"pgqueue-sender-{queue}", daemon=True)
         self._thread.start()

@@ -31,7 +31,7 @@ class QueueClient:
     """
 
     def __init__(self, source: Any, *, listen: bool = True) -> None:
-        self._own = transports.own(source, asynchronous=True, listens=listen)
+        self._source = transports.source_of(source, asynchronous=True, listens=listen)
 
     @classmethod
     async def embedded(cls, directory: Path | None = None) -> Self:
@@ -53,7 +53,7 @@ class QueueClient:
 
     async def close(self) -> None:
         """Closes the client's own connections."""
-        await adrive(self._own.close())
+        await adrive(self._source.close())
 
     async def migrate(self) -> None:
         """Brings the schema to the version of this library. Safe when many processes do it at once.
@@ -61,7 +61,7 @@ class QueueClient:
         Raises:
             SchemaVersionError: the schema is newer than this library.
         """
-        await asyncio.to_thread(schema.migrate, self._own.conninfo)
+        await asyncio.to_thread(schema.migrate, self._source.conninfo)
 
     async def create_queue(
         self, name: str, *, exist_ok: bool = False, **settings: Unpack[QueueSettings]
@@ -72,15 +72,15 @@ class QueueClient:
             QueueAlreadyExistsError: a queue of that name exists; with ``exist_ok`` it is returned as it is instead.
             InvalidArgumentError: the name or a setting is not what it may be.
         """
-        return await adrive(flows.create(queues.create_queue(name, settings), name, self._own, exist_ok=exist_ok))
+        return await adrive(flows.create(queues.create_queue(name, settings), name, self._source, exist_ok=exist_ok))
 
     async def get_queue(self, name: str) -> QueueProperties:
         """The settings of a queue. Raises :class:`~pgqueue.errors.QueueNotFoundError`."""
-        return await adrive(self._own.execute(queues.get_queue(name)))
+        return await adrive(self._source.execute(queues.get_queue(name)))
 
     async def get_queue_runtime_properties(self, name: str) -> QueueRuntimeProperties:
         """What is in a queue now. Raises :class:`~pgqueue.errors.QueueNotFoundError`."""
-        return await adrive(self._own.execute(queues.get_queue_runtime_properties(name)))
+        return await adrive(self._source.execute(queues.get_queue_runtime_properties(name)))
 
     async def update_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueProperties:
         """Changes the settings that are given; None takes away what may be absent. Locks in force stay, and messages
@@ -90,11 +90,11 @@ class QueueClient:
             QueueNotFoundError: no queue has that name.
             InvalidArgumentError: a setting is not what it may be.
         """
-        return await adrive(flows.alter(queues.alter_queue(name, settings), name, self._own))
+        return await adrive(flows.alter(queues.alter_queue(name, settings), name, self._source))
 
     async def delete_queue(self, name: str) -> None:
         """Deletes a queue with all its messages and dead letters. Raises QueueNotFoundError."""
-        await adrive(flows.drop(name, self._own))
+        await adrive(flows.drop(name, self._source))
 
     async def purge_queue(self, name: str) -> int:
         """Deletes the messages of a queue, locked, deferred and scheduled ones too, and returns how many; dead
@@ -102,11 +102,11 @@ class QueueClient:
 
         What an open transaction holds is left to it.
         """
-        return await adrive(flows.purge(name, self._own))
+        return await adrive(flows.purge(name, self._source))
 
     async def list_queues(self) -> list[QueueProperties]:
         """The settings of all queues, by name."""
-        return await adrive(self._own.execute(queues.list_queues()))
+        return await adrive(self._source.execute(queues.list_queues()))
 
     async def sweep(self, *, dry_run: bool = False) -> SweepReport:
         """Tidies up all queues, in short transactions, until nothing is left to do, and says what it did.
@@ -114,8 +114,8 @@ class QueueClient:
         Nothing depends on it. Safe at any time; while another sweeps, there is nothing to do. With ``dry_run`` it only
         counts what it would do.
         """
-        return await adrive(sweeping.sweep(self._own, dry_run=dry_run))
+        return await adrive(sweeping.sweep(self._source, dry_run=dry_run))
 
     def queue(self, name: str) -> Queue:
         """A queue to send to and receive from; nothing is asked of the database yet."""
-        return Queue(name, self._own)
+        return Queue(name, self._source)

@@ -97,13 +97,13 @@ class ReceivedMessage(LockedMessage):
         By its message id, or without one by its number, for as long as ``keep``. Do it in the transaction that
         completes the message; see ``docs/duplicates.md``. False when it was recorded before.
         """
-        where = _shared(transaction) or self._own
+        where = _shared(transaction) or self._source
         statement = history.record_effect(*self._effect_key, effect, result=result, keep=keep)
         return await adrive(where.execute(statement))
 
     async def recorded_effects(self) -> list[RecordedEffect]:
         """What was recorded for this message by transactions that have committed, the first first."""
-        return await adrive(self._own.execute(history.recorded_effects(*self._effect_key)))
+        return await adrive(self._source.execute(history.recorded_effects(*self._effect_key)))
 
     async def renew_lock(self, *, lock_duration: timedelta | None = None) -> datetime:
         """Renews the lock: it lasts the queue's lock duration, or this one, from now. Returns until when."""
@@ -141,7 +141,7 @@ class ReceivedMessage(LockedMessage):
 
     def _begin(self, source: object) -> processing.Begin:
         if source is None:
-            return self._own.begin
+            return self._source.begin
         return partial(transports.begin, source, asynchronous=True)
 
 

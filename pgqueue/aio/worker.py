@@ -68,7 +68,7 @@ class Worker:
             grace_period=grace_period,
             sweep_interval=sweep_interval,
         )
-        self._driver = TaskDriver(queue.name, queue._own, ReceivedMessage._locked, options)
+        self._driver = TaskDriver(queue.name, queue._source, ReceivedMessage._locked, options)
 
     @property
     def tally(self) -> Tally:

@@ -37,9 +37,9 @@ class Account:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.stat().st_uid not in (os.geteuid(), self.user_id):
             raise PermissionError(f"{path} belongs to somebody else")
-        self._own(path)
+        self._change_owner(path)
 
-    def _own(self, path: Path) -> None:
+    def _change_owner(self, path: Path) -> None:
         if self.user_id is not None and self.group_id is not None:
             os.chown(path, self.user_id, self.group_id, follow_symlinks=False)
 
@@ -59,7 +59,7 @@ class Account:
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("include"))
         for path in (target, *target.rglob("*")):
-            self._own(path)
+            self._change_owner(path)
 
 
 def _newest(directory: Path) -> int:

@@ -44,15 +44,15 @@ class Arrivals(Protocol):
 class Stopwatch:
     """Runs statements, and knows when the last one was sent, by the clock of this process."""
 
-    own: Told
+    source: Told
     sent: float = -inf
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
         self.sent = yield time.monotonic
-        return (yield from self.own.execute(statement))
+        return (yield from self.source.execute(statement))
 
     def bell(self, queue: str) -> Bell | None:
-        return self.own.bell(queue)
+        return self.source.bell(queue)
 
 
 class Locked:
@@ -65,10 +65,10 @@ class Locked:
     ``close`` may be called by one thread while another is waiting for the next message.
     """
 
-    def __init__(self, statement: Statement[list[Row]], queue: str, own: Told, make: Make) -> None:
+    def __init__(self, statement: Statement[list[Row]], queue: str, source: Told, make: Make) -> None:
         self._statement = statement
         self._queue = queue
-        self._own = Stopwatch(own)
+        self._source = Stopwatch(source)
         self._make = make
         self._ahead: deque[Row] = deque()
         self._safe_until = inf
@@ -95,9 +95,9 @@ class Locked:
         self._ahead.clear()
 
     def _receive(self) -> Flow[None]:
-        rows = yield from receiving.wait_for(self._queue, self._statement, self._own, PATIENCE)
+        rows = yield from receiving.wait_for(self._queue, self._statement, self._source, PATIENCE)
         lasts = [row[LASTS].total_seconds() for row in rows]
-        self._safe_until = self._own.sent + min(lasts, default=inf)
+        self._safe_until = self._source.sent + min(lasts, default=inf)
         self._ahead.extend(rows)
 
     def _give_back(self) -> Flow[None]:
@@ -107,7 +107,7 @@ class Locked:
                 unbegun.append(self._ahead.popleft())
             except IndexError:  # the other thread was faster
                 break
-        yield from settling.release(self._queue, [_lock(self._queue, row) for row in unbegun], self._own)
+        yield from settling.release(self._queue, [_lock(self._queue, row) for row in unbegun], self._source)
 
 
 @dataclass(eq=False)
@@ -115,14 +115,14 @@ class Deleted:
     """Messages that are deleted as they are received."""
 
     queue: str
-    own: Told
+    source: Told
 
     def __post_init__(self) -> None:
-        self._turns = receiving.Turns(self.queue, self.own)
+        self._turns = receiving.Turns(self.queue, self.source)
 
     def next(self) -> Flow[PeekedMessage | None]:
         statement = verbs.receive_and_delete(self.queue, max_messages=1)
-        rows = yield from receiving.receive_and_delete(statement, self._turns, self.own, None, PATIENCE)
+        rows = yield from receiving.receive_and_delete(statement, self._turns, self.source, None, PATIENCE)
         return PeekedMessage._from_row(self.queue, rows[0]) if rows else None
 
     def close(self) -> Flow[None]:
@@ -132,15 +132,15 @@ class Deleted:
         """Nothing lies ahead."""
 
 
-def arrivals(queue: str, mode: ReceiveMode, prefetch: int, locked_by: str, own: Told, make: Make) -> Arrivals:
+def arrivals(queue: str, mode: ReceiveMode, prefetch: int, locked_by: str, source: Told, make: Make) -> Arrivals:
     """What a receiver of this mode is made of."""
     ahead = whole("prefetch", prefetch, least=0) or 0
     if mode is ReceiveMode.PEEK_LOCK:
         statement = verbs.receive(queue, max_messages=ahead + 1, lock_duration=None, locked_by=locked_by)
-        return Locked(statement, queue, own, make)
+        return Locked(statement, queue, source, make)
     if ahead:
         raise InvalidArgumentError("prefetch must be 0 in the mode RECEIVE_AND_DELETE, where nothing can be given back")
-    return Deleted(queue, own)
+    return Deleted(queue, source)
 
 
 def _lock(queue: str, row: Row) -> Lock:

@@ -26,16 +26,16 @@ def settle(
     received: Iterable[LockedMessage],
     outcome: Outcome,
     statement: BatchStatement,
-    own: Executor,
+    source: Executor,
     transaction: Shared | None = None,
 ) -> Flow[list[SettlementResult]]:
-    messages = yield from _resolved(queue, received, own)
+    messages = yield from _resolved(queue, received, source)
     call = object()
     try:
         results, begun = yield from _begin(messages, outcome, transaction, call)
         if transaction is not None:
             _refuse_first(results, begun)
-        answers = yield from _execute(begun, outcome, statement, own, transaction)
+        answers = yield from _execute(begun, outcome, statement, source, transaction)
         results |= {answer.sequence_number: answer for answer in answers}
         if transaction is None or outcome is Outcome.ABANDONED:
             _tell(begun, answers)
@@ -51,14 +51,14 @@ def settle(
 
 
 def renew(
-    queue: str, received: Iterable[LockedMessage], lock_duration: timedelta | None, own: Executor
+    queue: str, received: Iterable[LockedMessage], lock_duration: timedelta | None, source: Executor
 ) -> Flow[list[SettlementResult]]:
-    messages = yield from _resolved(queue, received, own)
+    messages = yield from _resolved(queue, received, source)
     for message in messages:
         message.context.require("renew_lock_batch()", *STILL_LOCKED)
     locks = [message.lock for message in messages]
     statement = settling.renew_lock_batch(queue, locks, lock_duration=lock_duration, atomic=False)
-    results = yield from own.execute(statement)
+    results = yield from source.execute(statement)
     for message, result in zip(messages, results, strict=True):
         if result.is_settled:
             message.locked_until = result.locked_until
@@ -127,28 +127,28 @@ def _execute(
     begun: Sequence[LockedMessage],
     outcome: Outcome,
     batch: BatchStatement,
-    own: Executor,
+    source: Executor,
     transaction: Shared | None,
 ) -> Flow[list[SettlementResult]]:
     if not begun:
         return []
     statement = batch([message.lock for message in begun])
     if transaction is None or outcome is Outcome.ABANDONED:
-        return (yield from (transaction or own).execute(statement))
+        return (yield from (transaction or source).execute(statement))
     results, transaction_id = yield from transaction.execute(settling.settled_in(statement))
     for message in begun:
         message.context.transaction_id = transaction_id
     return results
 
 
-def _resolved(queue: str, received: Iterable[LockedMessage], own: Executor) -> Flow[list[LockedMessage]]:
+def _resolved(queue: str, received: Iterable[LockedMessage], source: Executor) -> Flow[list[LockedMessage]]:
     """The messages; what became of settlements before this one is known by now."""
     messages = _checked(queue, received)
-    yield from resolve_all(queue, [message for message in messages if message.context.is_in_doubt], own)
+    yield from resolve_all(queue, [message for message in messages if message.context.is_in_doubt], source)
     return messages
 
 
-def resolve_all(queue: str, messages: Sequence[LockedMessage], own: Executor) -> Flow[None]:
+def resolve_all(queue: str, messages: Sequence[LockedMessage], source: Executor) -> Flow[None]:
     """Learns what became of settlements that nobody told us of: in one statement, but for those that take part in a
     transaction that is open, which is asked itself."""
     for message in messages:
@@ -156,7 +156,7 @@ def resolve_all(queue: str, messages: Sequence[LockedMessage], own: Executor) ->
             yield from resolve(message)
     questions = [Question(message, message.locked_until) for message in messages if message.context.transaction is None]
     if questions:
-        answers = yield from own.execute(
+        answers = yield from source.execute(
             settling.resolve_batch(
                 queue,
                 [question.lock for question in questions],

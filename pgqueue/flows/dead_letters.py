@@ -14,7 +14,7 @@ RESUBMITTED_AT_ONCE = 1000
 
 def resubmit(
     queue: str,
-    own: Executor,
+    source: Executor,
     *,
     sequence_numbers: Sequence[int] | None,
     reason: str | None,
@@ -28,7 +28,7 @@ def resubmit(
         after = None
         while left is None or left > 0:
             at_once = RESUBMITTED_AT_ONCE if left is None else min(left, RESUBMITTED_AT_ONCE)
-            some = yield from own.execute(
+            some = yield from source.execute(
                 resubmit_some(
                     queue, sequence_numbers=wanted, reason=reason, older_than=older_than, limit=at_once, after=after
                 )

@@ -27,12 +27,12 @@ class LockedMessage(PeekedMessage):
 
     lock_token: UUID
     context: ReceiveContext = field(default_factory=ReceiveContext, repr=False)
-    _own: Source = field(repr=False)
+    _source: Source = field(repr=False)
 
     @classmethod
-    def _locked(cls, queue: str, row: Row, own: Source) -> Self:
+    def _locked(cls, queue: str, row: Row, source: Source) -> Self:
         message = cls._from_row(queue, row)
-        message.context, message._own = ReceiveContext(asynchronous=cls._asynchronous), own
+        message.context, message._source = ReceiveContext(asynchronous=cls._asynchronous), source
         return message
 
     @property

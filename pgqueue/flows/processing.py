@@ -168,7 +168,7 @@ def attempts(
 
     def attempt(number: int) -> Flow[Any]:
         if number > 1:
-            yield from message._own.execute(verbs.renew_lock(message.lock, lock_duration=None))
+            yield from message._source.execute(verbs.renew_lock(message.lock, lock_duration=None))
         begun = yield from transactions.enter(message)
         try:
             result = finished((yield lambda: work(begun.handle)))
@@ -322,7 +322,7 @@ def _was_committed(message: LockedMessage, error: Exception) -> Flow[bool]:
     question = verbs.resolve(message.lock, pinned_in, None)
     for pause in pauses(PATIENCE_WITH_A_COMMIT):
         try:
-            answer = yield from message._own.execute(question)
+            answer = yield from message._source.execute(question)
         except PGQueueError as failure:
             if not failure.is_transient:
                 raise

@@ -12,33 +12,33 @@ from pgqueue.statements.arguments import queue_name
 PURGE_AT_ONCE = 10_000
 
 
-def create(statement: Statement[None], name: str, own: Executor, *, exist_ok: bool) -> Flow[QueueProperties]:
+def create(statement: Statement[None], name: str, source: Executor, *, exist_ok: bool) -> Flow[QueueProperties]:
     try:
-        yield from own.execute(statement)
+        yield from source.execute(statement)
     except QueueAlreadyExistsError:
         if not exist_ok:
             raise
-    return (yield from own.execute(queues.get_queue(name)))
+    return (yield from source.execute(queues.get_queue(name)))
 
 
-def alter(statement: Statement[None], name: str, own: Executor) -> Flow[QueueProperties]:
-    yield from own.execute(statement)
-    return (yield from own.execute(queues.get_queue(name)))
+def alter(statement: Statement[None], name: str, source: Executor) -> Flow[QueueProperties]:
+    yield from source.execute(statement)
+    return (yield from source.execute(queues.get_queue(name)))
 
 
-def purge(name: str, own: Executor) -> Flow[int]:
+def purge(name: str, source: Executor) -> Flow[int]:
     """Deletes in bounded transactions, so that nobody waits long for any of them."""
     purged = 0
     while True:
-        deleted = yield from own.execute(queues.purge_queue(name, max_messages=PURGE_AT_ONCE))
+        deleted = yield from source.execute(queues.purge_queue(name, max_messages=PURGE_AT_ONCE))
         purged += deleted
         if deleted < PURGE_AT_ONCE:
             return purged
 
 
-def drop(name: str, own: Executor) -> Flow[None]:
+def drop(name: str, source: Executor) -> Flow[None]:
     """Empties the queue in bounded transactions before the last one drops it."""
     if is_dead_letter_queue(queue_name(name)):
         raise InvalidArgumentError(f"dead letters go with their queue, or are purged; they cannot be dropped: {name}")
-    yield from purge(name, own)
-    yield from own.execute(queues.drop_queue(name))
+    yield from purge(name, source)
+    yield from source.execute(queues.drop_queue(name))

@@ -29,9 +29,9 @@ LONGEST_PAUSE_UNTOLD = timedelta(milliseconds=250)
 FIRST_PAUSE = timedelta(milliseconds=5)
 
 
-def wait_for(queue: str, statement: Statement[list[T]], own: Told, wait: timedelta | None) -> Flow[list[T]]:
+def wait_for(queue: str, statement: Statement[list[T]], source: Told, wait: timedelta | None) -> Flow[list[T]]:
     """Runs a statement until it brings something or ``wait`` is over."""
-    return _look(lambda: own.execute(statement), queue, own, wait)
+    return _look(lambda: source.execute(statement), queue, source, wait)
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Turns:
     stay open. One a second, as of those who receive under lock, and whenever nothing came."""
 
     queue: str
-    own: Executor
+    source: Executor
     due: float = -inf
 
     def take_when_due(self) -> Flow[None]:
@@ -58,28 +58,28 @@ class Turns:
 
     def take(self) -> Flow[None]:
         if not is_dead_letter_queue(self.queue):  # dead letters wait for nothing
-            yield from self.own.execute(receiving.take_turn(self.queue))
+            yield from self.source.execute(receiving.take_turn(self.queue))
 
 
 def receive_and_delete(
-    statement: Statement[list[T]], turns: Turns, own: Told, transaction: Executor | None, wait: timedelta | None
+    statement: Statement[list[T]], turns: Turns, source: Told, transaction: Executor | None, wait: timedelta | None
 ) -> Flow[list[T]]:
     """Receives and deletes at once, and keeps the queue going beside it."""
 
     def look_again() -> Flow[list[T]]:
         yield from turns.take()
-        return (yield from (transaction or own).execute(statement))
+        return (yield from (transaction or source).execute(statement))
 
     patience = duration("wait", wait)
     yield from turns.take_when_due()
-    rows = yield from (transaction or own).execute(statement)
-    return rows or (yield from _look(look_again, turns.queue, own, patience))
+    rows = yield from (transaction or source).execute(statement)
+    return rows or (yield from _look(look_again, turns.queue, source, patience))
 
 
-def _look(look: Callable[[], Flow[list[T]]], queue: str, own: Told, wait: timedelta | None) -> Flow[list[T]]:
+def _look(look: Callable[[], Flow[list[T]]], queue: str, source: Told, wait: timedelta | None) -> Flow[list[T]]:
     """Looks until something is there or ``wait`` is over; once in any case."""
     patience = duration("wait", wait) or NO_WAIT
-    bell = own.bell(queue) if patience else None
+    bell = source.bell(queue) if patience else None
     began = yield time.monotonic
     pause = FIRST_PAUSE
     while True:

@@ -60,7 +60,7 @@ def settle(
         if not (yield from context.enter(outcome, call)):
             return
         context.transaction = transaction
-        transaction_id = yield from (transaction or message._own).execute(statement)
+        transaction_id = yield from (transaction or message._source).execute(statement)
         if transaction is None or outcome is Outcome.ABANDONED:
             context.apply(Event.COMMITTED)
         else:
@@ -96,7 +96,9 @@ def renew(message: LockedMessage, lock_duration: timedelta | None) -> Flow[datet
         yield from resolve(message)
     message.context.require("renew_lock()", *STILL_LOCKED)
     try:
-        locked_until = yield from message._own.execute(settling.renew_lock(message.lock, lock_duration=lock_duration))
+        locked_until = yield from message._source.execute(
+            settling.renew_lock(message.lock, lock_duration=lock_duration)
+        )
     except LockLostError:
         message.context.lose()
         raise
@@ -104,13 +106,13 @@ def renew(message: LockedMessage, lock_duration: timedelta | None) -> Flow[datet
     return locked_until
 
 
-def release(queue: str, locks: Sequence[Lock], own: Executor) -> Flow[None]:
+def release(queue: str, locks: Sequence[Lock], source: Executor) -> Flow[None]:
     """Gives back what nobody has begun to work on, without counting the delivery. If that fails, the locks run out by
     themselves."""
     if not locks:
         return
     try:
-        yield from own.execute(settling.release_batch(queue, locks))
+        yield from source.execute(settling.release_batch(queue, locks))
     except PGQueueError as failure:
         logger.warning(
             "%d messages of %s could not be given back, their locks run out by themselves: %s",
@@ -129,15 +131,15 @@ def resolve(message: LockedMessage) -> Flow[ReceiveState]:
     transaction is not known, because a transaction does not see what is undone when it ends.
     """
     if is_open(message.context):
-        yield from _ask(Question(message, message.locked_until), message._own, message.context.transaction)
+        yield from _ask(Question(message, message.locked_until), message._source, message.context.transaction)
     return message.context.state
 
 
-def _ask(question: Question, own: Executor, transaction: Shared | None) -> Flow[None]:
+def _ask(question: Question, source: Executor, transaction: Shared | None) -> Flow[None]:
     statement = question.statement()
     if transaction is not None and transaction.is_open and question.transaction_id is not None:
         try:
             return question.answer((yield from transaction.execute(statement)))
         except ConnectionLostError as lost:
             logger.debug("the transaction's own connection cannot be asked: %s", lost)
-    question.answer((yield from own.execute(statement)))
+    question.answer((yield from source.execute(statement)))

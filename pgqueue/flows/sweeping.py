@@ -9,11 +9,11 @@ from pgqueue.statements import sweeping
 SWEPT_AT_ONCE = 1000
 
 
-def sweep(own: Executor, *, dry_run: bool) -> Flow[SweepReport]:
+def sweep(source: Executor, *, dry_run: bool) -> Flow[SweepReport]:
     report = SweepReport()
     more = True
     while more:
-        swept = yield from own.execute(sweeping.sweep(max_messages=SWEPT_AT_ONCE, dry_run=dry_run))
+        swept = yield from source.execute(sweeping.sweep(max_messages=SWEPT_AT_ONCE, dry_run=dry_run))
         report += swept.report
         more = swept.more
     return report

@@ -55,17 +55,17 @@ class Processing:
     """Receives notifications from a queue, tells the recipients, and does with them what the table says."""
 
     def __init__(
-        self, queue: str, own: Source, types: NotificationTypes, recipients: Recipients, *, source: Any, pace: Pace,
-        time_to_live: timedelta | None, asynchronous: bool,
+        self, queue: str, source: Source, types: NotificationTypes, recipients: Recipients, *,
+        work_source: Any, pace: Pace, time_to_live: timedelta | None, asynchronous: bool,
     ) -> None:  # fmt: skip
         self.queue = queue
-        self.own = own
+        self.source = source
         self.types = types
         self.recipients = recipients
         self.pace = pace
         self.time_to_live = checked_time_to_live(time_to_live)
         self._begin: processing.Begin = (
-            own.begin if source is None else partial(transports.begin, source, asynchronous=asynchronous)
+            source.begin if work_source is None else partial(transports.begin, work_source, asynchronous=asynchronous)
         )
 
     def store(self, notification: QueueNotification, where: Shared | Source) -> Flow[ReceiptStatus]:
@@ -110,8 +110,8 @@ class Processing:
 
     def _receive(self, wait: timedelta | None) -> Flow[LockedMessage | None]:
         statement = receiving_verbs.receive(self.queue, max_messages=1, lock_duration=None, locked_by=this_process())
-        rows = yield from receiving.wait_for(self.queue, statement, self.own, wait)
-        return LockedMessage._locked(self.queue, rows[0], self.own) if rows else None
+        rows = yield from receiving.wait_for(self.queue, statement, self.source, wait)
+        return LockedMessage._locked(self.queue, rows[0], self.source) if rows else None
 
     def _counted(self, received: LockedMessage, keeper: Keeper, done: Processed) -> Flow[Processed]:
         keeper.keep(received)
@@ -132,7 +132,7 @@ class Processing:
     def _process(self, received: LockedMessage) -> Flow[Fate]:
         round_ = Round()
         notification, memory = self._read(received, round_)
-        memory.now = yield from self.own.execute(receiving_verbs.clock())
+        memory.now = yield from self.source.execute(receiving_verbs.clock())
         memory.created_at = received.enqueued_time
         if memory.expires_at is None and memory.time_to_live is not None:
             memory.expires_at = received.enqueued_time + memory.time_to_live

@@ -72,10 +72,10 @@ class QueuedTransmitter(Transmitter):
         self._stopped = threading.Event()
         self._processing = Processing(
             queue.name,
-            queue._own,
+            queue._source,
             types,
             self._recipients,
-            source=source,
+            work_source=source,
             pace=pace or Pace(),
             time_to_live=time_to_live,
             asynchronous=False,
@@ -87,7 +87,7 @@ class QueuedTransmitter(Transmitter):
         Raises what ``Queue.send`` raises, and:
             InvalidArgumentError: its type is not registered.
         """
-        where = self._processing.own if transaction is None else transports.shared(transaction, asynchronous=False)
+        where = self._processing.source if transaction is None else transports.shared(transaction, asynchronous=False)
         return drive(self._processing.store(notification, where))
 
     def process_pending(self) -> Processed:

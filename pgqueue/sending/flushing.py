@@ -49,9 +49,9 @@ class Held:
 class Flusher:
     """Empties an outbox, on a connection that is given back whenever nothing is out."""
 
-    def __init__(self, outbox: Outbox, own: Source, policy: tenacity.BaseRetrying) -> None:
+    def __init__(self, outbox: Outbox, source: Source, policy: tenacity.BaseRetrying) -> None:
         self._outbox = outbox
-        self._own = own
+        self._source = source
         self._policy = policy
         self._line: Line | None = None
         self._held: Held | None = None
@@ -91,7 +91,7 @@ class Flusher:
         statement = None if portion is None else sending.store(self._outbox.queue, portion.messages)
         try:
             if self._line is None:
-                self._line = yield from self._own.line()
+                self._line = yield from self._source.line()
             stored = yield from self._line.exchange(statement, commit=committing is not None)
         except PGQueueError as error:
             yield from self._let_go()
@@ -142,7 +142,7 @@ class Flusher:
     def _asked(self, stored: Stored, error: PGQueueError) -> Flow[bool]:
         for pause in pauses(PATIENCE_WITH_A_COMMIT):
             try:
-                answer = yield from self._own.execute(sending.outcome(stored))
+                answer = yield from self._source.execute(sending.outcome(stored))
             except PGQueueError as failure:
                 if failure.sqlstate == INVALID_PARAMETER_VALUE:
                     return False  # an id in the future: the server crashed before it wrote it down

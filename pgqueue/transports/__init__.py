@@ -22,40 +22,40 @@ from pgqueue.transports.visiting import visit
 if TYPE_CHECKING:
     from pgqueue.transports.alchemy import EngineSource, SessionSource
 
-__all__ = ["adrive", "begin", "drive", "own", "shared", "sized", "transactions", "visit"]
+__all__ = ["adrive", "begin", "drive", "shared", "sized", "source_of", "transactions", "visit"]
 
 SYNC = (psycopg.Connection, psycopg_pool.ConnectionPool)
 ASYNC = (psycopg.AsyncConnection, psycopg_pool.AsyncConnectionPool)
 
 
-def own(source: object, *, asynchronous: bool, listens: bool = True) -> Source:
+def source_of(given: object, *, asynchronous: bool, listens: bool = True) -> Source:
     """Where a client's own statements run: a DSN, a pool or an engine."""
-    own = _own(_checked(source, asynchronous), asynchronous)
-    own.listens = listens
-    forking.begins_anew(own)
-    return own
+    source = _source_of(_checked(given, asynchronous), asynchronous)
+    source.listens = listens
+    forking.begins_anew(source)
+    return source
 
 
-def _own(source: object, asynchronous: bool) -> PoolSource | EngineSource:
-    match source:
+def _source_of(given: object, asynchronous: bool) -> PoolSource | EngineSource:
+    match given:
         case str() as conninfo:
             return own_pool(conninfo, asynchronous=asynchronous)
         case psycopg_pool.ConnectionPool() | psycopg_pool.AsyncConnectionPool():
-            return PoolSource(source, owned=False)
-    if _is_of_sqlalchemy(source):
+            return PoolSource(given, owned=False)
+    if _is_of_sqlalchemy(given):
         from pgqueue.transports import alchemy
 
-        engine = alchemy.own(source)
+        engine = alchemy.source_of(given)
         if engine is not None:
             return engine
-    raise UnsupportedSourceError(f"a client needs a DSN, a connection pool or an engine, not {_name(source)}")
+    raise UnsupportedSourceError(f"a client needs a DSN, a connection pool or an engine, not {_name(given)}")
 
 
 def sized(source: Source, size: int, *, asynchronous: bool) -> PoolSource:
     """A pool of one's own to the same database, so large that who has to wait for a connection waits for the server."""
-    own = own_pool(source.conninfo, asynchronous=asynchronous, size=size, patience=5)
-    forking.begins_anew(own)
-    return own
+    pool = own_pool(source.conninfo, asynchronous=asynchronous, size=size, patience=5)
+    forking.begins_anew(pool)
+    return pool
 
 
 class GivenSource:
@@ -73,18 +73,18 @@ class GivenSource:
 
 
 def transactions(
-    kind: object, own: PoolSource, size: int, *, asynchronous: bool
+    kind: object, pool: PoolSource, size: int, *, asynchronous: bool
 ) -> PoolSource | SessionSource | GivenSource | None:
     """Where transactions of the kind asked for are begun: "psycopg", "sqlalchemy", a source that is given, or None."""
     match kind:
         case None:
             return None
         case "psycopg":
-            return own
+            return pool
         case "sqlalchemy":
             from pgqueue.transports.alchemy import SessionSource
 
-            return SessionSource(own.conninfo, size, asynchronous=asynchronous)
+            return SessionSource(pool.conninfo, size, asynchronous=asynchronous)
     return GivenSource(kind, asynchronous=asynchronous)
 
 

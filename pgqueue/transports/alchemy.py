@@ -55,7 +55,7 @@ ASYNC = (AsyncEngine, AsyncConnection, AsyncSession, async_scoped_session, async
 OWNERS = (Session, Connection, AsyncSession, AsyncConnection)
 
 
-def own(source: object) -> EngineSource | None:
+def source_of(source: object) -> EngineSource | None:
     """Where a client's own statements run; None where this is nothing for that."""
     return EngineSource(source) if isinstance(source, Engine | AsyncEngine) else None
 

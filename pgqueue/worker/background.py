@@ -45,11 +45,11 @@ class Background:
         self._ends.close()
 
     def _start(self, name: str, turn: Callable[[Source], Flow[float]], woken: threading.Event) -> None:
-        own = transports.sized(self._source, 1, asynchronous=False)
-        loop = Loop(name, lambda: drive(turn(own)), self._over, woken)
+        pool = transports.sized(self._source, 1, asynchronous=False)
+        loop = Loop(name, lambda: drive(turn(pool)), self._over, woken)
         thread = threading.Thread(target=self._run, args=(loop,), name=f"pgqueue-{name}", daemon=True)
         self._loops[name] = loop
-        self._ends.callback(lambda: drive(own.close()))
+        self._ends.callback(lambda: drive(pool.close()))
         self._ends.callback(partial(thread.join, timeout=1))
         self._ends.callback(woken.set)
         thread.start()
@@ -60,7 +60,7 @@ class Background:
         except BaseException as error:  # noqa: BLE001 - raised where the worker was started
             self._died(error)
 
-    def _sweep(self, own: Source) -> Flow[float]:
-        yield from sweeping.sweep(own, dry_run=False)
+    def _sweep(self, pool: Source) -> Flow[float]:
+        yield from sweeping.sweep(pool, dry_run=False)
         assert self._options.sweep_interval is not None
         return self._options.sweep_interval.total_seconds()

@@ -52,7 +52,7 @@ class Desk:
     """
 
     def __init__(
-        self, queue: str, own: Source, make: Make, pace: Pace, renewals: Renewals, bell: Bell | None = None
+        self, queue: str, source: Source, make: Make, pace: Pace, renewals: Renewals, bell: Bell | None = None
     ) -> None:
         if is_dead_letter_queue(queue):
             raise InvalidArgumentError(f"a worker does not take dead letters, loop over a receiver of them: {queue}")
@@ -60,7 +60,7 @@ class Desk:
         self.durations = Durations()
         self.renewals = renewals
         self._queue = queue
-        self._own = own
+        self._source = source
         self._make = make
         self._pace = pace
         self._bell = bell
@@ -91,9 +91,9 @@ class Desk:
             taken = self._take_finished()
             try:
                 in_doubt = [message for message, _ in taken if message.context.is_in_doubt]
-                yield from batches.resolve_all(self._queue, in_doubt, self._own)
+                yield from batches.resolve_all(self._queue, in_doubt, self._source)
                 batch = [message for message, failure in taken if failure is None and message.context.state is RECEIVED]
-                results = yield from batches.settle(self._queue, batch, Outcome.COMPLETED, self._complete, self._own)
+                results = yield from batches.settle(self._queue, batch, Outcome.COMPLETED, self._complete, self._source)
             except BaseException:
                 self._finished.extendleft(reversed(taken))
                 raise
@@ -137,7 +137,7 @@ class Desk:
         sent_at = time.monotonic()
         rows = yield from self._receive(self._wanted, settings.lock_duration)
         self._pace.claimed(time.monotonic() - sent_at)
-        messages = [self._make(self._queue, row, self._own) for row in rows]
+        messages = [self._make(self._queue, row, self._source) for row in rows]
         self._found = len(messages)
         self.tally.received += len(messages)
         self.renewals.keep(messages, sent_at, settings.lock_duration.total_seconds())
@@ -161,21 +161,23 @@ class Desk:
         for message in unstarted:
             self.renewals.drop(message)
         if unstarted:
-            yield from self._own.execute(settling.release_batch(self._queue, [message.lock for message in unstarted]))
+            yield from self._source.execute(
+                settling.release_batch(self._queue, [message.lock for message in unstarted])
+            )
 
     def _receive(self, wanted: int, lock_duration: timedelta) -> Flow[list[Row]]:
         statement = receiving.receive(
             self._queue, max_messages=wanted, lock_duration=lock_duration, locked_by=this_process()
         )
         try:
-            return (yield from self._own.execute(statement))
+            return (yield from self._source.execute(statement))
         except QueueDisabledError as error:
             logger.debug("waiting: %s", error)
             return []
 
     def _read_settings(self) -> Flow[QueueProperties]:
         if self._settings is None or time.monotonic() >= self._settings_read_at + SETTINGS_LAST:
-            self._settings = yield from self._own.execute(queues.get_queue(self._queue))
+            self._settings = yield from self._source.execute(queues.get_queue(self._queue))
             self._settings_read_at = time.monotonic()
         return self._settings
 

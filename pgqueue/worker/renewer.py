@@ -47,10 +47,10 @@ class Keeper:
         if self._over.is_set():
             raise InvalidStateError("the renewer is closed: make another") from self._error
         message.context.require("register()", ReceiveState.RECEIVED)
-        conninfo = message._own.conninfo
+        conninfo = message._source.conninfo
         with self._lock:
             if conninfo not in self._sources:
-                self._sources[conninfo] = transports.sized(message._own, 1, asynchronous=False)
+                self._sources[conninfo] = transports.sized(message._source, 1, asynchronous=False)
             key = (conninfo, message.queue)
             if key not in self._renewals:
                 self._renewals[key] = Renewals(message.queue, self._longest, self._on_failure, self._woken)

@@ -41,10 +41,10 @@ class TaskDriver:
         if options.transaction is not None and not options.is_coroutine:
             raise InvalidArgumentError("a handler that takes a transaction must be a coroutine function here")
         self._options = options
-        self._own = transports.sized(source, options.concurrency + SPARE_CONNECTIONS, asynchronous=True)
+        self._pool = transports.sized(source, options.concurrency + SPARE_CONNECTIONS, asynchronous=True)
         self._background = Background(queue, source, options, self._end_with)
         pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
-        self.desk = Desk(queue, self._own, make, pace, self._background.renewals, source.bell(queue))
+        self.desk = Desk(queue, self._pool, make, pace, self._background.renewals, source.bell(queue))
         self._waiting: deque[LockedMessage] = deque()
         self._running: dict[asyncio.Task[None], int] = {}
         self._error: BaseException | None = None
@@ -86,7 +86,7 @@ class TaskDriver:
             raise InvalidStateError("a worker runs once: make another")
         self._loop = asyncio.get_running_loop()
         source = transports.transactions(
-            self._options.transaction, self._own, self._options.concurrency, asynchronous=True
+            self._options.transaction, self._pool, self._options.concurrency, asynchronous=True
         )
         transactions = Transactions(source.begin) if source else None
         self._task = Task(self._call, transactions, self._options.retry, self.desk.durations)
@@ -103,7 +103,7 @@ class TaskDriver:
             if self._running:
                 await asyncio.wait(self._running, timeout=1)
             self._background.close()
-            await adrive(self._own.close())
+            await adrive(self._pool.close())
             if source is not None:
                 await adrive(source.close())
         if self._error is not None:

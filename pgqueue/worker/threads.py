@@ -40,10 +40,10 @@ class ThreadDriver:
         self._is_running = False
 
         size = 4 * options.concurrency + SPARE_CONNECTIONS
-        self._own = transports.sized(source, size, asynchronous=False)
+        self._pool = transports.sized(source, size, asynchronous=False)
         self._background = Background(queue, source, options, self._end_with)
         pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
-        self.desk = Desk(queue, self._own, make, pace, self._background.renewals, source.bell(queue))
+        self.desk = Desk(queue, self._pool, make, pace, self._background.renewals, source.bell(queue))
         hearing = partial(self.desk.hearing, self._woken.set)
         self._claiming = Loop("claims", self._claim, self._stopping, self._woken, hearing)
         self._completing = Loop("completions", self._complete, self._stopping, self._finished)
@@ -54,7 +54,7 @@ class ThreadDriver:
             raise InvalidStateError("a worker runs once: make another")
         self._is_running = True
         source = transports.transactions(
-            self._options.transaction, self._own, self._options.concurrency, asynchronous=False
+            self._options.transaction, self._pool, self._options.concurrency, asynchronous=False
         )
         transactions = Transactions(source.begin) if source else None
         task = Task(self._options.handler, transactions, self._options.retry, self.desk.durations)
@@ -73,7 +73,7 @@ class ThreadDriver:
         finally:
             self._crew.dismiss()
             self._background.close()
-            drive(self._own.close())
+            drive(self._pool.close())
             if source is not None:
                 drive(source.close())
         if self._error is not None:
@@ -140,7 +140,7 @@ class ThreadDriver:
         for message in crew.give_up(self._options.handler_timeout):
             self.desk.tally.timed_out += 1
             error = HandlerTimeoutError(f"the handler has not returned within {self._options.handler_timeout}")
-            drive(end_transaction(message, self._own))
+            drive(end_transaction(message, self._pool))
             drive(fail(message, error, self._options.retry))
             self._finish(message, error)
 

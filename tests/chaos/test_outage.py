@@ -35,7 +35,7 @@ class Caller:
         self.has_sent, self.go_on = threading.Event(), threading.Event()
         kind = QueueClient if face == "sync" else pgqueue.aio.QueueClient
         self.client: Any = kind(dsn, listen=False)
-        own: Any = self.client._own
+        own: Any = self.client._source
         self.pool = own._pool
         self.pool.timeout = 600  # seconds; it is the server that is waited for
         self.send = self.send_sync if face == "sync" else lambda: asyncio.run(self.send_async())

@@ -14,7 +14,7 @@ from pgqueue.model.encoding import encode
 from pgqueue.statements import sending
 from pgqueue.testing import Database, ThrowawayServer
 from pgqueue.testing.database import create
-from pgqueue.transports import drive, own
+from pgqueue.transports import drive, source_of
 from tests.chaos.proxy import Cut, Proxy
 from tests.chaos.scene import TERMINATE_COMMITTING
 from tests.chaos.senders import FACES, Send, stored
@@ -95,7 +95,7 @@ def test_after_a_crash_a_transaction_id_proves_nothing(throwaway_server: Throwaw
     throwaway_server.kill()
     throwaway_server.start()
     connection.close()
-    asked = own(database.dsn, asynchronous=False)
+    asked = source_of(database.dsn, asynchronous=False)
     try:
         with pytest.raises(PGQueueError) as unknown:
             drive(asked.execute(sending.outcome(stored)))

@@ -266,8 +266,8 @@ def test_work_in_a_transaction(adapted: dict[str, Sources], face: str, workplace
 
 def the_only_connection(client: QueueClient) -> psycopg.Connection[Any]:
     """That of a client which has done one thing at a time: each statement has the session of the one before."""
-    assert isinstance(client._own, PoolSource)
-    (connection,) = client._own._pool._pool
+    assert isinstance(client._source, PoolSource)
+    (connection,) = client._source._pool._pool
     assert isinstance(connection, psycopg.Connection)
     return connection
 
@@ -299,7 +299,7 @@ def test_a_connection_that_is_at_work_is_closed_with_the_last_reference_to_it(sh
     with QueueClient(shared_database.dsn) as client:
         client.create_queue("leaving")
         client.queue("leaving").send(Message(1))
-        begun = drive(client._own.begin())
+        begun = drive(client._source.begin())
         left = weakref.ref(begun.handle)
         begun.handle._pool = None  # or psycopg warns of it
         del begun

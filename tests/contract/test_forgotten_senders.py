@@ -126,7 +126,7 @@ def test_a_thread_that_dies_fails_what_is_out_and_what_comes(world: World, monke
     def broken(self: Source) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(type(world.queue._own), "line", broken)
+    monkeypatch.setattr(type(world.queue._source), "line", broken)
     sender = world.queue.sender()
     with pytest.raises(PGQueueError, match="the message is not stored") as failed:
         sender.send(Message(1)).result()

@@ -108,7 +108,7 @@ def test_a_child_listens_for_itself(client: QueueClient, database: Database) -> 
             queue.send(Message("the child's"))
             return [message.body for message in waiting.result()]
 
-    bell: Any = client.queue("q")._own.bell("q")
+    bell: Any = client.queue("q")._source.bell("q")
     with bell.heard_by(lambda: None, bell.rings):
         eventually(lambda: bell.is_live)
         rings = bell.rings
@@ -119,7 +119,7 @@ def test_a_child_listens_for_itself(client: QueueClient, database: Database) -> 
 
 @pytest.mark.parametrize("where", ["hub", "bell", "owner"])
 def test_a_lock_that_another_thread_held_is_free(client: QueueClient, where: str) -> None:
-    own: Any = client._own
+    own: Any = client._source
     lock = {"hub": own._hub._lock, "bell": own.bell("q")._lock, "owner": HubOwner._one_at_a_time}[where]
     held, done = threading.Event(), threading.Event()
 
@@ -280,7 +280,7 @@ def test_an_engine_with_connections_is_refused_until_it_is_disposed_of(
     theirs.queue("q").send(Message("a"))
 
     def work() -> int:
-        begin: Any = next(theirs._own.begin())
+        begin: Any = next(theirs._source.begin())
         for use in (theirs.queue("q").peek, begin):
             with pytest.raises(InvalidStateError, match=r"call engine.dispose\(close=False\) in this process"):
                 use()

@@ -112,7 +112,7 @@ class Settling(Receiving):
     def release(self, which: Sequence[int]) -> None:
         def act(messages: list[ReceivedMessage], _: Any) -> list[SettlementResult]:
             released = settling.release_batch(self.name, [message.lock for message in messages])
-            return drive(messages[0]._own.execute(released))
+            return drive(messages[0]._source.execute(released))
 
         self.compare_settlement(which, None, act, self.model.release)
 

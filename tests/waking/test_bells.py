@@ -146,7 +146,7 @@ def test_who_lets_go_of_a_client_without_closing_it_leaves_no_connection_behind(
         return int(row[0]) if row else 0
 
     assert hubs() == 1
-    client._own._pool.close()  # type: ignore[attr-defined]  # a pool of its own complains when it is forgotten
+    client._source._pool.close()  # type: ignore[attr-defined]  # a pool of its own complains when it is forgotten
     del client
     gc.collect()
     eventually(lambda: hubs() == 0)
@@ -165,7 +165,7 @@ def test_a_hub_whose_connection_is_cut_listens_again(client: QueueClient, databa
     queue = client.queue("q")
     cut = f"select pg_terminate_backend(pid) from {HUBS}".encode()
     waiting = Waiting(lambda: queue.receive(wait=LONG))
-    bell: Any = queue._own.bell("q")
+    bell: Any = queue._source.bell("q")
     eventually(lambda: bell.is_live)
     with database.connect(autocommit=True) as connection:
         assert len(connection.execute(cut).fetchall()) == 1
@@ -178,7 +178,7 @@ def test_a_hub_whose_connection_is_cut_listens_again(client: QueueClient, databa
 
 def test_who_is_told_too_often_asks_not_to_be(client: QueueClient, database: Database) -> None:
     queue = client.queue("q")
-    bell: Any = queue._own.bell("q")
+    bell: Any = queue._source.bell("q")
     with bell.heard_by(lambda: None, bell.rings):
         eventually(lambda: bell.is_live)
         with database.connect(autocommit=True) as connection:
@@ -191,14 +191,14 @@ def test_who_is_told_too_often_asks_not_to_be(client: QueueClient, database: Dat
 def test_who_is_busy_for_a_moment_is_told_still(client: QueueClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits from time to time only, as a worker does, is asked for although he waits at no moment looked at."""
     monkeypatch.setattr("pgqueue.transports.bells.RECENTLY", LONG.total_seconds())
-    bell: Any = client.queue("q")._own.bell("q")
+    bell: Any = client.queue("q")._source.bell("q")
     bell.wait(0, bell.rings)
     eventually(lambda: bell.is_live)
 
 
 def test_a_hub_that_ends_for_want_of_waiters_listens_at_once_when_one_comes(client: QueueClient) -> None:
-    bell: Any = client.queue("q")._own.bell("q")
-    own: Any = client.queue("q")._own
+    bell: Any = client.queue("q")._source.bell("q")
+    own: Any = client.queue("q")._source
     with bell.heard_by(lambda: None, bell.rings):
         eventually(lambda: bell.is_live)
     own._hub._hush()
@@ -207,7 +207,7 @@ def test_a_hub_that_ends_for_want_of_waiters_listens_at_once_when_one_comes(clie
 
 
 def test_what_rang_before_one_began_to_wait_is_not_missed(client: QueueClient) -> None:
-    bell: Any = client.queue("q")._own.bell("q")
+    bell: Any = client.queue("q")._source.bell("q")
     since = bell.rings
     bell.ring()
     bell.wait(LONG.total_seconds(), since)

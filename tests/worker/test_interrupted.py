@@ -77,7 +77,7 @@ def test_transactions_of_several_messages(
         connection.execute(EFFECT)
         client.create_queue("q")
         queue = client.queue("q")
-        source = transactions(kind, sized(client._own, 4, asynchronous=False), 4, asynchronous=False)
+        source = transactions(kind, sized(client._source, 4, asynchronous=False), 4, asynchronous=False)
         assert source is not None
         task = Task(handler, Transactions(source.begin), RetryPolicy())
         states: dict[int, ReceiveState] = {}
@@ -115,7 +115,7 @@ def test_what_was_to_follow_a_commit_that_failed_still_follows(database: Databas
         queue = client.queue("q")
         queue.send_batch([Message(number) for number in range(5)])
         received = queue.receive(max_messages=5)
-        drive(handle_in_a_chain(received, Task(handler, Transactions(client._own.begin), RetryPolicy())))
+        drive(handle_in_a_chain(received, Task(handler, Transactions(client._source.begin), RetryPolicy())))
         assert [message.state for message in received] == [ReceiveState.COMPLETED] * 5
         assert connection.execute("select count(*) from effect").fetchone() == (5,)
         assert connection.execute("select last_value from commits").fetchone() == (6,)
@@ -135,5 +135,5 @@ def test_what_was_to_follow_a_commit_that_failed_is_for_anybody(database: Databa
         queue = client.queue("q")
         queue.send_batch([Message(number) for number in range(5)])
         ahead.put(queue.receive(max_messages=5))
-        drive(handle_what_lies_ready(ahead, Task(handler, Transactions(client._own.begin), RetryPolicy())))
+        drive(handle_what_lies_ready(ahead, Task(handler, Transactions(client._source.begin), RetryPolicy())))
     assert ready == [4, 3, 3, 2, 1, 0]
