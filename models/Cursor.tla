@@ -67,7 +67,7 @@ Init ==
 -----------------------------------------------------------------------------------
 (* A turn, function by function; each maps the database to what it is afterwards. *)
 
-(* _reach: to the first message that is free for the taking, to the horizon at the most. It once went on to what the *)
+(* _cursor_limit: to the first message that is free for the taking, to the horizon at the most. It once went on to what the *)
 (* session that takes the turn had not `overtaken`.                                                                  *)
 Reach(p, lane, messages, overtaken) ==
     LET from == IF Rule("the cursor stops whoever takes the turn") THEN p.cursor ELSE Max(p.cursor, overtaken)
@@ -80,20 +80,20 @@ Watch(messages, lane, above, up_to) ==
     {IF ~m.new /\ m.lane = lane /\ above < m.position /\ m.position <= up_to THEN [m EXCEPT !.watched = TRUE] ELSE m :
      m \in messages}
 
-(* _watch_late: what came behind the cursor from transactions that were awaited and have ended goes under watch. *)
+(* _watch_late_commits: what came behind the cursor from transactions that were awaited and have ended goes under watch. *)
 WatchLate(messages, lane, p, over) ==
     LET above == IF Rule("watched from the lowest place awaited") THEN Lowest({late.above : late \in over})
                  ELSE Highest({late.above : late \in over})
     IN IF over = {} \/ ~Rule("what comes late is watched") THEN messages ELSE Watch(messages, lane, above, p.cursor)
 
-(* _await: open transactions that may hold a number up to the horizon are remembered, as the cursor leaves for it. *)
+(* _track_open_transactions: open transactions that may hold a number up to the horizon are remembered, as the cursor leaves for it. *)
 Await(p, open, reached) ==
     LET late  == {xid \in open : xid < p.xid /\ \A known \in p.awaited : known.xid # xid}
         above == IF Rule("awaited from where the cursor stood") THEN p.cursor ELSE reached
     IN IF reached = p.cursor \/ ~Rule("open transactions are awaited") THEN p.awaited
        ELSE p.awaited \cup {[xid |-> xid, above |-> above] : xid \in late}
 
-(* _advance, of one lane. What is not among the places `seen` was not committed yet when the statements ran. *)
+(* _advance_cursors, of one lane. What is not among the places `seen` was not committed yet when the statements ran. *)
 AdvanceLane(d, lane, read, overtaken) ==
     LET p        == IF Rule("the horizon is a turn old") THEN d.progress[lane]
                     ELSE [d.progress[lane] EXCEPT !.horizon = read.number, !.xid = read.xid]
@@ -107,7 +107,7 @@ AdvanceLane(d, lane, read, overtaken) ==
                  !.progress[lane] = [cursor |-> reached, horizon |-> read.number, xid |-> read.xid,
                                      awaited |-> Await(kept, read.open, reached)]]
 
-(* _mend_sequence: first the cursors begin again; in a later transaction the sequence is put above what is in use. *)
+(* _repair_sequence: first the cursors begin again; in a later transaction the sequence is put above what is in use. *)
 InUse(d) == {d.progress[lane].horizon : lane \in Lanes} \cup {m.position : m \in Visible(d)}
 SetSequence(d) == [d EXCEPT !.last = Highest(InUse(d) \cup {d.last})]
 
@@ -129,7 +129,7 @@ Mends(d) == WentBack(d) /\ Rule("a turn mends the sequence")
 Advance(d, read, overtaken) ==
     AdvanceLane(AdvanceLane(d, "fresh", read, overtaken["fresh"]), "returned", read, overtaken["returned"])
 
-(* _return_watched, with _bring_back: what is free goes to the redelivery lane, at a new position. In SQL the time at *)
+(* _redeliver_watched, with _redeliver: what is free goes to the redelivery lane, at a new position. In SQL the time at *)
 (* which a lock ends decides when it is looked at; here any time will do.                                             *)
 Returned(m, position) ==
     [m EXCEPT !.lane = "returned", !.position = position, !.new = FALSE, !.row = Nobody, !.lock = "none", !.to = 0,
@@ -148,7 +148,7 @@ Return(d, watched) ==
 
 ReturnWatched(d) == Return(d, {m \in Visible(d) : m.watched})
 
-(* _take_turn: whether there is something to do for _advance. *)
+(* _take_turn: whether there is something to do for _advance_cursors. *)
 HasTurn(d) ==
     \E lane \in Lanes :
        LET p == d.progress[lane]
@@ -156,7 +156,7 @@ HasTurn(d) ==
           \/ \E late \in p.awaited : late.xid \notin d.open /\ Rule("a turn looks at who has ended")
           \/ \E m \in Visible(d) : m.lane = lane /\ m.position > p.cursor
 
-(* _overlooked, _mend_watch and _is_sequence_behind: the sweep. *)
+(* _find_overlooked, _repair_watch and _is_sequence_behind: the sweep. *)
 Overlooked(d) ==
     {m \in Visible(d) :
         LET p == d.progress[m.lane]
@@ -247,7 +247,7 @@ Settle(m) == /\ m.lock # "none" /\ m.row = Nobody
              /\ db' = [db EXCEPT !.messages = @ \ {m}]
              /\ UNCHANGED <<turn, accidents>>
 
-(* abandon, in a transaction that may stay open: _bring_back draws the new position. *)
+(* abandon, in a transaction that may stay open: _redeliver draws the new position. *)
 Abandon(xid, m) == /\ m.lock # "none" /\ m.row = Nobody /\ CanDraw /\ ~IsTaken(Draw)
                    /\ db' = [Replace(db, m, [m EXCEPT !.row = xid, !.to = Draw]) EXCEPT !.last = Draw]
                    /\ AfterDraw /\ UNCHANGED turn
@@ -259,7 +259,7 @@ Abandon(xid, m) == /\ m.lock # "none" /\ m.row = Nobody /\ CanDraw /\ ~IsTaken(D
 Ended   == (1 .. db.next - 1) \ db.open
 NextXid == IF Rule("the id is above all handed out") THEN db.next ELSE Highest({0} \cup Ended) + 1
 
-(* _advance reads the last number, then takes the next id. *)
+(* _advance_cursors reads the last number, then takes the next id. *)
 ReadNumber == /\ turn.step = 0 /\ HasTurn(db)
               /\ turn' = IF Rule("the number is read before the id") THEN [Idle EXCEPT !.step = 1, !.number = db.last]
                          ELSE [Idle EXCEPT !.step = 1, !.xid = NextXid]

@@ -78,7 +78,7 @@ TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
     # of _take_turn
     (FEW, "a turn looks at who has ended"),
     (HELD, "a turn looks at the sequence"),
-    # of _advance, _next_xid, _await, _watch_passed, _watch_late
+    # of _advance_cursors, _next_xid, _track_open_transactions, _watch_passed, _watch_late_commits
     (FEW, "the number is read before the id"),
     (FEW, "the id is above all handed out"),
     (FEW, "who is open is read before the messages"),
@@ -88,11 +88,11 @@ TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
     (FEW, "what the cursor passes is watched"),
     (FEW, "what comes late is watched"),
     (LATE, "watched from the lowest place awaited", "the cursor stops before what is free"),
-    # of _return_watched
+    # of _redeliver_watched
     (FEW, "only what is free returns"),
     (FEW, "what is held is watched on"),
     (FEW, "what returns gets a new position"),
-    # of _mend_sequence
+    # of _repair_sequence
     (SEQUENCE, "a turn mends the sequence"),
     (SEQUENCE, "mending begins at the front"),
     (SEQUENCE, "mending begins in every lane"),

@@ -41,7 +41,7 @@ MORE: Final = (
 SEQUENCE_NUMBER, LOCK_TOKEN = COLUMNS.index("sequence_number"), COLUMNS.index("lock_token")
 LASTS: Final = len(COLUMNS)
 
-#: The lanes of deferred messages stand above those that are received; see ``sql/functions/_priority.sql``.
+#: The lanes of deferred messages stand above those that are received; see ``sql/functions/engine/_priority.sql``.
 DEFERRED_LANES: Final = 800
 
 _LANE, _BODY, _BINARY, _PROPERTIES = map(COLUMNS.index, ("lane", "body", "binary_body", "application_properties"))

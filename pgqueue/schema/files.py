@@ -59,5 +59,5 @@ def head() -> str:
 
 
 def _read(kind: str) -> Iterator[Definition]:
-    for path in sorted((folder("sql") / kind).glob("*.sql")):
+    for path in sorted((folder("sql") / kind).rglob("*.sql")):
         yield Definition(kind=kind, name=path.stem, sql=path.read_text(encoding="utf-8"))

@@ -30,7 +30,7 @@ RESPITE = 0.5
 #: A connection on which nothing happens is tried so often.
 PROBED_EVERY = 15.0
 
-ATTEND = "select channel, queue from pgqueue._attend(%s::text[], %s::interval)"
+ATTEND = "select channel, queue from pgqueue._subscribe(%s::text[], %s::interval)"
 POOLED = "select pg_backend_pid()"
 
 

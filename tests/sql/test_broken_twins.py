@@ -98,25 +98,25 @@ RETURNED = "sequence_number < upper(held.numbers) and lock_token = held.lock_tok
 
 CLAIMS = [
     Twin(
-        "_hold_claim",
+        "_lock_claim",
         f"{FRESH});",
         "position < upper(held.fresh)\n               for update);",
         test_claims.test_what_others_have_taken_meanwhile_is_lost_and_said,
     ),
     Twin(
-        "_hold_claim",
+        "_lock_claim",
         f"{RETURNED});",
         "sequence_number < upper(held.numbers)\n               for update);",
         test_claims.test_what_came_back_and_others_have_taken_is_lost_too,
     ),
     Twin(
-        "_hold_claim",
+        "_lock_claim",
         f"{FRESH} skip locked",
         "position < upper(held.fresh)\n               for update skip locked",
         test_claims.test_what_others_have_taken_is_not_renewed,
     ),
     Twin(
-        "_hold_claim",
+        "_lock_claim",
         f"{RETURNED} skip locked",
         "sequence_number < upper(held.numbers)\n               for update skip locked",
         test_claims.test_what_came_back_and_others_have_taken_is_not_renewed,
@@ -247,13 +247,13 @@ TOKENS = [
         test_fence.test_a_late_worker_cannot_renew_a_redelivered_message,
     ),
     Twin(
-        "_hold",
+        "_lock_proven",
         "on position = number and lock_token = token",
         "on position = number",
         test_fence.test_a_late_worker_cannot_complete_a_redelivered_message,
     ),
     Twin(
-        "_hold",
+        "_lock_proven",
         "on sequence_number = number and lock_token = token",
         "on sequence_number = number",
         test_fence.test_a_late_worker_cannot_complete_a_message_that_came_back_and_was_redelivered,
@@ -265,19 +265,19 @@ TOKENS = [
         test_fence.test_a_late_batch_cannot_complete_a_redelivered_message,
     ),
     Twin(
-        "_locks",
+        "_find_by_token",
         "on position = number and lock_token = token",
         "on position = number",
         test_fence.test_a_late_worker_cannot_renew_a_redelivered_message,
     ),
     Twin(
-        "_locks",
+        "_find_by_token",
         "on sequence_number = number and lock_token = token",
         "on sequence_number = number",
         test_fence.test_a_late_worker_cannot_renew_a_message_that_came_back_and_was_redelivered,
     ),
     Twin(
-        "_hold_free",
+        "_lock_unheld",
         "where message.lock_token = found.lock_token",
         "",
         test_fence.test_a_renewal_that_meets_a_redelivery_half_way_does_not_renew_it,
@@ -293,19 +293,19 @@ TOKENS = [
         ),
     ),
     Twin(
-        "_hold_dead_letters",
+        "_lock_dead_letters",
         f"and lock_token = token\n{ASKED_FOR}\n               for update of dead_letter skip locked",
         f"\n{ASKED_FOR}\n               for update of dead_letter skip locked",
         test_dead_letter_queue.test_a_renewal_that_meets_a_redelivery_half_way_does_not_renew_it,
     ),
     Twin(
-        "_hold_dead_letters",
+        "_lock_dead_letters",
         f"and lock_token = token\n{ASKED_FOR}\n               for update of dead_letter)",
         f"\n{ASKED_FOR}\n               for update of dead_letter)",
         partial(test_dead_letter_queue.test_a_stale_token_is_refused_and_waits_for_nobody, verb="complete", options={}),
     ),
     Twin(
-        "_hold_dead_letters",
+        "_lock_dead_letters",
         "            on sequence_number = number and lock_token = token",
         "            on sequence_number = number",
         partial(test_dead_letter_queue.test_a_stale_token_is_refused_and_waits_for_nobody, verb="complete", options={}),
@@ -321,7 +321,7 @@ TOKENS = [
 WAITS = [
     Twin("receive", " skip locked", "", test_races.test_two_receivers_never_get_the_same_message),
     Twin(
-        "_hold_free", " skip locked", "", test_races.test_a_renewal_does_not_wait_for_the_completion_that_is_under_way
+        "_lock_unheld", " skip locked", "", test_races.test_a_renewal_does_not_wait_for_the_completion_that_is_under_way
     ),
     *(
         Twin(verb, " skip locked", "", test_locks.test_a_renewal_does_not_wait_for_an_open_transaction)
@@ -333,21 +333,21 @@ WAITS = [
         "",
         test_dead_letter_queue.test_where_nobody_heard_of_a_transaction_the_dead_letter_is_looked_at,
     ),
-    Twin("_advance", " skip locked", "", test_races.test_a_turn_is_taken_by_one_session_at_a_time),
+    Twin("_advance_cursors", " skip locked", "", test_races.test_a_turn_is_taken_by_one_session_at_a_time),
     Twin(
-        "_reach",
+        "_cursor_limit",
         " skip locked",
         "",
         test_cursors.test_a_claim_that_is_rolled_back_behind_the_cursors_of_others_is_found,
     ),
     Twin(
-        "_return_watched",
+        "_redeliver_watched",
         "for update skip locked",
         "for update",
         test_races.test_two_who_put_back_expired_locks_do_not_wait_for_each_other,
     ),
     Twin(
-        "_return_watched",
+        "_redeliver_watched",
         "for update of message skip locked",
         "for update of message",
         test_races.test_who_watches_skips_a_message_whose_owner_still_completes_it,
@@ -371,14 +371,14 @@ WAITS = [
         test_races.test_a_purge_skips_what_is_being_activated,
     ),
     Twin(
-        "_mend_watch",
+        "_repair_watch",
         " skip locked",
         "",
         test_sweep.test_a_sweep_does_not_wait_for_a_turn_that_looks_at_what_was_overlooked,
     ),
     Twin("_remove_orphans", " skip locked", "", test_sweep.test_a_sweep_skips_the_orphans_that_somebody_holds),
     Twin("_sweep_queue", " skip locked", "", test_sweep.test_a_completion_that_is_under_way_is_skipped),
-    Twin("_attend", " skip locked", "", test_races.test_who_asks_to_be_told_does_not_wait_for_who_changes_the_queue),
+    Twin("_subscribe", " skip locked", "", test_races.test_who_asks_to_be_told_does_not_wait_for_who_changes_the_queue),
     Twin("resubmit", " skip locked", "", test_races.test_two_who_resubmit_never_bring_back_the_same_message),
     Twin(
         "_refuse_old_snapshot",
@@ -400,39 +400,39 @@ WAITS = [
         test_dead_letter_queue.test_a_lost_lock_is_called_lost_while_its_next_holder_completes,
     ),
     Twin(
-        "_hold_claim",
+        "_lock_claim",
         f"{FRESH} skip locked",
         FRESH,
         test_claims.test_locks_are_renewed_and_those_of_an_open_transaction_are_not_waited_for,
     ),
     Twin(
-        "_hold_claim",
+        "_lock_claim",
         f"{RETURNED} skip locked",
         RETURNED,
         test_claims.test_what_came_back_and_an_open_transaction_holds_is_not_waited_for,
     ),
     Twin("discard_staged", " skip locked", "", test_staging.test_what_is_being_published_is_not_waited_for),
     Twin(
-        "_forget",
+        "_delete_old_records",
         "limit max_records - ids - effects\n                  for update skip locked",
         "limit max_records - ids - effects\n                  for update",
         test_staging.test_a_sweep_skips_a_part_that_somebody_looks_at,
     ),
     Twin("_expire_due", " skip locked", "", test_expiring.test_a_sweep_skips_what_a_receiver_is_removing),
     Twin(
-        "_forget",
+        "_delete_old_records",
         "limit max_records\n                  for update skip locked",
         "limit max_records\n                  for update",
         test_duplicates.test_a_sweep_skips_an_id_that_somebody_sends_again,
     ),
     Twin(
-        "_forget",
+        "_delete_old_records",
         "limit max_records - ids\n                  for update skip locked",
         "limit max_records - ids\n                  for update",
         test_effects.test_a_sweep_skips_an_effect_that_somebody_records_again,
     ),
     Twin(
-        "_hold_dead_letters",
+        "_lock_dead_letters",
         " skip locked",
         "",
         test_dead_letter_queue.test_a_renewal_does_not_wait_for_the_completion_that_is_under_way,
@@ -457,8 +457,8 @@ WAITS = [
 PINNING = [
     Twin("pin_batch", "            for update;", "            ;", partial(pinned, verb="pin_batch")),
     Twin("pin", "        for update;", "        ;", pinned),
-    Twin("_hold", "for update of message) as fresh", ") as fresh", partial(pinned, priority=1)),
-    Twin("_hold", "for update of message) as returned", ") as returned", partial(pinned, came_back=True)),
+    Twin("_lock_proven", "for update of message) as fresh", ") as fresh", partial(pinned, priority=1)),
+    Twin("_lock_proven", "for update of message) as returned", ") as returned", partial(pinned, came_back=True)),
     Twin(
         "_pin",
         "if pg_catalog.cardinality(held) = 0 then",
@@ -490,13 +490,13 @@ WATERMARK = [
         test_watermark.test_what_is_committed_between_a_scan_and_its_proof_is_not_passed,
     ),
     Twin(
-        "_is_over",
+        "_is_transaction_over",
         "if pg_snapshot_xmin(pg_current_snapshot()) >= horizon_xid then",
         "if true then",
         test_watermark.test_a_message_sent_before_and_committed_after_others_is_received_at_once,
     ),
     Twin(
-        "_is_over",
+        "_is_transaction_over",
         "return not exists (",
         "return true or not exists (",
         test_watermark.test_a_message_sent_before_and_committed_after_others_is_received_at_once,
@@ -509,55 +509,55 @@ WATERMARK = [
         OFTEN,
     ),
     Twin(
-        "_await",
+        "_track_open_transactions",
         "where xid < progress.horizon_xid",
         "where false",
         test_watermark.test_what_a_long_sender_brings_is_found_by_a_session_that_was_never_there,
         OFTEN,
     ),
     Twin(
-        "_advance",
-        "was     := pgqueue._watch_late(was, open);",
+        "_advance_cursors",
+        "was     := pgqueue._watch_late_commits(was, open);",
         "",
         test_watermark.test_a_sender_that_is_open_long_does_not_stop_the_queue,
         OFTEN,
     ),
     Twin(
-        "_watch_late",
+        "_watch_late_commits",
         "where xid <> all (open));",
         "where open = '{}');",
         test_watermark.test_one_long_transaction_does_not_hide_what_another_brings,
         OFTEN,
     ),
     Twin(
-        "_advance",
+        "_advance_cursors",
         "pgqueue._watch_passed(was, was.cursor, ",
         "(",
         test_cursors.test_expired_locks_that_all_cursors_have_passed_come_back_within_a_second,
         OFTEN,
     ),
     Twin(
-        "_advance",
+        "_advance_cursors",
         " or horizon_taken_at > pgqueue.clock()",
         "",
         test_watermark.test_a_clock_that_went_back_stops_no_turn,
         OFTEN,
     ),
     Twin(
-        "_advance",
-        "and pgqueue._mend_watch(queue.id, 5000) = 5000 then",
+        "_advance_cursors",
+        "and pgqueue._repair_watch(queue.id, 5000) = 5000 then",
         "and false then",
         test_watermark.test_what_was_put_under_watch_before_the_clock_went_back_is_found,
     ),
     Twin(
-        "_advance",
+        "_advance_cursors",
         "moment := was.horizon_taken_at;",
         "null;",
         test_watermark.test_all_that_was_put_under_watch_before_the_clock_went_back_is_found,
     ),
     Twin(
         "_take_turn",
-        "perform pgqueue._mend_sequence();",
+        "perform pgqueue._repair_sequence();",
         "",
         test_sweep.test_a_receive_mends_the_sequence_when_it_meets_a_number_in_use,
     ),
@@ -586,21 +586,21 @@ WATERMARK = [
         test_cursors.test_a_session_that_has_overtaken_nothing_cannot_keep_others_from_what_was_given_up,
     ),
     Twin(
-        "_reach",
+        "_cursor_limit",
         "and locked_until is null",
         "and false",
         test_cursors.test_a_turn_does_not_pass_what_is_free,
     ),
     Twin(
         "_sweep_queue",
-        "handled := handled + pgqueue._mend_watch(queue.id, max_messages - handled);",
+        "handled := handled + pgqueue._repair_watch(queue.id, max_messages - handled);",
         "",
         test_sequence.test_what_no_turn_can_notice_the_next_sweep_mends,
     ),
     Twin(
         "_sweep_queue",
-        "handled := handled + pgqueue._mend_watch(",
-        "perform pgqueue._mend_watch(",
+        "handled := handled + pgqueue._repair_watch(",
+        "perform pgqueue._repair_watch(",
         test_sweep.test_a_sweep_that_puts_back_what_was_overlooked_says_whether_there_is_more,
     ),
     Twin(
@@ -610,19 +610,19 @@ WATERMARK = [
         test_sequence.test_a_sweep_puts_the_sequence_above_every_number_in_use,
     ),
     Twin(
-        "_mend_sequence",
+        "_repair_sequence",
         "where cursor > 0 or horizon_xid <> all_open;",
         "where cursor > 0;",
         test_sequence.test_who_sends_while_a_cursor_that_has_not_moved_is_mended_is_awaited,
     ),
     Twin(
-        "_mend_sequence",
+        "_repair_sequence",
         "where horizon > last_number and (cursor",
         "where (cursor",
         test_sequence.test_the_sequence_is_mended_while_another_queue_is_busy,
     ),
     Twin(
-        "_mend_sequence",
+        "_repair_sequence",
         "1000000 +",
         "",
         test_sequence.test_numbers_that_others_draw_while_the_sequence_is_mended_are_not_handed_out_again,
@@ -638,7 +638,7 @@ def resolved(database: Database, *, is_pinned: bool, retain_history: str | None 
 
 OUTCOMES = [
     Twin("complete", "if stamp = whole::pg_catalog.xid then", "if true then", partial(resolved, is_pinned=False)),
-    Twin("_settling_xid", "select max(", "select min(", partial(resolved, is_pinned=True)),
+    Twin("_settlement_xid", "select max(", "select min(", partial(resolved, is_pinned=True)),
     Twin(
         "resolve",
         "then 'aborted' else coalesce(outcome, 'committed') end",
@@ -652,7 +652,7 @@ OUTCOMES = [
         test_settling.test_where_nobody_heard_of_a_transaction_the_message_is_looked_at,
     ),
     Twin(
-        "_ring",
+        "_notify",
         "where coalesce(current_setting('pgqueue.notify', true), '') <> 'off'",
         "",
         test_settling.test_a_transaction_that_wakes_nobody_can_be_prepared,
@@ -661,13 +661,13 @@ OUTCOMES = [
 
 THE_REST = [
     Twin(
-        "_return_watched",
+        "_redeliver_watched",
         "and (locked_until is null or locked_until <= moment)",
         "",
         test_locks.test_a_renewed_lock_is_not_returned_early_by_those_who_watch_it,
     ),
     Twin(
-        "_prolong",
+        "_extend_locks",
         "and watch.due > until",
         "and false",
         partial(test_locks.test_a_lock_that_was_shortened_is_noticed_in_time, verb="renew_lock"),
@@ -779,7 +779,7 @@ THE_REST = [
         ),
     ),
     Twin(
-        "_bring_back",
+        "_redeliver",
         "case when settled then null else lock_token end",
         "lock_token",
         partial(
@@ -793,7 +793,7 @@ THE_REST = [
         partial(test_fence.test_no_verb_accepts_a_lock_that_was_settled, verb="complete", options={}),
     ),
     Twin(
-        "_bring_back",
+        "_redeliver",
         "case when settled then null else lock_token end",
         "null",
         partial(
@@ -803,7 +803,7 @@ THE_REST = [
         ),
     ),
     Twin(
-        "_uncount",
+        "_uncount_delivery",
         "delivery_count - 1",
         "delivery_count",
         test_settling.test_what_nobody_has_begun_is_given_back_without_counting_and_before_the_fresh_ones,
@@ -821,13 +821,13 @@ THE_REST = [
         test_sweep.test_a_newer_delivery_is_never_dead_lettered,
     ),
     Twin(
-        "_over_delivered",
+        "_find_over_delivered",
         "due <= moment and position <= cursor",
         "false",
         test_sweep.test_what_the_cursors_have_passed_is_dead_lettered_instead_after_its_last_delivery,
     ),
     Twin(
-        "_over_delivered",
+        "_find_over_delivered",
         "where progress.queue_id = queue.id",
         "where false",
         test_sweep.test_what_was_delivered_too_often_is_dead_lettered_once_its_lock_has_expired,
@@ -845,21 +845,21 @@ THE_REST = [
         test_dead_letters.test_poison_among_sound_messages_does_not_shorten_a_receive_to_nothing,
     ),
     Twin(
-        "_mend_sequence",
-        "pgqueue._is_mending() or ",
+        "_repair_sequence",
+        "pgqueue._is_repairing() or ",
         "",
         test_sequence.test_a_mending_that_is_rolled_back_is_begun_again,
         OFTEN,
     ),
     Twin(
-        "_mend_sequence",
+        "_repair_sequence",
         "set cursor = 0, ",
         "set ",
         test_sequence.test_messages_below_the_cursors_are_found_when_the_sequence_went_back,
         OFTEN,
     ),
     Twin(
-        "_mend_sequence",
+        "_repair_sequence",
         "horizon_xid = all_open, ",
         "horizon_xid = '0', ",
         test_sequence.test_a_message_that_is_still_being_sent_when_cursors_begin_again_is_found,
@@ -908,19 +908,19 @@ LIFETIMES = [
         partial(test_expiring.test_what_has_expired_is_never_delivered, verb="receive"),
     ),
     Twin(
-        "_send_various",
+        "_send_any",
         "moment) + least(time_to_live, target.default_message_time_to_live)",
         "moment) + coalesce(time_to_live, target.default_message_time_to_live)",
         test_expiring.test_the_time_to_live_of_the_queue_is_the_default_and_the_ceiling,
     ),
     Twin(
-        "_send_various",
+        "_send_any",
         "greatest(scheduled_enqueue_time, moment) + least",
         "moment + least",
         test_expiring.test_the_time_to_live_of_a_scheduled_message_runs_from_its_activation,
     ),
     Twin(
-        "_revive",
+        "_move_from_dead_letters",
         "pgqueue.clock() + time_to_live",
         "enqueued_time + time_to_live",
         test_dead_letter_queue.test_the_time_to_live_of_a_resubmitted_message_runs_anew,
@@ -971,7 +971,7 @@ DEFERRAL = [
         test_deferring.test_a_deferral_is_not_counted_and_a_delivery_is,
     ),
     Twin(
-        "_bury",
+        "_move_to_dead_letters",
         "2 * pgqueue._priority(lane)",
         "lane & ~1",
         test_deferring.test_dead_lettered_and_resubmitted_it_is_an_ordinary_message_of_its_priority,
@@ -980,29 +980,32 @@ DEFERRAL = [
 
 DUPLICATES = [
     Twin(
-        "_remember", f"where {WINDOW}", "where true", test_duplicates.test_the_second_send_succeeds_and_stores_nothing
+        "_record_message_ids",
+        f"where {WINDOW}",
+        "where true",
+        test_duplicates.test_the_second_send_succeeds_and_stores_nothing,
     ),
-    Twin("_remember", f"where {WINDOW}", "where false", test_duplicates.test_after_the_window_an_id_is_new),
+    Twin("_record_message_ids", f"where {WINDOW}", "where false", test_duplicates.test_after_the_window_an_id_is_new),
     Twin(
-        "_remember",
+        "_record_message_ids",
         "order by message_id",
         "order by min(number)",
         test_duplicates.test_batches_with_the_same_ids_in_opposite_order_do_not_deadlock,
     ),
     Twin(
-        "_remember",
+        "_record_message_ids",
         "queue_id = target.id and message_id = id",
         "message_id = id",
         test_duplicates.test_other_queues_do_not_matter,
     ),
     Twin(
-        "_forget",
+        "_delete_old_records",
         "and sent_at <= moment - queue.duplicate_detection_history_time_window",
         "",
         test_duplicates.test_ids_are_forgotten_by_a_sweep_when_their_window_is_over_and_not_before,
     ),
     Twin(
-        "_forget",
+        "_delete_old_records",
         "from pgqueue.recorded_effect\n                where queue_id = queue.id and forget_at <= moment",
         "from pgqueue.recorded_effect\n                where queue_id = queue.id",
         test_effects.test_a_sweep_forgets_effects_that_need_not_be_kept_and_no_others,
@@ -1062,19 +1065,19 @@ DEAD_LETTERS = [
 
 ROOM_AND_HISTORY = [
     Twin(
-        "_check_room",
+        "_check_queue_length",
         "if known[1] + known[4] + adding",
         "if known[1] + adding",
         partial(test_limits.test_a_long_queue_is_not_filled_beyond_its_bound_by_one_who_sends_fast, at_once=1),
     ),
     Twin(
-        "_check_room",
+        "_check_queue_length",
         "known[1] + number - known[2] + adding",
         "known[1] + adding",
         test_limits.test_a_session_that_counted_before_others_sent_does_not_go_by_that,
     ),
     Twin(
-        "_remove",
+        "_delete_messages",
         "if queue.retain_history is null then",
         "if true then",
         test_history.test_what_is_purged_or_cancelled_is_written_down,
@@ -1118,12 +1121,12 @@ SEARCH_PATH = [
     Twin("send", "number := pg_catalog.nextval", "number := nextval", test_search_path.a_send_makes_nobody_a_superuser),
     Twin("send_batch", "pg_catalog.nextval", "nextval", test_search_path.a_send_makes_nobody_a_superuser),
     Twin(
-        "_send_various",
+        "_send_any",
         "set search_path = pg_catalog, pg_temp\n",
         "",
         test_search_path.a_send_makes_nobody_a_superuser,
     ),
-    Twin("_advance", "set search_path = pg_catalog, pg_temp\n", "", test_search_path.every_function_is_pinned),
+    Twin("_advance_cursors", "set search_path = pg_catalog, pg_temp\n", "", test_search_path.every_function_is_pinned),
 ]
 
 TWINS = TOKENS + WAITS + PINNING + WATERMARK + OUTCOMES + THE_REST
@@ -1151,7 +1154,7 @@ def test_a_broken_twin_is_caught(database: Database, database_server: SharedServ
 )
 def test_no_condition_is_without_its_twin(condition: re.Pattern[str], twins: list[Twin]) -> None:
     known = sorted(twin.function for twin in twins)
-    found = [path.stem for path in FUNCTIONS.glob("*.sql") for _ in condition.findall(without_comments(path.stem))]
+    found = [path.stem for path in FUNCTIONS.rglob("*.sql") for _ in condition.findall(without_comments(path.stem))]
     assert sorted(found) == known
 
 
@@ -1168,7 +1171,8 @@ def fails(test: Callable[[Database], None], database: Database) -> bool:
 
 
 def source(function: str) -> str:
-    return (FUNCTIONS / f"{function}.sql").read_text()
+    (file,) = FUNCTIONS.rglob(f"{function}.sql")
+    return file.read_text()
 
 
 def without_comments(function: str) -> str:

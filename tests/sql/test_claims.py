@@ -249,7 +249,7 @@ def test_who_waits_is_told_of_what_is_released(database: Database) -> None:
         ledger, other = consumer(stage), stage.session("other")
         ledger.send("a")
         claim(ledger, 0)
-        ((channel, _),) = other.table("_attend", queues=["q"], lasts=LOCK_DURATION)
+        ((channel, _),) = other.table("_subscribe", queues=["q"], lasts=LOCK_DURATION)
         other.rows(f"listen {channel}")
         says(ledger, "release_claim", claim=1)
         assert [told.payload for told in other.connection.notifies(timeout=5, stop_after=1)] == ["q"]

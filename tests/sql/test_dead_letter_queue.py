@@ -309,7 +309,7 @@ def test_a_renewal_that_meets_a_redelivery_half_way_does_not_renew_it(database: 
             " as 'select pg_advisory_xact_lock_shared(1) is not null'"
         )
         stage.rewrite(
-            "_hold_dead_letters",
+            "_lock_dead_letters",
             "for update of dead_letter skip locked",
             "and pgqueue_testing.gate() for update of dead_letter skip locked",
         )

@@ -80,7 +80,7 @@ def test_a_renewal_that_meets_a_redelivery_half_way_does_not_renew_it(database: 
         (late,) = ann.receive()
         stage.passes(LOCK_DURATION)
         # Ann has found her message, and stops before she locks its row.
-        stage.rewrite("_locks", "\nend\n", "\nperform pg_advisory_xact_lock_shared(1);\nend\n")
+        stage.rewrite("_find_by_token", "\nend\n", "\nperform pg_advisory_xact_lock_shared(1);\nend\n")
         gate.value("select pg_advisory_lock(1)")
         renewal = ann.starts(lambda: ann.settle_batch("renew_lock_batch", [late], lock_duration=SECOND))
         (redelivered,) = bob.receive(take_turn=False)

@@ -376,16 +376,23 @@ def test_a_claim_starts_where_the_cursor_is_and_not_at_the_front(database: Datab
 HOT = [
     "receive",
     "receive_and_delete",
-    "_complete",
+    "_complete_any",
     "complete_batch",
     "renew_lock_batch",
     "pin_batch",
-    "_hold",
-    "_locks",
-    "_bring_back",
-    "_advance",
+    "_lock_proven",
+    "_find_by_token",
+    "_redeliver",
+    "_advance_cursors",
 ]
-HOT += ["_remember", "_check_room", "_hold_dead_letters", "receive_dead_letters", "receive_deferred", "_expire_due"]
+HOT += [
+    "_record_message_ids",
+    "_check_queue_length",
+    "_lock_dead_letters",
+    "receive_dead_letters",
+    "receive_deferred",
+    "_expire_due",
+]
 
 
 @pytest.mark.parametrize("function", HOT)

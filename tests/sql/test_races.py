@@ -346,6 +346,6 @@ def test_who_asks_to_be_told_does_not_wait_for_who_changes_the_queue(database: D
         ann, bob = stage.sessions("ann", "bob")
         ann.begin()
         ann.call("alter_queue", queue="q", max_delivery_count=3)
-        assert bob.rows("select * from pgqueue._attend(array['q'], '1 minute')") == []
+        assert bob.rows("select * from pgqueue._subscribe(array['q'], '1 minute')") == []
         ann.commit()
-        assert len(bob.rows("select * from pgqueue._attend(array['q'], '1 minute')")) == 1
+        assert len(bob.rows("select * from pgqueue._subscribe(array['q'], '1 minute')")) == 1

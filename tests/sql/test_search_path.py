@@ -20,8 +20,8 @@ from pgqueue.testing.plugin import SharedServer
 from tests.sql import shadows, stage
 
 # Called for every message, they would be slower by more than they may: what they call is exact, or named in pg_catalog.
-UNPINNED = {"send", "send_batch", "receive", "_move_scan", "_is_over", "complete", "complete_batch"}
-UNPINNED |= {"pin", "renew_lock", "abandon", "_find_queue", "_pin", "_check_locks", "_remove"}
+UNPINNED = {"send", "send_batch", "receive", "_move_scan", "_is_transaction_over", "complete", "complete_batch"}
+UNPINNED |= {"pin", "renew_lock", "abandon", "_find_queue", "_pin", "_check_locks", "_delete_messages"}
 
 HIJACK = """
 create function public.nextval(text) returns bigint language plpgsql as $$
@@ -204,7 +204,7 @@ def work_off_claims(by: Superuser) -> None:
 
 def keep_going(by: Superuser, clock: Clock) -> None:
     """What is done once a second, and when the sequence has gone back."""
-    by.call("_attend", ["q"], timedelta(hours=1))
+    by.call("_subscribe", ["q"], timedelta(hours=1))
     for _ in range(3):
         by.call("send_batch", "q", [Jsonb(number) for number in range(200)])
         by.call("receive", "q", 150)

@@ -155,7 +155,7 @@ def test_numbers_that_others_draw_while_the_sequence_is_mended_are_not_handed_ou
         consumed(stage, ann, 100)
         ann.value(GO_BACK, number=50)
         stage.rewrite(
-            "_mend_sequence",
+            "_repair_sequence",
             "pgqueue._last_number()));",
             "pgqueue._last_number()) + (select 0 from pg_advisory_xact_lock_shared(1)));",
         )

@@ -50,7 +50,7 @@ def test_who_waits_is_told_of_a_message_that_is_abandoned(database: Database, ve
         ann, listener = stage.sessions("ann", "listener")
         ann.send("a")
         (received,) = ann.receive()
-        ((channel, _),) = listener.table("_attend", queues=["q"], lasts=SECOND * 60)
+        ((channel, _),) = listener.table("_subscribe", queues=["q"], lasts=SECOND * 60)
         listener.rows(f"listen {channel}")
         if verb == "abandon":
             ann.abandon(received)

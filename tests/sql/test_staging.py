@@ -231,7 +231,7 @@ def test_who_begins_to_wait_while_messages_are_published_is_told(database: Datab
         bob.rows("begin")
         bob.rows("select from pgqueue.staged_batch for update")
         publishing = ann.starts(lambda: publish(ann, table, rows=1))
-        ((channel, _),) = listener.table("_attend", queues=["q"], lasts=SECOND * 60)
+        ((channel, _),) = listener.table("_subscribe", queues=["q"], lasts=SECOND * 60)
         listener.rows(f"listen {channel}")
         bob.rollback()
         assert publishing.result() == [(1, 0)]

@@ -192,7 +192,7 @@ def looks_while_gated(stage: Stage) -> None:
         "create function pgqueue_testing.gate() returns boolean language sql"
         " as 'select pg_advisory_xact_lock_shared(1) is not null'"
     )
-    stage.rewrite("_over_delivered", "order by position", "and pgqueue_testing.gate() order by position")
+    stage.rewrite("_find_over_delivered", "order by position", "and pgqueue_testing.gate() order by position")
 
 
 def test_a_lock_that_is_renewed_while_a_sweep_looks_is_left_alone(database: Database) -> None:
@@ -458,7 +458,7 @@ def test_a_sweep_is_done_while_another_transaction_mends_the_sequence(database: 
         numbers = ann.send_many(10)
         ann.value("select setval('pgqueue.sequence_number', 1)")
         bob.begin()
-        bob.value("select pgqueue._mend_sequence()")
+        bob.value("select pgqueue._repair_sequence()")
         ann.value("select setval('pgqueue.sequence_number', 1)")
         assert sweep(ann) == []
         bob.commit()

@@ -321,7 +321,7 @@ def test_what_was_put_under_watch_before_the_clock_went_back_is_found(database: 
 def test_all_that_was_put_under_watch_before_the_clock_went_back_is_found(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
-        stage.rewrite("_advance", "_mend_watch(queue.id, 5000) = 5000", "_mend_watch(queue.id, 2) = 2")
+        stage.rewrite("_advance_cursors", "_repair_watch(queue.id, 5000) = 5000", "_repair_watch(queue.id, 2) = 2")
         bob.send_many(9)
         bob.begin()
         undone = bob.numbers(9, take_turn=False)

@@ -186,7 +186,7 @@ def test_the_private_sqlstates_are_those_that_the_sql_functions_raise() -> None:
     functions = SQL_PAGE.parent / "functions"
     raised = {
         sqlstate
-        for file in functions.glob("*.sql")
+        for file in functions.rglob("*.sql")
         for sqlstate in re.findall(r"errcode\s*=\s*'(PQ\d{3})'", file.read_text())
     }
     reserved = {"PQ006"}

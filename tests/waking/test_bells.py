@@ -96,7 +96,7 @@ def test_whatever_brings_messages_rings(client: QueueClient, database: Database,
     if verb == "resubmit":
         received.dead_letter("r")
     with psycopg.connect(database.dsn, autocommit=True) as listener:
-        told = listener.execute("select channel from pgqueue._attend(array['q'], '1 minute')").fetchone()
+        told = listener.execute("select channel from pgqueue._subscribe(array['q'], '1 minute')").fetchone()
         assert told is not None
         listener.execute(f"listen {told[0]}".encode())
         match verb:
@@ -183,7 +183,7 @@ def test_who_is_told_too_often_asks_not_to_be(client: QueueClient, database: Dat
         eventually(lambda: bell.is_live)
         with database.connect(autocommit=True) as connection:
             for _ in range(200):
-                connection.execute("select pgqueue._ring(queue) from pgqueue.queue")
+                connection.execute("select pgqueue._notify(queue) from pgqueue.queue")
         eventually(lambda: not is_awaited(database))
         eventually(lambda: is_awaited(database))
 

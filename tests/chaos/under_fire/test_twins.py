@@ -155,7 +155,7 @@ class Twin:
 
 
 TWINS = {
-    "no fence": Twin("_hold", " and lock_token = token", "", a_late_worker, {"fence"}),
+    "no fence": Twin("_lock_proven", " and lock_token = token", "", a_late_worker, {"fence"}),
     "no lock": Twin(
         "receive", "and (locked_until is null or locked_until <= moment)", "", two_at_once, {"exclusivity"}
     ),
@@ -167,14 +167,19 @@ TWINS = {
         {"liveness", "invariants"},
     ),
     "no dead letters": Twin(
-        "_bury", "      from gone;\nend", "      from gone where false;\nend", a_dead_letter, {"conservation"}
+        "_move_to_dead_letters",
+        "      from gone;\nend",
+        "      from gone where false;\nend",
+        a_dead_letter,
+        {"conservation"},
     ),
 }
 
 
 @pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS.keys())
 def test_a_queue_that_lacks_a_rule_is_seen(fire: Fire, twin: Twin) -> None:
-    source = (FUNCTIONS / f"{twin.function}.sql").read_text()
+    (file,) = FUNCTIONS.rglob(f"{twin.function}.sql")
+    source = file.read_text()
     assert source.count(twin.text) >= 1
     with fire.database.connect() as connection:
         connection.execute(source.replace(twin.text, twin.replacement).encode())

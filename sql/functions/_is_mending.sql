@@ -1,5 +1,0 @@
--- Whether this transaction has begun to mend the sequence; then no number may be drawn in it. See pgqueue._mend_sequence.
-create or replace function pgqueue._is_mending()
-returns boolean
-language sql stable
-return coalesce(current_setting('pgqueue.is_mending', true), '') <> '';

@@ -1,5 +1,0 @@
--- How a lock's holder is named when it does not name itself: application name and backend process.
-create or replace function pgqueue._session_name()
-returns text
-language sql stable
-return coalesce(nullif(current_setting('application_name'), ''), session_user) || ':' || pg_backend_pid();

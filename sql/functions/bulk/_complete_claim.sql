@@ -1,0 +1,18 @@
+-- Completes what a claim still holds.
+-- Returns  how many messages.
+create or replace function pgqueue._complete_claim(queue pgqueue.queue, held pgqueue.claim)
+returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    places tid[] := pgqueue._lock_claim(queue, held);
+begin
+    perform pgqueue._delete_messages(queue, places, 'COMPLETED');
+    update pgqueue.claim
+       set settled_at = pgqueue.clock(), completed = cardinality(places)
+     where consumer = held.consumer and claim = held.claim;
+    return cardinality(places);
+end
+$$;

@@ -1,0 +1,20 @@
+-- The queue of a consumer.
+-- Raises  PQ002 when it was dropped.
+create or replace function pgqueue._consumer_queue(consumer pgqueue.consumer)
+returns pgqueue.queue
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    source pgqueue.queue;
+begin
+    select * into source from pgqueue.queue where id = consumer.queue_id;
+    if not found then
+        raise exception using
+            errcode = 'PQ002',
+            message = format('the queue of consumer %s was dropped', quote_literal(consumer.name)),
+            hint    = 'Drop the consumer with pgqueue.drop_consumer, and name it again for another queue.';
+    end if;
+    return source;
+end
+$$;

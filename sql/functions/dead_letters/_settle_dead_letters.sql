@@ -1,0 +1,52 @@
+-- What the verbs do to dead letters under lock; each lock is proved by its token.
+--
+--   COMPLETE  they are gone
+--   ABANDON   they can be received again, after `until` if given
+--   RELEASE   the same at once, and the delivery is not counted
+--   RENEW     they are locked until `until`
+--   PIN       their rows are held until the transaction ends
+--
+-- Returns  a row a lock, in the order given: sqlstate is null when it was settled, else PQ001.
+-- Raises   PQ001 lock lost, when atomic; PQ002 unknown queue; PQ007 invalid argument.
+-- Locks    the dead letters, until the transaction ends.
+create or replace function pgqueue._settle_dead_letters(
+    verb             text,
+    queue            text,
+    sequence_numbers bigint[],
+    lock_tokens      uuid[],
+    atomic           boolean     default false,
+    until            timestamptz default null,
+    properties       jsonb       default null
+)
+returns table (sequence_number bigint, sqlstate text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+    held record;
+begin
+    select * into held
+      from pgqueue._lock_dead_letters(
+           pgqueue._find_queue(pgqueue._dead_letters_of(queue)), sequence_numbers, lock_tokens, renewal => verb = 'RENEW');
+    case verb
+        when 'COMPLETE' then
+            delete from pgqueue.dead_letter where ctid = any (held.places);
+        when 'ABANDON', 'RELEASE' then
+            update pgqueue.dead_letter
+               set locked_until           = until,
+                   lock_token             = case when until is not null then gen_random_uuid() end,  -- known to nobody
+                   locked_by              = null,
+                   delivery_count         = delivery_count - (verb = 'RELEASE')::integer,
+                   application_properties = case when properties is null then application_properties
+                                                 else coalesce(application_properties, '{}') || properties end
+             where ctid = any (held.places);
+        when 'RENEW' then
+            update pgqueue.dead_letter set locked_until = until where ctid = any (held.places);
+        when 'PIN' then
+            null;
+    end case;
+    return query select * from pgqueue._settlement_results(queue, sequence_numbers, held.proven, atomic);
+end
+$$;

@@ -1,0 +1,65 @@
+-- Moves the recorded cursor of each lane, at most once a second a queue, whoever comes first.
+--
+-- What the cursor passes while it is still there is put under watch until its lock runs out; so an expired lock is
+-- found without walking what was consumed since. The cursor stops before the first message that is free for the taking;
+-- there sessions whose own cursors have passed it find it again, see pgqueue._load_scan. One that an open transaction
+-- holds is passed, under watch.
+--
+-- Nothing new can appear at or below the horizon, taken a second ago or more, but from a transaction that was open
+-- then and is open still. No such transaction is waited for: it is remembered, and what it brings is put under watch
+-- in the first turn after it has ended.
+create or replace function pgqueue._advance_cursors(queue pgqueue.queue)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+    moment      timestamptz := pgqueue.clock();
+    last_number bigint;
+    next_xid    xid8;
+    was         pgqueue.progress;
+    open        xid8[];
+    reached     bigint;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        return;                                              -- an old snapshot proves nothing
+    end if;
+    last_number := pgqueue._last_number();
+    next_xid    := pgqueue._next_xid();                      -- above all who hold a number up to the last
+    for was in
+        select *
+          from pgqueue.progress
+         where queue_id = queue.id and (horizon_taken_at <= moment - interval '1 second' or horizon_taken_at > pgqueue.clock())
+         order by lane
+           for update skip locked
+    loop
+        if was.horizon > pgqueue._last_number() then          -- read anew: the row may be younger than last_number
+            perform pgqueue._repair_sequence();
+            return;
+        end if;
+        if was.horizon_taken_at > moment + interval '1 second'       -- the clock went back: what is due lies in its future
+           and pgqueue._repair_watch(queue.id, 5000) = 5000 then
+            moment := was.horizon_taken_at;                          -- to be noticed again: there is more
+        end if;
+        open    := array(select pg_snapshot_xip(pg_current_snapshot()));
+        was     := pgqueue._watch_late_commits(was, open);
+        reached := pgqueue._watch_passed(was, was.cursor, pgqueue._cursor_limit(was));
+        if reached > was.cursor then
+            was := pgqueue._track_open_transactions(was, open);
+        end if;
+        update pgqueue.progress
+           set cursor           = reached,
+               horizon          = last_number,
+               horizon_xid      = next_xid,
+               horizon_taken_at = moment,
+               awaited          = was.awaited,
+               awaited_above    = was.awaited_above
+         where queue_id = was.queue_id and lane = was.lane;
+    end loop;
+end
+$$;

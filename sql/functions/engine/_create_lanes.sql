@@ -1,0 +1,16 @@
+-- Opens the two lanes of a priority, the first time it is used in a queue.
+create or replace function pgqueue._create_lanes(queue_id integer, priority integer)
+returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    update pgqueue.queue
+       set lanes = array(
+               select distinct lane from unnest(lanes || array[2 * priority, 2 * priority + 1]::smallint[]) as lane order by lane),
+           fresh_lanes = array(
+               select distinct lane from unnest(fresh_lanes || (2 * priority + 1)::smallint) as lane order by lane)
+     where id = queue_id;
+    insert into pgqueue.progress (queue_id, lane)
+    values (queue_id, 2 * priority), (queue_id, 2 * priority + 1)
+        on conflict do nothing;
+$$;

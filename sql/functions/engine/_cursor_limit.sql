@@ -1,0 +1,24 @@
+-- How far the cursor of a lane may go: to the first message that is free for the taking; to the horizon at the most.
+create or replace function pgqueue._cursor_limit(progress pgqueue.progress)
+returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+#variable_conflict use_column
+begin
+    return coalesce(
+        (select position - 1
+           from pgqueue.message
+          where queue_id = progress.queue_id and lane = progress.lane
+            and position > progress.cursor and position <= progress.horizon
+            and locked_until is null
+          order by position
+          limit 1
+            for update skip locked),
+        greatest(progress.cursor, progress.horizon));
+end
+$$;

@@ -1,0 +1,24 @@
+-- Messages of a queue that no receive would come to in time: at or below the recorded cursor, and under watch too late
+-- or not at all. None should ever be. A sequence or a clock that went back leaves some behind, and so does a person who
+-- takes a lock away by hand. What pgqueue._watch_late_commits will find in the next turn is not counted.
+create or replace function pgqueue._find_overlooked(queue_id integer)
+returns table (
+    sequence_number bigint, lane smallint, "position" bigint, locked_until timestamptz, cursor bigint, due timestamptz)
+language sql stable
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+    select sequence_number, lane, position, locked_until, cursor, due
+      from pgqueue.progress
+      join pgqueue.message using (queue_id, lane)
+      left join pgqueue.watch using (queue_id, lane, position)
+     where queue_id = _find_overlooked.queue_id and position <= cursor
+       and coalesce(due, 'infinity') > greatest(locked_until, pgqueue.clock()) + interval '1 second'
+       and (due is not null or not exists (
+           select
+             from unnest(awaited, awaited_above) as late (xid, above)
+            where above < position and xid not in (select pg_snapshot_xip(pg_current_snapshot()))));
+$$;

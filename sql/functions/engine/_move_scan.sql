@@ -1,0 +1,38 @@
+-- Moves this session's cursors past what it has just taken, as far as is certain; see pgqueue._load_scan.
+-- The scan ended in the `last` lane at `reached`; it found nothing more in the lanes before.
+--
+-- A cursor may pass a number only when nothing can appear at or below it any more. Every sender takes its transaction
+-- id before it draws a number. So whoever holds a number that was handed out before this transaction got its own id has
+-- a smaller id; and once all smaller ids are over, whatever will ever exist up to that number is visible: the number is
+-- settled. A transaction that pgqueue._advance_cursors awaits is not waited for here. The cursors go by what an earlier receive
+-- has proved: what was committed since this one's scan, the scan has not seen.
+--
+-- The session remembers five things for it: the settled number; the next to be settled, with the transaction id that
+-- bounds its senders; and the last number that was handed out, with the transaction that looked.
+create or replace function pgqueue._move_scan(queue_id integer, scan bigint[], last integer, reached bigint)
+returns text
+language plpgsql
+as $$
+declare
+    name    pg_catalog.text := pg_catalog.concat('pgqueue.horizon_', queue_id);
+    known   bigint[] := coalesce(nullif(current_setting(name, true), ''), '{0,0,0,0,0}');
+    xid     bigint   := pg_current_xact_id()::pg_catalog.text;
+    settled bigint   := known[1];
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        return null;                     -- what a cursor has passed pgqueue._advance_cursors brings back, and then it cannot
+    end if;
+    if xid <> known[5] then
+        if pgqueue._is_transaction_over(queue_id, known[3]::pg_catalog.text::pg_catalog.xid8) then
+            known := array[known[2], known[4], xid];
+        end if;
+        known[4:5] := array[(select last_value from pgqueue.sequence_number), xid];
+        perform set_config(name, known::pg_catalog.text, false);
+    end if;
+    for nth in 2 .. last loop
+        scan[nth] := greatest(scan[nth], settled);
+    end loop;
+    scan[last + 1] := greatest(scan[last + 1], least(reached, settled));
+    return set_config(pg_catalog.concat('pgqueue.scan_', queue_id), scan::pg_catalog.text, false);
+end
+$$;

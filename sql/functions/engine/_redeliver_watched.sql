@@ -1,0 +1,47 @@
+-- Looks at what is due under watch, `max_messages` at the most: what nobody holds any more goes to the redelivery
+-- lane; what was renewed, or is held by an open transaction, is watched on; what is gone is forgotten.
+-- Returns  how many messages came back, and how many were looked at.
+create or replace function pgqueue._redeliver_watched(
+    queue_id integer, max_messages integer default 1000, out returned integer, out looked_at integer)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    moment  timestamptz := pgqueue.clock();
+    watched tid[];
+    free    tid[];
+begin
+    watched := array(
+        select ctid
+          from pgqueue.watch
+         where queue_id = _redeliver_watched.queue_id and due <= moment
+         order by due
+         limit max_messages
+           for update skip locked);
+    free := array(
+        select message.ctid
+          from pgqueue.watch
+          join pgqueue.message using (queue_id, lane, position)
+         where watch.ctid = any (watched) and (locked_until is null or locked_until <= moment)
+           for update of message skip locked);
+    perform pgqueue._redeliver(free, settled => false);
+    delete from pgqueue.watch
+     where ctid = any (watched)
+       and not exists (
+           select from pgqueue.message
+            where message.queue_id = watch.queue_id and message.lane = watch.lane and message.position = watch.position);
+    update pgqueue.watch
+       set due = greatest(locked_until, moment + interval '1 second')
+      from pgqueue.message
+     where watch.ctid = any (watched)
+       and message.queue_id = watch.queue_id and message.lane = watch.lane and message.position = watch.position;
+    returned  := cardinality(free);
+    looked_at := cardinality(watched);
+end
+$$;

@@ -1,0 +1,31 @@
+-- Puts what was overlooked in a queue under watch, `max_messages` at the most, so that the next turn finds it; see
+-- pgqueue._find_overlooked.
+-- Returns  how many were overlooked.
+create or replace function pgqueue._repair_watch(queue_id integer, max_messages integer)
+returns integer
+language sql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+    with overlooked as materialized (
+        select lane, position, coalesce(locked_until, '-infinity') as free_at
+          from pgqueue._find_overlooked(queue_id)
+         limit max_messages
+    ), late as materialized (
+        select watch.ctid as place, free_at
+          from overlooked
+          join pgqueue.watch using (lane, position)
+         where watch.queue_id = _repair_watch.queue_id
+           for update of watch skip locked
+    ), hastened as (
+        update pgqueue.watch set due = free_at from late where ctid = place
+    ), added as (
+        insert into pgqueue.watch (queue_id, lane, position, due)
+        select _repair_watch.queue_id, lane, position, free_at from overlooked
+            on conflict on constraint watch_pkey do nothing
+    )
+    select count(*)::integer from overlooked;
+$$;

@@ -1,0 +1,50 @@
+-- Whoever receives keeps the queue going: once a second, and whenever it comes back empty-handed, a receive
+-- takes a turn. No other process is needed. A turn in an idle queue writes nothing.
+-- Returns  whether a message came back within reach.
+create or replace function pgqueue._take_turn(queue pgqueue.queue)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+    moment   timestamptz := pgqueue.clock();
+    returned integer := 0;
+begin
+    if exists (
+        select
+          from pgqueue.progress
+         where queue_id = queue.id and (horizon_taken_at <= moment - interval '1 second' or horizon_taken_at > moment)
+           and (horizon > pgqueue._last_number()
+                or horizon_taken_at > moment + interval '1 second'
+                or not awaited <@ array(select pg_snapshot_xip(pg_current_snapshot()))
+                or exists (
+                   select
+                     from pgqueue.message
+                    where message.queue_id = progress.queue_id and message.lane = progress.lane
+                      and message.position > progress.cursor))
+    ) then
+        perform pgqueue._advance_cursors(queue);
+        if pgqueue._is_repairing() then
+            return false;
+        end if;
+    end if;
+    begin
+        if exists (select from pgqueue.watch where queue_id = queue.id and due <= moment) then
+            returned := returned + (pgqueue._redeliver_watched(queue.id)).returned;
+        end if;
+        if exists (
+            select from pgqueue.scheduled_message where queue_id = queue.id and scheduled_enqueue_time <= moment) then
+            returned := returned + pgqueue._activate_scheduled(queue.id);
+        end if;
+    exception when unique_violation then                     -- a number that is in use was handed out again
+        perform pgqueue._repair_sequence();
+        return false;
+    end;
+    return returned > 0;
+end
+$$;

@@ -1,0 +1,15 @@
+-- Remembers the open transactions that may still bring something at or below the horizon, as the cursor leaves for it.
+-- Returns  the progress, with those that were not awaited yet.
+create or replace function pgqueue._track_open_transactions(progress pgqueue.progress, open xid8[])
+returns pgqueue.progress
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    late xid8[] := array(select xid from unnest(open) as xid where xid < progress.horizon_xid and xid <> all (progress.awaited));
+begin
+    progress.awaited       := progress.awaited || late;
+    progress.awaited_above := progress.awaited_above || array_fill(progress.cursor, array[cardinality(late)]);
+    return progress;
+end
+$$;

@@ -1,0 +1,70 @@
+-- What a send proves of its messages before it stores any; opens the lanes of priorities never used before.
+-- Raises  PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument; of several messages the one at fault is
+--         named by its place.
+create or replace function pgqueue._check_batch(
+    target                  pgqueue.queue,
+    count                   integer,
+    bodies                  jsonb[],
+    binary_bodies           bytea[],
+    message_ids             text[],
+    correlation_ids         text[],
+    subjects                text[],
+    content_types           text[],
+    reply_tos               text[],
+    application_properties  jsonb[],
+    priorities              integer[],
+    times_to_live           interval[],
+    scheduled_enqueue_times timestamptz[]
+)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    flaw record;
+begin
+    if target.status in ('DISABLED', 'SEND_DISABLED') then
+        perform pgqueue._refuse_disabled(target);
+    end if;
+    select case when count = 1 then 'the message' else format('message %s', nth) end as message, rule.*, size into flaw
+      from unnest(bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
+                  application_properties, priorities, times_to_live, scheduled_enqueue_times)
+           with ordinality as given (body, binary_body, message_id, correlation_id, subject, content_type, reply_to,
+                                     properties, priority, time_to_live, scheduled_enqueue_time, nth)
+     cross join lateral (
+           select case when target.max_message_size is not null
+                       then octet_length(coalesce(binary_body, convert_to(body::text, 'UTF8')))
+                            + coalesce(octet_length(properties::text), 0) end as size) as measured
+     cross join lateral (values
+           (null, 'one with either a body or a binary_body', case when body is null then 'neither' else 'both' end,
+            (body is null) <> (binary_body is null)),
+           ('priority', 'a whole number from -100 to 100', coalesce(priority::text, 'null'),
+            priorities is null or coalesce(priority between -100 and 100, false)),
+           ('time_to_live', 'positive and at most a hundred years', time_to_live::text,
+            time_to_live > interval '0' and time_to_live <= interval '100 years'),
+           ('scheduled_enqueue_time', 'a time within the next hundred years', scheduled_enqueue_time::text,
+            isfinite(scheduled_enqueue_time) and scheduled_enqueue_time <= pgqueue.clock() + interval '100 years'),
+           ('message_id', 'at most 128 characters', length(message_id)::text, length(message_id) <= 128),
+           ('correlation_id', 'at most 128 characters', length(correlation_id)::text, length(correlation_id) <= 128),
+           ('subject', 'at most 260 characters', length(subject)::text, length(subject) <= 260),
+           ('content_type', 'at most 260 characters', length(content_type)::text, length(content_type) <= 260),
+           ('reply_to', 'at most 260 characters', length(reply_to)::text, length(reply_to) <= 260),
+           ('application_properties', 'a JSON object', jsonb_typeof(properties), jsonb_typeof(properties) = 'object'),
+           ('application_properties', 'at most 65536 bytes as jsonb', pg_column_size(properties)::text,
+            pg_column_size(properties) <= 65536),
+           ('size', null, null, size <= target.max_message_size)
+           ) as rule (field, must_be, was, holds)
+     where not holds
+     order by nth
+     limit 1;
+    if flaw.field = 'size' then
+        perform pgqueue._refuse_size(target, flaw.message, flaw.size);
+    elsif flaw.message is not null then
+        perform pgqueue._refuse_argument(
+            concat('the ' || flaw.field || ' of ', flaw.message), flaw.must_be, flaw.was);
+    end if;
+    perform pgqueue._create_lanes(target.id, priority)
+       from (select distinct priority from unnest(priorities) as priority) as used
+      where not (2 * priority + 1)::smallint = any (target.fresh_lanes);
+end
+$$;

@@ -1,0 +1,46 @@
+-- Refuses what would not fit into a queue of bounded length: `adding` messages, whose numbers were drawn after `number`.
+-- Everything counts but dead letters.
+--
+-- Counting takes time in proportion to the bound, so it is done rarely: a session remembers how many there were at
+-- which sequence number, in a setting of its own, and while all numbers drawn since would fit too, there is room. Near
+-- the bound it counts anew, with a bound of more than a thousand at most every 2 microseconds for each message allowed,
+-- and goes by its last count and what it has sent since in between. So a queue may grow past its bound by what other
+-- transactions send meanwhile. Who is refused forgets the count, with all that its transaction did, and counts anew the
+-- next time.
+-- Raises  PQ008 queue full.
+create or replace function pgqueue._check_queue_length(target pgqueue.queue, adding bigint, number bigint)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+declare
+    memory constant text := 'pgqueue.length_' || target.id;
+    known  bigint[]      := nullif(current_setting(memory, true), '');  -- how many, at which number, when; sent since
+    moment bigint        := extract(epoch from pgqueue.clock()) * 1000000;
+begin
+    if adding = 0 then
+        return;
+    end if;
+    if known is null or number < known[2] or known[1] + number - known[2] + adding > target.max_queue_length then
+        if known is null or target.max_queue_length <= 1000
+           or moment not between known[3] and known[3] + 2 * target.max_queue_length then
+            select array[count(*), number, moment, 0] into known
+              from (select from pgqueue.message where queue_id = target.id
+                     union all
+                    select from pgqueue.scheduled_message where queue_id = target.id
+                     limit target.max_queue_length) as counted;
+        end if;
+        if known[1] + known[4] + adding > target.max_queue_length then
+            raise exception using
+                errcode = 'PQ008',
+                message = format('queue %I is full: it holds %s of %s messages',
+                                 target.name, known[1] + known[4], target.max_queue_length),
+                hint    = 'Send again when some were received, or raise max_queue_length with pgqueue.alter_queue.';
+        end if;
+    end if;
+    known[4] := known[4] + adding;
+    perform set_config(memory, known::text, false);
+end
+$$;

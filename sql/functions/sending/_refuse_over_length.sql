@@ -1,0 +1,23 @@
+-- Refuses what has made a queue longer than it may be; for those who send much at once.
+-- Raises  PQ008 queue full.
+create or replace function pgqueue._refuse_over_length(target pgqueue.queue)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    held bigint;
+begin
+    select count(*) into held
+      from (select from pgqueue.message where queue_id = target.id
+             union all
+            select from pgqueue.scheduled_message where queue_id = target.id) as counted;
+    if held > target.max_queue_length then
+        raise exception using
+            errcode = 'PQ008',
+            message = format('queue %I would be overfull: %s messages, and it may hold %s', target.name, held, target.max_queue_length),
+            hint    = 'Send again when some were received, or raise max_queue_length with pgqueue.alter_queue.';
+    end if;
+end
+$$;

@@ -1,0 +1,17 @@
+-- Asks to be told of messages that come to these queues within the time given; null: not any more. Queues whose rows
+-- somebody is changing are left out this time.
+-- Returns  the channels to listen to, and the names of the queues that are told about there.
+create or replace function pgqueue._subscribe(queues text[], lasts interval)
+returns table (channel text, queue text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return query
+        update pgqueue.queue
+           set awaited_until = pgqueue.clock() + lasts
+         where id = any (array(select id from pgqueue.queue where name = any (queues) order by id for update skip locked))
+        returning 'pgqueue_' || (hashtext(name) & 15), name;
+end
+$$;

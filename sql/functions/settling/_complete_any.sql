@@ -1,0 +1,34 @@
+-- Completes a message of any kind; pgqueue.complete has a short cut for the most.
+-- Returns  the id of the transaction or savepoint that its row carries; null for a dead letter.
+-- Raises   PQ001 lock lost, PQ002 unknown queue.
+create or replace function pgqueue._complete_any(queue text, sequence_number bigint, lock_token uuid)
+returns xid
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+declare
+    source pgqueue.queue;
+    places tid[];
+    stamp  xid;
+begin
+    if pgqueue._is_dead_letter_queue(queue) then
+        perform pgqueue._settle_dead_letters('COMPLETE', queue, array[sequence_number], array[lock_token], atomic => true);
+        return null;
+    end if;
+    source := pgqueue._find_queue(queue);
+    places := pgqueue._pin(source, sequence_number, lock_token);
+    if source.retain_history is null then
+        delete from pgqueue.message where ctid = any (places) returning xmax into stamp;
+    else
+        with gone as (
+            delete from pgqueue.message where ctid = any (places) returning message, xmax as deleter
+        ), remembered as (
+            insert into pgqueue.settled_message
+            select settled.* from gone cross join lateral pgqueue._history_row(gone.message, 'COMPLETED') as settled)
+        select deleter into stamp from gone;
+    end if;
+    return stamp;
+end
+$$;

@@ -1,0 +1,23 @@
+-- Deletes locked rows for good, and writes it down where their queue retains history.
+-- Returns  how many.
+create or replace function pgqueue._delete_messages(queue pgqueue.queue, places tid[], outcome text)
+returns integer
+language plpgsql
+set enable_seqscan = off
+as $$
+#variable_conflict use_variable
+declare
+    removed integer;
+begin
+    if queue.retain_history is null then
+        delete from pgqueue.message where ctid = any (places);
+    else
+        with gone as (
+            delete from pgqueue.message where ctid = any (places) returning message)
+        insert into pgqueue.settled_message
+        select settled.* from gone cross join lateral pgqueue._history_row(gone.message, outcome) as settled;
+    end if;
+    get diagnostics removed = row_count;
+    return removed;
+end
+$$;

@@ -1,0 +1,18 @@
+-- Sets until when locked rows are locked. One that is under watch until later is looked at then.
+create or replace function pgqueue._extend_locks(places tid[], until timestamptz)
+returns void
+language sql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+    with prolonged as (
+        update pgqueue.message set locked_until = until where ctid = any (places) returning queue_id, lane, position)
+    update pgqueue.watch
+       set due = until
+      from prolonged
+     where watch.queue_id = prolonged.queue_id and watch.lane = prolonged.lane and watch.position = prolonged.position
+       and watch.due > until;
+$$;

@@ -1,0 +1,24 @@
+-- The messages whose locks are proved by these tokens, as they stand; nothing is locked. See pgqueue._lock_proven.
+create or replace function pgqueue._find_by_token(queue pgqueue.queue, sequence_numbers bigint[], lock_tokens uuid[])
+returns setof pgqueue.message
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = off
+as $$
+#variable_conflict use_column
+begin
+    return query
+        select message.*
+          from pgqueue.message
+          join unnest(sequence_numbers, lock_tokens) as lock (number, token) on position = number and lock_token = token
+         where queue_id = queue.id and lane = any (queue.fresh_lanes) and position = any (sequence_numbers)
+         union all
+        select message.*
+          from pgqueue.message
+          join unnest(sequence_numbers, lock_tokens) as lock (number, token) on sequence_number = number and lock_token = token
+         where queue_id = queue.id and lane % 2 = 0 and sequence_number = any (sequence_numbers);
+end
+$$;

@@ -1,0 +1,39 @@
+-- The fence. Finds the messages whose locks are proved by their tokens and locks their rows until the transaction
+-- ends; whoever settles, settles what this returns. A fresh message is found at its number, one that came back
+-- through the index of those.
+-- Returns  the places of the rows, and which of the locks asked for they prove; a lock that is lost has neither.
+-- Raises   PQ007 invalid argument.
+create or replace function pgqueue._lock_proven(
+    queue pgqueue.queue, sequence_numbers bigint[], lock_tokens uuid[], out places tid[], out proven bigint[])
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = off
+as $$
+#variable_conflict use_column
+declare
+    more record;
+begin
+    perform pgqueue._check_locks(sequence_numbers, lock_tokens);
+    select coalesce(array_agg(place), '{}'), coalesce(array_agg(nth), '{}') into places, proven
+      from (select message.ctid as place, nth
+              from pgqueue.message
+              join unnest(sequence_numbers, lock_tokens) with ordinality as lock (number, token, nth)
+                on position = number and lock_token = token
+             where queue_id = queue.id and lane = any (queue.fresh_lanes) and position = any (sequence_numbers)
+               for update of message) as fresh;
+    if cardinality(proven) < cardinality(sequence_numbers) then
+        select array_agg(place) as places, array_agg(nth) as proven into more
+          from (select message.ctid as place, nth
+                  from pgqueue.message
+                  join unnest(sequence_numbers, lock_tokens) with ordinality as lock (number, token, nth)
+                    on sequence_number = number and lock_token = token
+                 where queue_id = queue.id and lane % 2 = 0 and sequence_number = any (sequence_numbers)
+                   for update of message) as returned;
+        places := places || more.places;
+        proven := proven || more.proven;
+    end if;
+end
+$$;

@@ -1,0 +1,22 @@
+-- As pgqueue._lock_proven, but passes over the rows that an open transaction holds instead of waiting for it.
+-- Returns  the places of the rows.
+create or replace function pgqueue._lock_unheld(queue pgqueue.queue, sequence_numbers bigint[], lock_tokens uuid[])
+returns tid[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+begin
+    return array(
+        select message.ctid
+          from pgqueue._find_by_token(queue, sequence_numbers, lock_tokens) as found
+          join pgqueue.message using (queue_id, lane, position)
+         where message.lock_token = found.lock_token
+           for update of message skip locked);
+end
+$$;

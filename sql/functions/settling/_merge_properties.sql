@@ -1,0 +1,15 @@
+-- Merges `properties` into the application properties of locked rows.
+-- Returns  the places of the rows, which have moved.
+create or replace function pgqueue._merge_properties(places tid[], properties jsonb)
+returns tid[]
+language sql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+    with annotated as (
+        update pgqueue.message
+           set application_properties = coalesce(application_properties, '{}') || properties
+         where ctid = any (places)
+        returning ctid as place)
+    select array_agg(place) from annotated;
+$$;

@@ -1,0 +1,15 @@
+-- Where a locked message stands, its row locked until the transaction ends.
+-- Raises  PQ001 lock lost.
+create or replace function pgqueue._pin(queue pgqueue.queue, sequence_number bigint, lock_token uuid)
+returns tid[]
+language plpgsql
+as $$
+declare
+    held pg_catalog.tid[] := (pgqueue._lock_proven(queue, array[sequence_number], array[lock_token])).places;
+begin
+    if pg_catalog.cardinality(held) = 0 then
+        perform pgqueue._refuse_lost_lock(queue.name, sequence_number);
+    end if;
+    return held;
+end
+$$;

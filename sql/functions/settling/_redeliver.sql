@@ -1,0 +1,26 @@
+-- Puts locked rows into the redelivery lanes of their priorities, in the order they were sent. A lock that was
+-- `settled` is over; one that has merely expired keeps its token, so that its last holder may still settle it.
+create or replace function pgqueue._redeliver(places tid[], settled boolean)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+begin
+    perform pg_current_xact_id();        -- a transaction id before a number, as in pgqueue.send
+    with ordered as materialized (
+        select ctid as place from pgqueue.message where ctid = any (places) order by sequence_number
+    ), placed as materialized (
+        select place, nextval('pgqueue.sequence_number') as position from ordered)
+    update pgqueue.message
+       set lane         = lane & ~1,
+           position     = placed.position,
+           locked_until = null,
+           lock_token   = case when settled then null else lock_token end,
+           locked_by    = case when settled then null else locked_by end
+      from placed
+     where ctid = placed.place;
+end
+$$;

@@ -1,0 +1,28 @@
+-- The answer of a batch: a row a lock, in the order asked, its sqlstate null when it was `proven`, else PQ001.
+-- An atomic batch raises instead.
+-- Raises  PQ001 lock lost, when atomic.
+create or replace function pgqueue._settlement_results(
+    queue text, sequence_numbers bigint[], proven bigint[], atomic boolean)
+returns table (sequence_number bigint, sqlstate text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    lost bigint;
+begin
+    if atomic and cardinality(proven) < cardinality(sequence_numbers) then
+        select number into lost
+          from unnest(sequence_numbers) with ordinality as asked (number, nth)
+          left join unnest(proven) as held (nth) using (nth)
+         where held.nth is null
+         limit 1;
+        perform pgqueue._refuse_lost_lock(queue, lost);
+    end if;
+    return query
+        select number, case when held.nth is null then 'PQ001' end
+          from unnest(sequence_numbers) with ordinality as asked (number, nth)
+          left join unnest(proven) as held (nth) on held.nth = asked.nth
+         order by asked.nth;
+end
+$$;

@@ -1,0 +1,15 @@
+-- Takes back the count of the delivery that locked rows are in.
+-- Returns  the places of the rows, which have moved.
+create or replace function pgqueue._uncount_delivery(places tid[])
+returns tid[]
+language sql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+    with uncounted as (
+        update pgqueue.message
+           set delivery_count = delivery_count - 1
+         where ctid = any (places)
+        returning ctid as place)
+    select array_agg(place) from uncounted;
+$$;

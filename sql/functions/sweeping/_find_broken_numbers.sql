@@ -1,0 +1,21 @@
+-- What is wrong with the numbers of messages; see pgqueue.broken_invariants.
+create or replace function pgqueue._find_broken_numbers()
+returns setof text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select format('number %s of queue %s is that of %s messages', sequence_number, queue_id, count(*))
+      from (select queue_id, sequence_number from pgqueue.message
+             union all
+            select queue_id, sequence_number from pgqueue.scheduled_message
+             union all
+            select queue_id, sequence_number from pgqueue.dead_letter) as used
+     group by queue_id, sequence_number
+    having count(*) > 1
+     union all
+    select format('queue %I uses number %s, but the last that was handed out is %s', name, highest, last_number)
+      from pgqueue.queue
+     cross join lateral pgqueue._highest_number(queue) as highest
+     cross join pgqueue._last_number() as last_number
+     where highest > last_number;
+$$;

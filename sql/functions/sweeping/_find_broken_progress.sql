@@ -1,0 +1,30 @@
+-- What is wrong with lanes and cursors; see pgqueue.broken_invariants.
+create or replace function pgqueue._find_broken_progress()
+returns setof text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select format('queue %I has the fresh lanes %s among the lanes %s', name, fresh_lanes, lanes)
+      from pgqueue.queue
+     where lanes is distinct from array(
+               select lane
+                 from unnest(fresh_lanes) as fresh
+                cross join unnest(array[fresh - 1, fresh]::smallint[]) as lane
+                order by lane)
+     union all
+    select format('lane %s of queue %I has no progress', opened, name)
+      from pgqueue.queue
+     cross join unnest(lanes) as opened
+      left join pgqueue.progress on progress.queue_id = queue.id and progress.lane = opened
+     where progress.lane is null
+     union all
+    select format('the progress of lane %s of queue %s %s', lane, queue_id, broken)
+      from pgqueue.progress
+     cross join lateral (values
+           (cursor > horizon, format('has the cursor %s beyond the horizon %s', cursor, horizon)),
+           (horizon > pgqueue._last_number(), format('has the horizon %s beyond the last number handed out', horizon)),
+           (cardinality(awaited) <> cardinality(awaited_above), 'awaits transactions without knowing where'),
+           (cursor < any (awaited_above), format('awaits messages above the cursor %s', cursor))
+           ) as rule (is_broken, broken)
+     where is_broken;
+$$;

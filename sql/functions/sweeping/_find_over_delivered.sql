@@ -1,0 +1,46 @@
+-- Messages that were delivered as often as their queue allows, and that nobody holds: those among the first 1000 of
+-- each lane and 100 of the deferred ones, and among what is due under watch. What lies deeper is dead-lettered by the receive
+-- that meets it.
+-- Returns  the messages as they stand; nothing is locked.
+create or replace function pgqueue._find_over_delivered(queue pgqueue.queue)
+returns setof pgqueue.message
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    moment timestamptz := pgqueue.clock();
+begin
+    return query
+        select message.*
+          from pgqueue.progress
+         cross join lateral (
+               select message.*
+                 from pgqueue.message
+                where message.queue_id = progress.queue_id and message.lane = progress.lane and position > cursor
+                order by position
+                limit 1000) as message
+         where progress.queue_id = queue.id
+           and delivery_count >= queue.max_delivery_count and (locked_until is null or locked_until <= moment)
+         union all
+        select message.*
+          from (select *
+                  from pgqueue.message
+                 where queue_id = queue.id and lane between 800 and 1200
+                 order by lane, position
+                 limit 100) as message
+         where delivery_count >= queue.max_delivery_count and (locked_until is null or locked_until <= moment)
+         union all
+        select message.*
+          from pgqueue.watch
+          join pgqueue.progress using (queue_id, lane)
+          join pgqueue.message using (queue_id, lane, position)
+         where queue_id = queue.id and due <= moment and position <= cursor
+           and delivery_count >= queue.max_delivery_count and (locked_until is null or locked_until <= moment);
+end
+$$;

@@ -1,0 +1,48 @@
+-- What pgqueue._sweep_queue would do now, if it had no bound; nothing is locked.
+create or replace function pgqueue._preview_sweep(
+    queue pgqueue.queue,
+    out expired integer, out dead_lettered integer, out returned integer, out activated integer, out forgotten integer,
+    out handled integer)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    moment    timestamptz := pgqueue.clock();
+    exhausted integer;
+begin
+    select count(*), count(*) filter (where expires_at <= moment),
+           count(*) filter (where delivery_count >= queue.max_delivery_count and not coalesce(expires_at <= moment, false))
+      into activated, expired, exhausted
+      from pgqueue.scheduled_message
+     where queue_id = queue.id and scheduled_enqueue_time <= moment;
+    select exhausted + count(*) into dead_lettered
+      from pgqueue._find_over_delivered(queue)
+     where expires_at is null or expires_at > moment;
+    select count(*) into returned
+      from (select lane, position from pgqueue.watch where queue_id = queue.id and due <= moment
+             union all
+            select lane, position from pgqueue._find_overlooked(queue.id)) as found
+      join pgqueue.message using (lane, position)
+     where queue_id = queue.id and (expires_at is null or expires_at > moment)
+       and delivery_count < queue.max_delivery_count and (locked_until is null or locked_until <= moment);
+    select expired + count(*) into expired
+      from pgqueue.message
+     where queue_id = queue.id and expires_at <= moment and (locked_until is null or locked_until <= moment);
+    select count(*) into forgotten
+      from pgqueue.sent_message_id
+     where queue_id = queue.id and sent_at <= moment - queue.duplicate_detection_history_time_window;
+    select forgotten + count(*) into forgotten
+      from pgqueue.recorded_effect
+     where queue_id = queue.id and forget_at <= moment;
+    select forgotten + count(*) into forgotten
+      from pgqueue.published_batch
+     where queue_id = queue.id and forget_at <= moment;
+    handled := 0;
+end
+$$;

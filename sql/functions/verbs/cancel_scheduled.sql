@@ -1,0 +1,40 @@
+-- Deletes scheduled messages whose time has not come, by their numbers: all or none. Those that were abandoned with a
+-- delay count as scheduled, too.
+-- Returns  how many.
+-- Raises   PQ002 unknown queue; PQ006 message not found, when one is not scheduled, or not any more.
+-- Locks    the messages, until the transaction ends; waits for an open transaction that cancels or activates one.
+create or replace function pgqueue.cancel_scheduled(queue text, sequence_numbers bigint[])
+returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    source    pgqueue.queue := pgqueue._find_queue(queue);
+    cancelled bigint[];
+    unknown   bigint;
+begin
+    with gone as (
+        delete from pgqueue.scheduled_message
+         where queue_id = source.id and sequence_number = any (sequence_numbers)
+        returning *
+    ), remembered as (
+        insert into pgqueue.settled_message
+        select settled.*
+          from gone
+         cross join lateral pgqueue._history_row(pgqueue._scheduled_as_message(gone::pgqueue.scheduled_message), 'CANCELLED') as settled
+         where source.retain_history is not null)
+    select array_agg(sequence_number) into cancelled from gone;
+    select number into unknown
+      from unnest(sequence_numbers) as number
+     where number is null or cancelled is null or number <> all (cancelled)
+     limit 1;
+    if found then
+        perform pgqueue._refuse_unknown_message(source, 'scheduled', unknown);
+    end if;
+    return coalesce(cardinality(cancelled), 0);
+end
+$$;

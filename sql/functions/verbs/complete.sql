@@ -1,0 +1,29 @@
+-- Deletes a message that was received, in the transaction it is called in: commit finishes the message together
+-- with the work, abort leaves it there and still locked by the same token.
+-- Returns  the id of that transaction, or of the savepoint in it; pgqueue.resolve answers what became of it.
+-- Raises   PQ001 lock lost, PQ002 unknown queue.
+-- Locks    the message, until the transaction ends.
+create or replace function pgqueue.complete(queue text, sequence_number bigint, lock_token uuid)
+returns xid8
+language plpgsql
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+    whole pg_catalog.xid8;
+    stamp pg_catalog.xid;                                -- that of the savepoint, where one is open
+begin
+    delete from pgqueue.message          -- a short cut to a fresh one of ordinary priority
+     where queue_id = (select id from pgqueue.queue where name = complete.queue and retain_history is null)
+       and lane = 1 and position = complete.sequence_number and lock_token = complete.lock_token
+    returning xmax into stamp;
+    if not found then
+        stamp := pgqueue._complete_any(queue, complete.sequence_number, complete.lock_token);
+    end if;
+    whole := pg_current_xact_id();
+    if stamp = whole::pg_catalog.xid then
+        return whole;
+    end if;
+    return pgqueue._settlement_xid();
+end
+$$;

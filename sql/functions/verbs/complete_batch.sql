@@ -1,0 +1,45 @@
+-- Completes many messages at once. Each lock is proved by itself; one that is lost neither hides nor undoes the
+-- others, unless the batch is atomic: then it raises, and the transaction cannot commit.
+-- Returns  a row a lock, in the order given: sqlstate is null when it was completed, else PQ001.
+-- Raises   PQ001 lock lost, when atomic; PQ002 unknown queue; PQ007 invalid argument.
+-- Locks    the messages, until the transaction ends.
+create or replace function pgqueue.complete_batch(
+    queue text, sequence_numbers bigint[], lock_tokens uuid[], atomic boolean default false)
+returns table (sequence_number bigint, sqlstate text)
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    source pgqueue.queue;
+    proven bigint[];
+    held   record;
+begin
+    if pg_catalog.cardinality(sequence_numbers) <= 100 then     -- a short cut to the fresh ones of ordinary priority, by far the most
+        with gone as (
+            delete from pgqueue.message
+             where queue_id = (select id from pgqueue.queue where name = complete_batch.queue and retain_history is null)
+               and lane = 1 and position = any (sequence_numbers)
+               and lock_token = lock_tokens[pg_catalog.array_position(sequence_numbers, position)]
+            returning pg_catalog.array_position(sequence_numbers, position) as nth)
+        select pg_catalog.array_agg(nth) into proven from gone;
+        if pg_catalog.cardinality(proven) = pg_catalog.cardinality(sequence_numbers)
+           and pg_catalog.cardinality(proven) = pg_catalog.cardinality(lock_tokens) then
+            foreach sequence_number in array sequence_numbers loop
+                return next;
+            end loop;
+            return;
+        end if;
+    end if;
+    if pgqueue._is_dead_letter_queue(queue) then
+        return query select * from pgqueue._settle_dead_letters('COMPLETE', queue, sequence_numbers, lock_tokens, atomic);
+        return;
+    end if;
+    source := pgqueue._find_queue(queue);
+    select * into held from pgqueue._lock_proven(source, sequence_numbers, lock_tokens);
+    perform pgqueue._delete_messages(source, held.places, 'COMPLETED');
+    return query select * from pgqueue._settlement_results(queue, sequence_numbers, proven operator(pg_catalog.||) held.proven, atomic);
+end
+$$;

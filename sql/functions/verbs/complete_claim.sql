@@ -1,0 +1,31 @@
+-- Completes a claim of a consumer in the transaction it is called in, together with what was done for it there.
+-- Returns  true; false when that claim is settled already, so that this is a repetition and nothing is to be done.
+-- Raises   PQ001 lock lost, when any message of the claim is; PQ002 unknown consumer, PQ007 invalid argument, PQ010
+--          consumer fenced.
+-- Locks    the consumer and the messages, until the transaction ends.
+create or replace function pgqueue.complete_claim(consumer text, claim bigint default null, epoch bigint default null)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    known pgqueue.consumer := pgqueue._find_consumer(consumer, epoch);
+    held  pgqueue.claim    := pgqueue._find_open_claim(known, claim);
+    done  bigint;
+begin
+    if held.claim is null then
+        return false;
+    end if;
+    done := pgqueue._complete_claim(pgqueue._consumer_queue(known), held);
+    if done < held.messages then
+        raise exception using
+            errcode = 'PQ001',
+            message = format('consumer %s has lost %s of the %s locks of claim %s',
+                             quote_literal(consumer), held.messages - done, held.messages, held.claim),
+            hint    = 'Others have those messages, or they are gone. Roll back; release the claim with pgqueue.release_claim.';
+    end if;
+    update pgqueue.consumer set settled_claim = held.claim where name = known.name;
+    return true;
+end
+$$;

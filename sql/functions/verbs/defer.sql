@@ -1,0 +1,13 @@
+-- Sets a locked message aside: nobody receives it but by its number, with pgqueue.receive_deferred. That is not counted
+-- as a delivery.
+-- Returns  the id of the transaction or savepoint, as pgqueue.complete does.
+-- Raises   PQ001 lock lost, PQ002 unknown queue, PQ007 invalid argument.
+-- Locks    the message, until the transaction ends.
+create or replace function pgqueue.defer(queue text, sequence_number bigint, lock_token uuid, properties jsonb default null)
+returns xid8
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    select from pgqueue.defer_batch(queue, array[sequence_number], array[lock_token], properties, atomic => true);
+    select pgqueue._settlement_xid();
+$$;

@@ -1,0 +1,38 @@
+-- Proves many locks and holds their rows, as pgqueue.pin does one: until the transaction ends nobody can take these
+-- messages over. A lock that is lost neither hides nor undoes the others.
+-- Returns  a row a lock, in the order given: sqlstate is null when it is held, else PQ001.
+-- Raises   PQ002 unknown queue, PQ007 invalid argument.
+-- Locks    the messages, until the transaction ends.
+create or replace function pgqueue.pin_batch(queue text, sequence_numbers bigint[], lock_tokens uuid[])
+returns table (sequence_number bigint, sqlstate text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    many integer;
+    held record;
+begin
+    if cardinality(sequence_numbers) between 1 and 100 then     -- a short cut, as in pgqueue.complete_batch
+        perform from pgqueue.message
+          where queue_id = (select id from pgqueue.queue where name = pin_batch.queue)
+            and lane = 1 and position = any (sequence_numbers)
+            and lock_token = lock_tokens[array_position(sequence_numbers, position)]
+            for update;
+        get diagnostics many = row_count;
+        if many = cardinality(sequence_numbers) and many = cardinality(lock_tokens) then
+            return query select number, null::text from unnest(sequence_numbers) as number;
+            return;
+        end if;
+    end if;
+    if pgqueue._is_dead_letter_queue(queue) then
+        return query select * from pgqueue._settle_dead_letters('PIN', queue, sequence_numbers, lock_tokens);
+        return;
+    end if;
+    select * into held from pgqueue._lock_proven(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
+    return query select * from pgqueue._settlement_results(queue, sequence_numbers, held.proven, atomic => false);
+end
+$$;

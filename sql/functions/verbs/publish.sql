@@ -1,0 +1,71 @@
+-- Sends what was staged, `rows` messages, in the order of the tables and of the rows in each, all or none, and drops the
+-- tables. Under a name, `publisher`, each `part` is sent once to a queue: sending it again sends nothing. The parts of a stream are
+-- `ordered`: the last one may be repeated, and an older one may not have any rows. Those of a job are remembered for `keep`, 30
+-- days when null: who has lost the connection at COMMIT says it all again, and is told, or sends it now.
+-- Returns  how many were sent now, or had been then, and how many were duplicates of earlier messages.
+-- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument, PQ008 queue full, 55000 staged rows are
+--          lost, or a batch of a stream is older than the last.
+-- Locks    message ids, as pgqueue.send does.
+create or replace function pgqueue.publish(
+    queue text, staged text[], rows bigint, publisher text default null, part bigint default null, ordered boolean default false,
+    keep interval default null, out sent bigint, out duplicates bigint)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    target pgqueue.queue;
+    moment timestamptz;
+    read   bigint;
+    last   pgqueue.published_batch;
+begin
+    perform pg_advisory_xact_lock(hashtextextended(format('pgqueue.publish %s %s', queue, publisher), 0)) where publisher is not null;
+    perform from pgqueue.staged_batch where name = any (staged) order by name for update;
+    target := pgqueue._find_queue(queue);
+    moment := pgqueue.clock();
+    if publisher is not null then
+        select * into last
+          from pgqueue.published_batch
+         where queue_id = target.id and publisher = publish.publisher and (part = publish.part or ordered and part > publish.part)
+           and (forget_at is null or forget_at > moment)
+         order by part
+         limit 1;
+        if found and last.part > publish.part and rows > 0 then
+            raise exception using
+                errcode = '55000',
+                message = format('batch %s of %s is older than the last one that was sent to queue %I, %s',
+                                 publish.part, publish.publisher, target.name, last.part),
+                hint    = 'It belongs to another checkpoint than that one: give it a name of its own. Nothing was sent.';
+        elsif found then
+            sent       := case when last.part = publish.part then last.sent else 0 end;
+            duplicates := case when last.part = publish.part then last.duplicates else 0 end;
+            perform pgqueue._drop_staged(staged);
+            return;
+        end if;
+    end if;
+    if target.status in ('DISABLED', 'SEND_DISABLED') then
+        perform pgqueue._refuse_disabled(target);
+    end if;
+    select * into read, sent from pgqueue._send_staged(target, staged);
+    if read is distinct from rows then
+        raise exception using
+            errcode = '55000',
+            message = format('%s rows were staged for queue %I, %s are left', rows, target.name, read),
+            hint    = 'The server has crashed since, and staged tables are not logged: write them again. Nothing was sent.';
+    end if;
+    duplicates := read - sent;
+    if sent > 0 and target.max_queue_length is not null then
+        perform pgqueue._refuse_over_length(target);
+    end if;
+    if publisher is not null then
+        delete from pgqueue.published_batch
+         where queue_id = target.id and publisher = publish.publisher and (ordered or part = publish.part);
+        insert into pgqueue.published_batch (queue_id, publisher, part, sent, duplicates, published_at, forget_at)
+        values (target.id, publish.publisher, publish.part, sent, duplicates, moment, case when not ordered then moment + coalesce(keep, interval '30 days') end);
+    end if;
+    perform pgqueue._drop_staged(staged);
+    if (select awaited_until > pgqueue.clock() from pgqueue.queue where id = target.id) then
+        perform pgqueue._notify(target);
+    end if;
+end
+$$;

@@ -1,0 +1,54 @@
+-- Deletes messages, `max_messages` at the most or all when null: those that wait, those that are locked or deferred, and
+-- then the scheduled ones. Dead letters are deleted under the name '<queue>/$deadletterqueue' only. Who holds the lock of
+-- one finds it lost.
+-- Returns  how many.
+-- Raises   PQ002 unknown queue, PQ007 invalid argument.
+-- Locks    the messages; skips those that open transactions hold.
+create or replace function pgqueue.purge_queue(queue text, max_messages integer default null)
+returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+    source    pgqueue.queue;
+    purged    bigint;
+    scheduled bigint;
+begin
+    perform pgqueue._check_bound(max_messages);
+    if pgqueue._is_dead_letter_queue(queue) then
+        return pgqueue._purge_dead_letters(pgqueue._find_queue(pgqueue._dead_letters_of(queue)), max_messages);
+    end if;
+    source := pgqueue._find_queue(queue);
+    purged := pgqueue._delete_messages(source, array(
+        select ctid
+          from pgqueue.message
+         where queue_id = source.id
+         order by lane, position
+         limit max_messages
+           for update skip locked), 'PURGED');
+    with gone as (
+        delete from pgqueue.scheduled_message
+         where ctid = any (array(
+                   select ctid
+                     from pgqueue.scheduled_message
+                    where queue_id = source.id
+                    order by sequence_number
+                    limit max_messages - purged
+                      for update skip locked))
+        returning *
+    ), remembered as (
+        insert into pgqueue.settled_message
+        select settled.*
+          from gone
+         cross join lateral pgqueue._history_row(
+               pgqueue._scheduled_as_message(gone::pgqueue.scheduled_message), 'PURGED') as settled
+         where source.retain_history is not null)
+    select count(*) into scheduled from gone;
+    return purged + scheduled;
+end
+$$;

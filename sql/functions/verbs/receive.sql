@@ -1,0 +1,109 @@
+-- Peek-lock: locks up to `max_messages` for `lock_duration` (the queue's own when null) and returns them, the most
+-- urgent priority first, redelivered before fresh, else in the order sent. What was delivered `max_delivery_count`
+-- times already goes to the dead letters instead, what has expired wherever its queue says. Commit at once: the lock,
+-- not the transaction, keeps the messages from others. Where the transaction may stay open, say `take_turn => false`;
+-- see pgqueue.take_turn. From '<queue>/$deadletterqueue' dead letters are received, the oldest first.
+--
+-- The scan of each lane begins at this session's cursor, never at the front, so neither dead index entries nor
+-- messages in flight are walked. The plan is pinned: a sort would lock all that it sorts.
+-- Returns  a row a message; none when nothing is waiting.
+-- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument.
+-- Locks    the rows returned; skips whatever others hold.
+create or replace function pgqueue.receive(
+    queue         text,
+    max_messages  integer  default 1,
+    lock_duration interval default null,
+    locked_by     text     default null,
+    take_turn     boolean  default true
+)
+returns setof pgqueue.message
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+    source    pgqueue.queue;
+    scan      bigint[];
+    passed    bigint[];
+    came_back boolean;
+    moment    pg_catalog.timestamptz := pgqueue.clock();
+    token     pg_catalog.uuid        := gen_random_uuid();
+    holder    pg_catalog.text        := coalesce(receive.locked_by, pgqueue._backend_name());
+    places    pg_catalog.tid[];
+    deliveries integer;
+    earliest  pg_catalog.timestamptz;
+    ahead     integer := 1000;
+    last_lane integer;
+    reached   bigint;
+begin
+    select * into source from pgqueue.queue where name = receive.queue;
+    if not found then
+        return query
+            select message.*
+              from pgqueue.receive_dead_letters(
+                   pgqueue._dead_letters_of(queue), max_messages, receive.lock_duration, receive.locked_by) as dead
+             cross join lateral pgqueue._dead_letter_as_message(dead) as message;
+        return;
+    end if;
+    if source.status <> 'ACTIVE' or max_messages is null or max_messages < 1 or receive.lock_duration <= interval '0' then
+        perform pgqueue._check_receive(source, max_messages, receive.lock_duration);
+    end if;
+    scan := nullif(current_setting(pg_catalog.concat('pgqueue.scan_', source.id), true), '');
+    if pg_catalog.cardinality(scan) is distinct from pg_catalog.cardinality(source.lanes) + 1
+       or abs(extract(epoch from moment)::double precision - scan[1]::double precision) > 1::double precision then
+        if take_turn then
+            perform pgqueue._take_turn(source);
+            moment := pgqueue.clock();       -- a turn may have waited: no lock may begin before it is taken
+        end if;
+        scan := pgqueue._load_scan(source, scan);
+    end if;
+    loop
+        select pg_catalog.array_agg(place), max(delivery_count), min(expires_at), max(nth), (pg_catalog.array_agg(position))[count(*)]
+          into places, deliveries, earliest, last_lane, reached
+          from (select free.place, free.delivery_count, free.expires_at, free.position, known.nth
+                  from unnest(source.lanes, scan[2:]) with ordinality as known (lane, cursor, nth)
+                 cross join lateral (
+                       select ctid as place, delivery_count, expires_at, position
+                         from pgqueue.message
+                        where queue_id = source.id and lane = known.lane and position > known.cursor
+                          and (locked_until is null or locked_until <= moment)
+                        order by position
+                        limit max_messages
+                          for update skip locked) as free
+                 limit max_messages) as free;
+        if places is null then
+            exit when not take_turn;
+            passed := scan[2:];
+            came_back := pgqueue._take_turn(source);
+            moment := pgqueue.clock();
+            scan := pgqueue._load_scan(source, scan);
+            exit when not came_back and scan[2:] operator(pg_catalog.=) passed;
+        elsif earliest <= moment then
+            perform pgqueue._expire(source, array(select ctid from pgqueue.message where ctid = any (places) and expires_at <= moment));
+            perform pgqueue._expire_due(source, ahead);
+            ahead := 2 * ahead;          -- or each scan would walk over what the last one has removed
+        elsif deliveries < source.max_delivery_count then
+            return query
+                update pgqueue.message
+                   set locked_until    = moment + coalesce(receive.lock_duration, source.lock_duration),
+                       lock_token      = token,
+                       locked_by       = holder,
+                       delivery_count  = delivery_count + 1,
+                       first_locked_at = case when source.retain_history is not null then coalesce(first_locked_at, moment) end
+                  from pg_catalog.unnest(places) as free (place)
+                 where ctid = place
+                returning message.*;
+            if reached > scan[last_lane + 1] + 128 then
+                perform pgqueue._move_scan(source.id, scan, last_lane, reached);
+            end if;
+            exit;
+        else
+            perform pgqueue._move_to_dead_letters(
+                source, array(select ctid from pgqueue.message where ctid = any (places) and delivery_count >= source.max_delivery_count),
+                'MaxDeliveryCountExceeded', pg_catalog.format('the queue allows %s deliveries', source.max_delivery_count));
+        end if;
+    end loop;
+end
+$$;

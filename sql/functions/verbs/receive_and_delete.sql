@@ -1,0 +1,39 @@
+-- Receives up to `max_messages` and deletes them in the transaction it is called in. In a transaction of its own that
+-- is at-most-once; inside the caller's it is the traditional transacted receive: commit takes the messages out, abort
+-- puts them back for anyone. It takes no turn, because the transaction may stay open; see pgqueue.take_turn.
+-- Returns  a row a message; none when nothing is waiting.
+-- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument.
+-- Locks    the rows returned, until the transaction ends; skips whatever others hold.
+create or replace function pgqueue.receive_and_delete(queue text, max_messages integer default 1)
+returns setof pgqueue.message
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+    received pgqueue.message[] := array(
+        select message from pgqueue.receive(queue, max_messages, take_turn => false) as message);
+begin
+    if pgqueue._is_dead_letter_queue(queue) then
+        delete from pgqueue.dead_letter
+         using unnest(received) as gone
+         where dead_letter.queue_id = gone.queue_id
+           and dead_letter.sequence_number = gone.sequence_number and dead_letter.position = gone.position;
+    else
+        delete from pgqueue.message
+         using unnest(received) as gone
+         where message.queue_id = gone.queue_id and message.lane = gone.lane and message.position = gone.position;
+        insert into pgqueue.settled_message
+        select settled.*
+          from unnest(received) as gone
+          join pgqueue.queue on queue.id = gone.queue_id
+         cross join lateral pgqueue._history_row(gone, 'RECEIVED_AND_DELETED') as settled
+         where queue.retain_history is not null;
+    end if;
+    return query select * from unnest(received);
+end
+$$;

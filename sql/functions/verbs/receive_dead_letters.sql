@@ -1,0 +1,44 @@
+-- Peek-lock of dead letters: locks up to `max_messages` for `lock_duration` (the queue's own when null) and returns
+-- them with what is said of their death, in the order sent. They are counted, and neither expire nor are dead-lettered
+-- again; complete, abandon and renew them under the name '<queue>/$deadletterqueue'.
+-- Returns  a row a dead letter; none when nothing is waiting.
+-- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument.
+-- Locks    the rows returned; skips whatever others hold.
+create or replace function pgqueue.receive_dead_letters(
+    queue text, max_messages integer default 1, lock_duration interval default null, locked_by text default null)
+returns setof pgqueue.dead_letter
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    source pgqueue.queue := pgqueue._find_queue(queue);
+    moment timestamptz   := pgqueue.clock();
+    token  uuid          := gen_random_uuid();
+    places tid[];
+begin
+    perform pgqueue._check_receive(source, max_messages, receive_dead_letters.lock_duration);
+    places := array(
+        select ctid
+          from pgqueue.dead_letter
+         where queue_id = source.id and (locked_until is null or locked_until <= moment)
+         order by sequence_number, position
+         limit max_messages
+           for update skip locked);
+    return query
+        update pgqueue.dead_letter
+           set locked_until   = moment + coalesce(receive_dead_letters.lock_duration, source.lock_duration),
+               lock_token     = token,
+               locked_by      = coalesce(receive_dead_letters.locked_by, pgqueue._backend_name()),
+               delivery_count = delivery_count + 1
+          from unnest(places) as held (place)
+         where ctid = place
+        returning dead_letter.*;
+end
+$$;

@@ -1,0 +1,85 @@
+-- Renews many locks: each lasts `lock_duration` (the queue's own when null) from now.
+--
+-- A message whose row is held by an open transaction, its owner's as a rule, needs no renewal: nobody can take it
+-- over meanwhile. It is reported as held, its locked_until unchanged, and its owner is not waited for.
+-- Returns  a row a lock, in the order given: sqlstate is null and locked_until set when it is held, else PQ001.
+-- Raises   PQ001 lock lost, when atomic; PQ002 unknown queue; PQ007 invalid argument.
+create or replace function pgqueue.renew_lock_batch(
+    queue            text,
+    sequence_numbers bigint[],
+    lock_tokens      uuid[],
+    lock_duration    interval default null,
+    atomic           boolean  default false
+)
+returns table (sequence_number bigint, sqlstate text, locked_until timestamptz)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    source  pgqueue.queue;
+    moment  timestamptz := pgqueue.clock();
+    renewed timestamptz;
+    many    integer;
+    proven  bigint[];
+    codes   text[];
+begin
+    if renew_lock_batch.lock_duration <= interval '0' then
+        perform pgqueue._refuse_argument('lock_duration', 'positive', renew_lock_batch.lock_duration::text);
+    end if;
+    if cardinality(sequence_numbers) between 1 and 100 then     -- a short cut, as in pgqueue.renew_lock
+        with prolonged as (
+            update pgqueue.message
+               set locked_until = free.until
+              from (select message.ctid as place, moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration) as until
+                      from pgqueue.queue as source
+                      join pgqueue.message on queue_id = source.id
+                     where name = renew_lock_batch.queue
+                       and lane = 1 and position = any (sequence_numbers)
+                       and lock_token = lock_tokens[array_position(sequence_numbers, position)]
+                       and greatest(locked_until, moment) < moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration)
+                       for update of message skip locked) as free
+             where ctid = place
+            returning locked_until)
+        select count(*), max(prolonged.locked_until) into many, renewed from prolonged;
+        if many = cardinality(sequence_numbers) and many = cardinality(lock_tokens) then
+            return query select number, null::text, renewed from unnest(sequence_numbers) as number;
+            return;
+        end if;
+    end if;
+    if pgqueue._is_dead_letter_queue(queue) then
+        source  := pgqueue._find_queue(pgqueue._dead_letters_of(queue));
+        renewed := moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration);
+        codes   := array(
+            select outcome.sqlstate
+              from pgqueue._settle_dead_letters('RENEW', queue, sequence_numbers, lock_tokens, atomic, until => renewed)
+                   with ordinality as outcome (sequence_number, sqlstate, nth)
+             order by nth);
+        return query
+            select number, code, dead_letter.locked_until
+              from unnest(sequence_numbers, codes) with ordinality as outcome (number, code, nth)
+              left join pgqueue.dead_letter on queue_id = source.id and sequence_number = number and code is null
+             order by nth;
+        return;
+    end if;
+    source  := pgqueue._find_queue(queue);
+    renewed := moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration);
+    perform pgqueue._check_locks(sequence_numbers, lock_tokens);
+    perform pgqueue._extend_locks(pgqueue._lock_unheld(source, sequence_numbers, lock_tokens), renewed);
+    proven := array(
+        select nth
+          from unnest(sequence_numbers, lock_tokens) with ordinality as asked (number, token, nth)
+          join pgqueue._find_by_token(source, sequence_numbers, lock_tokens) as lock
+            on lock.sequence_number = number and lock.lock_token = token);
+    return query
+        select outcome.sequence_number, outcome.sqlstate, lock.locked_until
+          from pgqueue._settlement_results(queue, sequence_numbers, proven, atomic)
+               with ordinality as outcome (sequence_number, sqlstate, nth)
+          left join pgqueue._find_by_token(source, sequence_numbers, lock_tokens) as lock
+            on lock.sequence_number = outcome.sequence_number and outcome.sqlstate is null
+         order by nth;
+end
+$$;

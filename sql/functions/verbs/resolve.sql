@@ -1,0 +1,52 @@
+-- What became of a settlement whose transaction is out of sight: its connection broke during COMMIT, its caller was
+-- interrupted, or nobody watched. `transaction_id` is what the settlement has returned; null where nobody heard it, and
+-- then the message is looked at, so ask outside of the transaction in question.
+-- A settlement that was undone by a rollback to a savepoint counts as aborted. So does one whose transaction the server
+-- knows nothing of, because it crashed before it wrote it down, and one whose message is still there with its token.
+-- Returns  'committed'; 'aborted'; 'in progress', prepared transactions too; 'gone' where the id is not known, nor the
+--          message under this token: this settlement has committed, or another did after the lock had run out.
+-- Raises   PQ002 unknown queue.
+-- Locks    where the id is not known the message, if nobody else holds it, until the transaction ends.
+create or replace function pgqueue.resolve(
+    queue text, sequence_number bigint, lock_token uuid, transaction_id xid8)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    is_dead boolean := pgqueue._is_dead_letter_queue(queue);
+    source  pgqueue.queue := pgqueue._find_queue(case when is_dead then pgqueue._dead_letters_of(queue) else queue end);
+    outcome text;
+    place   tid;                                         -- of a dead letter
+    is_ours boolean;
+begin
+    begin
+        outcome := pg_xact_status(transaction_id);
+    exception when invalid_parameter_value then  -- it is in the future
+        return 'aborted';
+    end;
+    if outcome = 'aborted'
+       or outcome = 'in progress' and transaction_id is distinct from pg_current_xact_id_if_assigned() then
+        return outcome;
+    end if;
+    if is_dead then
+        select ctid into place
+          from pgqueue.dead_letter
+         where queue_id = source.id
+           and dead_letter.sequence_number = resolve.sequence_number and dead_letter.lock_token = resolve.lock_token;
+        is_ours := found;
+    else
+        is_ours := exists (select from pgqueue._find_by_token(source, array[sequence_number], array[lock_token]));
+    end if;
+    if transaction_id is not null then
+        return case when is_ours then 'aborted' else coalesce(outcome, 'committed') end;
+    elsif not is_ours then
+        return 'gone';
+    elsif is_dead then
+        perform from pgqueue.dead_letter where ctid = place for update skip locked;
+        return case when found then 'aborted' else 'in progress' end;
+    end if;
+    return case when pgqueue._lock_unheld(source, array[sequence_number], array[lock_token]) <> '{}'
+                then 'aborted' else 'in progress' end;
+end
+$$;

@@ -1,0 +1,67 @@
+-- Stores one message.
+--
+-- It expires `time_to_live` after it is enqueued, or after the queue's own time to live if that is shorter; never when
+-- there is neither. With a `scheduled_enqueue_time` it is enqueued then, and can be cancelled until then.
+-- Returns  its sequence number; numbers increase, with a gap for every send that was rolled back. Where the queue
+--          detects duplicates and a message with this id was sent within the window, nothing is stored: the number is
+--          that message's, and a notice says so; with `negate_duplicate` it has a minus sign instead.
+-- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument, PQ008 queue full.
+-- Locks    nothing that another sender or a receiver waits for, but for two cases. Who sends the same message id to a
+--          queue that detects duplicates waits for the other's transaction. The first time ever that a priority is
+--          used in a queue, others who use it for the first time wait.
+create or replace function pgqueue.send(
+    queue                  text,
+    body                   jsonb       default null,
+    binary_body            bytea       default null,
+    message_id             text        default null,
+    correlation_id         text        default null,
+    subject                text        default null,
+    content_type           text        default null,
+    reply_to               text        default null,
+    application_properties jsonb       default null,
+    priority               integer     default 0,
+    time_to_live           interval    default null,
+    scheduled_enqueue_time timestamptz default null,
+    negate_duplicate       boolean     default false
+)
+returns bigint
+language plpgsql
+as $$
+#variable_conflict use_variable
+declare
+    target pgqueue.queue;
+    xid    pg_catalog.xid8 := pg_current_xact_id();    -- before a number is drawn: the watermark rests on it
+    number bigint;
+    moment pg_catalog.timestamptz;
+begin
+    select * into target from pgqueue.queue where name = send.queue;
+    if not found then
+        perform pgqueue._refuse_unknown_queue(queue);
+    end if;
+    if target.status <> 'ACTIVE' or pg_catalog.num_nonnulls(target.max_message_size, target.max_queue_length) > 0
+       or priority is distinct from 0 or (body is null) = (binary_body is null)
+       or pg_catalog.num_nonnulls(time_to_live, scheduled_enqueue_time) > 0
+       or jsonb_typeof(application_properties) <> 'object' or pg_catalog.pg_column_size(application_properties) > 65536
+       or greatest(length(message_id), length(correlation_id), length(subject), length(content_type), length(reply_to)) > 128
+       or target.requires_duplicate_detection then
+        return (pgqueue._send_any(
+            target, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
+            array[content_type], array[reply_to], array[application_properties], array[priority],
+            array[time_to_live], array[scheduled_enqueue_time], negate_duplicate))[1];
+    end if;
+    number := pg_catalog.nextval('pgqueue.sequence_number');
+    moment := pgqueue.clock();
+    insert into pgqueue.message (
+        sequence_number, position, enqueued_time, queue_id, lane, body, binary_body,
+        message_id, correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live
+    ) values (
+        number, number, moment, target.id, 1, body, binary_body,
+        message_id, correlation_id, subject, content_type, reply_to, application_properties,
+        moment + target.default_message_time_to_live, target.default_message_time_to_live
+    );
+    if target.awaited_until > moment then
+        perform pgqueue._notify(target);
+    end if;
+    return number;
+end
+$$;
