@@ -22,7 +22,7 @@ from pgqueue.received import ReceivedMessage, process
 from pgqueue.receiver import Receiver
 from pgqueue.sender import PendingSend, Sender
 from pgqueue.worker import Health, RetryPolicy, Tally, Worker
-from pgqueue.worker.renewer import AutoLockRenewer
+from pgqueue.worker.auto_lock_renewer import AutoLockRenewer
 
 __all__ = [
     "AutoLockRenewer",

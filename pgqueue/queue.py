@@ -10,7 +10,7 @@ from typing import Any
 import tenacity
 
 from pgqueue import transports
-from pgqueue.flows import Shared, Source, batches, dead_letters, observed, queues, receiving
+from pgqueue.flows import Shared, Source, batches, dead_letters, queues, receiving, traced
 from pgqueue.flows.arrivals import arrivals
 from pgqueue.model.context import Outcome
 from pgqueue.model.encoding import scheduled
@@ -63,14 +63,14 @@ class Queue:
             QueueFullError: the queue holds as many messages as it may.
             QueueDisabledError: the queue's status forbids it.
         """
-        return drive(observed.send(self.name, message, self._where(transaction)))
+        return drive(traced.send(self.name, message, self._where(transaction)))
 
     def send_batch(self, messages: Iterable[Message], *, transaction: object = None) -> list[SequenceNumber]:
         """Stores many messages in one round trip, all or none; returns their sequence numbers in order.
 
         Raises what :meth:`send` raises; then none is stored.
         """
-        return drive(observed.send_batch(self.name, messages, self._where(transaction)))
+        return drive(traced.send_batch(self.name, messages, self._where(transaction)))
 
     def schedule(self, message: Message, *, at: datetime, transaction: object = None) -> SequenceNumber:
         """Stores a message that cannot be received before ``at``, an aware time; see :meth:`send`.

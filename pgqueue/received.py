@@ -12,7 +12,7 @@ import tenacity
 
 from pgqueue import transports
 from pgqueue.errors import PGQueueError
-from pgqueue.flows import Shared, observed, processing
+from pgqueue.flows import Shared, processing, traced
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.settling import renew, resolve, settle
 from pgqueue.model.calls import must_finish
@@ -167,7 +167,7 @@ def process(
             function; or it has returned something to be awaited or iterated. The message stays received.
     """
     must_finish(work, "the work", asynchronous=False)
-    return drive(observed.process(received, work, received._begin(source), retry or default_retry()))
+    return drive(traced.process(received, work, received._begin(source), retry or default_retry()))
 
 
 def _shared(transaction: object) -> Shared | None:

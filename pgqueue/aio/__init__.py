@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pgqueue import errors
+from pgqueue.aio.auto_lock_renewer import AutoLockRenewer
 from pgqueue.aio.client import QueueClient
 from pgqueue.aio.queue import DeadLetters, Queue
 from pgqueue.aio.received import ReceivedMessage, process
 from pgqueue.aio.receiver import Receiver
-from pgqueue.aio.renewer import AutoLockRenewer
 from pgqueue.aio.sender import PendingSend, Sender
 from pgqueue.aio.worker import Worker
 from pgqueue.errors import DeadLetter, LockLostError, PGQueueError

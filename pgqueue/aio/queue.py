@@ -13,7 +13,7 @@ from pgqueue import transports
 from pgqueue.aio.received import ReceivedMessage
 from pgqueue.aio.receiver import Receiver
 from pgqueue.aio.sender import Sender
-from pgqueue.flows import Shared, Source, batches, dead_letters, observed, queues, receiving
+from pgqueue.flows import Shared, Source, batches, dead_letters, queues, receiving, traced
 from pgqueue.flows.arrivals import arrivals
 from pgqueue.model.context import Outcome
 from pgqueue.model.encoding import scheduled
@@ -63,14 +63,14 @@ class Queue:
             QueueFullError: the queue holds as many messages as it may.
             QueueDisabledError: the queue's status forbids it.
         """
-        return await adrive(observed.send(self.name, message, self._where(transaction)))
+        return await adrive(traced.send(self.name, message, self._where(transaction)))
 
     async def send_batch(self, messages: Iterable[Message], *, transaction: object = None) -> list[SequenceNumber]:
         """Stores many messages in one round trip, all or none; returns their sequence numbers in order.
 
         Raises what :meth:`send` raises; then none is stored.
         """
-        return await adrive(observed.send_batch(self.name, messages, self._where(transaction)))
+        return await adrive(traced.send_batch(self.name, messages, self._where(transaction)))
 
     async def schedule(self, message: Message, *, at: datetime, transaction: object = None) -> SequenceNumber:
         """Stores a message that cannot be received before ``at``, an aware time; see :meth:`send`.

@@ -11,7 +11,7 @@ from typing import Any
 import tenacity
 
 from pgqueue import transports
-from pgqueue.flows import Shared, observed, processing
+from pgqueue.flows import Shared, processing, traced
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.settling import renew, resolve, settle
 from pgqueue.model.calls import must_finish
@@ -165,7 +165,7 @@ async def process(
         InvalidArgumentError: the work is a generator function, or has returned a generator. The message stays received.
     """
     must_finish(work, "the work", asynchronous=True)
-    return await adrive(observed.process(received, work, received._begin(source), retry or default_retry()))
+    return await adrive(traced.process(received, work, received._begin(source), retry or default_retry()))
 
 
 def _shared(transaction: object) -> Shared | None:

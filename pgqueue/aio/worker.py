@@ -9,8 +9,8 @@ from typing import Any
 from pgqueue.aio.queue import Queue
 from pgqueue.aio.received import ReceivedMessage
 from pgqueue.worker import Health, RetryPolicy, Tally
+from pgqueue.worker.lock_renewals import OnFailure
 from pgqueue.worker.options import Options
-from pgqueue.worker.renewing import OnFailure
 from pgqueue.worker.tasks import TaskDriver
 
 
@@ -73,7 +73,7 @@ class Worker:
     @property
     def tally(self) -> Tally:
         """What was received, completed, failed, lost and timed out since the worker started."""
-        return self._driver.desk.tally
+        return self._driver.dispatcher.tally
 
     async def run(self) -> None:
         """Works until :meth:`stop`, SIGTERM or SIGINT: then claims nothing more, finishes what runs within the grace

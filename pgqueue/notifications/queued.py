@@ -10,7 +10,7 @@ from typing import Any
 
 from pgqueue import transports
 from pgqueue.errors import CommitInDoubtError, LockLostError, MessageNotReadableError, PGQueueError, logger
-from pgqueue.flows import Flow, Pause, Source, observed, processing, receiving, settling
+from pgqueue.flows import Flow, Pause, Source, processing, receiving, settling, traced
 from pgqueue.flows.flow import Begun, Shared
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.context import Outcome
@@ -23,9 +23,9 @@ from pgqueue.notifications.registry import CONTENT_TYPE, NotificationTypes, memo
 from pgqueue.statements import Statement
 from pgqueue.statements import receiving as receiving_verbs
 from pgqueue.statements import settling as verbs
+from pgqueue.worker.auto_lock_renewer import Keeper
 from pgqueue.worker.health import Beat
 from pgqueue.worker.loop import Recovery
-from pgqueue.worker.renewer import Keeper
 
 PATIENCE = timedelta(seconds=1)
 SHORTEST_REST = timedelta(seconds=1)
@@ -75,7 +75,7 @@ class Processing:
             memory.time_to_live = self.time_to_live
         body = self.types.to_body(notification)
         message = Message(body, subject=body["notification"], content_type=CONTENT_TYPE)
-        yield from observed.send(self.queue, message, where)
+        yield from traced.send(self.queue, message, where)
         return ReceiptStatus.OK
 
     def pending(self) -> Flow[Processed]:

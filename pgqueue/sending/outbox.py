@@ -40,7 +40,7 @@ class Outgoing:
     def __init__(self, message: Message, outbox: Outbox) -> None:
         self.message = message
         self._outbox = outbox
-        self._sending = outbox.watcher.sending(outbox.queue)
+        self._sending = outbox.recorder.sending(outbox.queue)
         try:
             self._encoded = encode(message, self._sending.trace)
         except PGQueueError as refusal:
@@ -86,7 +86,7 @@ class Outbox:
 
     def __init__(self, queue: str, arrived: Bell, make_room: Callable[[int], object]) -> None:
         self.queue = queue
-        self.watcher = telemetry.watcher()
+        self.recorder = telemetry.recorder()
         self._arrived = arrived
         self._make_room = make_room
         self._process = os.getpid()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pgqueue.spark.foreach_batch import in_transaction
 from pgqueue.spark.java import JavaMissing
 from pgqueue.spark.session import SparkMissing, register, session
 from pgqueue.spark.snapshot import snapshot
-from pgqueue.spark.together import in_transaction
 
 __all__ = ["JavaMissing", "SparkMissing", "in_transaction", "register", "session", "snapshot"]

@@ -153,7 +153,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._queue = read.needed("queue")
         self._lock_duration = read.seconds("lockDuration", 300)
         self._up_to: int | None = None
-        self._desk: Desk | None = None  # on the driver only
+        self._session: ConsumerSession | None = None  # on the driver only
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._limit)
@@ -164,27 +164,27 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, int]:
         """A query without a checkpoint goes on where the last one with this consumer's name had settled."""
-        return {"claim": self._at_the_desk().settled}
+        return {"claim": self._opened().settled}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         at_most = limit.max_rows if isinstance(limit, ReadMaxRows) else MOST
         self._check(start["claim"])
-        return {"claim": self._at_the_desk().claim_batch(start["claim"], at_most, self._up_to)}
+        return {"claim": self._opened().claim_batch(start["claim"], at_most, self._up_to)}
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """What is worked on, for ``foreachBatch`` to settle that and nothing else; see ``claims.held_for``."""
-        return asdict(self._at_the_desk().held)
+        return asdict(self._opened().held)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The shares of the open claim; claims that were settled before have nothing left to give."""
         self._check(end["claim"])
-        desk = self._at_the_desk()
-        desk.begin(end["claim"])
+        session = self._opened()
+        session.begin(end["claim"])
         shares: list[InputPartition] = []
-        for row in desk.rows(CLAIMS, start=start["claim"], claim=end["claim"]):
+        for row in session.rows(CLAIMS, start=start["claim"], claim=end["claim"]):
             claim, *places, is_settled = row
             if not is_settled:
-                shares += _shares(self._shares, claim, desk.held.epoch, *places)
+                shares += _shares(self._shares, claim, session.held.epoch, *places)
         return shares
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -210,11 +210,11 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """What is claimed stays claimed: whether the last batch took effect only Spark's checkpoint knows."""
-        if self._desk is not None:
-            self._desk.close()
+        if self._session is not None:
+            self._session.close()
 
     def _ask(self, query: LiteralString) -> int:
-        ((answer,),) = self._at_the_desk().rows(query)
+        ((answer,),) = self._opened().rows(query)
         return int(answer)
 
     def _check(self, claim: int) -> None:
@@ -225,10 +225,10 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "database: it is another one, or was restored from before. Begin with a new checkpointLocation"
             )
 
-    def _at_the_desk(self) -> Desk:
-        if self._desk is None:
-            self._desk = Desk(self._dsn, self._consumer, self._queue, self._lock_duration)
-        return self._desk
+    def _opened(self) -> ConsumerSession:
+        if self._session is None:
+            self._session = ConsumerSession(self._dsn, self._consumer, self._queue, self._lock_duration)
+        return self._session
 
 
 def _shares(
@@ -251,7 +251,7 @@ def _shares(
     return [Share(claim, epoch, token, queue, fresh_lanes, *cut) for cut in pairwise(cuts)]
 
 
-class Desk:
+class ConsumerSession:
     """The driver's side of a consumer: the session that it is attached to, and a thread that renews its locks.
 
     A session that broke is replaced, in another epoch; whoever has attached meanwhile keeps the consumer, and this side

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Callable
 from functools import cache
 
-from pgqueue.telemetry.unwatched import Processing, Sending, Watcher
+from pgqueue.telemetry.disabled import Processing, Recorder, Sending
 
-__all__ = ["Processing", "Sending", "Watcher", "watcher"]
+__all__ = ["Processing", "Recorder", "Sending", "recorder"]
 
-NOBODY = Watcher()
+NOBODY = Recorder()
 
 
-def watcher() -> Watcher:
+def recorder() -> Recorder:
     """Who watches at the moment: nobody, where OpenTelemetry is not imported, or the program has set no provider."""
     if sys.modules.get("opentelemetry.trace") is None:  # the SDK imports it, for metrics alone, too
         return NOBODY
@@ -25,7 +25,7 @@ def watcher() -> Watcher:
 
 
 @cache
-def _current() -> Callable[[], Watcher | None]:
-    from pgqueue.telemetry.observer import current
+def _current() -> Callable[[], Recorder | None]:
+    from pgqueue.telemetry.enabled import current
 
     return current

@@ -16,7 +16,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from pgqueue.errors import MessageNotReadableError
 from pgqueue.model.message import PeekedMessage
-from pgqueue.telemetry.unwatched import Processing, Sending
+from pgqueue.telemetry.disabled import Processing, Sending
 
 W3C = TraceContextTextMapPropagator()
 
@@ -43,7 +43,7 @@ class Instruments:
         )
 
 
-class WatchedSending(Sending):
+class SendSpan(Sending):
     """A span ``send <queue>``, which all messages of the send carry as W3C trace context."""
 
     def __init__(self, tracer: Tracer, instruments: Instruments, queue: str, count: int) -> None:
@@ -85,7 +85,7 @@ class WatchedSending(Sending):
         self._instruments.send_duration.record(time.perf_counter() - self._began, said)
 
 
-class WatchedProcessing(Processing):
+class ProcessSpan(Processing):
     """A span ``process <queue>``, linked to that of the send, with an event for each try that has failed."""
 
     def __init__(self, tracer: Tracer, instruments: Instruments, message: PeekedMessage) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgqueue.worker.desk import Tally
+from pgqueue.worker.dispatcher import Tally
 from pgqueue.worker.health import Health
 from pgqueue.worker.policy import RetryPolicy
 from pgqueue.worker.worker import Worker

@@ -11,9 +11,9 @@ from pgqueue import transports
 from pgqueue.flows import Flow, Source, sweeping
 from pgqueue.transports import drive
 from pgqueue.worker.health import Beat
+from pgqueue.worker.lock_renewals import Renewals
 from pgqueue.worker.loop import Loop
 from pgqueue.worker.options import Options
-from pgqueue.worker.renewing import Renewals
 
 Died = Callable[[BaseException], None]
 

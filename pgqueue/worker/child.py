@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from pgqueue.errors import logger
-from pgqueue.worker.exposition import Watched, of_worker
+from pgqueue.worker.exposition import Monitored, of_worker
 from pgqueue.worker.health import Health
 from pgqueue.worker.signals import has_parent
 
@@ -40,12 +40,12 @@ class Reporter:
         self._parent = parent
 
     @contextmanager
-    def reporting(self, watched: Watched, queue: str, *, measured: bool) -> Iterator[None]:
+    def reporting(self, worker: Monitored, queue: str, *, measured: bool) -> Iterator[None]:
         over = threading.Event()
 
         def report() -> None:
             with suppress(OSError):  # the parent is gone, and with it this process
-                self._parent.send(_read(watched, queue) if measured else Report(watched.health()))
+                self._parent.send(_read(worker, queue) if measured else Report(worker.health()))
 
         def keep_reporting() -> None:
             report()
@@ -89,14 +89,14 @@ def _end_with_the_parent() -> None:
     os._exit(1)
 
 
-def _read(watched: Watched, queue: str) -> Report:
+def _read(worker: Monitored, queue: str) -> Report:
     try:
         from prometheus_client import REGISTRY
     except ImportError:
-        return Report(watched.health())
+        return Report(worker.health())
     try:
         others = list(REGISTRY.collect())
     except Exception as error:  # noqa: BLE001 - a collector of the application
         logger.debug("the metrics of the handlers are left out: %s", error)
         others = []
-    return Report(watched.health(), list(of_worker(watched, queue)), others)
+    return Report(worker.health(), list(of_worker(worker, queue)), others)

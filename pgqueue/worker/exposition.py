@@ -12,7 +12,7 @@ from pgqueue.errors import logger
 from pgqueue.model.settings import Depth
 from pgqueue.statements import queues
 from pgqueue.transports import visit
-from pgqueue.worker.desk import Desk
+from pgqueue.worker.dispatcher import Dispatcher
 from pgqueue.worker.health import Health
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ DEPTH = {
 }
 
 
-class Watched(Protocol):
+class Monitored(Protocol):
     """The driver of a worker."""
 
-    desk: Desk
+    dispatcher: Dispatcher
 
     def health(self) -> Health: ...
 
@@ -86,8 +86,8 @@ class Soundings:
 class Exposition:
     """The metrics of a worker in the text format, after those of the process: what handlers count is there, too."""
 
-    def __init__(self, watched: Watched, queue: str, dsn: str) -> None:
-        self._watched = watched
+    def __init__(self, worker: Monitored, queue: str, dsn: str) -> None:
+        self._worker = worker
         self._queue = queue
         self._soundings = Soundings(queue, dsn)
 
@@ -100,25 +100,25 @@ class Exposition:
         return generate_latest(REGISTRY) + generate_latest(own)
 
     def collect(self) -> Iterator[Metric]:
-        yield from of_worker(self._watched, self._queue)
+        yield from of_worker(self._worker, self._queue)
         yield from of_queue(self._queue, self._soundings())
 
 
-def of_worker(watched: Watched, queue: str) -> Iterator[Metric]:
+def of_worker(worker: Monitored, queue: str) -> Iterator[Metric]:
     """What a worker has done, and how it is."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
     for name, meaning in COUNTED.items():
         counter = CounterMetricFamily(f"pgqueue_messages_{name}", meaning, labels=["queue"])
-        counter.add_metric([queue], getattr(watched.desk.tally, name))
+        counter.add_metric([queue], getattr(worker.dispatcher.tally, name))
         yield counter
-    health = watched.health()
+    health = worker.health()
     for name, meaning in AT_THE_MOMENT.items():
         gauge = GaugeMetricFamily(f"pgqueue_worker_{name}", meaning, labels=["queue"])
         gauge.add_metric([queue], getattr(health, name))
         yield gauge
     histogram = HistogramMetricFamily("pgqueue_handling_seconds", "How long handlers take.", labels=["queue"])
-    buckets, total = watched.desk.durations.read()
+    buckets, total = worker.dispatcher.durations.read()
     histogram.add_metric([queue], buckets, total)
     yield histogram
 

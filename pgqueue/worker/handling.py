@@ -19,9 +19,9 @@ from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
 from pgqueue.model.calls import finished
 from pgqueue.model.context import Outcome, ReceiveState
-from pgqueue.statements import sessions
+from pgqueue.statements import backends
 from pgqueue.statements import settling as verbs
-from pgqueue.telemetry import Processing, Watcher
+from pgqueue.telemetry import Processing, Recorder
 from pgqueue.worker.durations import Durations
 from pgqueue.worker.policy import Abandon, Bury, LetGo, RetryPolicy, judge
 
@@ -30,14 +30,14 @@ Call = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Task:
+class HandlerSpec:
     """The handler, where it has its transactions from if it shall have any, and what follows when it fails."""
 
     call: Call
     transactions: processing.Transactions | None
     retry: RetryPolicy
     durations: Durations = field(default_factory=Durations)
-    watcher: Watcher = field(default_factory=telemetry.watcher)
+    recorder: Recorder = field(default_factory=telemetry.recorder)
 
     @cached_property
     def policy(self) -> tenacity.Retrying:
@@ -45,17 +45,17 @@ class Task:
         return self.retry.transaction_retry()
 
 
-def handle(message: LockedMessage, task: Task, watched: Processing) -> Flow[BaseException | None]:
+def handle(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flow[BaseException | None]:
     """Runs the handler on a message; answers with the error it failed with, if it did.
 
     With a transaction the message is completed then; without one it is left to be completed, with others in a batch.
     """
-    with watched.at_work():
+    with span.at_work():
         try:
-            yield from _run(message, task, watched)
+            yield from _run(message, spec, span)
         except Exception as failure:  # noqa: BLE001 - a handler may raise anything; the policy says what follows
-            watched.failed(failure)
-            yield from fail(message, failure, task.retry)
+            span.failed(failure)
+            yield from fail(message, failure, spec.retry)
             return failure
     return None
 
@@ -86,7 +86,7 @@ def end_transaction(message: LockedMessage, own: Executor) -> Flow[None]:
     """Ends the transaction that a handler works in from outside: it is rolled back, and releases the message."""
     transaction_id = message.context.pinned_in
     if transaction_id is not None:
-        yield from own.execute(sessions.end_transaction(transaction_id))
+        yield from own.execute(backends.end_transaction(transaction_id))
 
 
 def takes_a_transaction(handler: Callable[..., Any]) -> bool:
@@ -106,16 +106,16 @@ def takes_a_transaction(handler: Callable[..., Any]) -> bool:
     raise InvalidArgumentError(f"a handler takes (message) or (message, tx), not {signature}")
 
 
-def _run(message: LockedMessage, task: Task, watched: Processing) -> Flow[None]:
+def _run(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flow[None]:
     began = time.perf_counter()
-    work = partial(task.call, message)
+    work = partial(spec.call, message)
     try:
-        if task.transactions is None:
+        if spec.transactions is None:
             finished((yield work))
         else:
-            yield from processing.attempts(message, work, task.transactions, task.policy, watched.tries_again)
+            yield from processing.attempts(message, work, spec.transactions, spec.policy, span.tries_again)
     finally:
-        task.durations.observe(time.perf_counter() - began)
+        spec.durations.observe(time.perf_counter() - began)
 
 
 def _tell(message: LockedMessage, failure: BaseException, verdict: Abandon | Bury | LetGo) -> None:

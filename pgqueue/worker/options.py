@@ -10,8 +10,8 @@ from typing import Any
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.calls import is_coroutine_function, must_finish
 from pgqueue.worker.handling import takes_a_transaction
+from pgqueue.worker.lock_renewals import OnFailure, check_renewal_callback
 from pgqueue.worker.policy import RetryPolicy
-from pgqueue.worker.renewing import OnFailure, check_renewal_callback
 
 KINDS = ("psycopg", "sqlalchemy")
 

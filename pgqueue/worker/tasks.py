@@ -18,14 +18,14 @@ from pgqueue.flows.processing import Transactions
 from pgqueue.model.context import Event, ReceiveState
 from pgqueue.transports import adrive
 from pgqueue.worker.background import Background
-from pgqueue.worker.desk import Desk, Make
-from pgqueue.worker.handling import Task
+from pgqueue.worker.dispatcher import Dispatcher, Make
+from pgqueue.worker.handling import HandlerSpec
 from pgqueue.worker.health import Beat, Health
 from pgqueue.worker.loop import Recovery
 from pgqueue.worker.options import Options
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
+from pgqueue.worker.shared_transaction import Failures, handle_each, handle_together
 from pgqueue.worker.signals import stopped_by_signals
-from pgqueue.worker.together import Failures, handle_each, handle_together
 
 #: Connections beside those of the handlers: to claim, to complete, to settle what failed.
 SPARE_CONNECTIONS = 3
@@ -44,7 +44,7 @@ class TaskDriver:
         self._pool = transports.sized(source, options.concurrency + SPARE_CONNECTIONS, asynchronous=True)
         self._background = Background(queue, source, options, self._end_with)
         pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
-        self.desk = Desk(queue, self._pool, make, pace, self._background.renewals, source.bell(queue))
+        self.dispatcher = Dispatcher(queue, self._pool, make, pace, self._background.renewals, source.bell(queue))
         self._waiting: deque[LockedMessage] = deque()
         self._running: dict[asyncio.Task[None], int] = {}
         self._error: BaseException | None = None
@@ -54,7 +54,7 @@ class TaskDriver:
         self._claiming = Beat()
         self._completing = Beat()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: Task
+        self._spec: HandlerSpec
 
     def health(self) -> Health:
         beats = {"claims": self._claiming, "completions": self._completing, **self._background.beats}
@@ -89,7 +89,7 @@ class TaskDriver:
             self._options.transaction, self._pool, self._options.concurrency, asynchronous=True
         )
         transactions = Transactions(source.begin) if source else None
-        self._task = Task(self._call, transactions, self._options.retry, self.desk.durations)
+        self._spec = HandlerSpec(self._call, transactions, self._options.retry, self.dispatcher.durations)
         self._background.start()
         try:
             with stopped_by_signals(self.stop):
@@ -115,7 +115,7 @@ class TaskDriver:
 
     async def _keep_claiming(self) -> None:
         async for pause in self._turns("claims", self._claim, self._claiming):
-            with self.desk.hearing(self._wake):
+            with self.dispatcher.hearing(self._wake):
                 await _wait(self._woken, pause)
 
     async def _keep_completing(self) -> None:
@@ -143,13 +143,13 @@ class TaskDriver:
         self.stop()
 
     async def _claim(self) -> float | None:
-        claimed = await adrive(self.desk.claim(running=self._in_hand, waiting=len(self._waiting)))
+        claimed = await adrive(self.dispatcher.claim(running=self._in_hand, waiting=len(self._waiting)))
         self._waiting.extend(claimed)
         self._start()
-        return self.desk.pause()
+        return self.dispatcher.pause()
 
     async def _complete(self) -> float:
-        await adrive(self.desk.settle())
+        await adrive(self.dispatcher.settle())
         return LONGEST_PAUSE
 
     def _start(self) -> None:
@@ -170,11 +170,11 @@ class TaskDriver:
     async def _handle(self, messages: Sequence[LockedMessage]) -> None:
         failures: Failures
         try:
-            failures = await adrive((handle_each if len(messages) == 1 else handle_together)(messages, self._task))
+            failures = await adrive((handle_each if len(messages) == 1 else handle_together)(messages, self._spec))
         except asyncio.CancelledError as cancelled:
             failures = {message.sequence_number: cancelled for message in messages}
         for message in messages:
-            self.desk.finish(message, failures.get(message.sequence_number))
+            self.dispatcher.finish(message, failures.get(message.sequence_number))
             if message.context.state is ReceiveState.RECEIVED:
                 self._finished.set()
 
@@ -184,7 +184,7 @@ class TaskDriver:
             self._end_with(task.exception() or RuntimeError("a handler's task has died"))
         if not self._stopping.is_set():
             self._start()
-        if self._stopping.is_set() or self.desk.is_low(len(self._waiting)):
+        if self._stopping.is_set() or self.dispatcher.is_low(len(self._waiting)):
             self._be_idle()
 
     async def _call(self, *arguments: Any) -> Any:
@@ -202,7 +202,7 @@ class TaskDriver:
         except TimeoutError as error:
             if not deadline.expired():
                 raise
-            self.desk.tally.timed_out += 1
+            self.dispatcher.tally.timed_out += 1
             raise HandlerTimeoutError(f"the handler has not returned within {limit}") from error
 
     async def _wind_up(self) -> None:
@@ -213,12 +213,12 @@ class TaskDriver:
         self._waiting.clear()
         while True:
             try:
-                await adrive(self.desk.give_back(unstarted))
+                await adrive(self.dispatcher.give_back(unstarted))
                 unstarted = []
-                await adrive(self.desk.settle())
+                await adrive(self.dispatcher.settle())
             except PGQueueError as error:
                 recovery.tell(error)
-            if not (unstarted or self._running or self.desk.has_finished):
+            if not (unstarted or self._running or self.dispatcher.has_finished):
                 return
             if time.monotonic() >= deadline:
                 logger.warning("the grace period is over: %s handlers run; their locks run out", len(self._running))

@@ -14,9 +14,9 @@ from pgqueue.flows.processing import Transactions
 from pgqueue.model.context import ReceiveState
 from pgqueue.transports import drive
 from pgqueue.worker.background import Background
-from pgqueue.worker.crew import Crew
-from pgqueue.worker.desk import Desk, Make
-from pgqueue.worker.handling import Task, end_transaction, fail
+from pgqueue.worker.dispatcher import Dispatcher, Make
+from pgqueue.worker.handler_threads import HandlerThreads
+from pgqueue.worker.handling import HandlerSpec, end_transaction, fail
 from pgqueue.worker.health import Beat, Health
 from pgqueue.worker.loop import Loop, Recovery
 from pgqueue.worker.options import Options
@@ -43,11 +43,11 @@ class ThreadDriver:
         self._pool = transports.sized(source, size, asynchronous=False)
         self._background = Background(queue, source, options, self._end_with)
         pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
-        self.desk = Desk(queue, self._pool, make, pace, self._background.renewals, source.bell(queue))
-        hearing = partial(self.desk.hearing, self._woken.set)
+        self.dispatcher = Dispatcher(queue, self._pool, make, pace, self._background.renewals, source.bell(queue))
+        hearing = partial(self.dispatcher.hearing, self._woken.set)
         self._claiming = Loop("claims", self._claim, self._stopping, self._woken, hearing)
         self._completing = Loop("completions", self._complete, self._stopping, self._finished)
-        self._crew: Crew | None = None
+        self._threads: HandlerThreads | None = None
 
     def run(self) -> None:
         if self._is_running:
@@ -57,8 +57,8 @@ class ThreadDriver:
             self._options.transaction, self._pool, self._options.concurrency, asynchronous=False
         )
         transactions = Transactions(source.begin) if source else None
-        task = Task(self._options.handler, transactions, self._options.retry, self.desk.durations)
-        self._crew = Crew(self._options, task, self._finish, self._be_idle, self.desk.is_low)
+        spec = HandlerSpec(self._options.handler, transactions, self._options.retry, self.dispatcher.durations)
+        self._threads = HandlerThreads(self._options, spec, self._finish, self._be_idle, self.dispatcher.is_low)
         self._background.start()
         completing = threading.Thread(target=self._keep_completing, name="pgqueue-completions", daemon=True)
         completing.start()
@@ -69,9 +69,9 @@ class ThreadDriver:
                 except BaseException as error:  # noqa: BLE001 - raised when all is wound up
                     self._end_with(error)
                 completing.join()
-                self._wind_up(self._crew)
+                self._wind_up(self._threads)
         finally:
-            self._crew.dismiss()
+            self._threads.close()
             self._background.close()
             drive(self._pool.close())
             if source is not None:
@@ -89,9 +89,9 @@ class ThreadDriver:
         beats = {"claims": self._claiming.beat, "completions": self._completing.beat, **self._background.beats}
         return Health(
             is_stopping=self._stopping.is_set(),
-            running=self._crew.running if self._crew else 0,
-            waiting=self._crew.waiting if self._crew else 0,
-            overdue=self._crew.overdue if self._crew else 0,
+            running=self._threads.running if self._threads else 0,
+            waiting=self._threads.waiting if self._threads else 0,
+            overdue=self._threads.overdue if self._threads else 0,
             loops={name: beat.age for name, beat in beats.items()},
             failing={name: str(beat.error) for name, beat in beats.items() if beat.error is not None},
         )
@@ -101,16 +101,16 @@ class ThreadDriver:
         self.stop()
 
     def _claim(self) -> float | None:
-        crew = self._crew
-        assert crew is not None
-        if crew.error is not None:
-            raise crew.error
-        self._give_up_overdue(crew)
-        crew.take(drive(self.desk.claim(running=crew.running, waiting=crew.waiting)))
-        return self._no_longer_than_a_handler_may_take(crew, self.desk.pause())
+        threads = self._threads
+        assert threads is not None
+        if threads.error is not None:
+            raise threads.error
+        self._replace_stuck(threads)
+        threads.take(drive(self.dispatcher.claim(running=threads.running, waiting=threads.waiting)))
+        return self._no_longer_than_a_handler_may_take(threads, self.dispatcher.pause())
 
     def _complete(self) -> float:
-        drive(self.desk.settle())
+        drive(self.dispatcher.settle())
         return LONGEST_PAUSE
 
     def _keep_completing(self) -> None:
@@ -120,50 +120,50 @@ class ThreadDriver:
             self._end_with(error)
 
     def _finish(self, message: LockedMessage, failure: BaseException | None) -> None:
-        self.desk.finish(message, failure)
+        self.dispatcher.finish(message, failure)
         if message.context.state is ReceiveState.RECEIVED and not self._finished.is_set():
             self._finished.set()
 
     def _be_idle(self) -> None:
         """Little is left to do: more is claimed, and when there is nothing, what was finished is counted."""
         self._woken.set()
-        if self._crew is None or not self._crew.waiting:
+        if self._threads is None or not self._threads.waiting:
             self._finished.set()
 
-    def _no_longer_than_a_handler_may_take(self, crew: Crew, pause: float | None) -> float | None:
+    def _no_longer_than_a_handler_may_take(self, threads: HandlerThreads, pause: float | None) -> float | None:
         limit = self._options.handler_timeout
-        return pause if pause is None or limit is None else min(pause, crew.time_left(limit))
+        return pause if pause is None or limit is None else min(pause, threads.time_left(limit))
 
-    def _give_up_overdue(self, crew: Crew) -> None:
+    def _replace_stuck(self, threads: HandlerThreads) -> None:
         if self._options.handler_timeout is None:
             return
-        for message in crew.give_up(self._options.handler_timeout):
-            self.desk.tally.timed_out += 1
+        for message in threads.replace_stuck(self._options.handler_timeout):
+            self.dispatcher.tally.timed_out += 1
             error = HandlerTimeoutError(f"the handler has not returned within {self._options.handler_timeout}")
             drive(end_transaction(message, self._pool))
             drive(fail(message, error, self._options.retry))
             self._finish(message, error)
 
-    def _wind_up(self, crew: Crew) -> None:
+    def _wind_up(self, threads: HandlerThreads) -> None:
         """Finishes what runs and gives back what was not begun, within the grace period."""
         recovery = Recovery("stopping", Beat())
         deadline = time.monotonic() + self._options.grace_period.total_seconds()
-        unstarted = crew.unstarted()
-        crew.dismiss()
+        unstarted = threads.unstarted()
+        threads.close()
         while True:
-            unstarted += crew.unstarted()
+            unstarted += threads.unstarted()
             try:
-                drive(self.desk.give_back(unstarted))
+                drive(self.dispatcher.give_back(unstarted))
                 unstarted = []
-                drive(self.desk.settle())
+                drive(self.dispatcher.settle())
             except PGQueueError as error:
                 recovery.tell(error)
-            if crew.is_over and not (unstarted or crew.waiting or self.desk.has_finished):
+            if threads.is_over and not (unstarted or threads.waiting or self.dispatcher.has_finished):
                 return
             if time.monotonic() >= deadline:
                 logger.warning(
                     "the grace period is over: %s handlers run, %s messages were not given back; their locks run out",
-                    crew.running,
+                    threads.running,
                     len(unstarted),
                 )
                 return

@@ -8,11 +8,11 @@ from typing import Any
 
 from pgqueue.queue import Queue
 from pgqueue.received import ReceivedMessage
-from pgqueue.worker.desk import Tally
+from pgqueue.worker.dispatcher import Tally
 from pgqueue.worker.health import Health
+from pgqueue.worker.lock_renewals import OnFailure
 from pgqueue.worker.options import Options
 from pgqueue.worker.policy import RetryPolicy
-from pgqueue.worker.renewing import OnFailure
 from pgqueue.worker.threads import ThreadDriver
 
 
@@ -75,7 +75,7 @@ class Worker:
     @property
     def tally(self) -> Tally:
         """What was received, completed, failed, lost and timed out since the worker started."""
-        return self._driver.desk.tally
+        return self._driver.dispatcher.tally
 
     def run(self) -> None:
         """Works until :meth:`stop`, SIGTERM or SIGINT: then claims nothing more, finishes what runs within the grace

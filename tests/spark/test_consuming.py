@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import pgqueue.spark
 from pgqueue import Message, Queue, QueueClient
 from pgqueue.schema import migrate
-from pgqueue.spark.consuming import Desk
+from pgqueue.spark.consuming import ConsumerSession
 from pgqueue.spark.errors import OptionError, PipelineError
 from pgqueue.testing import Database, ThrowawayServer
 
@@ -406,28 +406,28 @@ def ended(database: Database) -> None:
 
 def test_a_reader_whose_session_was_ended_attaches_anew_and_goes_on(stream: Stream, queue: Queue) -> None:
     send(queue, 1)
-    with closing(Desk(stream.database.dsn, "ledger", "q", timedelta(hours=1))) as desk:
-        assert desk.claim_batch(0, 10, None) == 1
-        before = desk.held
+    with closing(ConsumerSession(stream.database.dsn, "ledger", "q", timedelta(hours=1))) as session:
+        assert session.claim_batch(0, 10, None) == 1
+        before = session.held
         ended(stream.database)
-        desk.begin(1)
-        assert desk.held.epoch > before.epoch
-        desk._renew(before)  # was under way meanwhile
-        desk._renew(desk.held)
-        assert desk.claim_batch(1, 10, None) == 1
+        session.begin(1)
+        assert session.held.epoch > before.epoch
+        session._renew(before)  # was under way meanwhile
+        session._renew(session.held)
+        assert session.claim_batch(1, 10, None) == 1
     assert queue.peek() == []
 
 
 def test_a_reader_that_was_overtaken_renews_no_lock_and_fails(stream: Stream, queue: Queue) -> None:
     send(queue, 1)
-    with closing(Desk(stream.database.dsn, "ledger", "q", timedelta(seconds=0.5))) as desk:
-        assert desk.claim_batch(0, 10, None) == 1
+    with closing(ConsumerSession(stream.database.dsn, "ledger", "q", timedelta(seconds=0.5))) as session:
+        assert session.claim_batch(0, 10, None) == 1
         ended(stream.database)
         with stream.database.connect(autocommit=True) as other:
             other.execute("select pgqueue.attach_consumer('ledger', 'q')")
-            desk._renewals.join()
+            session._renewals.join()
             with pytest.raises(psycopg.Error, match="is not the current one"):
-                desk.begin(1)
+                session.begin(1)
 
 
 def test_a_batch_that_is_read_when_it_is_completed_fails_and_is_not_empty(stream: Stream, queue: Queue) -> None:

@@ -18,7 +18,7 @@ def without(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     parts = [name for name in sys.modules if name.partition(".")[0] == "opentelemetry"]
     match request.param:
         case "not installed":
-            for name in [*parts, "opentelemetry", "pgqueue.telemetry.observer", "pgqueue.telemetry.spans"]:
+            for name in [*parts, "opentelemetry", "pgqueue.telemetry.enabled", "pgqueue.telemetry.spans"]:
                 monkeypatch.setitem(sys.modules, name, None)
         case "not imported":  # but another part of its namespace is
             for name in parts:
@@ -49,9 +49,9 @@ def test_everything_works_without(scene: Scene, batch: int | None) -> None:
 
 @pytest.mark.usefixtures("without")
 def test_nobody_watches_without() -> None:
-    assert telemetry.watcher() is telemetry.NOBODY
+    assert telemetry.recorder() is telemetry.NOBODY
 
 
 def test_somebody_watches_with(told: Told) -> None:
-    assert telemetry.watcher() is not telemetry.NOBODY
-    assert telemetry.watcher() is telemetry.watcher()
+    assert telemetry.recorder() is not telemetry.NOBODY
+    assert telemetry.recorder() is telemetry.recorder()

@@ -33,7 +33,7 @@ def number_of(row: Row) -> Any:
 
 
 @dataclass
-class Desk:
+class Dispatcher:
     """Answers statements, and is where their time passes."""
 
     answers: list[list[Row]]
@@ -69,87 +69,87 @@ class Desk:
         return self.now if step is time.monotonic else step()
 
 
-def locked(desk: Desk) -> Locked:
+def locked(dispatcher: Dispatcher) -> Locked:
     statement = receive("q", max_messages=3, lock_duration=None, locked_by="test")
-    return Locked(statement, "q", desk, number_of)
+    return Locked(statement, "q", dispatcher, number_of)
 
 
 def test_one_round_trip_brings_many_that_come_out_one_by_one() -> None:
-    desk = Desk([[row(1), row(2), row(3)]])
-    ahead = locked(desk)
-    assert [desk.run(ahead.next()) for _ in range(4)] == [1, 2, 3, None]
-    assert desk.given_back == []
+    dispatcher = Dispatcher([[row(1), row(2), row(3)]])
+    ahead = locked(dispatcher)
+    assert [dispatcher.run(ahead.next()) for _ in range(4)] == [1, 2, 3, None]
+    assert dispatcher.given_back == []
 
 
 def test_what_may_have_expired_is_given_back_and_not_handed_out() -> None:
-    desk = Desk([[row(1), row(2), row(3)], [row(2), row(3)]])
-    ahead = locked(desk)
-    assert desk.run(ahead.next()) == 1
-    desk.now += 10
-    assert desk.run(ahead.next()) == 2
-    assert desk.given_back == [2, 3]
-    desk.now += 9.9
-    assert desk.run(ahead.next()) == 3
+    dispatcher = Dispatcher([[row(1), row(2), row(3)], [row(2), row(3)]])
+    ahead = locked(dispatcher)
+    assert dispatcher.run(ahead.next()) == 1
+    dispatcher.now += 10
+    assert dispatcher.run(ahead.next()) == 2
+    assert dispatcher.given_back == [2, 3]
+    dispatcher.now += 9.9
+    assert dispatcher.run(ahead.next()) == 3
 
 
 def test_a_lock_runs_from_when_it_was_asked_for() -> None:
-    desk = Desk([[row(1), row(2)], [row(9)]], takes=6)
-    ahead = locked(desk)
-    assert desk.run(ahead.next()) == 1
-    desk.now += 4
-    assert desk.run(ahead.next()) == 9
-    assert desk.given_back == [2]
+    dispatcher = Dispatcher([[row(1), row(2)], [row(9)]], takes=6)
+    ahead = locked(dispatcher)
+    assert dispatcher.run(ahead.next()) == 1
+    dispatcher.now += 4
+    assert dispatcher.run(ahead.next()) == 9
+    assert dispatcher.given_back == [2]
 
 
 def test_the_time_before_the_receive_that_brought_something_does_not_count() -> None:
-    desk = Desk([[], [], [], [row(1, lasts=0.2), row(2, lasts=0.2)]], takes=0.1)
-    ahead = locked(desk)
-    assert desk.run(ahead.next()) == 1
-    assert desk.run(ahead.next()) == 2
+    dispatcher = Dispatcher([[], [], [], [row(1, lasts=0.2), row(2, lasts=0.2)]], takes=0.1)
+    ahead = locked(dispatcher)
+    assert dispatcher.run(ahead.next()) == 1
+    assert dispatcher.run(ahead.next()) == 2
 
 
 def test_of_several_locks_the_shortest_counts() -> None:
-    desk = Desk([[row(1, lasts=10), row(2, lasts=0), row(3, lasts=10)]])
-    ahead = locked(desk)
-    assert desk.run(ahead.next()) == 1
-    assert desk.run(ahead.next()) is None
-    assert desk.given_back == [2, 3]
+    dispatcher = Dispatcher([[row(1, lasts=10), row(2, lasts=0), row(3, lasts=10)]])
+    ahead = locked(dispatcher)
+    assert dispatcher.run(ahead.next()) == 1
+    assert dispatcher.run(ahead.next()) is None
+    assert dispatcher.given_back == [2, 3]
 
 
 def test_a_lock_shorter_than_a_round_trip_does_not_stop_the_receiver() -> None:
-    desk = Desk([[row(n, lasts=1)] for n in range(3)], takes=2)
-    ahead = locked(desk)
-    assert [desk.run(ahead.next()) for _ in range(3)] == [0, 1, 2]
+    dispatcher = Dispatcher([[row(n, lasts=1)] for n in range(3)], takes=2)
+    ahead = locked(dispatcher)
+    assert [dispatcher.run(ahead.next()) for _ in range(3)] == [0, 1, 2]
 
 
 def test_at_the_end_what_was_not_handed_out_is_given_back_once() -> None:
-    desk = Desk([[row(1), row(2), row(3)]])
-    ahead = locked(desk)
-    desk.run(ahead.next())
+    dispatcher = Dispatcher([[row(1), row(2), row(3)]])
+    ahead = locked(dispatcher)
+    dispatcher.run(ahead.next())
     for _ in range(2):
-        desk.run(ahead.close())
-    assert desk.given_back == [2, 3]
+        dispatcher.run(ahead.close())
+    assert dispatcher.given_back == [2, 3]
 
 
 def test_what_arrives_after_the_end_is_given_back_too() -> None:
-    desk = Desk([[row(1), row(2)]])
-    ahead = locked(desk)
-    desk.meanwhile = lambda: desk.run(ahead.close())
-    assert desk.run(ahead.next()) is None
-    assert desk.given_back == [1, 2]
+    dispatcher = Dispatcher([[row(1), row(2)]])
+    ahead = locked(dispatcher)
+    dispatcher.meanwhile = lambda: dispatcher.run(ahead.close())
+    assert dispatcher.run(ahead.next()) is None
+    assert dispatcher.given_back == [1, 2]
 
 
 def test_that_nothing_can_be_given_back_ends_nothing() -> None:
-    class Broken(Desk):
+    class Broken(Dispatcher):
         def execute(self, statement: Statement[Any]) -> Flow[Any]:
             if "release_batch" in statement.sql:
                 raise ConnectionLostError("gone")
             return (yield from super().execute(statement))
 
-    desk = Broken([[row(1), row(2)]])
-    ahead = locked(desk)
-    desk.run(ahead.next())
-    desk.run(ahead.close())
+    dispatcher = Broken([[row(1), row(2)]])
+    ahead = locked(dispatcher)
+    dispatcher.run(ahead.next())
+    dispatcher.run(ahead.close())
 
 
 def test_how_long_a_lock_lasts_is_read_behind_the_columns_of_the_message() -> None:

@@ -45,7 +45,7 @@ class Rung:
         self.times += 1
 
 
-class Desk:
+class Scenario:
     """An outbox with sends in it."""
 
     def __init__(self, *bodies: Any) -> None:
@@ -158,70 +158,70 @@ def refuses(*bad: str) -> Callable[[list[str], bool], Exception | None]:
     return lambda bodies, commit: MessageSizeExceededError("too large") if {*bad} & {*bodies} else None
 
 
-def work_off(desk: Desk, server: Server) -> list[float]:
+def work_off(scenario: Scenario, server: Server) -> list[float]:
     """Empties the outbox; returns the pauses."""
-    desk.outbox.close()
-    steps: Iterator[Any] = Flusher(desk.outbox, server, THREE_TRIES).run(pytest.fail)
+    scenario.outbox.close()
+    steps: Iterator[Any] = Flusher(scenario.outbox, server, THREE_TRIES).run(pytest.fail)
     return [step.duration.total_seconds() for step in steps if isinstance(step, Pause)]
 
 
 def test_all_that_waits_goes_with_the_next_flush_and_its_commit_with_the_one_after() -> None:
-    desk, server = Desk(1, 2, 3), Server()
-    server.failures = [lambda bodies, commit: desk.sends.append(desk.send(4)), fine, fine]
-    desk.outbox.close()
-    desk.outbox._closed = False
-    run = Flusher(desk.outbox, server, THREE_TRIES).run(desk.outbox.close)
+    scenario, server = Scenario(1, 2, 3), Server()
+    server.failures = [lambda bodies, commit: scenario.sends.append(scenario.send(4)), fine, fine]
+    scenario.outbox.close()
+    scenario.outbox._closed = False
+    run = Flusher(scenario.outbox, server, THREE_TRIES).run(scenario.outbox.close)
     for step in run:
         step()  # type: ignore[operator]
     assert server.turns == [(["1", "2", "3"], False), (["4"], True), ([], True)]
-    assert desk.outcomes() == [1, 2, 3, 4]
-    assert desk.room == 4
+    assert scenario.outcomes() == [1, 2, 3, 4]
+    assert scenario.room == 4
     assert server.lines == 0
 
 
 def test_nothing_is_settled_before_its_commit() -> None:
-    desk = Desk(1)
+    scenario = Scenario(1)
     seen = []
-    server = Server(fine, lambda bodies, commit: seen.append(desk.outcomes()))
-    work_off(desk, server)
+    server = Server(fine, lambda bodies, commit: seen.append(scenario.outcomes()))
+    work_off(scenario, server)
     assert seen == [[None]]
-    assert desk.outcomes() == [1]
+    assert scenario.outcomes() == [1]
 
 
 @given(st.lists(st.integers(0, 63), unique=True, max_size=12))
 def test_each_has_an_outcome_of_its_own(bad: list[int]) -> None:
-    desk, server = Desk(*range(64)), Picky(*bad)
-    work_off(desk, server)
-    assert desk.outcomes() == [MessageSizeExceededError if body in bad else body for body in range(64)]
+    scenario, server = Scenario(*range(64)), Picky(*bad)
+    work_off(scenario, server)
+    assert scenario.outcomes() == [MessageSizeExceededError if body in bad else body for body in range(64)]
     assert server.committed == [str(body) for body in range(64) if body not in bad]
     assert len(server.turns) <= 3 + 13 * len(bad), "halves of halves"
 
 
 def test_what_concerns_the_queue_is_refused_at_once_for_all() -> None:
-    desk, server = Desk(*range(64)), Server(raises(QueueDisabledError("disabled", tracking_id="abc")))
-    assert work_off(desk, server) == []
+    scenario, server = Scenario(*range(64)), Server(raises(QueueDisabledError("disabled", tracking_id="abc")))
+    assert work_off(scenario, server) == []
     assert len(server.turns) == 1
-    assert desk.outcomes() == [QueueDisabledError] * 64
-    errors = [each._outcome for each in desk.sends]
+    assert scenario.outcomes() == [QueueDisabledError] * 64
+    errors = [each._outcome for each in scenario.sends]
     assert {error.tracking_id for error in errors if isinstance(error, PGQueueError)} == {"abc"}
     assert len({id(error) for error in errors}) == 64
 
 
 def test_what_may_pass_is_tried_as_often_as_the_policy_says() -> None:
-    desk, server = Desk(1, 2), Server(*[raises(TransactionConflictError("again"))] * 2)
-    assert work_off(desk, server) == [1, 1]
-    assert desk.outcomes() == [1, 2]
-    desk, server = Desk(1, 2), Server(*[raises(TransactionConflictError("again"))] * 3)
-    assert work_off(desk, server) == [1, 1]
-    assert desk.outcomes() == [TransactionConflictError] * 2
+    scenario, server = Scenario(1, 2), Server(*[raises(TransactionConflictError("again"))] * 2)
+    assert work_off(scenario, server) == [1, 1]
+    assert scenario.outcomes() == [1, 2]
+    scenario, server = Scenario(1, 2), Server(*[raises(TransactionConflictError("again"))] * 3)
+    assert work_off(scenario, server) == [1, 1]
+    assert scenario.outcomes() == [TransactionConflictError] * 2
     assert server.lines == 0
 
 
 def test_a_connection_that_breaks_before_an_id_was_heard_has_committed_nothing_and_nobody_asks() -> None:
-    desk, server = Desk(1), Server(raises(ConnectionLostError("gone")))
-    work_off(desk, server)
+    scenario, server = Scenario(1), Server(raises(ConnectionLostError("gone")))
+    work_off(scenario, server)
     assert server.committed == ["1"]
-    assert desk.outcomes() == [1]
+    assert scenario.outcomes() == [1]
 
 
 @pytest.mark.parametrize(
@@ -235,108 +235,110 @@ def test_a_connection_that_breaks_before_an_id_was_heard_has_committed_nothing_a
     ],
 )
 def test_a_commit_that_was_not_answered_is_asked_about(answers: list[Any], sent_again: bool) -> None:
-    desk, server = Desk(1), Server(fine, raises(ConnectionLostError("gone")))
+    scenario, server = Scenario(1), Server(fine, raises(ConnectionLostError("gone")))
     server.answers = answers
-    work_off(desk, server)
+    work_off(scenario, server)
     assert server.committed == ["1"]
     assert ((["1"], False) in server.turns[2:]) == sent_again
-    assert desk.outcomes() == [1]
+    assert scenario.outcomes() == [1]
 
 
 @pytest.mark.parametrize("answer", ["unknown", PGQueueError("no")])
 def test_what_nobody_can_say_is_said_to_be_in_doubt(answer: Any) -> None:
-    desk, server = Desk(1, 2), Server(fine, raises(ConnectionLostError("gone")))
+    scenario, server = Scenario(1, 2), Server(fine, raises(ConnectionLostError("gone")))
     server.answers = [answer]
-    work_off(desk, server)
-    assert desk.outcomes() == [CommitInDoubtError] * 2
+    work_off(scenario, server)
+    assert scenario.outcomes() == [CommitInDoubtError] * 2
     assert len(server.turns) == 2, "it is not sent again"
 
 
 def test_a_commit_that_is_refused_concerns_the_flush_before() -> None:
     """What travelled with it had not begun: it has lost no try, and is not taken apart."""
-    desk = Desk(1)
+    scenario = Scenario(1)
     refusal = MessageSizeExceededError("at the commit")
-    server = Server(lambda bodies, commit: desk.sends.extend(map(desk.send, (2, 3))), raises(refusal))
+    server = Server(lambda bodies, commit: scenario.sends.extend(map(scenario.send, (2, 3))), raises(refusal))
     server.answers = ["aborted"]
-    run = Flusher(desk.outbox, server, THREE_TRIES).run(desk.outbox.close)
+    run = Flusher(scenario.outbox, server, THREE_TRIES).run(scenario.outbox.close)
     for step in run:
         step()  # type: ignore[operator]
-    assert desk.outcomes() == [MessageSizeExceededError, 2, 3]
+    assert scenario.outcomes() == [MessageSizeExceededError, 2, 3]
     assert server.turns[1:3] == [(["2", "3"], True), (["2", "3"], False)]
 
 
 def test_a_flush_that_is_refused_does_not_concern_the_commit_it_travelled_with() -> None:
-    desk = Desk(1)
-    server = Server(lambda bodies, commit: desk.sends.extend(map(desk.send, (2, 3))), refuses("2"), refuses("2"))
+    scenario = Scenario(1)
+    server = Server(
+        lambda bodies, commit: scenario.sends.extend(map(scenario.send, (2, 3))), refuses("2"), refuses("2")
+    )
     server.answers = ["committed"]
-    run = Flusher(desk.outbox, server, THREE_TRIES).run(desk.outbox.close)
+    run = Flusher(scenario.outbox, server, THREE_TRIES).run(scenario.outbox.close)
     for step in run:
         step()  # type: ignore[operator]
-    assert desk.outcomes() == [1, MessageSizeExceededError, 3]
+    assert scenario.outcomes() == [1, MessageSizeExceededError, 3]
     assert server.committed == ["1", "3"]
 
 
 def test_a_flush_is_bounded_in_number_and_in_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox, "MESSAGES_AT_ONCE", 3)
     monkeypatch.setattr(outbox, "SIZE_AT_ONCE", 10)
-    desk = Desk(1, 2, 3, 4, "x" * 50, 5, "y" * 7, 6)
+    scenario = Scenario(1, 2, 3, 4, "x" * 50, 5, "y" * 7, 6)
     taken = []
-    while (portion := desk.outbox.take()) is not None:
+    while (portion := scenario.outbox.take()) is not None:
         taken.append([send.message.body for send in portion.sends])
     assert taken == [[1, 2, 3], [4], ["x" * 50], [5, "y" * 7], [6]]
 
 
 def test_what_is_put_back_goes_first_in_its_order() -> None:
-    desk = Desk(1, 2, 3)
-    portion = desk.outbox.take()
+    scenario = Scenario(1, 2, 3)
+    portion = scenario.outbox.take()
     assert portion is not None
-    desk.send(4)
-    desk.outbox.put_back(*portion.halves())
-    order = [[send.message.body for send in taken.sends] for taken in iter(desk.outbox.take, None)]
+    scenario.send(4)
+    scenario.outbox.put_back(*portion.halves())
+    order = [[send.message.body for send in taken.sends] for taken in iter(scenario.outbox.take, None)]
     assert order == [[1], [2, 3], [4]]
 
 
 def test_a_failure_of_the_sender_itself_is_the_outcome_of_all_that_is_out() -> None:
-    desk = Desk(1, 2, 3)
-    desk.outbox.put_back(*Portion(desk.sends[:2]).halves())
-    desk.outbox.fail(ZeroDivisionError("a bug"))
-    assert desk.outcomes() == [PGQueueError] * 3
-    assert desk.room == 3
-    assert "is not stored" in str(desk.sends[0]._outcome)
+    scenario = Scenario(1, 2, 3)
+    scenario.outbox.put_back(*Portion(scenario.sends[:2]).halves())
+    scenario.outbox.fail(ZeroDivisionError("a bug"))
+    assert scenario.outcomes() == [PGQueueError] * 3
+    assert scenario.room == 3
+    assert "is not stored" in str(scenario.sends[0]._outcome)
     with pytest.raises(InvalidStateError, match="failed: make another"):
-        desk.send(4)
-    desk.outbox.close()
-    assert desk.outbox.is_over
+        scenario.send(4)
+    scenario.outbox.close()
+    assert scenario.outbox.is_over
 
 
 def test_what_was_read_is_not_raised_again() -> None:
-    desk = Desk(1, 2)
-    desk.outbox.refuse(Portion(desk.sends), TransactionConflictError("again"))
+    scenario = Scenario(1, 2)
+    scenario.outbox.refuse(Portion(scenario.sends), TransactionConflictError("again"))
     with pytest.raises(TransactionConflictError):
-        desk.sends[0]._read()
+        scenario.sends[0]._read()
     with pytest.raises(SendError, match="1 failed") as failed:
-        desk.outbox.raise_unread()
-    assert failed.value.exceptions == (desk.sends[1]._outcome,)
-    desk.outbox.raise_unread()
+        scenario.outbox.raise_unread()
+    assert failed.value.exceptions == (scenario.sends[1]._outcome,)
+    scenario.outbox.raise_unread()
 
 
 def test_a_block_that_failed_keeps_its_own_error(caplog: pytest.LogCaptureFixture) -> None:
-    desk = Desk(1)
-    desk.outbox.refuse(Portion(desk.sends), QueueDisabledError("disabled"))
+    scenario = Scenario(1)
+    scenario.outbox.refuse(Portion(scenario.sends), QueueDisabledError("disabled"))
     own = ZeroDivisionError()
-    report(desk.outbox, own)
+    report(scenario.outbox, own)
     assert "1 failed" in own.__notes__[0]
     assert "disabled" in own.__notes__[0]
-    report(desk.outbox, None)
-    log_unread(desk.outbox)
+    report(scenario.outbox, None)
+    log_unread(scenario.outbox)
     assert caplog.messages == []
 
 
 def test_a_fork_has_no_thread_that_sends(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk()
+    scenario = Scenario()
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(InvalidStateError, match="make one in this process"):
-        desk.send(1)
+        scenario.send(1)
 
 
 def test_arrays_are_written_as_postgresql_reads_them() -> None:

@@ -15,9 +15,9 @@ from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Chain, Transactions
 from pgqueue.testing import Database
 from pgqueue.transports import drive, sized, transactions
-from pgqueue.worker.crew import Inbox
-from pgqueue.worker.handling import Task
-from pgqueue.worker.together import handle_each, handle_together
+from pgqueue.worker.handler_threads import Inbox
+from pgqueue.worker.handling import HandlerSpec
+from pgqueue.worker.shared_transaction import handle_each, handle_together
 from tests.contract.interruption import AFTER, BEFORE, INTERRUPTIONS, interruptions
 from tests.contract.transactions import Transaction
 
@@ -39,13 +39,13 @@ FAILS_ONCE = """
 """
 
 
-def handle_in_a_chain(messages: Sequence[LockedMessage], task: Task) -> Flow[None]:
+def handle_in_a_chain(messages: Sequence[LockedMessage], task: HandlerSpec) -> Flow[None]:
     ahead = Inbox()
     ahead.put(messages)
     yield from handle_what_lies_ready(ahead, task)
 
 
-def handle_what_lies_ready(ahead: Inbox, task: Task) -> Flow[None]:
+def handle_what_lies_ready(ahead: Inbox, task: HandlerSpec) -> Flow[None]:
     assert task.transactions is not None
     chain = Chain(task.transactions.begin, ahead)
     try:
@@ -66,7 +66,7 @@ def test_transactions_of_several_messages(
     when: str,
     how: str,
     by: str,
-    handle: Callable[[Sequence[LockedMessage], Task], Flow[object]],
+    handle: Callable[[Sequence[LockedMessage], HandlerSpec], Flow[object]],
 ) -> None:
     def handler(message: Any, transaction: Any) -> None:
         Transaction(transaction).execute(f"insert into effect values ({message.sequence_number})")
@@ -79,7 +79,7 @@ def test_transactions_of_several_messages(
         queue = client.queue("q")
         source = transactions(kind, sized(client._source, 4, asynchronous=False), 4, asynchronous=False)
         assert source is not None
-        task = Task(handler, Transactions(source.begin), RetryPolicy())
+        task = HandlerSpec(handler, Transactions(source.begin), RetryPolicy())
         states: dict[int, ReceiveState] = {}
         for interruption in interruptions(INTERRUPTIONS["sync"][how], when):
             queue.send_batch([Message(1), Message(2), Message(3)])
@@ -115,7 +115,7 @@ def test_what_was_to_follow_a_commit_that_failed_still_follows(database: Databas
         queue = client.queue("q")
         queue.send_batch([Message(number) for number in range(5)])
         received = queue.receive(max_messages=5)
-        drive(handle_in_a_chain(received, Task(handler, Transactions(client._source.begin), RetryPolicy())))
+        drive(handle_in_a_chain(received, HandlerSpec(handler, Transactions(client._source.begin), RetryPolicy())))
         assert [message.state for message in received] == [ReceiveState.COMPLETED] * 5
         assert connection.execute("select count(*) from effect").fetchone() == (5,)
         assert connection.execute("select last_value from commits").fetchone() == (6,)
@@ -135,5 +135,5 @@ def test_what_was_to_follow_a_commit_that_failed_is_for_anybody(database: Databa
         queue = client.queue("q")
         queue.send_batch([Message(number) for number in range(5)])
         ahead.put(queue.receive(max_messages=5))
-        drive(handle_what_lies_ready(ahead, Task(handler, Transactions(client._source.begin), RetryPolicy())))
+        drive(handle_what_lies_ready(ahead, HandlerSpec(handler, Transactions(client._source.begin), RetryPolicy())))
     assert ready == [4, 3, 3, 2, 1, 0]

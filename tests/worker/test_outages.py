@@ -168,26 +168,26 @@ def test_a_worker_whose_database_answers_no_more_is_not_called_alive(
 def test_a_message_that_was_claimed_anew_before_it_was_completed_is_completed_once(database: Database) -> None:
     with Scene(database, "threads") as scene:
         scene.send("a")
-        desk = scene.make(lambda _: None)._driver.desk
-        (first,) = drive(desk.claim(running=0, waiting=0))
+        dispatcher = scene.make(lambda _: None)._driver.dispatcher
+        (first,) = drive(dispatcher.claim(running=0, waiting=0))
         database.clock.move(timedelta(minutes=1))
-        (second,) = drive(desk.claim(running=0, waiting=0))
-        desk.finish(first, None)
-        desk.finish(second, None)
-        drive(desk.settle())
-        assert (desk.tally.completed, desk.tally.lost) == (1, 1)
+        (second,) = drive(dispatcher.claim(running=0, waiting=0))
+        dispatcher.finish(first, None)
+        dispatcher.finish(second, None)
+        drive(dispatcher.settle())
+        assert (dispatcher.tally.completed, dispatcher.tally.lost) == (1, 1)
         assert scene.left() == []
 
 
 def test_the_lock_of_a_message_that_was_claimed_anew_is_kept(database: Database) -> None:
     with Scene(database, "threads") as scene:
         scene.send("a")
-        desk = scene.make(lambda _: None)._driver.desk
-        (first,) = drive(desk.claim(running=0, waiting=0))
+        dispatcher = scene.make(lambda _: None)._driver.dispatcher
+        (first,) = drive(dispatcher.claim(running=0, waiting=0))
         database.clock.move(timedelta(minutes=1))
-        (second,) = drive(desk.claim(running=0, waiting=0))
-        desk.finish(first, None)
-        drive(desk.settle())
-        assert len(desk.renewals) == 1
-        desk.renewals.drop(second)
-        assert len(desk.renewals) == 0
+        (second,) = drive(dispatcher.claim(running=0, waiting=0))
+        dispatcher.finish(first, None)
+        drive(dispatcher.settle())
+        assert len(dispatcher.renewals) == 1
+        dispatcher.renewals.drop(second)
+        assert len(dispatcher.renewals) == 0

@@ -32,7 +32,7 @@ def test_stopping_finishes_what_runs_and_gives_back_what_was_not_begun(scene: Sc
     scene.send(*range(10))
     # Rows ahead of the handlers, as after a burst of short ones.
     worker = scene.make(handler, concurrency=2)
-    worker._driver.desk._pace.rate = 400.0
+    worker._driver.dispatcher._pace.rate = 400.0
     running = Running(worker)
     assert begun.wait(300)
     eventually(lambda: running.worker.health().waiting > 0)

@@ -10,12 +10,14 @@ import pytest
 
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.testing import Database
-from pgqueue.worker.crew import Crew, Slot
-from pgqueue.worker.desk import Desk
+from pgqueue.worker.dispatcher import Dispatcher
+from pgqueue.worker.handler_threads import HandlerThreads, Slot
 from tests.worker.scene import Running, Scene, eventually
 
 
-@pytest.mark.parametrize("step", [(Crew, "_begin"), (Desk, "finish")], ids=["before the handler", "after the handler"])
+@pytest.mark.parametrize(
+    "step", [(HandlerThreads, "_begin"), (Dispatcher, "finish")], ids=["before the handler", "after the handler"]
+)
 def test_stopping_waits_for_what_a_thread_has_taken(
     database: Database, monkeypatch: pytest.MonkeyPatch, step: tuple[type, str]
 ) -> None:
@@ -24,12 +26,12 @@ def test_stopping_waits_for_what_a_thread_has_taken(
         eventually(lambda: turns_of_the_end >= [True, True] or bool(ended))
         return original(*arguments)
 
-    def settle(desk: Desk) -> Any:
+    def settle(dispatcher: Dispatcher) -> Any:
         if running.worker.health().is_stopping:
             turns_of_the_end.append(True)
-        return settled(desk)
+        return settled(dispatcher)
 
-    original, settled = getattr(*step), Desk.settle
+    original, settled = getattr(*step), Dispatcher.settle
     reached: list[bool] = []
     turns_of_the_end: list[bool] = []
     ended: list[bool] = []
@@ -37,7 +39,7 @@ def test_stopping_waits_for_what_a_thread_has_taken(
         scene.send("a")
         monkeypatch.setattr(*step, slowly)
         running = Running(scene.make(lambda _: None, concurrency=1))
-        monkeypatch.setattr(Desk, "settle", settle)
+        monkeypatch.setattr(Dispatcher, "settle", settle)
         eventually(lambda: bool(reached))
         running.stop()
         ended.append(True)
@@ -46,22 +48,22 @@ def test_stopping_waits_for_what_a_thread_has_taken(
 
 
 def test_the_time_of_a_handler_begins_with_its_own_message(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    def begin(crew: Crew, slot: Slot, messages: Sequence[LockedMessage]) -> None:
+    def begin(threads: HandlerThreads, slot: Slot, messages: Sequence[LockedMessage]) -> None:
         if slot.messages:
             in_hand_since.append(slot.started_at)
-        original(crew, slot, messages)
+        original(threads, slot, messages)
 
     def handler(_: Any, tx: Any) -> None:
         returned_at.append(time.monotonic())
 
-    original = Crew._begin
+    original = HandlerThreads._begin
     in_hand_since: list[float] = []
     returned_at: list[float] = []
-    monkeypatch.setattr(Crew, "_begin", begin)
+    monkeypatch.setattr(HandlerThreads, "_begin", begin)
     with Scene(database, "threads") as scene:
         scene.send(*range(20))
         worker = scene.make(handler, transaction="psycopg", concurrency=1)
-        worker._driver.desk._pace.rate = 400.0
+        worker._driver.dispatcher._pace.rate = 400.0
         running = Running(worker)
         eventually(lambda: worker.tally.completed == 20)
         running.stop()

@@ -24,13 +24,13 @@ import pgqueue.spark
 from pgqueue import QueueClient
 from pgqueue.spark.claims import Held, held_for
 from pgqueue.spark.committing import retried_until_known
-from pgqueue.spark.consuming import Desk
+from pgqueue.spark.consuming import ConsumerSession
 from pgqueue.spark.errors import PipelineError
+from pgqueue.spark.foreach_batch import COMPLETE_CLAIM
 from pgqueue.spark.pipelines.ingesting import check_queue
 from pgqueue.spark.pipelines.lake import CHECKPOINTS, Lake, day_of, located, overwrite_parts
 from pgqueue.spark.pipelines.progress import Progress, Tell
 from pgqueue.spark.pipelines.sending import LONGEST_SAMPLE
-from pgqueue.spark.together import COMPLETE_CLAIM
 
 LAYOUT = ("queue", "date", "consumer", "claim")
 LOOKS_EVERY_SECONDS = 1
@@ -225,15 +225,15 @@ class Shore:
 
     def _give_back(self) -> None:
         """Attached, for it may be another drain that works for the consumer by now; then it keeps what it has."""
-        desk = Desk(self._dsn, self._consumer, self._queue, self._lock_duration)
+        session = ConsumerSession(self._dsn, self._consumer, self._queue, self._lock_duration)
         try:
-            for (claim,) in desk.rows(OPEN_CLAIM):
+            for (claim,) in session.rows(OPEN_CLAIM):
                 if claim is not None:
                     for place in self._places_of(claim):
                         self._lake.remove(place)
-                    desk.rows(RELEASE_CLAIM, claim=claim)
+                    session.rows(RELEASE_CLAIM, claim=claim)
         finally:
-            desk.close()
+            session.close()
 
 
 def _foreseen(queue: str, consumer: str, output: str, dsn: str) -> Drained:

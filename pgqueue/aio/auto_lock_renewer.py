@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Self
 
 from pgqueue.flows.locked import LockedMessage
-from pgqueue.worker.renewer import Keeper
-from pgqueue.worker.renewing import OnFailure
+from pgqueue.worker.auto_lock_renewer import Keeper
+from pgqueue.worker.lock_renewals import OnFailure
 
 
 class AutoLockRenewer:

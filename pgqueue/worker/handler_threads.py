@@ -16,9 +16,9 @@ from typing import Any
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Chain
 from pgqueue.transports import drive
-from pgqueue.worker.handling import Task
+from pgqueue.worker.handling import HandlerSpec
 from pgqueue.worker.options import Options
-from pgqueue.worker.together import Failures, handle_each, handle_together
+from pgqueue.worker.shared_transaction import Failures, handle_each, handle_together
 
 Finish = Callable[[LockedMessage, BaseException | None], None]
 
@@ -82,12 +82,12 @@ class Slot:
 
     messages: Sequence[LockedMessage] = ()
     started_at: float = 0.0
-    is_given_up: bool = False
+    is_replaced: bool = False
     is_over: bool = False
     turning: threading.Lock = field(default_factory=threading.Lock)
 
 
-class Crew:
+class HandlerThreads:
     """Threads that take messages from one place, one at a time each, or several for one transaction.
 
     A thread whose handler ignores that its time is over is given up: another takes its place, and what it still says is
@@ -95,16 +95,21 @@ class Crew:
     """
 
     def __init__(
-        self, options: Options, task: Task, finish: Finish, idle: Callable[[], object], is_low: Callable[[int], bool]
+        self,
+        options: Options,
+        spec: HandlerSpec,
+        finish: Finish,
+        idle: Callable[[], object],
+        is_low: Callable[[int], bool],
     ) -> None:
-        self._task = task
+        self._spec = spec
         self._finish = finish
         self._idle = idle
         self._is_low = is_low
         self._batch = options.transaction_batch
         self._inbox = Inbox()
-        self._slots = [self._hire() for _ in range(options.concurrency)]
-        self._given_up: list[Slot] = []
+        self._slots = [self._start_thread() for _ in range(options.concurrency)]
+        self._replaced: list[Slot] = []
         self.error: BaseException | None = None
 
     @property
@@ -125,8 +130,8 @@ class Crew:
     @property
     def overdue(self) -> int:
         """How many handlers were given up and have not returned yet."""
-        self._given_up = [slot for slot in self._given_up if slot.messages]
-        return len(self._given_up)
+        self._replaced = [slot for slot in self._replaced if slot.messages]
+        return len(self._replaced)
 
     def take(self, messages: Sequence[LockedMessage]) -> None:
         if messages:
@@ -136,17 +141,17 @@ class Crew:
         """Takes back what no thread has begun."""
         return self._inbox.take(self.waiting)
 
-    def give_up(self, limit: timedelta) -> list[LockedMessage]:
+    def replace_stuck(self, limit: timedelta) -> list[LockedMessage]:
         """Replaces the threads whose handlers have run longer than ``limit``; answers with their messages."""
         began_before = time.monotonic() - limit.total_seconds()
         abandoned: list[LockedMessage] = []
         for place, slot in enumerate(self._slots):
             with slot.turning:
-                slot.is_given_up = bool(slot.messages) and slot.started_at < began_before
-            if slot.is_given_up:
+                slot.is_replaced = bool(slot.messages) and slot.started_at < began_before
+            if slot.is_replaced:
                 abandoned.extend(slot.messages)
-                self._given_up.append(slot)
-                self._slots[place] = self._hire()
+                self._replaced.append(slot)
+                self._slots[place] = self._start_thread()
         return abandoned
 
     def time_left(self, limit: timedelta) -> float:
@@ -154,11 +159,11 @@ class Crew:
         oldest = min((slot.started_at for slot in self._slots if slot.messages), default=time.monotonic())
         return max(oldest + limit.total_seconds() - time.monotonic(), 0.001)
 
-    def dismiss(self) -> None:
+    def close(self) -> None:
         """Lets the threads end, each when its handler has returned."""
         self._inbox.close()
 
-    def _hire(self) -> Slot:
+    def _start_thread(self) -> Slot:
         slot = Slot()
         threading.Thread(target=self._work, args=(slot,), name="pgqueue-handler", daemon=True).start()
         return slot
@@ -166,35 +171,35 @@ class Crew:
     def _work(self, slot: Slot) -> None:
         try:
             with closing(asyncio.Runner()) as runner:  # which makes its loop when a coroutine comes
-                task = replace(self._task, call=_in_loop(runner, self._task.call))
+                spec = replace(self._spec, call=_in_loop(runner, self._spec.call))
                 if self._batch > 1:
-                    self._handle_several(slot, task)
-                elif task.transactions is None:
-                    self._handle_each(slot, task)
+                    self._handle_several(slot, spec)
+                elif spec.transactions is None:
+                    self._handle_each(slot, spec)
                 else:
-                    self._handle_in_a_chain(slot, task, Chain(task.transactions.begin, self._inbox))
+                    self._handle_in_a_chain(slot, spec, Chain(spec.transactions.begin, self._inbox))
         except BaseException as error:  # noqa: BLE001 - the worker ends with it
             self.error = error
         finally:
             slot.is_over = True
             self._idle()
 
-    def _handle_each(self, slot: Slot, task: Task) -> None:
-        while not slot.is_given_up and (message := self._inbox.get()) is not None:
+    def _handle_each(self, slot: Slot, spec: HandlerSpec) -> None:
+        while not slot.is_replaced and (message := self._inbox.get()) is not None:
             self._begin(slot, [message])
-            self._end(slot, drive(handle_each(slot.messages, task)))
+            self._end(slot, drive(handle_each(slot.messages, spec)))
 
-    def _handle_several(self, slot: Slot, task: Task) -> None:
-        while not slot.is_given_up and (message := self._inbox.get()) is not None:
+    def _handle_several(self, slot: Slot, spec: HandlerSpec) -> None:
+        while not slot.is_replaced and (message := self._inbox.get()) is not None:
             self._begin(slot, [message, *self._inbox.take(self._batch - 1)])
-            self._end(slot, drive(handle_together(slot.messages, task)))
+            self._end(slot, drive(handle_together(slot.messages, spec)))
 
-    def _handle_in_a_chain(self, slot: Slot, task: Task, chain: Chain) -> None:
-        task = replace(task, transactions=chain)
+    def _handle_in_a_chain(self, slot: Slot, spec: HandlerSpec, chain: Chain) -> None:
+        spec = replace(spec, transactions=chain)
         try:
-            while not slot.is_given_up and (message := chain.next or self._inbox.get()) is not None:
+            while not slot.is_replaced and (message := chain.next or self._inbox.get()) is not None:
                 self._begin(slot, [message])
-                self._end(slot, drive(handle_each(slot.messages, task)), chain.next)
+                self._end(slot, drive(handle_each(slot.messages, spec)), chain.next)
         finally:
             following = drive(chain.break_off())
             if following is not None:
@@ -209,12 +214,12 @@ class Crew:
     def _end(self, slot: Slot, failures: Failures, following: LockedMessage | None = None) -> None:
         """The handler has returned. What follows is in hand already: the slot is not idle."""
         with slot.turning:
-            if not slot.is_given_up:
+            if not slot.is_replaced:
                 for message in slot.messages:
                     self._finish(message, failures.get(message.sequence_number))
             slot.started_at = time.monotonic()
             slot.messages = () if following is None else [following]
-        if not slot.is_given_up and self._is_low(len(self._inbox)):
+        if not slot.is_replaced and self._is_low(len(self._inbox)):
             self._idle()
 
 

@@ -59,7 +59,7 @@ class Processing:
 SENDING, PROCESSING = Sending(), Processing()
 
 
-class Watcher:
+class Recorder:
     """Who watches; this one does not look."""
 
     def sending(self, queue: str, count: int = 1) -> Sending:

@@ -14,8 +14,8 @@ from pgqueue.flows import Source
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.context import ReceiveState
 from pgqueue.transports import drive, forking
+from pgqueue.worker.lock_renewals import LONGEST_ROUND, OnFailure, Renewals, check_renewal_callback
 from pgqueue.worker.loop import Loop
-from pgqueue.worker.renewing import LONGEST_ROUND, OnFailure, Renewals, check_renewal_callback
 
 
 class Keeper:

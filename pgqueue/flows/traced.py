@@ -18,7 +18,7 @@ from pgqueue.statements import sending
 
 
 def send(queue: str, message: Message, where: Executor) -> Flow[SequenceNumber]:
-    with telemetry.watcher().sending(queue) as sent:
+    with telemetry.recorder().sending(queue) as sent:
         number = yield from where.execute(sending.send(queue, encode(message, sent.trace)))
         sent.stored([number])
     return number
@@ -29,7 +29,7 @@ def send_batch(queue: str, messages: Iterable[Message], where: Executor) -> Flow
     given = list(messages)
     if not given:
         return []
-    with telemetry.watcher().sending(queue, len(given)) as sent:
+    with telemetry.recorder().sending(queue, len(given)) as sent:
         encoded = [encode(message, sent.trace) for message in given]
         numbers = yield from where.execute(sending.send_batch(queue, encoded))
         sent.stored(numbers)
@@ -40,18 +40,18 @@ def process(
     message: LockedMessage, work: Callable[..., Any], begin: processing.Begin, retry: tenacity.BaseRetrying
 ) -> Flow[Any]:
     """All tries of the work are one span."""
-    with telemetry.watcher().processing(message) as watched, watched.at_work():
+    with telemetry.recorder().processing(message) as span, span.at_work():
         transactions = processing.Transactions(begin)
         tried = processing.attempts(
-            message, with_message(work, message), transactions, transient_only(retry), watched.tries_again
+            message, with_message(work, message), transactions, transient_only(retry), span.tries_again
         )
-        return (yield from processing.process(message, _watched(tried, watched)))
+        return (yield from processing.process(message, _recording_failure(tried, span)))
 
 
-def _watched(tried: Flow[Any], watched: telemetry.Processing) -> Flow[Any]:
+def _recording_failure(tried: Flow[Any], span: telemetry.Processing) -> Flow[Any]:
     """What fails is told, even where the failure goes no further: a dead letter is the end of it."""
     try:
         return (yield from tried)
     except Exception as failure:
-        watched.failed(failure)
+        span.failed(failure)
         raise

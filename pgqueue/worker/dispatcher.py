@@ -21,8 +21,8 @@ from pgqueue.model.row import Row
 from pgqueue.model.settings import QueueProperties
 from pgqueue.statements import queues, receiving, settling
 from pgqueue.worker.durations import Durations
+from pgqueue.worker.lock_renewals import Renewals
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
-from pgqueue.worker.renewing import Renewals
 
 RECEIVED = ReceiveState.RECEIVED
 
@@ -45,7 +45,7 @@ class Tally:
     timed_out: int = 0
 
 
-class Desk:
+class Dispatcher:
     """One claim in flight, sized to the idle slots; beside it, completions in batches; and which locks to keep.
 
     The slots work elsewhere: they are given what :meth:`claim` brings, and say what became of it with :meth:`finish`.

@@ -17,15 +17,15 @@ from pgqueue.model.about import about_all
 from pgqueue.model.calls import finished
 from pgqueue.model.context import Event
 from pgqueue.model.policy import is_transient
-from pgqueue.statements import Statement, sessions
+from pgqueue.statements import Statement, backends
 from pgqueue.statements import settling as verbs
 from pgqueue.telemetry import Processing
-from pgqueue.worker.handling import Task, handle
+from pgqueue.worker.handling import HandlerSpec, handle
 
 #: Sequence numbers, each with what the handler failed with.
 Failures = Mapping[int, BaseException]
 
-Watched = Mapping[int, Processing]
+Spans = Mapping[int, Processing]
 
 
 class HandlerFailedError(Exception):
@@ -36,69 +36,67 @@ class HandlerFailedError(Exception):
         self.message = message
 
 
-def handle_each(messages: Sequence[LockedMessage], task: Task) -> Flow[Failures]:
+def handle_each(messages: Sequence[LockedMessage], spec: HandlerSpec) -> Flow[Failures]:
     """Runs the handler on messages one after the other; answers with those it failed on."""
     failures = {}
     for message in messages:
-        with task.watcher.processing(message) as watched:
-            failure = yield from handle(message, task, watched)
+        with spec.recorder.processing(message) as span:
+            failure = yield from handle(message, spec, span)
         if failure is not None:
             failures[message.sequence_number] = failure
     return failures
 
 
-def handle_together(messages: Sequence[LockedMessage], task: Task) -> Flow[Failures]:
+def handle_together(messages: Sequence[LockedMessage], spec: HandlerSpec) -> Flow[Failures]:
     """Runs the handler on several messages of one queue; answers with those it failed on.
 
     Where the transaction as a whole cannot be committed, each message gets one of its own, and the one that the handler
     has failed on is the last.
     """
     with ExitStack() as stack:
-        watched = {
-            message.sequence_number: stack.enter_context(task.watcher.processing(message)) for message in messages
-        }
-        failures = yield from _share(messages, task, watched)
+        span = {message.sequence_number: stack.enter_context(spec.recorder.processing(message)) for message in messages}
+        failures = yield from _share(messages, spec, span)
         for number, failure in failures.items():
-            watched[number].failed(failure)
+            span[number].failed(failure)
     return failures
 
 
-def _share(messages: Sequence[LockedMessage], task: Task, watched: Watched) -> Flow[Failures]:
+def _share(messages: Sequence[LockedMessage], spec: HandlerSpec, span: Spans) -> Flow[Failures]:
     def told(state: tenacity.RetryCallState) -> None:
-        for each in watched.values():
+        for each in span.values():
             each.tries_again(state)
 
     try:
-        lost: Failures = yield from processing.insist(lambda _: _attempt(messages, task, watched), task.policy, told)
+        lost: Failures = yield from processing.insist(lambda _: _attempt(messages, spec, span), spec.policy, told)
     except CommitInDoubtError as doubt:
         _tell("%s messages of %s: %s", messages, doubt)
         return {message.sequence_number: doubt for message in messages}
     except HandlerFailedError as failed:
         _tell("a transaction of %s messages of %s is taken apart: %s", messages, failed)
         others = [message for message in messages if message is not failed.message]
-        return (yield from _take_apart([*others, failed.message], task, watched))
+        return (yield from _take_apart([*others, failed.message], spec, span))
     except Exception as error:  # noqa: BLE001 - one by one it is seen whose it is
         _tell("a transaction of %s messages of %s is taken apart: %s", messages, error)
-        return (yield from _take_apart(messages, task, watched))
+        return (yield from _take_apart(messages, spec, span))
     return lost
 
 
-def _take_apart(messages: Sequence[LockedMessage], task: Task, watched: Watched) -> Flow[Failures]:
+def _take_apart(messages: Sequence[LockedMessage], spec: HandlerSpec, span: Spans) -> Flow[Failures]:
     failures = {}
     for message in messages:
-        if (failure := (yield from handle(message, task, watched[message.sequence_number]))) is not None:
+        if (failure := (yield from handle(message, spec, span[message.sequence_number]))) is not None:
             failures[message.sequence_number] = failure
     return failures
 
 
-def _attempt(messages: Sequence[LockedMessage], task: Task, watched: Watched) -> Flow[Failures]:
+def _attempt(messages: Sequence[LockedMessage], spec: HandlerSpec, span: Spans) -> Flow[Failures]:
     """Handles all of them in one transaction; answers with those whose locks were lost."""
-    assert task.transactions is not None
-    begun = yield from task.transactions.begin()
+    assert spec.transactions is not None
+    begun = yield from spec.transactions.begin()
     try:
         held, lost = yield from _pin(messages, begun)
         for message in held:
-            yield from _call(message, task, begun, watched[message.sequence_number])
+            yield from _call(message, spec, begun, span[message.sequence_number])
             if not begun.is_open:
                 yield from _refuse_what_is_undone(held, begun)
         last = yield from _completion(held, begun)
@@ -137,17 +135,17 @@ def _unpin(messages: Sequence[LockedMessage]) -> None:
         message.context.pinned_in = None
 
 
-def _call(message: LockedMessage, task: Task, begun: Begun, watched: Processing) -> Flow[None]:
+def _call(message: LockedMessage, spec: HandlerSpec, begun: Begun, span: Processing) -> Flow[None]:
     began = time.perf_counter()
     try:
-        with watched.at_work():
-            finished((yield partial(task.call, message, begun.handle)))
+        with span.at_work():
+            finished((yield partial(spec.call, message, begun.handle)))
     except Exception as failure:
         if is_transient(failure):
             raise
         raise HandlerFailedError(message) from failure
     finally:
-        task.durations.observe(time.perf_counter() - began)
+        spec.durations.observe(time.perf_counter() - began)
 
 
 def _refuse_what_is_undone(held: Sequence[LockedMessage], begun: Begun) -> Flow[None]:
@@ -156,7 +154,7 @@ def _refuse_what_is_undone(held: Sequence[LockedMessage], begun: Begun) -> Flow[
         return
     transaction_id = held[0].context.pinned_in
     assert transaction_id is not None, "it was pinned"
-    if (yield from begun.execute(sessions.outcome(transaction_id))) == "aborted":
+    if (yield from begun.execute(backends.outcome(transaction_id))) == "aborted":
         raise InvalidStateError("a handler has rolled back the transaction that it shares with other messages")
 
 

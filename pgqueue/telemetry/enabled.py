@@ -7,31 +7,31 @@ from functools import lru_cache
 from opentelemetry import metrics, trace
 
 from pgqueue.model.message import PeekedMessage
-from pgqueue.telemetry.spans import Instruments, WatchedProcessing, WatchedSending
-from pgqueue.telemetry.unwatched import Watcher
+from pgqueue.telemetry.disabled import Recorder
+from pgqueue.telemetry.spans import Instruments, ProcessSpan, SendSpan
 
 #: The API's own providers do nothing, and wait for others to be set.
 IDLE = ("opentelemetry.trace", "opentelemetry.metrics")
 
 
-class Observer(Watcher):
+class OpenTelemetryRecorder(Recorder):
     """Makes the spans and counts of one pair of providers."""
 
     def __init__(self, tracers: trace.TracerProvider, meters: metrics.MeterProvider) -> None:
         self._tracer = tracers.get_tracer("pgqueue")
         self._instruments = Instruments(meters.get_meter("pgqueue"))
 
-    def sending(self, queue: str, count: int = 1) -> WatchedSending:
-        return WatchedSending(self._tracer, self._instruments, queue, count)
+    def sending(self, queue: str, count: int = 1) -> SendSpan:
+        return SendSpan(self._tracer, self._instruments, queue, count)
 
-    def processing(self, message: PeekedMessage) -> WatchedProcessing:
-        return WatchedProcessing(self._tracer, self._instruments, message)
+    def processing(self, message: PeekedMessage) -> ProcessSpan:
+        return ProcessSpan(self._tracer, self._instruments, message)
 
 
-def current() -> Observer | None:
+def current() -> OpenTelemetryRecorder | None:
     """Who tells the providers that the program has set; None while it has set none."""
     tracers, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
-    return _observer(tracers, meters) if _is_set(tracers) or _is_set(meters) else None
+    return _recorder(tracers, meters) if _is_set(tracers) or _is_set(meters) else None
 
 
 def _is_set(provider: object) -> bool:
@@ -39,5 +39,5 @@ def _is_set(provider: object) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _observer(tracers: trace.TracerProvider, meters: metrics.MeterProvider) -> Observer:
-    return Observer(tracers, meters)
+def _recorder(tracers: trace.TracerProvider, meters: metrics.MeterProvider) -> OpenTelemetryRecorder:
+    return OpenTelemetryRecorder(tracers, meters)
