@@ -139,7 +139,7 @@ class ReceivedMessage(LockedMessage):
         try:
             yield begun.handle
         except BaseException as error:
-            drive(processing.retreat(self, begun, error))
+            drive(processing.roll_back_delivery(self, begun, error))
             raise
         drive(processing.leave(self, begun))
 

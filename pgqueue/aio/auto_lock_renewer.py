@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from pgqueue.flows.locked import LockedMessage
-from pgqueue.worker.auto_lock_renewer import Keeper
+from pgqueue.worker.auto_lock_renewer import LockRenewals
 from pgqueue.worker.lock_renewals import OnFailure
 
 
@@ -27,7 +27,7 @@ class AutoLockRenewer:
         max_lock_renewal_duration: timedelta = timedelta(minutes=5),
         on_lock_renew_failure: OnFailure | None = None,
     ) -> None:
-        self._keeper = Keeper(max_lock_renewal_duration, on_lock_renew_failure)
+        self._keeper = LockRenewals(max_lock_renewal_duration, on_lock_renew_failure)
 
     async def __aenter__(self) -> Self:
         return self

@@ -135,7 +135,7 @@ class ReceivedMessage(LockedMessage):
         try:
             yield begun.handle
         except BaseException as error:
-            await adrive(processing.retreat(self, begun, error))
+            await adrive(processing.roll_back_delivery(self, begun, error))
             raise
         await adrive(processing.leave(self, begun))
 

@@ -18,7 +18,7 @@ class Receiver:
     """
 
     def __init__(self, arrivals: Arrivals) -> None:
-        forking.begins_anew(arrivals)
+        forking.register_for_reset(arrivals)
         self._arrivals = arrivals
         self._closed = False
 

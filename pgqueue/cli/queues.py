@@ -35,7 +35,7 @@ def create(
     pgqueue queue create orders --lock-duration 30s --max-delivery-count 5
     """
     queue = database.client.create_queue(name, exist_ok=exist_ok, **settings)
-    _tell(queue, f"queue {name} created", as_json)
+    _print_queue(queue, f"queue {name} created", as_json)
 
 
 @app.command("list")
@@ -76,7 +76,7 @@ def update(database: Database, name: Name, settings: QueueSettings, as_json: AsJ
     """
     if not settings:
         raise WrongUse("what is to be changed? See `pgqueue queue update --help`")
-    _tell(database.client.update_queue(name, **settings), f"queue {name} changed", as_json)
+    _print_queue(database.client.update_queue(name, **settings), f"queue {name} changed", as_json)
 
 
 @app.command("delete")
@@ -106,7 +106,7 @@ def purge(database: Database, name: Name, yes: Yes = False, as_json: AsJson = Fa
         output.say(f"{output.counted(purged, 'message')} of {name} deleted")
 
 
-def _tell(queue: QueueProperties, done: str, as_json: bool) -> None:
+def _print_queue(queue: QueueProperties, done: str, as_json: bool) -> None:
     if as_json:
         output.document(documents.queue_document(queue))
     else:

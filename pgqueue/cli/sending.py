@@ -174,10 +174,10 @@ def send(
     due = at.after(database.now()) if at else None
     envelope = Envelope(message_id, correlation_id, subject, content_type, reply_to, priority, given, time_to_live, due)
     if file is not None:
-        _tell(name, _send_file(database, name, file, form, envelope), as_json)
+        _print_numbers(name, _send_file(database, name, file, form, envelope), as_json)
     else:
         whole = sys.stdin.buffer.read() if body == STDIN else os.fsencode(body or "")
-        _tell(name, [_send_one(database, name, whole, form, envelope)], as_json, message_id)
+        _print_numbers(name, [_send_one(database, name, whole, form, envelope)], as_json, message_id)
 
 
 @on_database
@@ -243,7 +243,7 @@ def _opened(file: str) -> AbstractContextManager[BinaryIO]:
     return nullcontext(sys.stdin.buffer) if file == STDIN else Path(file).open("rb")
 
 
-def _tell(name: str, numbers: list[SequenceNumber], as_json: bool, message_id: str | None = None) -> None:
+def _print_numbers(name: str, numbers: list[SequenceNumber], as_json: bool, message_id: str | None = None) -> None:
     """A file's lines have no message ids, so that none of them is a duplicate."""
     duplicate = any(number.is_duplicate for number in numbers)
     if as_json:

@@ -36,7 +36,7 @@ class Arrivals(Protocol):
     def close(self) -> Flow[None]:
         """Gives back what was locked and not handed out."""
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """In a child of a fork: what was locked ahead is the parent's."""
 
 
@@ -91,7 +91,7 @@ class Locked:
         self._is_closed = True
         yield from self._give_back()
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         self._ahead.clear()
 
     def _receive(self) -> Flow[None]:
@@ -128,7 +128,7 @@ class Deleted:
     def close(self) -> Flow[None]:
         yield from ()
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Nothing lies ahead."""
 
 

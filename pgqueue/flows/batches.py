@@ -38,7 +38,7 @@ def settle(
         answers = yield from _execute(begun, outcome, statement, source, transaction)
         results |= {answer.sequence_number: answer for answer in answers}
         if transaction is None or outcome is Outcome.ABANDONED:
-            _tell(begun, answers)
+            _apply_answers(begun, answers)
         else:
             yield from transaction.follow([message.context for message in begun])
             for message in begun:
@@ -113,7 +113,7 @@ def _refuse_first(results: dict[int, SettlementResult], begun: Sequence[LockedMe
             raise result.error
 
 
-def _tell(begun: Sequence[LockedMessage], answers: Sequence[SettlementResult]) -> None:
+def _apply_answers(begun: Sequence[LockedMessage], answers: Sequence[SettlementResult]) -> None:
     settled = []
     for message, answer in zip(begun, answers, strict=True):
         if answer.error is None:

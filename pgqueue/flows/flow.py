@@ -67,10 +67,10 @@ class Begun(Executor, Protocol):
 
     handle: Any
 
-    def mark(self) -> Flow[None]:
+    def set_savepoint(self) -> Flow[None]:
         """Sets a savepoint, in place of the one before."""
 
-    def back(self) -> Flow[None]:
+    def roll_back_to_savepoint(self) -> Flow[None]:
         """Undoes what was done since the mark."""
 
     def commit(self, last: Statement[Any] | None = None) -> Flow[None]:
@@ -81,10 +81,10 @@ class Begun(Executor, Protocol):
         """Whether a transaction is open; it need not be the one that was begun."""
 
     @property
-    def can_go_on(self) -> bool:
+    def can_commit_and_begin(self) -> bool:
         """Whether :meth:`go_on` saves anything."""
 
-    def go_on(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
+    def commit_and_begin(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
         """Runs a last statement, commits, begins the next transaction and runs its first statement: one round trip."""
 
     def rollback(self) -> Flow[None]: ...

@@ -24,14 +24,14 @@ from pgqueue.flows.flow import Begun, Flow, Pause
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.settling import Question, is_open, resolve, settle
 from pgqueue.model.about import about
-from pgqueue.model.calls import UnfinishedError, finished
+from pgqueue.model.calls import UnfinishedError, checked_result
 from pgqueue.model.context import Event, Outcome, ReceiveState, apply_all, was_refused
 from pgqueue.model.policy import Tries, backoff, pauses
 from pgqueue.statements import Statement
 from pgqueue.statements import settling as verbs
 
 #: For how long the database is asked about a COMMIT whose connection broke, before its outcome is left open.
-PATIENCE_WITH_A_COMMIT = timedelta(seconds=15)
+COMMIT_OUTCOME_TIMEOUT = timedelta(seconds=15)
 
 SETTLED_BY_THE_WORK = (ReceiveState.COMPLETING, ReceiveState.COMPLETED, ReceiveState.ABANDONED)
 
@@ -50,23 +50,23 @@ def enter(message: LockedMessage, begin: Begin) -> Flow[Begun]:
     try:
         context.pinned_in = yield from begun.execute(verbs.pin(message.lock))
     except BaseException as error:
-        yield from retreat(message, begun, error)
+        yield from roll_back_delivery(message, begun, error)
         raise
     return begun
 
 
 def leave(message: LockedMessage, begun: Begun) -> Flow[None]:
     """Completes the message, unless the work has settled it, and commits."""
-    last = yield from _last_of(message, begun)
+    last = yield from _last_statement(message, begun)
     yield from _commit_one(message, begun, last)
 
 
-def _last_of(message: LockedMessage, begun: Begun) -> Flow[Statement[str] | None]:
+def _last_statement(message: LockedMessage, begun: Begun) -> Flow[Statement[str] | None]:
     """The statement that is to be the last of the transaction: it completes the message, unless the work has."""
     try:
-        return (yield from _completion(message, begun))
+        return (yield from _completing_statement(message, begun))
     except BaseException as error:
-        yield from retreat(message, begun, error)
+        yield from roll_back_delivery(message, begun, error)
         raise
 
 
@@ -92,7 +92,7 @@ def settle_within(message: LockedMessage, outcome: Outcome, statement: Statement
         raise
 
 
-def _completion(message: LockedMessage, begun: Begun) -> Flow[Statement[str] | None]:
+def _completing_statement(message: LockedMessage, begun: Begun) -> Flow[Statement[str] | None]:
     """The statement that completes the message in the transaction that was begun for it, unless it is settled."""
     is_unsettled = yield from begin_completion(message, begun)
     return verbs.complete(message.lock) if is_unsettled else None
@@ -120,7 +120,7 @@ def _settle_unresolved(message: LockedMessage, begun: Begun) -> Flow[None]:
         question.answer((yield from begun.execute(question.statement())))
 
 
-def retreat(message: LockedMessage, begun: Begun, error: BaseException) -> Flow[None]:
+def roll_back_delivery(message: LockedMessage, begun: Begun, error: BaseException) -> Flow[None]:
     """Rolls back: the message is still there and locked by us, unless its lock is what was lost."""
     context = message.context
     context.pinned_in = None
@@ -162,7 +162,7 @@ def attempts(
     work: Work,
     transactions: Transactions,
     policy: tenacity.BaseRetrying,
-    told: Callable[[tenacity.RetryCallState], object],
+    on_retry: Callable[[tenacity.RetryCallState], object],
 ) -> Flow[Any]:
     """Runs ``work`` in transactions on one lock until one commits, or raises what the last one failed with."""
 
@@ -171,20 +171,20 @@ def attempts(
             yield from message._source.execute(verbs.renew_lock(message.lock, lock_duration=None))
         begun = yield from transactions.enter(message)
         try:
-            result = finished((yield lambda: work(begun.handle)))
+            result = checked_result((yield lambda: work(begun.handle)))
         except BaseException as error:
-            yield from retreat(message, begun, error)
+            yield from roll_back_delivery(message, begun, error)
             raise
         yield from transactions.leave(message, begun)
         return result
 
-    return (yield from insist(attempt, policy, told))
+    return (yield from retry(attempt, policy, on_retry))
 
 
-def insist(
+def retry(
     attempt: Callable[[int], Flow[Any]],
     policy: tenacity.BaseRetrying,
-    told: Callable[[tenacity.RetryCallState], object],
+    on_retry: Callable[[tenacity.RetryCallState], object],
 ) -> Flow[Any]:
     """Attempts something until it succeeds; raises what it failed with at last, or with no prospect of success."""
     tries = Tries(policy)
@@ -193,7 +193,7 @@ def insist(
         try:
             return (yield from attempt(tries.number))
         except Exception as error:
-            pause = tries.pause_after(error, told)
+            pause = tries.pause_after(error, on_retry)
             if pause is None:
                 raise
         yield Pause(pause)
@@ -239,12 +239,12 @@ class Chain(Transactions):
             if begun is not None:
                 if message.context.state is ReceiveState.RECEIVED:
                     return begun
-                yield from retreat(message, begun, InvalidStateError("its lock was lost"))
+                yield from roll_back_delivery(message, begun, InvalidStateError("its lock was lost"))
         return (yield from enter(message, self.begin))
 
     def leave(self, message: LockedMessage, begun: Begun) -> Flow[None]:
-        last = yield from _last_of(message, begun)
-        following = self._ahead.get_nowait() if last is not None and begun.can_go_on else None
+        last = yield from _last_statement(message, begun)
+        following = self._ahead.get_nowait() if last is not None and begun.can_commit_and_begin else None
         if following is None:
             yield from _commit_one(message, begun, last)
             return
@@ -286,33 +286,33 @@ def commit(
         if following is None or last is None:
             yield from begun.commit(last)
         else:
-            result = yield from begun.go_on(last, following)
+            result = yield from begun.commit_and_begin(last, following)
     except Exception as error:
         yield from roll_back(begun)
         is_undone = following is None and was_refused(error)
         if is_undone or not (yield from _was_committed(messages[0], error)):
             _undo(messages, error)
             raise
-        _tell(messages, Event.COMMITTED)
+        _apply(messages, Event.COMMITTED)
     except BaseException:
         yield from roll_back(begun)
         for message in messages:
             message.context.retract()
         raise
     else:
-        _tell(messages, Event.COMMITTED)
+        _apply(messages, Event.COMMITTED)
         if following is None:
             yield from begun.release()
     return result
 
 
 def _undo(messages: Sequence[LockedMessage], error: Exception) -> None:
-    _tell(messages, Event.ABORTED)
+    _apply(messages, Event.ABORTED)
     if isinstance(error, LockLostError) and len(messages) == 1:
         messages[0].context.fault()
 
 
-def _tell(messages: Sequence[LockedMessage], event: Event) -> None:
+def _apply(messages: Sequence[LockedMessage], event: Event) -> None:
     apply_all([message.context for message in messages], event)
 
 
@@ -320,7 +320,7 @@ def _was_committed(message: LockedMessage, error: Exception) -> Flow[bool]:
     pinned_in = message.context.pinned_in
     assert pinned_in is not None, "it was pinned"
     question = verbs.resolve(message.lock, pinned_in, None)
-    for pause in pauses(PATIENCE_WITH_A_COMMIT):
+    for pause in pauses(COMMIT_OUTCOME_TIMEOUT):
         try:
             answer = yield from message._source.execute(question)
         except PGQueueError as failure:

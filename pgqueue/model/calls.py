@@ -36,7 +36,7 @@ def must_finish(
         )
 
 
-def finished(result: Any) -> Any:
+def checked_result(result: Any) -> Any:
     """What a call has answered.
 
     Raises:

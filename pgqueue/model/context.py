@@ -19,7 +19,7 @@ from pgqueue.errors import (
     MessageAlreadySettledError,
     PGQueueError,
 )
-from pgqueue.model.calls import finished, must_finish
+from pgqueue.model.calls import checked_result, must_finish
 
 
 class Named(Enum):
@@ -89,12 +89,12 @@ def was_refused(error: BaseException) -> bool:
 _TRANSITION = threading.RLock()
 
 
-def _begin_anew() -> None:
+def _reset_after_fork() -> None:
     global _TRANSITION  # noqa: PLW0603 - a thread that was not forked may have held it
     _TRANSITION = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_begin_anew)
+os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 class ReceiveContext:
@@ -217,7 +217,7 @@ class ReceiveContext:
         if outcome in (Outcome.COMPLETED, Outcome.ABANDONED):
             try:
                 for callback in self._called_back(outcome.event):
-                    finished((yield callback))
+                    checked_result((yield callback))
             except BaseException:
                 self.fault()
                 raise
@@ -245,7 +245,7 @@ class ReceiveContext:
         """Puts the delivery in doubt. Does no I/O: an abandon or a completion under way may still win."""
         if self.apply(Event.FAULT):
             for callback in self._called_back(Event.FAULT):
-                finished(callback())
+                checked_result(callback())
 
     def lose(self) -> None:
         """A renewal found the lock lost: faults, unless a settlement has begun, which finds out what became of it."""

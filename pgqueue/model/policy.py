@@ -84,7 +84,7 @@ class Tries:
             self._policy.before(self._known())
 
     def pause_after(
-        self, error: Exception, told: Callable[[tenacity.RetryCallState], object] | None = None
+        self, error: Exception, on_retry: Callable[[tenacity.RetryCallState], object] | None = None
     ) -> timedelta | None:
         """How long to wait before the next try; None when there shall be none. ``told`` hears of it if there shall."""
         state = self._known()
@@ -98,8 +98,8 @@ class Tries:
                 raise
             return None
         assert isinstance(pause, tenacity.DoSleep), "what has failed is not attempted at once"
-        if told is not None:
-            told(state)
+        if on_retry is not None:
+            on_retry(state)
         state.prepare_for_next_attempt()
         return timedelta(seconds=pause)
 

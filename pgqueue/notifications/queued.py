@@ -23,8 +23,8 @@ from pgqueue.notifications.registry import CONTENT_TYPE, NotificationTypes, memo
 from pgqueue.statements import Statement
 from pgqueue.statements import receiving as receiving_verbs
 from pgqueue.statements import settling as verbs
-from pgqueue.worker.auto_lock_renewer import Keeper
-from pgqueue.worker.health import Beat
+from pgqueue.worker.auto_lock_renewer import LockRenewals
+from pgqueue.worker.health import Heartbeat
 from pgqueue.worker.loop import Recovery
 
 PATIENCE = timedelta(seconds=1)
@@ -81,19 +81,19 @@ class Processing:
     def pending(self) -> Flow[Processed]:
         """All that are ready now, one after the other."""
         done = Processed()
-        keeper = Keeper(LONGEST_RENEWAL, None)
+        renewals = LockRenewals(LONGEST_RENEWAL, None)
         try:
             while received := (yield from self._receive(None)):
-                done = yield from self._counted(received, keeper, done)
+                done = yield from self._counted(received, renewals, done)
         finally:
-            keeper.close()
+            renewals.close()
         return done
 
     def forever(self, is_over: Callable[[], bool]) -> Flow[Processed]:
         """The same until it is over. What passes is waited for; what does not is raised."""
         done = Processed()
-        keeper = Keeper(LONGEST_RENEWAL, None)
-        recovery = Recovery("notifications", Beat())
+        renewals = LockRenewals(LONGEST_RENEWAL, None)
+        recovery = Recovery("notifications", Heartbeat())
         try:
             while not is_over():
                 try:
@@ -103,9 +103,9 @@ class Processing:
                     continue
                 recovery.passed()
                 if received is not None:
-                    done = yield from self._counted(received, keeper, done)
+                    done = yield from self._counted(received, renewals, done)
         finally:
-            keeper.close()
+            renewals.close()
         return done
 
     def _receive(self, wait: timedelta | None) -> Flow[LockedMessage | None]:
@@ -113,8 +113,8 @@ class Processing:
         rows = yield from receiving.wait_for(self.queue, statement, self.source, wait)
         return LockedMessage._locked(self.queue, rows[0], self.source) if rows else None
 
-    def _counted(self, received: LockedMessage, keeper: Keeper, done: Processed) -> Flow[Processed]:
-        keeper.keep(received)
+    def _counted(self, received: LockedMessage, renewals: LockRenewals, done: Processed) -> Flow[Processed]:
+        renewals.keep(received)
         fate: Fate | None = None
         try:
             fate = yield from self._process(received)
@@ -179,10 +179,10 @@ class Processing:
         forwarded, complete = [*memory.forwarded], memory.complete
         begun = yield from processing.enter(received, self._begin)
         try:
-            yield from begun.mark()
+            yield from begun.set_savepoint()
             round_ = yield from self.recipients.tell(notification, begun.handle)
         except BaseException as error:
-            yield from processing.retreat(received, begun, error)
+            yield from processing.roll_back_delivery(received, begun, error)
             raise
         fate = _fate(round_, memory, timed_out=notification.timed_out)
         is_undone = fate is Fate.DEAD_LETTERED or (fate is Fate.SENT_AGAIN and round_.has_failed)
@@ -205,7 +205,7 @@ class Processing:
         """Ends the transaction of a round, with the removal or with what is remembered."""
         try:
             if is_undone:
-                yield from begun.back()
+                yield from begun.roll_back_to_savepoint()
             if fate is Fate.DEAD_LETTERED:
                 statement = self._dead_lettering(received, memory, round_)
                 yield from processing.settle_within(received, Outcome.DEAD_LETTERED, statement, begun)
@@ -214,7 +214,7 @@ class Processing:
                 postponement = verbs.postpone(received.lock, delay=delay, body=body)
                 yield from processing.settle_within(received, Outcome.ABANDONED, postponement, begun)
         except BaseException as error:
-            yield from processing.retreat(received, begun, error)
+            yield from processing.roll_back_delivery(received, begun, error)
             raise
         if fate is not Fate.SENT_AGAIN:
             return (yield from processing.leave(received, begun))

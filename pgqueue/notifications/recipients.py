@@ -11,7 +11,7 @@ from typing import Any
 
 from pgqueue.errors import InvalidArgumentError, logger
 from pgqueue.flows import Flow
-from pgqueue.model.calls import finished, must_finish
+from pgqueue.model.calls import checked_result, must_finish
 from pgqueue.notifications.receipts import ReceiptStatus, Round
 
 
@@ -82,7 +82,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _checked(receipt: Any) -> ReceiptStatus:
-    if finished(receipt) is None:
+    if checked_result(receipt) is None:
         return ReceiptStatus.NOT_PROCESSED
     if not isinstance(receipt, ReceiptStatus):
         raise TypeError(f"a recipient must answer with a ReceiptStatus or None, not {receipt!r}")

@@ -30,7 +30,7 @@ from pgqueue.statements import sending
 from pgqueue.statements.sending import Stored
 
 #: For how long the database is asked about a COMMIT whose connection broke, before its outcome is left open.
-PATIENCE_WITH_A_COMMIT = timedelta(seconds=15)
+COMMIT_OUTCOME_TIMEOUT = timedelta(seconds=15)
 
 #: What is refused so is not refused because of one message among many.
 REFUSED_FOR_ALL = (AccessDeniedError, QueueDisabledError, QueueNotFoundError, SchemaVersionError)
@@ -39,7 +39,7 @@ INVALID_PARAMETER_VALUE = "22023"
 
 
 @dataclass(frozen=True)
-class Held:
+class OpenTransaction:
     """A portion that is stored, and whose COMMIT is not sent yet."""
 
     portion: Portion
@@ -54,8 +54,8 @@ class Flusher:
         self._source = source
         self._policy = policy
         self._line: Line | None = None
-        self._held: Held | None = None
-        self._committing: Held | None = None
+        self._held: OpenTransaction | None = None
+        self._committing: OpenTransaction | None = None
 
     def run(self, wait: Step) -> Flow[None]:
         """Until the outbox is closed and empty; ``wait`` is the step that waits for something to do."""
@@ -102,9 +102,9 @@ class Flusher:
             self._outbox.accept(committing.portion, committing.stored.numbers)
             self._committing = None
         if portion is not None and stored is not None:
-            self._held = Held(portion, stored)
+            self._held = OpenTransaction(portion, stored)
 
-    def _recover(self, committing: Held | None, portion: Portion | None, error: PGQueueError) -> Flow[None]:
+    def _recover(self, committing: OpenTransaction | None, portion: Portion | None, error: PGQueueError) -> Flow[None]:
         """Finds out whom an error concerns. What was not committed is tried again, apart, or refused."""
         committed = committing is None or (yield from self._is_committed(committing, error))
         its_own_fault = not committed and not isinstance(error, ConnectionLostError)
@@ -128,7 +128,7 @@ class Flusher:
                 return
         self._outbox.refuse(portion, error)
 
-    def _is_committed(self, held: Held, error: PGQueueError) -> Flow[bool]:
+    def _is_committed(self, held: OpenTransaction, error: PGQueueError) -> Flow[bool]:
         """Whether a COMMIT went through; settles the portion unless it is to be tried again."""
         try:
             committed = yield from self._asked(held.stored, error)
@@ -140,7 +140,7 @@ class Flusher:
         return committed
 
     def _asked(self, stored: Stored, error: PGQueueError) -> Flow[bool]:
-        for pause in pauses(PATIENCE_WITH_A_COMMIT):
+        for pause in pauses(COMMIT_OUTCOME_TIMEOUT):
             try:
                 answer = yield from self._source.execute(sending.outcome(stored))
             except PGQueueError as failure:

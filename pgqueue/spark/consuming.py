@@ -307,7 +307,7 @@ class ConsumerSession:
     def _attached(self) -> tuple[psycopg.Connection[TupleRow], int, int]:
         """A session that is attached, the last claim that is settled, and the epoch that has begun."""
         connection = psycopg.connect(self._dsn, autocommit=True, application_name=f"pgqueue stream {self._consumer}")
-        connection.add_notice_handler(_tell)
+        connection.add_notice_handler(_log_notice)
         latest = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -349,6 +349,6 @@ class ConsumerSession:
             return held.epoch != self.held.epoch
 
 
-def _tell(notice: psycopg.errors.Diagnostic) -> None:
+def _log_notice(notice: psycopg.errors.Diagnostic) -> None:
     if notice.severity_nonlocalized == "WARNING":
         sys.stderr.write(f"{notice.message_primary}\n")

@@ -17,12 +17,12 @@ from pgqueue.transports.connections import (
     own_pool,
 )
 from pgqueue.transports.driving import adrive, drive
-from pgqueue.transports.visiting import visit
+from pgqueue.transports.one_shot import ask_once
 
 if TYPE_CHECKING:
     from pgqueue.transports.alchemy import EngineSource, SessionSource
 
-__all__ = ["adrive", "begin", "drive", "shared", "sized", "source_of", "transactions", "visit"]
+__all__ = ["adrive", "ask_once", "begin", "drive", "shared", "sized", "source_of", "transactions"]
 
 SYNC = (psycopg.Connection, psycopg_pool.ConnectionPool)
 ASYNC = (psycopg.AsyncConnection, psycopg_pool.AsyncConnectionPool)
@@ -32,7 +32,7 @@ def source_of(given: object, *, asynchronous: bool, listens: bool = True) -> Sou
     """Where a client's own statements run: a DSN, a pool or an engine."""
     source = _source_of(_checked(given, asynchronous), asynchronous)
     source.listens = listens
-    forking.begins_anew(source)
+    forking.register_for_reset(source)
     return source
 
 
@@ -54,7 +54,7 @@ def _source_of(given: object, asynchronous: bool) -> PoolSource | EngineSource:
 def sized(source: Source, size: int, *, asynchronous: bool) -> PoolSource:
     """A pool of one's own to the same database, so large that who has to wait for a connection waits for the server."""
     pool = own_pool(source.conninfo, asynchronous=asynchronous, size=size, patience=5)
-    forking.begins_anew(pool)
+    forking.register_for_reset(pool)
     return pool
 
 

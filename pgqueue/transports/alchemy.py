@@ -41,7 +41,7 @@ from pgqueue.transports import connections, forking, translation
 from pgqueue.transports.ending import end_statement
 from pgqueue.transports.hub import HubOwner
 from pgqueue.transports.lines import ConnectionLine
-from pgqueue.transports.listening import Listener, driver_of
+from pgqueue.transports.transaction_observers import TransactionObserver, driver_of
 
 T = TypeVar("T")
 
@@ -119,7 +119,7 @@ class SharedOwner:
         """Listens to the connection until its transaction is over, and to the savepoints that enclose this moment."""
         yield from self._driver()
         connection = _sync(self._connection)
-        Listener.of(connection).follow(connection, contexts)
+        TransactionObserver.of(connection).follow(connection, contexts)
 
     @property
     def is_open(self) -> bool:
@@ -161,13 +161,13 @@ class BegunOwner:
     def execute(self, statement: Statement[T]) -> Flow[T]:
         return self._shared.execute(statement)
 
-    def mark(self) -> Flow[None]:
+    def set_savepoint(self) -> Flow[None]:
         with translated():
             if self._nested is not None and self._nested.is_active:
                 yield self._nested.commit
             self._nested = yield self.handle.begin_nested
 
-    def back(self) -> Flow[None]:
+    def roll_back_to_savepoint(self) -> Flow[None]:
         with translated():
             yield self._nested.rollback
 
@@ -181,9 +181,9 @@ class BegunOwner:
     def is_open(self) -> bool:
         return bool(self.handle.in_transaction())
 
-    can_go_on = False
+    can_commit_and_begin = False
 
-    def go_on(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
+    def commit_and_begin(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
         yield from self.commit(last)
         return (yield from self.execute(first))
 
@@ -208,8 +208,8 @@ class EngineSource(HubOwner):
             )
         self._engine = engine
 
-    def begin_anew(self) -> None:
-        super().begin_anew()
+    def reset_after_fork(self) -> None:
+        super().reset_after_fork()
         if _has_connections(self._engine.pool):
             self._the_parents = self._engine.pool
 
@@ -272,18 +272,20 @@ class SessionSource:
     """Sessions of an engine of our own, over that many connections."""
 
     def __init__(self, conninfo: str, size: int, *, asynchronous: bool) -> None:
-        conninfo = connections.patient(conninfo)
+        conninfo = connections.with_timeouts(conninfo)
         pool: dict[str, Any] = {"pool_size": size, "max_overflow": -1, "pool_pre_ping": True}
         self._maker: Callable[[], AnyOwner]
         if asynchronous:
 
             async def connect() -> psycopg.AsyncConnection[Any]:
-                return forking.ours(await psycopg.AsyncConnection.connect(conninfo))
+                return forking.detach_after_fork(await psycopg.AsyncConnection.connect(conninfo))
 
             self._engine: Any = create_async_engine(DIALECT, async_creator=connect, **pool)
             self._maker = async_sessionmaker(self._engine)
         else:
-            self._engine = create_engine(DIALECT, creator=lambda: forking.ours(psycopg.connect(conninfo)), **pool)
+            self._engine = create_engine(
+                DIALECT, creator=lambda: forking.detach_after_fork(psycopg.connect(conninfo)), **pool
+            )
             self._maker = sessionmaker(self._engine)
 
     def begin(self) -> Flow[Begun]:

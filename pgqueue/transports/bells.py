@@ -25,9 +25,9 @@ class Bell:
         self.queue = queue
         self.rings = 0
         self._sought = sought
-        self.begin_anew()
+        self.reset_after_fork()
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """In a child of a fork nobody waits: who waited is a thread of the parent."""
         self.is_live = False
         self._hearers: list[Hearer] = []

@@ -42,10 +42,10 @@ POOL = "pgqueue"
 
 #: In seconds, until psycopg calls ``reconnect_failed``. A pool pauses for a second before its second attempt, and for
 #: longer from then on: begun anew so often, it never pauses for longer than that.
-RECONNECTING_FOR = 2.0
+RECONNECT_TIMEOUT = 2.0
 
 #: A server that has vanished without a word is noticed within half a minute. What a DSN says itself counts.
-PATIENCE_OF_A_SOCKET = {
+SOCKET_TIMEOUTS = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -93,7 +93,7 @@ def is_in_transaction(connection: AnyConnection) -> bool:
     dead: it is left alone, because a psycopg block that finds its connection broken ends without an error."""
     if connection.closed or connection.info.transaction_status != TransactionStatus.INTRANS:
         return False
-    return not _has_news(connection)
+    return not _has_pending_input(connection)
 
 
 def is_in_a_pipeline(connection: AnyConnection) -> bool:
@@ -164,13 +164,13 @@ class BegunConnection:
             return result
         return (yield from execute(self.handle, statement))
 
-    def mark(self) -> Flow[None]:
+    def set_savepoint(self) -> Flow[None]:
         released = "release savepoint pgqueue_mark; " if self._is_marked else ""
         with translated():
             yield partial(self.handle.execute, released + "savepoint pgqueue_mark")
         self._is_marked = True
 
-    def back(self) -> Flow[None]:
+    def roll_back_to_savepoint(self) -> Flow[None]:
         with translated():
             yield partial(self.handle.execute, "rollback to savepoint pgqueue_mark")
 
@@ -189,11 +189,11 @@ class BegunConnection:
         return bool(self.handle.info.transaction_status != TransactionStatus.IDLE)
 
     @property
-    def can_go_on(self) -> bool:
+    def can_commit_and_begin(self) -> bool:
         # A pool of the application's has its connection back after each transaction: others wait for it, and it resets.
         return self._is_ours and bool(self.handle.autocommit) and not is_in_a_pipeline(self.handle)
 
-    def go_on(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
+    def commit_and_begin(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
         return execute_among(self.handle, f"{last.text()}; commit; begin; ", first)
 
     def rollback(self) -> Flow[None]:
@@ -214,16 +214,16 @@ class BegunConnection:
 class PoolSource(HubOwner):
     """A pool of psycopg connections, the client's own or the caller's."""
 
-    _is_the_parents = False
+    _belongs_to_parent = False
 
     def __init__(self, pool: AnyPool, *, owned: bool) -> None:
         self._pool = pool
         self._owned = owned
         self._opened = not owned
 
-    def begin_anew(self) -> None:
-        super().begin_anew()
-        self._is_the_parents = not self._pool.closed
+    def reset_after_fork(self) -> None:
+        super().reset_after_fork()
+        self._belongs_to_parent = not self._pool.closed
 
     @property
     def conninfo(self) -> str:  # type: ignore[override]  # a property is an attribute to whom reads it
@@ -275,31 +275,31 @@ class PoolSource(HubOwner):
             yield self._pool.close
 
     def _take(self) -> Flow[AnyConnection]:
-        if self._is_the_parents:
+        if self._belongs_to_parent:
             raise InvalidStateError(
                 "this client's pool belongs to the process that forked: open a pool in this process, and make a client"
                 " of that"
             )
         with translated():
             if not self._opened:
-                yield from self._knock()
+                yield from self._test_connection()
                 yield self._pool.open
                 self._opened = True
             try:
                 connection = yield self._pool.getconn
-                while _has_gone(connection):
+                while _is_broken(connection):
                     yield partial(self._pool.putconn, connection)
                     connection = yield self._pool.getconn
                 return connection
             except psycopg_pool.PoolTimeout:
                 if self._owned:
-                    yield from self._knock()
+                    yield from self._test_connection()
                 raise
 
-    def _knock(self) -> Flow[None]:
+    def _test_connection(self) -> Flow[None]:
         """Connects for once without the pool, which would keep trying for long, and not say why it failed."""
-        visitor = yield partial(self._pool.connection_class.connect, self._pool.conninfo)
-        yield visitor.close
+        connection = yield partial(self._pool.connection_class.connect, self._pool.conninfo)
+        yield connection.close
 
 
 class OwnPoolSource(PoolSource):
@@ -309,33 +309,33 @@ class OwnPoolSource(PoolSource):
         super().__init__(make(), owned=True)
         self._make = make
 
-    def begin_anew(self) -> None:
-        super().begin_anew()
-        if self._is_the_parents:
+    def reset_after_fork(self) -> None:
+        super().reset_after_fork()
+        if self._belongs_to_parent:
             self._pool._closed = True  # or it would wait for its threads, which are the parent's, when it is collected
-            self._pool, self._opened, self._is_the_parents = self._make(), False, False
+            self._pool, self._opened, self._belongs_to_parent = self._make(), False, False
 
 
 def own_pool(conninfo: str, *, asynchronous: bool, size: int = 10, patience: float = 30.0) -> PoolSource:
     """The pool of a client that was given a DSN: opened at the first use, checked before it gives a connection."""
     make: Callable[..., AnyPool] = partial(
         psycopg_pool.AsyncConnectionPool if asynchronous else psycopg_pool.ConnectionPool,
-        patient(conninfo),
+        with_timeouts(conninfo),
         min_size=0,
         max_size=size,
         open=False,
         kwargs={"autocommit": True},
         name=POOL,
         timeout=patience,
-        reconnect_timeout=RECONNECTING_FOR,
+        reconnect_timeout=RECONNECT_TIMEOUT,
     )
     if asynchronous:
-        return OwnPoolSource(partial(make, configure=_aours, reconnect_failed=_atry_again))
-    return OwnPoolSource(partial(make, configure=forking.ours, reconnect_failed=_try_again))
+        return OwnPoolSource(partial(make, configure=_detach_async_after_fork, reconnect_failed=_atry_again))
+    return OwnPoolSource(partial(make, configure=forking.detach_after_fork, reconnect_failed=_try_again))
 
 
-async def _aours(connection: AnyConnection) -> None:
-    forking.ours(connection)
+async def _detach_async_after_fork(connection: AnyConnection) -> None:
+    forking.detach_after_fork(connection)
 
 
 def _try_again(pool: AnyPool) -> None:
@@ -360,14 +360,14 @@ def _reconnecting(pool: AnyPool) -> Flow[None]:
         yield pool.check
 
 
-def patient(conninfo: str) -> str:
+def with_timeouts(conninfo: str) -> str:
     """The same DSN, with the bounds of our patience and our name where it says nothing of its own."""
     try:
         said = psycopg.conninfo.conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError as error:
         raise InvalidArgumentError(f"the DSN must be one that libpq understands: {error}") from error
-    ours: dict[str, str | int] = {"application_name": "pgqueue", **PATIENCE_OF_A_SOCKET}
-    return psycopg.conninfo.make_conninfo(conninfo, **{name: ours[name] for name in ours.keys() - said.keys()})
+    defaults: dict[str, str | int] = {"application_name": "pgqueue", **SOCKET_TIMEOUTS}
+    return psycopg.conninfo.make_conninfo(conninfo, **{name: defaults[name] for name in defaults.keys() - said.keys()})
 
 
 def _conninfo(pool: AnyPool) -> str:
@@ -378,20 +378,20 @@ def _conninfo(pool: AnyPool) -> str:
     return psycopg.conninfo.make_conninfo(conninfo or "", **options)
 
 
-def _has_gone(connection: AnyConnection) -> bool:
+def _is_broken(connection: AnyConnection) -> bool:
     """Whether the server has ended an idle connection: reads what came from it unasked, if anything did.
 
     A pool may have a check of its own, but it waits longer after each connection that fails it, up to half a minute.
     """
     try:
-        while _has_news(connection):
+        while _has_pending_input(connection):
             connection.pgconn.consume_input()
     except psycopg.OperationalError:
         return True
     return False
 
 
-def _has_news(connection: AnyConnection) -> bool:
-    ear = select.poll()
-    ear.register(connection.fileno(), select.POLLIN)
-    return bool(ear.poll(0))
+def _has_pending_input(connection: AnyConnection) -> bool:
+    poller = select.poll()
+    poller.register(connection.fileno(), select.POLLIN)
+    return bool(poller.poll(0))

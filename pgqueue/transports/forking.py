@@ -18,7 +18,7 @@ C = TypeVar("C", bound="psycopg.Connection[Any] | psycopg.AsyncConnection[Any]")
 class Forked(Protocol):
     """What has threads, locks or connections."""
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Called in the child: what is not ours any more is forgotten, and never closed."""
 
 
@@ -26,26 +26,26 @@ _forked: WeakSet[Forked] = WeakSet()
 _connections: WeakSet[Any] = WeakSet()
 
 
-def begins_anew(thing: Forked) -> None:
+def register_for_reset(thing: Forked) -> None:
     """From now on ``begin_anew`` is called in a child."""
     _forked.add(thing)
 
 
-def ours(connection: C) -> C:
+def detach_after_fork(connection: C) -> C:
     """A connection that the library has opened: a child lets go of its socket."""
     _connections.add(connection)
     return connection
 
 
-def _begin_anew() -> None:
+def _reset_after_fork() -> None:
     try:
-        _let_go()
+        _detach_sockets()
     finally:
         for thing in list(_forked):
-            thing.begin_anew()
+            thing.reset_after_fork()
 
 
-def _let_go() -> None:
+def _detach_sockets() -> None:
     """Puts a socket that leads nowhere in the place of each that is shared.
 
     Closing a connection would end the parent's session, so nothing may be said on it, by whoever holds it here. Kept
@@ -62,4 +62,4 @@ def _let_go() -> None:
     _connections.clear()
 
 
-os.register_at_fork(after_in_child=_begin_anew)
+os.register_at_fork(after_in_child=_reset_after_fork)

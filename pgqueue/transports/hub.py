@@ -90,10 +90,10 @@ class HubOwner:
                 weakref.finalize(self, self._hub.leave)
             return self._hub.bell(queue) if self._hub is not None else None
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         HubOwner._one_at_a_time = threading.Lock()
         if self._hub is not None:
-            self._hub.begin_anew()
+            self._hub.reset_after_fork()
 
     def hush(self) -> None:
         hub, self._hub = self._hub, None
@@ -122,12 +122,12 @@ class Hub:
         os.set_blocking(self._mouth, False)
         self._backoff = Backoff()
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """In a child: the bells are the same, and nobody listens yet. What is said here is not for the parent's hub."""
         self._close_pipe()
         self._begin()
         for attention in self._attentions.values():
-            attention.bell.begin_anew()
+            attention.bell.reset_after_fork()
         self._attentions = {queue: Attention(each.bell) for queue, each in self._attentions.items()}
 
     def bell(self, queue: str) -> Bell:
@@ -204,7 +204,7 @@ class Hub:
 
     def _listen(self) -> None:
         with psycopg.connect(self._conninfo, autocommit=True, application_name="pgqueue hub") as connection:
-            forking.ours(connection)
+            forking.detach_after_fork(connection)
             if connection.execute(POOLED).fetchone() != (connection.info.backend_pid,):
                 logger.info("a pooler stands before the database: nobody is woken, who waits looks from time to time")
                 self._is_deaf = True

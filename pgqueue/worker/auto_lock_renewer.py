@@ -18,7 +18,7 @@ from pgqueue.worker.lock_renewals import LONGEST_ROUND, OnFailure, Renewals, che
 from pgqueue.worker.loop import Loop
 
 
-class Keeper:
+class LockRenewals:
     """A thread that renews locks of whatever queues and databases, over a connection to each database."""
 
     def __init__(self, longest: timedelta, on_failure: OnFailure | None) -> None:
@@ -29,7 +29,7 @@ class Keeper:
         self._over = threading.Event()
         self._error: BaseException | None = None
         self._begin()
-        forking.begins_anew(self)
+        forking.register_for_reset(self)
 
     def _begin(self) -> None:
         self._renewals: dict[tuple[str, str], Renewals] = {}
@@ -37,7 +37,7 @@ class Keeper:
         self._woken = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """In a child: what the parent has registered it keeps, and only that. What is registered here is kept here."""
         if not self._over.is_set():
             self._over = threading.Event()
@@ -95,7 +95,7 @@ class AutoLockRenewer:
         max_lock_renewal_duration: timedelta = timedelta(minutes=5),
         on_lock_renew_failure: OnFailure | None = None,
     ) -> None:
-        self._keeper = Keeper(max_lock_renewal_duration, on_lock_renew_failure)
+        self._keeper = LockRenewals(max_lock_renewal_duration, on_lock_renew_failure)
 
     def __enter__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ from functools import partial
 from pgqueue import transports
 from pgqueue.flows import Flow, Source, sweeping
 from pgqueue.transports import drive
-from pgqueue.worker.health import Beat
+from pgqueue.worker.health import Heartbeat
 from pgqueue.worker.lock_renewals import Renewals
 from pgqueue.worker.loop import Loop
 from pgqueue.worker.options import Options
@@ -32,7 +32,7 @@ class Background:
         self.renewals = Renewals(queue, options.max_lock_renewal_duration, options.on_lock_renew_failure, self._short)
 
     @property
-    def beats(self) -> Mapping[str, Beat]:
+    def beats(self) -> Mapping[str, Heartbeat]:
         return {name: loop.beat for name, loop in self._loops.items()}
 
     def start(self) -> None:

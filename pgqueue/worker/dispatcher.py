@@ -29,9 +29,9 @@ RECEIVED = ReceiveState.RECEIVED
 Make = Callable[[str, Row, Source], LockedMessage]
 
 #: How many are completed in one statement.
-AT_ONCE = 1_000
+BATCH_SIZE = 1_000
 #: How often the settings of the queue are read again.
-SETTINGS_LAST = 60.0
+SETTINGS_REFRESHED_EVERY = 60.0
 
 
 @dataclass
@@ -119,7 +119,7 @@ class Dispatcher:
         """What is settled in one statement. A message whose lock has run out may have been claimed anew and be here
         twice: each delivery is settled by itself."""
         taken: dict[int, tuple[LockedMessage, BaseException | None]] = {}
-        while self._finished and len(taken) < AT_ONCE:
+        while self._finished and len(taken) < BATCH_SIZE:
             number = self._finished[0][0].sequence_number
             if number in taken:
                 break
@@ -176,7 +176,7 @@ class Dispatcher:
             return []
 
     def _read_settings(self) -> Flow[QueueProperties]:
-        if self._settings is None or time.monotonic() >= self._settings_read_at + SETTINGS_LAST:
+        if self._settings is None or time.monotonic() >= self._settings_read_at + SETTINGS_REFRESHED_EVERY:
             self._settings = yield from self._source.execute(queues.get_queue(self._queue))
             self._settings_read_at = time.monotonic()
         return self._settings

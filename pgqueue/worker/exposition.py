@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from pgqueue.errors import logger
 from pgqueue.model.settings import Depth
 from pgqueue.statements import queues
-from pgqueue.transports import visit
+from pgqueue.transports import ask_once
 from pgqueue.worker.dispatcher import Dispatcher
 from pgqueue.worker.health import Health
 
@@ -51,7 +51,7 @@ class Monitored(Protocol):
     def health(self) -> Health: ...
 
 
-class Soundings:
+class DatabaseMetrics:
     """How deep a queue is, asked of the database on a connection that is closed again.
 
     Nothing while the database cannot be asked; what it said last, for a scrape that comes while another asks.
@@ -59,7 +59,7 @@ class Soundings:
 
     def __init__(self, queue: str, dsn: str) -> None:
         self._queue = queue
-        self._ask: Callable[[], Depth] = lambda: visit(dsn, queues.depth(queue), PATIENCE)
+        self._ask: Callable[[], Depth] = lambda: ask_once(dsn, queues.depth(queue), PATIENCE)
         self._asking = threading.Lock()
         self._asked_at = float("-inf")
         self._depth: Depth | None = None
@@ -89,7 +89,7 @@ class Exposition:
     def __init__(self, worker: Monitored, queue: str, dsn: str) -> None:
         self._worker = worker
         self._queue = queue
-        self._soundings = Soundings(queue, dsn)
+        self._soundings = DatabaseMetrics(queue, dsn)
 
     def text(self) -> bytes:
         """Raises ImportError without the extra ``pgqueue-tx[otel]``."""

@@ -17,13 +17,13 @@ from pgqueue.errors import InvalidArgumentError, InvalidStateError, LockLostErro
 from pgqueue.flows import Executor, Flow, processing, settling
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
-from pgqueue.model.calls import finished
+from pgqueue.model.calls import checked_result
 from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.statements import backends
 from pgqueue.statements import settling as verbs
 from pgqueue.telemetry import Processing, Recorder
 from pgqueue.worker.durations import Durations
-from pgqueue.worker.policy import Abandon, Bury, LetGo, RetryPolicy, judge
+from pgqueue.worker.policy import Abandon, LeaveLocked, MoveToDeadLetters, RetryPolicy, judge
 
 #: Calls the handler as its driver must: at once, in a thread, in an event loop. With a transaction or without.
 Call = Callable[..., Any]
@@ -63,7 +63,7 @@ def handle(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flow[
 def fail(message: LockedMessage, failure: BaseException, policy: RetryPolicy) -> Flow[None]:
     """Settles a message as the policy says. What cannot be settled is logged, and its lock runs out by itself."""
     verdict = judge(failure, message.delivery_count, policy, random.random())
-    _tell(message, failure, verdict)
+    _log_failure(message, failure, verdict)
     if message.context.state is not ReceiveState.RECEIVED:
         return
     try:
@@ -71,7 +71,7 @@ def fail(message: LockedMessage, failure: BaseException, policy: RetryPolicy) ->
             case Abandon(delay):
                 statement = verbs.abandon(message.lock, delay=delay, properties=None)
                 yield from settling.settle(message, Outcome.ABANDONED, statement)
-            case Bury(reason, description):
+            case MoveToDeadLetters(reason, description):
                 burial = verbs.dead_letter(message.lock, reason=reason, description=description)
                 yield from settling.settle(message, Outcome.DEAD_LETTERED, burial)
     except (LockLostError, InvalidStateError) as lost:
@@ -111,19 +111,21 @@ def _run(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flow[No
     work = partial(spec.call, message)
     try:
         if spec.transactions is None:
-            finished((yield work))
+            checked_result((yield work))
         else:
             yield from processing.attempts(message, work, spec.transactions, spec.policy, span.tries_again)
     finally:
         spec.durations.observe(time.perf_counter() - began)
 
 
-def _tell(message: LockedMessage, failure: BaseException, verdict: Abandon | Bury | LetGo) -> None:
+def _log_failure(
+    message: LockedMessage, failure: BaseException, verdict: Abandon | MoveToDeadLetters | LeaveLocked
+) -> None:
     outcome = "is let go"
     match verdict:
         case Abandon(delay):
             outcome = f"rests for {delay.total_seconds():.1f} s"
-        case Bury(reason):
+        case MoveToDeadLetters(reason):
             outcome = f"goes to the dead letters: {reason}"
     logger.warning(
         "the handler failed on %s, delivery %s, which %s",

@@ -12,7 +12,7 @@ STUCK_AFTER = timedelta(seconds=60)
 
 
 @dataclass
-class Beat:
+class Heartbeat:
     """When a loop last came round, and what it failed with since."""
 
     turned_at: float = field(default_factory=time.monotonic)

@@ -17,7 +17,7 @@ from pgqueue.errors import (
     logger,
 )
 from pgqueue.model.policy import Backoff
-from pgqueue.worker.health import Beat
+from pgqueue.worker.health import Heartbeat
 
 #: What no waiting mends: somebody has to do something about it.
 FATAL = (AccessDeniedError, InvalidArgumentError, QueueNotFoundError, SchemaVersionError)
@@ -28,7 +28,7 @@ Turn = Callable[[], float | None]
 class Recovery:
     """What a loop does about an error: how long it pauses before it comes round again, or that it gives up."""
 
-    def __init__(self, name: str, beat: Beat) -> None:
+    def __init__(self, name: str, beat: Heartbeat) -> None:
         self._name = name
         self._beat = beat
         self._backoff = Backoff()
@@ -73,7 +73,7 @@ class Loop:
         woken: threading.Event,
         hearing: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        self.beat = Beat()
+        self.beat = Heartbeat()
         self._turn = turn
         self._stopping = stopping
         self._woken = woken

@@ -75,7 +75,7 @@ class Abandon:
 
 
 @dataclass(frozen=True)
-class Bury:
+class MoveToDeadLetters:
     """Move the message to the dead letters."""
 
     reason: str
@@ -83,22 +83,22 @@ class Bury:
 
 
 @dataclass(frozen=True)
-class LetGo:
+class LeaveLocked:
     """Nothing is to be done: the delivery is over, or its lock runs out by itself."""
 
 
-Verdict = Abandon | Bury | LetGo
+Verdict = Abandon | MoveToDeadLetters | LeaveLocked
 
 
 def judge(failure: BaseException, delivery_count: int, policy: RetryPolicy, luck: float) -> Verdict:
     """What becomes of a message whose handler failed."""
     match failure:
         case DeadLetter(reason=reason, description=description):
-            return Bury(reason, description or _traceback(failure))
+            return MoveToDeadLetters(reason, description or _traceback(failure))
         case LockLostError() | InvalidStateError() | CommitInDoubtError():
-            return LetGo()
+            return LeaveLocked()
         case _ if isinstance(failure, policy.dead_letter_on) or delivery_count >= (policy.max_attempts or float("inf")):
-            return Bury(_name(failure), _traceback(failure))
+            return MoveToDeadLetters(_name(failure), _traceback(failure))
     return Abandon(policy.delay(delivery_count, luck))
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pgqueue.errors import logger
 from pgqueue.worker.child import Report, Work, live
-from pgqueue.worker.exposition import Soundings, of_queue
+from pgqueue.worker.exposition import DatabaseMetrics, of_queue
 from pgqueue.worker.health import Health
 from pgqueue.worker.signals import stopped_by_signals
 from pgqueue.worker.sums import counts, named, summed
@@ -130,7 +130,7 @@ class Processes:
     def __init__(self, count: int, work: Work, queue: str, dsn: str) -> None:
         self._work = work
         self._queue = queue
-        self._soundings = Soundings(queue, dsn)
+        self._soundings = DatabaseMetrics(queue, dsn)
         self._places = [Place(number) for number in range(1, count + 1)]
         self._is_stopping = False
         self._error: Exception | None = None
@@ -206,7 +206,7 @@ class Processes:
             if place.child is None:
                 self._begin(place)
             elif place.child.has_ended:
-                self._bury(place, place.child)
+                self._reap(place, place.child)
             elif self._is_stopping:
                 place.child.stop()
         return TURN
@@ -222,7 +222,7 @@ class Processes:
         self._replaced += place.pause is not None
         logger.info("%s of %s has started: pid %s", place.name, len(self._places), place.child.process.pid)
 
-    def _bury(self, place: Place, child: Child) -> None:
+    def _reap(self, place: Place, child: Child) -> None:
         child.last_words()
         with self._counting:
             place.child = None

@@ -14,7 +14,7 @@ from pgqueue.errors import CommitInDoubtError, InvalidStateError, LockLostError,
 from pgqueue.flows import Begun, Flow, processing
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about_all
-from pgqueue.model.calls import finished
+from pgqueue.model.calls import checked_result
 from pgqueue.model.context import Event
 from pgqueue.model.policy import is_transient
 from pgqueue.statements import Statement, backends
@@ -67,16 +67,16 @@ def _share(messages: Sequence[LockedMessage], spec: HandlerSpec, span: Spans) ->
             each.tries_again(state)
 
     try:
-        lost: Failures = yield from processing.insist(lambda _: _attempt(messages, spec, span), spec.policy, told)
+        lost: Failures = yield from processing.retry(lambda _: _attempt(messages, spec, span), spec.policy, told)
     except CommitInDoubtError as doubt:
-        _tell("%s messages of %s: %s", messages, doubt)
+        _log_warning("%s messages of %s: %s", messages, doubt)
         return {message.sequence_number: doubt for message in messages}
     except HandlerFailedError as failed:
-        _tell("a transaction of %s messages of %s is taken apart: %s", messages, failed)
+        _log_warning("a transaction of %s messages of %s is taken apart: %s", messages, failed)
         others = [message for message in messages if message is not failed.message]
         return (yield from _take_apart([*others, failed.message], spec, span))
     except Exception as error:  # noqa: BLE001 - one by one it is seen whose it is
-        _tell("a transaction of %s messages of %s is taken apart: %s", messages, error)
+        _log_warning("a transaction of %s messages of %s is taken apart: %s", messages, error)
         return (yield from _take_apart(messages, spec, span))
     return lost
 
@@ -99,7 +99,7 @@ def _attempt(messages: Sequence[LockedMessage], spec: HandlerSpec, span: Spans) 
             yield from _call(message, spec, begun, span[message.sequence_number])
             if not begun.is_open:
                 yield from _refuse_what_is_undone(held, begun)
-        last = yield from _completion(held, begun)
+        last = yield from _completing_statement(held, begun)
     except BaseException:
         _unpin(messages)
         yield from processing.roll_back(begun)
@@ -139,7 +139,7 @@ def _call(message: LockedMessage, spec: HandlerSpec, begun: Begun, span: Process
     began = time.perf_counter()
     try:
         with span.at_work():
-            finished((yield partial(spec.call, message, begun.handle)))
+            checked_result((yield partial(spec.call, message, begun.handle)))
     except Exception as failure:
         if is_transient(failure):
             raise
@@ -158,7 +158,7 @@ def _refuse_what_is_undone(held: Sequence[LockedMessage], begun: Begun) -> Flow[
         raise InvalidStateError("a handler has rolled back the transaction that it shares with other messages")
 
 
-def _completion(held: Sequence[LockedMessage], begun: Begun) -> Flow[Statement[Any] | None]:
+def _completing_statement(held: Sequence[LockedMessage], begun: Begun) -> Flow[Statement[Any] | None]:
     """The statement that completes what the handler has not settled itself."""
     yield from _refuse_what_is_undone(held, begun)
     unsettled = []
@@ -170,6 +170,6 @@ def _completion(held: Sequence[LockedMessage], begun: Begun) -> Flow[Statement[A
     return verbs.complete_batch(unsettled[0].queue, [message.lock for message in unsettled], atomic=True)
 
 
-def _tell(line: str, messages: Sequence[LockedMessage], error: Exception) -> None:
+def _log_warning(line: str, messages: Sequence[LockedMessage], error: Exception) -> None:
     queue = messages[0].queue
     logger.warning(line, len(messages), queue, error, extra=about_all(queue, messages, error))

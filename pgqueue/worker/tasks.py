@@ -20,7 +20,7 @@ from pgqueue.transports import adrive
 from pgqueue.worker.background import Background
 from pgqueue.worker.dispatcher import Dispatcher, Make
 from pgqueue.worker.handling import HandlerSpec
-from pgqueue.worker.health import Beat, Health
+from pgqueue.worker.health import Health, Heartbeat
 from pgqueue.worker.loop import Recovery
 from pgqueue.worker.options import Options
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
@@ -51,8 +51,8 @@ class TaskDriver:
         self._stopping = threading.Event()
         self._woken = asyncio.Event()
         self._finished = asyncio.Event()
-        self._claiming = Beat()
-        self._completing = Beat()
+        self._claiming = Heartbeat()
+        self._completing = Heartbeat()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._spec: HandlerSpec
 
@@ -122,7 +122,7 @@ class TaskDriver:
         async for pause in self._turns("completions", self._complete, self._completing):
             await _wait(self._finished, pause)
 
-    async def _turns(self, name: str, turn: Turn, beat: Beat) -> AsyncIterator[float | None]:
+    async def _turns(self, name: str, turn: Turn, beat: Heartbeat) -> AsyncIterator[float | None]:
         """Takes turns until the worker stops, and answers with the pause after each."""
         recovery = Recovery(name, beat)
         try:
@@ -207,7 +207,7 @@ class TaskDriver:
 
     async def _wind_up(self) -> None:
         """Finishes what runs and gives back what was not begun, within the grace period."""
-        recovery = Recovery("stopping", Beat())
+        recovery = Recovery("stopping", Heartbeat())
         deadline = time.monotonic() + self._options.grace_period.total_seconds()
         unstarted = list(self._waiting)
         self._waiting.clear()

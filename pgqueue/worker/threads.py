@@ -17,7 +17,7 @@ from pgqueue.worker.background import Background
 from pgqueue.worker.dispatcher import Dispatcher, Make
 from pgqueue.worker.handler_threads import HandlerThreads
 from pgqueue.worker.handling import HandlerSpec, end_transaction, fail
-from pgqueue.worker.health import Beat, Health
+from pgqueue.worker.health import Health, Heartbeat
 from pgqueue.worker.loop import Loop, Recovery
 from pgqueue.worker.options import Options
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
@@ -146,7 +146,7 @@ class ThreadDriver:
 
     def _wind_up(self, threads: HandlerThreads) -> None:
         """Finishes what runs and gives back what was not begun, within the grace period."""
-        recovery = Recovery("stopping", Beat())
+        recovery = Recovery("stopping", Heartbeat())
         deadline = time.monotonic() + self._options.grace_period.total_seconds()
         unstarted = threads.unstarted()
         threads.close()

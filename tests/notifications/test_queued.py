@@ -306,7 +306,7 @@ def test_what_is_never_ready_is_sent_a_last_time_when_it_has_timed_out(place: Pl
     transmitter.process_pending()
     place.move_clock(10 * MINUTE + SECOND)
     assert transmitter.process_pending() == processed(dead_lettered=1)
-    assert [patient.timed_out for patient in seen] == [True]
+    assert [with_timeouts.timed_out for with_timeouts in seen] == [True]
 
 
 def test_a_readiness_that_raises_is_a_failure_that_stays(place: Place) -> None:

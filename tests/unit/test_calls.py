@@ -13,7 +13,7 @@ import pytest
 
 from pgqueue import AutoLockRenewer
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.model.calls import UnfinishedError, finished, must_finish
+from pgqueue.model.calls import UnfinishedError, checked_result, must_finish
 from pgqueue.model.context import Event, Outcome, ReceiveContext, ReceiveState
 from pgqueue.transports import adrive, drive
 
@@ -87,12 +87,12 @@ def test_any_other_function_is_taken(function: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("make", [coroutine, generator, asynchronous_generator])
 def test_a_result_that_is_work_not_done_is_refused_and_closed(make: Callable[[], Any]) -> None:
     with pytest.raises(UnfinishedError, match=r"return when the work is done, or use pgqueue\.aio"):
-        finished(make())
+        checked_result(make())
 
 
 @pytest.mark.parametrize("result", [None, 7, [1], iter([1]), MagicMock()])
 def test_any_other_result_is_given_back(result: Any) -> None:
-    assert finished(result) is result
+    assert checked_result(result) is result
 
 
 REGISTER: dict[str, Callable[[ReceiveContext, Any], Any]] = {

@@ -6,20 +6,20 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.transports.connections import PATIENCE_OF_A_SOCKET, patient
+from pgqueue.transports.connections import SOCKET_TIMEOUTS, with_timeouts
 
 
 def test_a_dsn_that_is_silent_gets_our_bounds_and_our_name() -> None:
-    options = conninfo_to_dict(patient("postgresql://localhost/shop"))
+    options = conninfo_to_dict(with_timeouts("postgresql://localhost/shop"))
     assert options["application_name"] == "pgqueue"
-    assert {name: int(options[name]) for name in PATIENCE_OF_A_SOCKET} == PATIENCE_OF_A_SOCKET  # type: ignore[arg-type]
+    assert {name: int(options[name]) for name in SOCKET_TIMEOUTS} == SOCKET_TIMEOUTS  # type: ignore[arg-type]
 
 
 def test_what_a_dsn_says_counts() -> None:
-    options = conninfo_to_dict(patient("postgresql://localhost/shop?connect_timeout=3&application_name=till"))
+    options = conninfo_to_dict(with_timeouts("postgresql://localhost/shop?connect_timeout=3&application_name=till"))
     assert (options["connect_timeout"], options["application_name"]) == ("3", "till")
 
 
 def test_a_dsn_that_cannot_be_read_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="libpq"):
-        patient("postgres//localhost")
+        with_timeouts("postgres//localhost")

@@ -7,13 +7,13 @@ import logging
 import pytest
 
 from pgqueue.errors import ConnectionLostError, OperationTimeoutError, QueueNotFoundError, SchemaVersionError
-from pgqueue.worker.health import Beat
+from pgqueue.worker.health import Heartbeat
 from pgqueue.worker.loop import Recovery
 
 
 def test_failures_that_take_turns_are_told_of_once_an_outage(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "pgqueue")
-    recovery = Recovery("claims", Beat())
+    recovery = Recovery("claims", Heartbeat())
     for _ in range(2):
         for _ in range(5):
             recovery.failed(ConnectionLostError("too many clients"))
@@ -24,7 +24,7 @@ def test_failures_that_take_turns_are_told_of_once_an_outage(caplog: pytest.LogC
 
 
 def test_a_function_that_is_missing_once_may_be_an_upgrade() -> None:
-    recovery = Recovery("claims", Beat())
+    recovery = Recovery("claims", Heartbeat())
     assert recovery.failed(SchemaVersionError("the function is not there")) > 0
     with pytest.raises(SchemaVersionError):
         recovery.failed(SchemaVersionError("it is not there"))
@@ -34,4 +34,4 @@ def test_a_function_that_is_missing_once_may_be_an_upgrade() -> None:
 
 def test_what_no_waiting_mends_is_raised_at_once() -> None:
     with pytest.raises(QueueNotFoundError):
-        Recovery("claims", Beat()).failed(QueueNotFoundError("there is none"))
+        Recovery("claims", Heartbeat()).failed(QueueNotFoundError("there is none"))

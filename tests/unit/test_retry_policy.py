@@ -9,7 +9,7 @@ import pytest
 
 from pgqueue import DeadLetter, RetryPolicy
 from pgqueue.errors import InvalidArgumentError, InvalidStateError, LockLostError
-from pgqueue.worker.policy import LONGEST_DESCRIPTION, Abandon, Bury, LetGo, judge
+from pgqueue.worker.policy import LONGEST_DESCRIPTION, Abandon, LeaveLocked, MoveToDeadLetters, judge
 
 SECOND = timedelta(seconds=1)
 
@@ -35,9 +35,9 @@ def test_luck_spreads_the_rest_around_its_middle() -> None:
     ("failure", "policy", "verdict"),
     [
         (ValueError("x"), RetryPolicy(jitter=0), Abandon(2 * SECOND)),
-        (DeadLetter("Unreadable", "no order"), RetryPolicy(), Bury("Unreadable", "no order")),
-        (LockLostError("gone"), RetryPolicy(max_attempts=1), LetGo()),
-        (InvalidStateError("settled"), RetryPolicy(dead_letter_on=(Exception,)), LetGo()),
+        (DeadLetter("Unreadable", "no order"), RetryPolicy(), MoveToDeadLetters("Unreadable", "no order")),
+        (LockLostError("gone"), RetryPolicy(max_attempts=1), LeaveLocked()),
+        (InvalidStateError("settled"), RetryPolicy(dead_letter_on=(Exception,)), LeaveLocked()),
     ],
     ids=["any", "on demand", "lost", "settled"],
 )
@@ -50,7 +50,7 @@ def test_a_failure_has_one_verdict(failure: Exception, policy: RetryPolicy, verd
 )
 def test_what_the_policy_buries_has_the_type_as_reason_and_the_traceback_as_description(policy: RetryPolicy) -> None:
     verdict = judge(raised(KeyError("k" * 10_000 + "\x00")), 2, policy, 0.5)
-    assert isinstance(verdict, Bury)
+    assert isinstance(verdict, MoveToDeadLetters)
     assert verdict.reason == "KeyError"
     assert len(verdict.description) == LONGEST_DESCRIPTION + 1
     assert "\x00" not in verdict.description

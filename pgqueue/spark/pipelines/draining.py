@@ -121,7 +121,7 @@ def drain(
     session = spark or pgqueue.spark.session()
     lake = Lake(session, where)
     before = _ask(dsn, LOST, consumer=name) or 0
-    shore = Shore(lake, dsn, queue, name, timedelta(seconds=lock_duration), progress)
+    shore = Output(lake, dsn, queue, name, timedelta(seconds=lock_duration), progress)
     stream = session.readStream.format("pgqueue").options(
         dsn=dsn,
         queue=queue,
@@ -151,7 +151,7 @@ def _run(query: StreamingQuery, stop: threading.Event) -> None:
         query.stop()
 
 
-class Shore:
+class Output:
     """Where claims come to land: writes each into the lake, and knows which one it has written whole."""
 
     def __init__(

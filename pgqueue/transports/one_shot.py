@@ -8,20 +8,20 @@ from typing import Any, TypeVar
 import psycopg
 
 from pgqueue.statements import Statement
-from pgqueue.transports.connections import execute, patient
+from pgqueue.transports.connections import execute, with_timeouts
 from pgqueue.transports.driving import drive
 from pgqueue.transports.translation import translated
 
 T = TypeVar("T")
 
 
-def visit(dsn: str, statement: Statement[T], patience: timedelta) -> T:
+def ask_once(dsn: str, statement: Statement[T], patience: timedelta) -> T:
     """Asks on a connection that is closed again. So long is waited for the connection, and again for the answer."""
     milliseconds = round(patience.total_seconds() * 1_000)
     sockets: dict[str, Any] = {
         "connect_timeout": max(round(patience.total_seconds()), 2),  # libpq takes no less
         "tcp_user_timeout": milliseconds,
     }
-    with translated(), psycopg.connect(patient(dsn), **sockets) as connection:
+    with translated(), psycopg.connect(with_timeouts(dsn), **sockets) as connection:
         connection.execute("select set_config('statement_timeout', %s, true)", [str(milliseconds)])
         return drive(execute(connection, statement))

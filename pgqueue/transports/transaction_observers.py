@@ -53,7 +53,7 @@ class Follower:
                 yield context
 
 
-class Listener:
+class TransactionObserver:
     """Overhears how the transactions of one SQLAlchemy connection end, and tells all deliveries that are part of them.
 
     A savepoint that was there before us and is rolled back undoes what we did; one that came later does not concern us.
@@ -61,7 +61,7 @@ class Listener:
     before a commit. What is prepared is neither open nor over, and told again when its COMMIT is.
     """
 
-    _of_connection: ClassVar[WeakKeyDictionary[Connection, Listener]] = WeakKeyDictionary()
+    _of_connection: ClassVar[WeakKeyDictionary[Connection, TransactionObserver]] = WeakKeyDictionary()
 
     def __init__(self, connection: Connection) -> None:
         self._followers: list[Follower] = []
@@ -83,13 +83,13 @@ class Listener:
             event.listen(connection.engine, "handle_error", _on_error)
 
     @classmethod
-    def of(cls, connection: Connection) -> Listener:
+    def of(cls, connection: Connection) -> TransactionObserver:
         if connection not in cls._of_connection:
             cls._of_connection[connection] = cls(connection)
         return cls._of_connection[connection]
 
     @classmethod
-    def known(cls, connection: Connection | None) -> Listener | None:
+    def known(cls, connection: Connection | None) -> TransactionObserver | None:
         return None if connection is None else cls._of_connection.get(connection)
 
     def follow(self, connection: Connection, contexts: Sequence[ReceiveContext]) -> None:
@@ -119,28 +119,28 @@ class Listener:
         followers = self._taken()
         match _status_of(connection):
             case TransactionStatus.INERROR:
-                _tell(followers, Event.ABORTED)
+                _apply_outcome(followers, Event.ABORTED)
             case TransactionStatus.INTRANS:
                 undone = _undone(connection, followers) if self._has_seen_an_end else ()
-                _tell([each for each in followers if each.is_undone(undone)], Event.ABORTED)
+                _apply_outcome([each for each in followers if each.is_undone(undone)], Event.ABORTED)
                 self._announce([each for each in followers if not each.is_undone(undone)], prepared=False)
 
     def _on_rollback(self, connection: Connection) -> None:
         """A transaction that SQL text has ended is not undone by this."""
         followers = self._taken()
         if not self._has_seen_an_end:
-            _tell(followers, Event.ABORTED)
+            _apply_outcome(followers, Event.ABORTED)
 
     def _on_rollback_savepoint(self, connection: Connection, name: str, context: None) -> None:
         self._is_its_own_end = True
         undone = [follower for follower in self._followers if name in follower.enclosing]
         self._followers = [follower for follower in self._followers if name not in follower.enclosing]
-        _tell(undone, Event.ABORTED)
+        _apply_outcome(undone, Event.ABORTED)
 
     def _on_prepare(self, connection: Connection, xid: Any) -> None:
         followers = self._taken()
         if _status_of(connection) is TransactionStatus.INERROR:  # PREPARE rolls it back then, and that is no error
-            _tell(followers, Event.ABORTED)
+            _apply_outcome(followers, Event.ABORTED)
         else:
             self._prepared[xid] = followers
 
@@ -164,20 +164,20 @@ class Listener:
 
     def _announce(self, followers: list[Follower], *, prepared: bool) -> None:
         self._announced, self._announced_prepared = followers, prepared
-        _tell(followers, Event.COMMITTED)
+        _apply_outcome(followers, Event.COMMITTED)
 
     def _taken(self) -> list[Follower]:
         followers, self._followers = self._followers, []
         return followers
 
 
-def _tell(followers: Sequence[Follower], outcome: Event) -> None:
+def _apply_outcome(followers: Sequence[Follower], outcome: Event) -> None:
     for follower in followers:
         follower.tell(outcome)
 
 
 def _on_error(failure: ExceptionContext) -> None:
-    listener = Listener.known(failure.connection)
+    listener = TransactionObserver.known(failure.connection)
     if listener is not None:
         sqlstate = getattr(failure.original_exception, "sqlstate", None)
         listener.take_back(undone=sqlstate is not None and error_class(sqlstate) is not ConnectionLostError)
