@@ -63,18 +63,20 @@ class Event(Named):
     ABORTED = "the settlement is undone"
 
 
-R, CING, CED, AING, AED, F = ReceiveState
-SETTLED, BUSY, IN_DOUBT = MessageAlreadySettledError, InvalidStateError, FaultedError
+RECEIVED, COMPLETING, COMPLETED, ABANDONING, ABANDONED, FAULTED = ReceiveState
+_SETTLED, _BUSY, _IN_DOUBT = MessageAlreadySettledError, InvalidStateError, FaultedError
 
-#: (event) → for each state in order: the next state, or the error that refuses the call.
-#: A state that leads to itself means: no effect.
-TRANSITIONS: dict[Event, dict[ReceiveState, ReceiveState | type[InvalidStateError]]] = {
-    Event.COMPLETE:  {R: CING, CING: BUSY, CED: SETTLED, AING: BUSY, AED: SETTLED, F: IN_DOUBT},
-    Event.ABANDON:   {R: AING, CING: BUSY, CED: SETTLED, AING: AING, AED: AED,     F: IN_DOUBT},
-    Event.FAULT:     {R: F,    CING: F,    CED: CED,     AING: F,    AED: AED,     F: F},
-    Event.COMMITTED: {R: R,    CING: CED,  CED: CED,     AING: AED,  AED: AED,     F: F},
-    Event.ABORTED:   {R: R,    CING: R,    CED: R,       AING: R,    AED: AED,     F: F},
+#: For each event, and each state in the order of :class:`ReceiveState`: the next state, or the error that refuses the
+#: call. A state that leads to itself means that the event has no effect.
+_NEXT: dict[Event, tuple[ReceiveState | type[InvalidStateError], ...]] = {
+    Event.COMPLETE:  (COMPLETING, _BUSY,     _SETTLED,  _BUSY,      _SETTLED,  _IN_DOUBT),
+    Event.ABANDON:   (ABANDONING, _BUSY,     _SETTLED,  ABANDONING, ABANDONED, _IN_DOUBT),
+    Event.FAULT:     (FAULTED,    FAULTED,   COMPLETED, FAULTED,    ABANDONED, FAULTED),
+    Event.COMMITTED: (RECEIVED,   COMPLETED, COMPLETED, ABANDONED,  ABANDONED, FAULTED),
+    Event.ABORTED:   (RECEIVED,   RECEIVED,  RECEIVED,  RECEIVED,   ABANDONED, FAULTED),
 }  # fmt: skip
+
+TRANSITIONS = {event: dict(zip(ReceiveState, following, strict=True)) for event, following in _NEXT.items()}
 
 Callback = Callable[[], object]
 
@@ -122,7 +124,7 @@ class ReceiveContext:
         "transaction_id",
     )
 
-    def __init__(self, state: ReceiveState = R, *, asynchronous: bool = False) -> None:
+    def __init__(self, state: ReceiveState = RECEIVED, *, asynchronous: bool = False) -> None:
         self.state = state
         self.outcome: Outcome | None = None
         self.transaction_id: str | None = None
@@ -138,7 +140,7 @@ class ReceiveContext:
     @property
     def is_in_doubt(self) -> bool:
         """Whether a settlement has begun, its call is over, and nobody has said yet what became of it."""
-        return self.state in (CING, AING) and self._call is None
+        return self.state in (COMPLETING, ABANDONING) and self._call is None
 
     @property
     def calls_back(self) -> bool:
@@ -197,8 +199,8 @@ class ReceiveContext:
     def retract(self) -> None:
         """Takes back that the settlement is committed: that was announced, and then the COMMIT was not answered."""
         with _TRANSITION:
-            if self.state is CED:
-                self.state = CING
+            if self.state is COMPLETED:
+                self.state = COMPLETING
 
     def begin(self, outcome: Outcome, call: object = None) -> bool:
         """Takes the transition of ``complete()`` or ``abandon()``; False: nothing is to be done.
@@ -249,7 +251,7 @@ class ReceiveContext:
 
     def lose(self) -> None:
         """A renewal found the lock lost: faults, unless a settlement has begun, which finds out what became of it."""
-        if self.state is R:
+        if self.state is RECEIVED:
             self.fault()
 
     def require(self, call: str, *legal: ReceiveState) -> None:
