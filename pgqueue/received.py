@@ -17,6 +17,7 @@ from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.settling import renew, resolve, settle
 from pgqueue.model.calls import must_finish
 from pgqueue.model.context import Outcome, ReceiveState
+from pgqueue.model.encoding import UNCHANGED
 from pgqueue.model.message import RecordedEffect
 from pgqueue.model.policy import default_retry
 from pgqueue.statements import history
@@ -71,7 +72,7 @@ class ReceivedMessage(LockedMessage):
         statement = verbs.dead_letter(self.lock, reason=reason, description=description)
         drive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction)))
 
-    def postpone(self, delay: timedelta, *body: Any, transaction: object = None) -> None:
+    def postpone(self, delay: timedelta, *, body: Any = UNCHANGED, transaction: object = None) -> None:
         """Gives the message back, to be delivered again after ``delay``; the delivery is not counted.
 
         For work that waits for something else. With a ``body`` the message has that from now on. Otherwise as

@@ -217,6 +217,10 @@ def _check_times(time_to_live: object, scheduled_enqueue_time: object) -> None:
         )
 
 
+#: In place of a body: the message keeps the one it has. None is a body, JSON's null.
+UNCHANGED: Any = object()
+
+
 def encode_body(body: Any) -> tuple[str | None, bytes | None]:
     """A body as JSON text or as bytes; the other is None."""
     if isinstance(body, BYTES):

@@ -14,6 +14,7 @@ from pgqueue.flows import Flow, Pause, Source, processing, receiving, settling, 
 from pgqueue.flows.flow import Begun, Shared
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.context import Outcome
+from pgqueue.model.encoding import UNCHANGED
 from pgqueue.model.holder import this_process
 from pgqueue.model.message import Message
 from pgqueue.notifications.notification import MEMORY, Memory, Pace, QueueNotification, checked_time_to_live
@@ -149,7 +150,7 @@ class Processing:
             round_.fail(error)
             return (yield from self._settle(received, memory, round_, timed_out=is_over))
         if not is_due:
-            yield from self._postpone(received, self._rest_unready(memory), ())
+            yield from self._postpone(received, self._rest_unready(memory), UNCHANGED)
             return Fate.SENT_AGAIN
         if self.recipients.take_transactions:
             return (yield from self._tell_in_transaction(received, notification))
@@ -236,7 +237,7 @@ class Processing:
                 yield from self._postpone(received, *self._again(received, memory))
         return fate
 
-    def _postpone(self, received: LockedMessage, delay: timedelta, body: tuple[Any, ...]) -> Flow[None]:
+    def _postpone(self, received: LockedMessage, delay: timedelta, body: Any) -> Flow[None]:
         statement = verbs.postpone(received.lock, delay=delay, body=body)
         yield from settling.settle(received, Outcome.ABANDONED, statement)
 
@@ -244,17 +245,15 @@ class Processing:
         """With the memory of the last round, for whoever resubmits it."""
         _, body = self._again(received, memory)
         why = described(round_.errors, round_.aggregate)
-        return verbs.dead_letter(
-            received.lock, reason="TTLExpiredException", description=why, body=body[0] if body else None
-        )
+        return verbs.dead_letter(received.lock, reason="TTLExpiredException", description=why, body=body)
 
-    def _again(self, received: LockedMessage, memory: Memory) -> tuple[timedelta, tuple[Any, ...]]:
+    def _again(self, received: LockedMessage, memory: Memory) -> tuple[timedelta, Any]:
         """When it comes again, and with what it remembers then."""
         after = replace(memory, attempts=memory.attempts + 1)
         body = _readable_body(received)
         if isinstance(body, dict):
-            return _until(after, self.pace.rest(after.attempts)), (remembering(body, after),)
-        return self._rest_unready(memory), ()
+            return _until(after, self.pace.rest(after.attempts)), remembering(body, after)
+        return self._rest_unready(memory), UNCHANGED
 
     def _rest_unready(self, memory: Memory) -> timedelta:
         """The longer it has not been ready, the less often it is asked."""

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from pgqueue.errors import LockLostError, error_class
-from pgqueue.model.encoding import encode_body, to_json
+from pgqueue.model.encoding import UNCHANGED, encode_body, to_json
 from pgqueue.model.message import Lock
 from pgqueue.model.row import Row
 from pgqueue.model.settings import SettlementResult
@@ -76,9 +76,8 @@ def abandon(lock: Lock, *, delay: timedelta | None, properties: Any) -> Statemen
     )
 
 
-def postpone(lock: Lock, *, delay: timedelta, body: Any) -> Statement[None]:
-    """``body`` is a tuple of the one new body, or empty to keep the old."""
-    text_body, binary_body = encode_body(*body) if body else (None, None)
+def postpone(lock: Lock, *, delay: timedelta, body: Any = UNCHANGED) -> Statement[None]:
+    text_body, binary_body = (None, None) if body is UNCHANGED else encode_body(body)
     return Statement(
         """select pgqueue.postpone(
                %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(delay)s::interval,
@@ -88,8 +87,8 @@ def postpone(lock: Lock, *, delay: timedelta, body: Any) -> Statement[None]:
     )
 
 
-def dead_letter(lock: Lock, *, reason: str, description: str | None, body: Any = None) -> Statement[str]:
-    """Answers with the id of the transaction the message is moved in. A ``body`` that is not None is its last one."""
+def dead_letter(lock: Lock, *, reason: str, description: str | None, body: Any = UNCHANGED) -> Statement[str]:
+    """Answers with the id of the transaction the message is moved in. A ``body`` is its last one."""
     return Statement(
         """select pgqueue.dead_letter(
                %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid,
@@ -98,7 +97,7 @@ def dead_letter(lock: Lock, *, reason: str, description: str | None, body: Any =
             **_proof(lock),
             "reason": text("reason", reason),
             "description": text("description", description),
-            "body": None if body is None else to_json("body", body),
+            "body": None if body is UNCHANGED else to_json("body", body),
         },
         scalar,
     )

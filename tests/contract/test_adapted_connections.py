@@ -208,7 +208,7 @@ def test_messages_are_settled(world: World) -> None:
         handle = transaction.handle
         one.complete(transaction=handle)
         two.abandon(delay=MINUTE, properties={"tries": 1}, transaction=handle)
-        three.postpone(MINUTE, BODY, transaction=handle)
+        three.postpone(MINUTE, body=BODY, transaction=handle)
         four.record_effect("mailed", result=BODY, transaction=handle)
         assert world.queue.dead_letter_batch([four], reason="Test", transaction=handle)[0].is_settled
         assert world.queue.complete_batch([five], transaction=handle)[0].is_settled

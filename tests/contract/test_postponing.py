@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.contract.world import MINUTE, SECOND, World
 def test_a_postponed_message_comes_back_later_uncounted_with_its_new_body(world: World) -> None:
     received = world.locked({"tries": 0})
     with world.transaction() as transaction:
-        received.postpone(MINUTE, {"tries": 1}, transaction=transaction.handle)
+        received.postpone(MINUTE, body={"tries": 1}, transaction=transaction.handle)
         transaction.commit()
     assert received.context.state is ReceiveState.ABANDONED
     assert world.queue.receive() == []
@@ -30,30 +31,30 @@ def test_at_once_and_as_it_was(own: World) -> None:
 
 
 def test_a_body_may_become_bytes_and_null(own: World) -> None:
-    own.locked("text").postpone(timedelta(0), b"bytes")
+    own.locked("text").postpone(timedelta(0), body=b"bytes")
     received = own.receive()
     assert received.body == b"bytes"
-    received.postpone(timedelta(0), None)
+    received.postpone(timedelta(0), body=None)
     assert own.receive().body is None
 
 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ((-SECOND,), InvalidArgumentError),
-        ((60,), InvalidArgumentError),
-        ((SECOND, object()), MessageNotSerializableError),
-        ((SECOND, "x" * 100), MessageSizeExceededError),
+        ({"delay": -SECOND}, InvalidArgumentError),
+        ({"delay": 60}, InvalidArgumentError),
+        ({"delay": SECOND, "body": object()}, MessageNotSerializableError),
+        ({"delay": SECOND, "body": "x" * 100}, MessageSizeExceededError),
     ],
     ids=["negative", "no timedelta", "not JSON", "too large"],
 )
 def test_what_cannot_be_leaves_the_message_locked_by_us(
-    own: World, arguments: tuple[object], error: type[Exception]
+    own: World, arguments: dict[str, Any], error: type[Exception]
 ) -> None:
     own.client.update_queue(own.name, max_message_size=50)
     own.queue.send(Message("small"))
     received = own.receive()
     with pytest.raises(error):
-        received.postpone(*arguments)  # type: ignore[arg-type]
+        received.postpone(**arguments)
     assert received.state is ReceiveState.RECEIVED
     assert own.is_ours(received)

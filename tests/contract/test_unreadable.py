@@ -98,7 +98,7 @@ SETTLEMENTS: dict[str, Callable[[ReceivedMessage, Any], None]] = {
     "abandon": lambda message, tx: message.abandon(transaction=tx),
     "abandon with properties": lambda message, tx: message.abandon(properties={"seen": True}, transaction=tx),
     "postpone": lambda message, tx: message.postpone(timedelta(0), transaction=tx),
-    "postpone with another body": lambda message, tx: message.postpone(timedelta(0), "readable", transaction=tx),
+    "postpone with another body": lambda message, tx: message.postpone(timedelta(0), body="readable", transaction=tx),
     "defer": lambda message, tx: message.defer(transaction=tx),
     "dead-letter": lambda message, tx: message.dead_letter("Unreadable", transaction=tx),
 }

@@ -315,7 +315,7 @@ def settle_in_every_way(queue: Queue) -> None:
     second.abandon(properties={"tried": True})
     third.dead_letter("reason")
     fourth.defer()
-    fifth.postpone(timedelta(0), "later")
+    fifth.postpone(timedelta(0), body="later")
     queue.receive_deferred([fourth.sequence_number])[0].complete()
     queue.renew_lock_batch(others)
     queue.complete_batch(others)
