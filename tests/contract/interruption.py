@@ -58,7 +58,7 @@ class Interruption:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(driving, "_take", taken)
-            patch.setattr(driving, "_track_open_transactions", awaited)
+            patch.setattr(driving, "_await", awaited)
             try:
                 yield
             except BaseException:
