@@ -108,8 +108,8 @@ def main(dsn: str, name: str, kind: str) -> None:
     with pgqueue.QueueClient(dsn) as client:
         made = transmitter(client, dsn, name, kind, lambda step: stand(step, finished=finished[0]))
         processing: Any = made._processing
-        processing.own = Standing(processing.own, finished)
-        processing._begin = processing.own.begin
+        processing.source = Standing(processing.source, finished)
+        processing._begin = processing.source.begin
         while not made.process_pending().removed:
             pass
     stand("over", finished=finished[0])

@@ -60,7 +60,7 @@ def transmitter(stage: Stage, database: Database) -> Iterator[tuple[QueuedTransm
     with QueueClient(database.dsn) as client:
         transmitter = QueuedTransmitter(client.queue("q"), types, pace=Pace(MINUTE, 2.0, 60 * MINUTE))
         processing: Any = transmitter._processing
-        processing.own = counting = Counting(processing.own)
+        processing.source = counting = Counting(processing.source)
         yield transmitter, counting
 
 

@@ -117,7 +117,7 @@ def test_an_outage_is_waited_for_and_only_said_to_who_asks_once(place: Place) ->
     transmitter, _ = place.told(OK)
     processing = meant(transmitter)._processing
     transmitter.notify_all(Order())
-    processing.own = outage = Outage(processing.own, failures=1)
+    processing.source = outage = Outage(processing.source, failures=1)
     with pytest.raises(ConnectionLostError):
         transmitter.process_pending()
     outage.failures = 3
