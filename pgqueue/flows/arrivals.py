@@ -72,6 +72,7 @@ class Locked:
         self._make = make
         self._ahead: deque[Row] = deque()
         self._safe_until = inf
+        self._rest = receiving.Rest()
         self._is_closed = False
 
     def next(self) -> Flow[PeekedMessage | None]:
@@ -95,7 +96,7 @@ class Locked:
         self._ahead.clear()
 
     def _receive(self) -> Flow[None]:
-        rows = yield from receiving.wait_for(self._queue, self._statement, self._source, PATIENCE)
+        rows = yield from receiving.wait_for(self._queue, self._statement, self._source, PATIENCE, self._rest)
         lasts = [row[LASTS].total_seconds() for row in rows]
         self._safe_until = self._source.sent + min(lasts, default=inf)
         self._ahead.extend(rows)
@@ -119,10 +120,11 @@ class Deleted:
 
     def __post_init__(self) -> None:
         self._turns = receiving.Turns(self.queue, self.source)
+        self._rest = receiving.Rest()
 
     def next(self) -> Flow[PeekedMessage | None]:
         statement = verbs.receive_and_delete(self.queue, max_messages=1)
-        rows = yield from receiving.receive_and_delete(statement, self._turns, self.source, None, PATIENCE)
+        rows = yield from receiving.receive_and_delete(statement, self._turns, self.source, None, PATIENCE, self._rest)
         return PeekedMessage._from_row(self.queue, rows[0]) if rows else None
 
     def close(self) -> Flow[None]:

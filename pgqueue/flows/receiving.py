@@ -3,35 +3,64 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
-from typing import TypeVar
 
 from pgqueue.errors import PGQueueError, logger
-from pgqueue.flows.flow import Executor, Flow, Pause, Told
+from pgqueue.flows.flow import Bell, Executor, Flow, Pause, Told
 from pgqueue.model.names import is_dead_letter_queue
-from pgqueue.statements import Statement, receiving
+from pgqueue.model.row import Row
+from pgqueue.statements import Statement, looking, receiving
 from pgqueue.statements.arguments import duration
-
-T = TypeVar("T")
+from pgqueue.statements.looking import Look
 
 NO_WAIT = timedelta(0)
 
 #: In seconds, as in SQL.
 TURN_EVERY = 1.0
 
-#: Who is told when messages come looks once a second all the same: locks that run out, and what was scheduled, ring no
-#: bell. Who is not told looks at once, then less and less often.
-LONGEST_PAUSE = timedelta(seconds=1)
+#: Who is not told when messages come looks at once, then less and less often; for who is, see looking.
 LONGEST_PAUSE_UNTOLD = timedelta(milliseconds=250)
 FIRST_PAUSE = timedelta(milliseconds=5)
+#: What is left of a time may be rounded to nothing.
+SHORTEST_PAUSE = timedelta.resolution
 
 
-def wait_for(queue: str, statement: Statement[list[T]], source: Told, wait: timedelta | None) -> Flow[list[T]]:
+@dataclass
+class Rest:
+    """Until when no look is worth while, unless a bell rings; for who goes on after a wait that brought nothing."""
+
+    until: float = -inf
+    rings: int = 0
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the last look has found nothing."""
+        return self.until > -inf
+
+    def is_over(self, bell: Bell | None, now: float) -> bool:
+        return bell is None or not bell.is_live or bell.rings != self.rings or now >= self.until
+
+
+def wait_for(
+    queue: str, statement: Statement[list[Row]], source: Told, wait: timedelta | None, rest: Rest | None = None
+) -> Flow[list[Row]]:
     """Runs a statement until it brings something or ``wait`` is over."""
-    return _look(lambda: source.execute(statement), queue, source, wait)
+    patience, rest = duration("wait", wait), rest or Rest()
+
+    def look() -> Flow[list[Row]]:
+        return source.execute(statement)
+
+    def look_told() -> Flow[Look]:
+        return source.execute(looking.look(statement, queue))
+
+    if not rest.is_begun:
+        rows = yield from look()
+        if rows or not patience:
+            return rows
+    return (yield from _look(look, look_told, queue, source, patience, rest))
 
 
 @dataclass
@@ -62,31 +91,69 @@ class Turns:
 
 
 def receive_and_delete(
-    statement: Statement[list[T]], turns: Turns, source: Told, transaction: Executor | None, wait: timedelta | None
-) -> Flow[list[T]]:
+    statement: Statement[list[Row]],
+    turns: Turns,
+    source: Told,
+    transaction: Executor | None,
+    wait: timedelta | None,
+    rest: Rest | None = None,
+) -> Flow[list[Row]]:
     """Receives and deletes at once, and keeps the queue going beside it."""
 
-    def look_again() -> Flow[list[T]]:
+    def look() -> Flow[list[Row]]:
         yield from turns.take()
         return (yield from (transaction or source).execute(statement))
 
-    patience = duration("wait", wait)
-    yield from turns.take_when_due()
-    rows = yield from (transaction or source).execute(statement)
-    return rows or (yield from _look(look_again, turns.queue, source, patience))
+    def look_told() -> Flow[Look]:
+        if transaction is None:
+            return (yield from source.execute(looking.turn_and_look(statement, turns.queue)))
+        pause = yield from source.execute(looking.turn(turns.queue))
+        return Look((yield from transaction.execute(statement)), pause)
+
+    patience, rest = duration("wait", wait), rest or Rest()
+    if not rest.is_begun:
+        yield from turns.take_when_due()
+        rows = yield from (transaction or source).execute(statement)
+        if rows:
+            return rows
+    return (yield from _look(look, look_told, turns.queue, source, patience, rest))
 
 
-def _look(look: Callable[[], Flow[list[T]]], queue: str, source: Told, wait: timedelta | None) -> Flow[list[T]]:
-    """Looks until something is there or ``wait`` is over; once in any case."""
-    patience = duration("wait", wait) or NO_WAIT
+def _look(
+    look: Callable[[], Flow[list[Row]]],
+    look_told: Callable[[], Flow[Look]],
+    queue: str,
+    source: Told,
+    wait: timedelta | None,
+    rest: Rest,
+) -> Flow[list[Row]]:
+    """Looks until something is there or ``wait`` is over; once in any case, but for who rests since the last wait."""
+    patience = (wait or NO_WAIT).total_seconds()
     bell = source.bell(queue) if patience else None
-    began = yield time.monotonic
+    began = now = yield time.monotonic
+    pauses = growing()
+    while True:
+        if rest.is_over(bell, now):
+            rest.rings, rest.until = bell.rings if bell else 0, -inf
+            if bell and bell.is_live:
+                rows, rests = yield from look_told()
+            else:
+                rows, rests = (yield from look()), next(pauses)
+            now = yield time.monotonic
+            if rows:
+                return rows
+            rest.until = now + rests
+        left = began + patience - now
+        if left <= 0:
+            return []
+        pause = timedelta(seconds=min(rest.until - now, left))
+        yield Pause(max(pause, SHORTEST_PAUSE), bell, rest.rings)
+        now = yield time.monotonic
+
+
+def growing() -> Iterator[float]:
+    """The pauses of who is not told, in seconds."""
     pause = FIRST_PAUSE
     while True:
-        since = bell.rings if bell else 0
-        rows = yield from look()
-        left = patience - timedelta(seconds=(yield time.monotonic) - began)
-        if rows or left <= NO_WAIT:
-            return rows
-        yield Pause(min(LONGEST_PAUSE if bell and bell.is_live else pause, left), bell, since)
+        yield pause.total_seconds()
         pause = min(pause * 2, LONGEST_PAUSE_UNTOLD)

@@ -65,6 +65,7 @@ class Processing:
         self.recipients = recipients
         self.pace = pace
         self.time_to_live = checked_time_to_live(time_to_live)
+        self._rest = receiving.Rest()
         self._begin: processing.Begin = (
             source.begin if work_source is None else partial(transports.begin, work_source, asynchronous=asynchronous)
         )
@@ -98,7 +99,7 @@ class Processing:
         try:
             while not is_over():
                 try:
-                    received = yield from self._receive(PATIENCE)
+                    received = yield from self._receive(PATIENCE, self._rest)
                 except PGQueueError as error:
                     yield Pause(timedelta(seconds=recovery.failed(error)))
                     continue
@@ -109,9 +110,9 @@ class Processing:
             renewals.close()
         return done
 
-    def _receive(self, wait: timedelta | None) -> Flow[LockedMessage | None]:
+    def _receive(self, wait: timedelta | None, rest: receiving.Rest | None = None) -> Flow[LockedMessage | None]:
         statement = receiving_verbs.receive(self.queue, max_messages=1, lock_duration=None, locked_by=this_process())
-        rows = yield from receiving.wait_for(self.queue, statement, self.source, wait)
+        rows = yield from receiving.wait_for(self.queue, statement, self.source, wait, rest)
         return LockedMessage._locked(self.queue, rows[0], self.source) if rows else None
 
     def _counted(self, received: LockedMessage, renewals: LockRenewals, done: Processed) -> Flow[Processed]:

@@ -19,7 +19,8 @@ from pgqueue.model.holder import this_process
 from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.row import Row
 from pgqueue.model.settings import QueueProperties
-from pgqueue.statements import queues, receiving, settling
+from pgqueue.statements import looking, queues, receiving, settling
+from pgqueue.statements.looking import SHORTEST_PAUSE, Look
 from pgqueue.worker.durations import Durations
 from pgqueue.worker.lock_renewals import Renewals
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
@@ -70,6 +71,8 @@ class Dispatcher:
         self._settings_read_at = 0.0
         self._wanted = 0
         self._found = 0
+        self._is_idle = False
+        self._idle_pause = SHORTEST_PAUSE
 
     def finish(self, message: LockedMessage, failure: BaseException | None) -> None:
         """A slot is done with a message. Safe to call from any thread."""
@@ -135,7 +138,8 @@ class Dispatcher:
             return ()
         settings = yield from self._read_settings()
         sent_at = time.monotonic()
-        rows = yield from self._receive(self._wanted, settings.lock_duration)
+        rows, self._idle_pause = yield from self._receive(self._wanted, settings.lock_duration)
+        self._is_idle = not rows
         self._pace.claimed(time.monotonic() - sent_at)
         messages = [self._make(self._queue, row, self._source) for row in rows]
         self._found = len(messages)
@@ -145,8 +149,10 @@ class Dispatcher:
 
     def pause(self) -> float | None:
         """How long until the next turn, unless a slot falls idle before; None: at once."""
-        if not self._wanted or (self._bell and self._bell.is_live and not self._found):
+        if not self._wanted:
             return LONGEST_PAUSE
+        if self._is_told and not self._found:
+            return self._idle_pause
         return self._pace.pause(found=self._found, wanted=self._wanted)
 
     def hearing(self, woken: Callable[[], object]) -> AbstractContextManager[None]:
@@ -165,15 +171,21 @@ class Dispatcher:
                 settling.release_batch(self._queue, [message.lock for message in unstarted])
             )
 
-    def _receive(self, wanted: int, lock_duration: timedelta) -> Flow[list[Row]]:
+    @property
+    def _is_told(self) -> bool:
+        return self._bell is not None and self._bell.is_live
+
+    def _receive(self, wanted: int, lock_duration: timedelta) -> Flow[Look]:
         statement = receiving.receive(
             self._queue, max_messages=wanted, lock_duration=lock_duration, locked_by=this_process()
         )
         try:
-            return (yield from self._source.execute(statement))
+            if self._is_idle and self._is_told:
+                return (yield from self._source.execute(looking.look(statement, self._queue)))
+            return Look((yield from self._source.execute(statement)), SHORTEST_PAUSE)
         except QueueDisabledError as error:
             logger.debug("waiting: %s", error)
-            return []
+            return Look([], SHORTEST_PAUSE)
 
     def _read_settings(self) -> Flow[QueueProperties]:
         if self._settings is None or time.monotonic() >= self._settings_read_at + SETTINGS_REFRESHED_EVERY:

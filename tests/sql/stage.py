@@ -41,6 +41,11 @@ as $$
 $$
 """
 
+AWAITED_ARE_OPEN = """
+select exists (
+    select from pgqueue.progress where awaited && array(select pg_snapshot_xip(pg_current_snapshot())))
+"""
+
 T = TypeVar("T")
 
 
@@ -217,6 +222,12 @@ def turns_until(stage: Stage, session: Session, condition: Callable[[], bool], q
     raise AssertionError("half a minute of turns was not enough")
 
 
+def until_awaited_are_over(session: Session) -> None:
+    """Until no transaction is open that turns await, of other tests neither. No time passes."""
+    while session.value(AWAITED_ARE_OPEN):
+        pass
+
+
 def passed(stage: Stage, session: Session) -> Received:
     """A message that this session has locked, and that the recorded cursor has passed."""
     session.send("a")
@@ -232,6 +243,18 @@ def put_back(stage: Stage, session: Session) -> Received:
     assert session.call("take_turn", queue="q")
     assert session.value("select lane from pgqueue.message") == 0
     return received
+
+
+@contextmanager
+def told(stage: Stage, session: Session, *, times: int, awaited: bool = True) -> Iterator[None]:
+    """In the block those who wait for messages of q are told so often."""
+    listener = stage.session("listener")
+    ((channel, _),) = listener.table("_subscribe", queues=["q"], lasts=timedelta(hours=1) if awaited else None)
+    listener.rows(f"listen {channel}")
+    yield
+    session.rows("select pg_notify(%(channel)s, 'the end')", channel=channel)
+    payloads = (notify.payload for notify in listener.connection.notifies())
+    assert list(iter(payloads.__next__, "the end")) == ["q"] * times
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from tests.sql.stage import (
     Session,
     Stage,
     refused,
+    told,
     turns_until,
 )
 
@@ -253,6 +254,15 @@ def test_who_waits_is_told_of_what_is_released(database: Database) -> None:
         other.rows(f"listen {channel}")
         says(ledger, "release_claim", claim=1)
         assert [told.payload for told in other.connection.notifies(timeout=5, stop_after=1)] == ["q"]
+
+
+def test_who_waits_is_told_of_a_claim_that_is_shortened(database: Database) -> None:
+    with Stage(database) as stage:
+        ledger = consumer(stage)
+        ledger.send("a")
+        claim(ledger, 0)
+        with told(stage, ledger, times=1):
+            assert says(ledger, "renew_claim", claim=1, lock_duration=SECOND) == 1
 
 
 def test_a_claim_of_which_a_lock_is_lost_is_not_completed_with_its_effects(database: Database) -> None:

@@ -66,7 +66,8 @@ class Waiting:
 def test_who_waits_is_woken_long_before_looking_again(
     client: QueueClient, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgqueue.flows.receiving.LONGEST_PAUSE", LONG)
+    for pause in ("SHORTEST_PAUSE", "LONGEST_PAUSE"):
+        monkeypatch.setattr(f"pgqueue.statements.looking.{pause}", LONG.total_seconds())
     queue = client.queue("q")
     for _ in range(5):
         waiting = Waiting(lambda: queue.receive(wait=LONG))

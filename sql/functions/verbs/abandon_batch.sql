@@ -41,9 +41,9 @@ begin
         perform pgqueue._delay(held.places, pgqueue.clock() + delay);
     else
         perform pgqueue._redeliver(held.places, settled => true);
-        if source.awaited_until > pgqueue.clock() then
-            perform pgqueue._notify(source);
-        end if;
+    end if;
+    if source.awaited_until > pgqueue.clock() then
+        perform pgqueue._notify(source);
     end if;
     return query select * from pgqueue._settlement_results(queue, sequence_numbers, held.proven, atomic);
 end

@@ -49,5 +49,8 @@ begin
     if not found then
         perform pgqueue._refuse_unknown_queue(queue);
     end if;
+    perform pgqueue._notify(altered)
+       from pgqueue.queue as altered
+      where name = alter_queue.queue and awaited_until > pgqueue.clock();
 end
 $$;

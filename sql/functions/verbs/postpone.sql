@@ -48,9 +48,9 @@ begin
         perform pgqueue._delay(places, pgqueue.clock() + delay);
     else
         perform pgqueue._redeliver(places, settled => true);
-        if source.awaited_until > pgqueue.clock() then
-            perform pgqueue._notify(source);
-        end if;
+    end if;
+    if source.awaited_until > pgqueue.clock() then
+        perform pgqueue._notify(source);
     end if;
 end
 $$;

@@ -95,6 +95,9 @@ begin
                   from pg_catalog.unnest(places) as free (place)
                  where ctid = place
                 returning message.*;
+            if receive.lock_duration < interval '5 seconds' then
+                perform pgqueue._notify_early(source, receive.lock_duration);
+            end if;
             if reached > scan[last_lane + 1] + 128 then
                 perform pgqueue._move_scan(source.id, scan, last_lane, reached);
             end if;

@@ -30,6 +30,7 @@ begin
     source := pgqueue._consumer_queue(known);
     places := pgqueue._lock_claim(source, held, free => true);
     perform pgqueue._extend_locks(places, pgqueue.clock() + coalesce(lock_duration, source.lock_duration));
+    perform pgqueue._notify_early(source, lock_duration);
     return cardinality(places);
 end
 $$;

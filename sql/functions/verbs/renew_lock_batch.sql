@@ -69,6 +69,7 @@ begin
     renewed := moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration);
     perform pgqueue._check_locks(sequence_numbers, lock_tokens);
     perform pgqueue._extend_locks(pgqueue._lock_unheld(source, sequence_numbers, lock_tokens), renewed);
+    perform pgqueue._notify_early(source, renew_lock_batch.lock_duration);
     proven := array(
         select nth
           from unnest(sequence_numbers, lock_tokens) with ordinality as asked (number, token, nth)

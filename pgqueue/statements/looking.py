@@ -1,0 +1,65 @@
+"""Looking for messages where mostly there are none: a look that finds nothing says when the next is worth while."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from pgqueue.model.row import SEQUENCE_NUMBER, Row
+from pgqueue.statements.statement import Statement
+
+#: In seconds: how long who is told when messages come pauses between two looks. pgqueue._due_in goes by the longest.
+SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 4.0
+#: In seconds: two clocks do not go alike, and who looks too early looks again a second later.
+MARGIN = 0.01
+
+_DUE_IN: Final = "case when sequence_number is null then pgqueue._due_in(%(looked_at)s::text) end"
+
+
+class Look(NamedTuple):
+    """What a look has found; if nothing, how many seconds it is of no use to look again for who is told."""
+
+    rows: list[Row]
+    pause: float
+
+
+def look(statement: Statement[list[Row]], queue: str) -> Statement[Look]:
+    """Runs a statement that receives."""
+    return Statement(
+        f"select found.*, {_DUE_IN} from (select) as look left join ({statement.sql}) as found on true",
+        {**statement.parameters, "looked_at": queue},
+        _read,
+    )
+
+
+def turn_and_look(statement: Statement[list[Row]], queue: str) -> Statement[Look]:
+    """Runs a statement that receives and takes no turn, after a turn."""
+    return Statement(
+        f"""select found.*, {_DUE_IN}
+              from (select pgqueue.take_turn(%(looked_at)s::text)) as turn
+              left join ({statement.sql}) as found on true""",
+        {**statement.parameters, "looked_at": queue},
+        _read,
+    )
+
+
+def turn(queue: str) -> Statement[float]:
+    """Takes a turn; answers how many seconds the next one is of no use for who is told."""
+    return Statement(
+        """select pgqueue._due_in(%(looked_at)s::text)
+             from (select pgqueue.take_turn(%(looked_at)s::text) as came_back) as turn
+            where came_back is not null""",
+        {"looked_at": queue},
+        lambda rows: pause_until(rows[0][0]),
+    )
+
+
+def pause_until(due_in: float | None) -> float:
+    """How long to pause, where the next message that is known comes within reach in so many seconds."""
+    return LONGEST_PAUSE if due_in is None else min(max(due_in + MARGIN, SHORTEST_PAUSE), LONGEST_PAUSE)
+
+
+def _read(rows: Sequence[Row]) -> Look:
+    if rows[0][SEQUENCE_NUMBER] is None:
+        return Look([], pause_until(rows[0][-1]))
+    return Look([row[:-1] for row in rows], SHORTEST_PAUSE)
