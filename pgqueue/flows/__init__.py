@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pgqueue.flows.flow import Begun, Bell, Executor, Flow, Line, Pause, Shared, Source, Step, Told
+from pgqueue.flows.flow import Begun, Executor, Flow, Line, Pause, Shared, Source, Step, WakeableExecutor, WakeSignal
 
-__all__ = ["Begun", "Bell", "Executor", "Flow", "Line", "Pause", "Shared", "Source", "Step", "Told"]
+__all__ = ["Begun", "Executor", "Flow", "Line", "Pause", "Shared", "Source", "Step", "WakeSignal", "WakeableExecutor"]

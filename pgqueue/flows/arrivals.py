@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.flows import receiving, settling
-from pgqueue.flows.flow import Bell, Flow, Told
+from pgqueue.flows.flow import Flow, WakeableExecutor, WakeSignal
 from pgqueue.model.message import Lock, PeekedMessage
 from pgqueue.model.row import LASTS, LOCK_TOKEN, SEQUENCE_NUMBER, Row
 from pgqueue.model.settings import ReceiveMode
@@ -44,15 +44,15 @@ class Arrivals(Protocol):
 class Stopwatch:
     """Runs statements, and knows when the last one was sent, by the clock of this process."""
 
-    source: Told
+    source: WakeableExecutor
     sent: float = -inf
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
         self.sent = yield time.monotonic
         return (yield from self.source.execute(statement))
 
-    def bell(self, queue: str) -> Bell | None:
-        return self.source.bell(queue)
+    def wake_signal(self, queue: str) -> WakeSignal | None:
+        return self.source.wake_signal(queue)
 
 
 class Locked:
@@ -65,7 +65,7 @@ class Locked:
     ``close`` may be called by one thread while another is waiting for the next message.
     """
 
-    def __init__(self, statement: Statement[list[Row]], queue: str, source: Told, make: Make) -> None:
+    def __init__(self, statement: Statement[list[Row]], queue: str, source: WakeableExecutor, make: Make) -> None:
         self._statement = statement
         self._queue = queue
         self._source = Stopwatch(source)
@@ -116,7 +116,7 @@ class Deleted:
     """Messages that are deleted as they are received."""
 
     queue: str
-    source: Told
+    source: WakeableExecutor
 
     def __post_init__(self) -> None:
         self._turns = receiving.Turns(self.queue, self.source)
@@ -134,7 +134,9 @@ class Deleted:
         """Nothing lies ahead."""
 
 
-def arrivals(queue: str, mode: ReceiveMode, prefetch: int, locked_by: str, source: Told, make: Make) -> Arrivals:
+def arrivals(
+    queue: str, mode: ReceiveMode, prefetch: int, locked_by: str, source: WakeableExecutor, make: Make
+) -> Arrivals:
     """What a receiver of this mode is made of."""
     ahead = whole("prefetch", prefetch, least=0) or 0
     if mode is ReceiveMode.PEEK_LOCK:

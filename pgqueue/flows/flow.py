@@ -19,13 +19,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Bell(Protocol):
-    """Rings when messages of a queue have come; see :class:`pgqueue.transports.bells.Bell`."""
+class WakeSignal(Protocol):
+    """Is set when messages of a queue have come; see :class:`pgqueue.transports.wake_signals.WakeSignal`."""
 
-    rings: int
+    count: int
     is_live: bool
 
-    def heard_by(self, hearer: Callable[[], object], since: int) -> AbstractContextManager[None]: ...
+    def calling(self, callback: Callable[[], object], since: int) -> AbstractContextManager[None]: ...
 
     def wait(self, seconds: float, since: int) -> None: ...
 
@@ -34,10 +34,10 @@ class Bell(Protocol):
 
 @dataclass(frozen=True)
 class Pause:
-    """A step that waits, holding nothing, until a bell has rung after the count stood ``since``, if there is one."""
+    """A step that waits, holding nothing, until the signal is set anew: its count is no longer ``since``."""
 
     duration: timedelta
-    bell: Bell | None = None
+    wake_signal: WakeSignal | None = None
     since: int = 0
 
 
@@ -102,14 +102,14 @@ class Line(Protocol):
         """Gives the connection back, rolling back what is open; the server does it itself where that fails."""
 
 
-class Told(Executor, Protocol):
-    """Where a statement can run, and somebody may tell when it is worth while to run it again."""
+class WakeableExecutor(Executor, Protocol):
+    """Where a statement can run, with a signal that says when running it again may bring something."""
 
-    def bell(self, queue: str) -> Bell | None:
-        """What rings when messages of a queue have come; None when nobody listens."""
+    def wake_signal(self, queue: str) -> WakeSignal | None:
+        """The signal that is set when messages of a queue have come; None when the client does not listen."""
 
 
-class Source(Told, Protocol):
+class Source(WakeableExecutor, Protocol):
     """Where a client's own statements run, each in a transaction of its own."""
 
     @property

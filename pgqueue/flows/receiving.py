@@ -9,7 +9,7 @@ from datetime import timedelta
 from math import inf
 
 from pgqueue.errors import PGQueueError, logger
-from pgqueue.flows.flow import Bell, Executor, Flow, Pause, Told
+from pgqueue.flows.flow import Executor, Flow, Pause, WakeableExecutor, WakeSignal
 from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.row import Row
 from pgqueue.statements import Statement, looking, receiving
@@ -21,7 +21,7 @@ NO_WAIT = timedelta(0)
 #: In seconds, as in SQL.
 TURN_EVERY = 1.0
 
-#: Who is not told when messages come looks at once, then less and less often; for who is, see looking.
+#: Without notifications a consumer polls, at once and then less and less often; with them, see looking.
 LONGEST_PAUSE_UNTOLD = timedelta(milliseconds=250)
 FIRST_PAUSE = timedelta(milliseconds=5)
 #: What is left of a time may be rounded to nothing.
@@ -30,22 +30,26 @@ SHORTEST_PAUSE = timedelta.resolution
 
 @dataclass
 class Rest:
-    """Until when no look is worth while, unless a bell rings; for who goes on after a wait that brought nothing."""
+    """Until when polling is of no use, unless the signal is set; kept from one empty wait to the next."""
 
     until: float = -inf
-    rings: int = 0
+    count: int = 0
 
     @property
     def is_begun(self) -> bool:
         """Whether the last look has found nothing."""
         return self.until > -inf
 
-    def is_over(self, bell: Bell | None, now: float) -> bool:
-        return bell is None or not bell.is_live or bell.rings != self.rings or now >= self.until
+    def is_over(self, wake_signal: WakeSignal | None, now: float) -> bool:
+        return wake_signal is None or not wake_signal.is_live or wake_signal.count != self.count or now >= self.until
 
 
 def wait_for(
-    queue: str, statement: Statement[list[Row]], source: Told, wait: timedelta | None, rest: Rest | None = None
+    queue: str,
+    statement: Statement[list[Row]],
+    source: WakeableExecutor,
+    wait: timedelta | None,
+    rest: Rest | None = None,
 ) -> Flow[list[Row]]:
     """Runs a statement until it brings something or ``wait`` is over."""
     patience, rest = duration("wait", wait), rest or Rest()
@@ -93,7 +97,7 @@ class Turns:
 def receive_and_delete(
     statement: Statement[list[Row]],
     turns: Turns,
-    source: Told,
+    source: WakeableExecutor,
     transaction: Executor | None,
     wait: timedelta | None,
     rest: Rest | None = None,
@@ -123,19 +127,19 @@ def _look(
     look: Callable[[], Flow[list[Row]]],
     look_told: Callable[[], Flow[Look]],
     queue: str,
-    source: Told,
+    source: WakeableExecutor,
     wait: timedelta | None,
     rest: Rest,
 ) -> Flow[list[Row]]:
-    """Looks until something is there or ``wait`` is over; once in any case, but for who rests since the last wait."""
+    """Polls until something is there or ``wait`` is over; at least once, unless polling is of no use yet."""
     patience = (wait or NO_WAIT).total_seconds()
-    bell = source.bell(queue) if patience else None
+    wake_signal = source.wake_signal(queue) if patience else None
     began = now = yield time.monotonic
     pauses = growing()
     while True:
-        if rest.is_over(bell, now):
-            rest.rings, rest.until = bell.rings if bell else 0, -inf
-            if bell and bell.is_live:
+        if rest.is_over(wake_signal, now):
+            rest.count, rest.until = wake_signal.count if wake_signal else 0, -inf
+            if wake_signal and wake_signal.is_live:
                 rows, rests = yield from look_told()
             else:
                 rows, rests = (yield from look()), next(pauses)
@@ -147,12 +151,12 @@ def _look(
         if left <= 0:
             return []
         pause = timedelta(seconds=min(rest.until - now, left))
-        yield Pause(max(pause, SHORTEST_PAUSE), bell, rest.rings)
+        yield Pause(max(pause, SHORTEST_PAUSE), wake_signal, rest.count)
         now = yield time.monotonic
 
 
 def growing() -> Iterator[float]:
-    """The pauses of who is not told, in seconds."""
+    """The pauses between polls without notifications, in seconds."""
     pause = FIRST_PAUSE
     while True:
         yield pause.total_seconds()

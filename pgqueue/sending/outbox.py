@@ -23,10 +23,10 @@ SIZE_AT_ONCE = 8_000_000
 UNREAD_AT_MOST = 1_000
 
 
-B = TypeVar("B", bound="Bell")
+B = TypeVar("B", bound="Event")
 
 
-class Bell(Protocol):
+class Event(Protocol):
     """An event that a thread or a task waits for."""
 
     def is_set(self) -> bool: ...
@@ -46,7 +46,7 @@ class Outgoing:
         except PGQueueError as refusal:
             self._sending.end(refusal)
             raise
-        self._bell: Bell | None = None
+        self._event: Event | None = None
         self._outcome: SequenceNumber | PGQueueError | None = None
 
     def done(self) -> bool:
@@ -84,7 +84,7 @@ class Outbox:
     ``arrived`` is rung when there is something to do for who empties it; ``make_room`` is told how many were settled.
     """
 
-    def __init__(self, queue: str, arrived: Bell, make_room: Callable[[int], object]) -> None:
+    def __init__(self, queue: str, arrived: Event, make_room: Callable[[int], object]) -> None:
         self.queue = queue
         self.recorder = telemetry.recorder()
         self._arrived = arrived
@@ -185,13 +185,13 @@ class Outbox:
         if error is not None:
             raise error
 
-    def wait_for(self, send: Outgoing, bell: Callable[[], B]) -> B | None:
+    def wait_for(self, send: Outgoing, make_event: Callable[[], B]) -> B | None:
         """What rings when the send has its outcome; None when it has."""
         with self._lock:
             if send._outcome is not None:
                 return None
-            send._bell = send._bell or bell()
-            return cast(B, send._bell)
+            send._event = send._event or make_event()
+            return cast(B, send._event)
 
     def _settle(self, outcomes: Iterable[tuple[Outgoing, SequenceNumber | PGQueueError]]) -> None:
         settled = 0
@@ -203,8 +203,8 @@ class Outbox:
                 send._sending.end(outcome)
                 if isinstance(outcome, PGQueueError):
                     self._unread[send] = None
-                if send._bell is not None:
-                    send._bell.set()
+                if send._event is not None:
+                    send._event.set()
                 settled += 1
         if settled:
             self._make_room(settled)

@@ -1,4 +1,4 @@
-"""Looking for messages where mostly there are none: a look that finds nothing says when the next is worth while."""
+"""Polling a queue that is mostly empty: a poll that finds nothing says when the next is of use."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Final, NamedTuple
 from pgqueue.model.row import SEQUENCE_NUMBER, Row
 from pgqueue.statements.statement import Statement
 
-#: In seconds: how long who is told when messages come pauses between two looks. pgqueue._due_in goes by the longest.
+#: In seconds: how long a consumer that is notified pauses between two polls. pgqueue._due_in goes by the longest.
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 4.0
-#: In seconds: two clocks do not go alike, and who looks too early looks again a second later.
+#: In seconds: two clocks differ, and a poll that comes too early is repeated a second later.
 MARGIN = 0.01
 
 _DUE_IN: Final = "case when sequence_number is null then pgqueue._due_in(%(looked_at)s::text) end"
 
 
 class Look(NamedTuple):
-    """What a look has found; if nothing, how many seconds it is of no use to look again for who is told."""
+    """What a poll has found; if nothing, for how many seconds the next is of no use to a consumer that is notified."""
 
     rows: list[Row]
     pause: float
@@ -44,7 +44,7 @@ def turn_and_look(statement: Statement[list[Row]], queue: str) -> Statement[Look
 
 
 def turn(queue: str) -> Statement[float]:
-    """Takes a turn; answers how many seconds the next one is of no use for who is told."""
+    """Takes a turn; returns for how many seconds the next is of no use to a consumer that is notified."""
     return Statement(
         """select pgqueue._due_in(%(looked_at)s::text)
              from (select pgqueue.take_turn(%(looked_at)s::text) as came_back) as turn

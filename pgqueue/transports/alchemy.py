@@ -39,8 +39,8 @@ from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
 from pgqueue.transports import connections, forking, translation
 from pgqueue.transports.ending import end_statement
-from pgqueue.transports.hub import HubOwner
 from pgqueue.transports.lines import ConnectionLine
+from pgqueue.transports.notify_listener import NotifyListenerOwner
 from pgqueue.transports.transaction_observers import TransactionObserver, driver_of
 
 T = TypeVar("T")
@@ -196,7 +196,7 @@ class BegunOwner:
             yield self.handle.close
 
 
-class EngineSource(HubOwner):
+class EngineSource(NotifyListenerOwner):
     """A SQLAlchemy engine over psycopg."""
 
     _the_parents: Pool | None = None
@@ -245,7 +245,7 @@ class EngineSource(HubOwner):
 
     def close(self) -> Flow[None]:
         """The engine is the caller's, and stays open."""
-        yield self.hush
+        yield self.stop_listening
 
     def _take(self) -> Flow[tuple[AnyOwner, Any]]:
         """A connection in autocommit mode, and that of psycopg beneath."""

@@ -24,8 +24,8 @@ from pgqueue.statements import Statement
 from pgqueue.transports import cursors, forking
 from pgqueue.transports.driving import adrive, drive
 from pgqueue.transports.ending import end_statement
-from pgqueue.transports.hub import HubOwner
 from pgqueue.transports.lines import ConnectionLine
+from pgqueue.transports.notify_listener import NotifyListenerOwner
 from pgqueue.transports.translation import translated
 
 T = TypeVar("T")
@@ -211,7 +211,7 @@ class BegunConnection:
             yield self._give_back
 
 
-class PoolSource(HubOwner):
+class PoolSource(NotifyListenerOwner):
     """A pool of psycopg connections, the client's own or the caller's."""
 
     _belongs_to_parent = False
@@ -270,7 +270,7 @@ class PoolSource(HubOwner):
         return ConnectionLine(connection, partial(self._pool.putconn, connection), restore=restore)
 
     def close(self) -> Flow[None]:
-        yield self.hush
+        yield self.stop_listening
         if self._owned and self._opened:
             yield self._pool.close
 

@@ -78,13 +78,15 @@ def _result(end: BaseException) -> Any:
 def _take(step: Step) -> Any:
     if isinstance(step, Pause):
         seconds = step.duration.total_seconds()
-        return time.sleep(seconds) if step.bell is None else step.bell.wait(seconds, step.since)
+        return time.sleep(seconds) if step.wake_signal is None else step.wake_signal.wait(seconds, step.since)
     return step()
 
 
 async def _await(step: Step) -> Any:
     if isinstance(step, Pause):
         seconds = step.duration.total_seconds()
-        return await (asyncio.sleep(seconds) if step.bell is None else step.bell.arrives(seconds, step.since))
+        return await (
+            asyncio.sleep(seconds) if step.wake_signal is None else step.wake_signal.arrives(seconds, step.since)
+        )
     result = step()
     return await result if hasattr(result, "__await__") else result

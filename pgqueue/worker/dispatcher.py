@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from pgqueue.errors import InvalidArgumentError, QueueDisabledError, logger
-from pgqueue.flows import Bell, Flow, Source, batches
+from pgqueue.flows import Flow, Source, WakeSignal, batches
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
 from pgqueue.model.context import Outcome, ReceiveState
@@ -53,7 +53,13 @@ class Dispatcher:
     """
 
     def __init__(
-        self, queue: str, source: Source, make: Make, pace: Pace, renewals: Renewals, bell: Bell | None = None
+        self,
+        queue: str,
+        source: Source,
+        make: Make,
+        pace: Pace,
+        renewals: Renewals,
+        wake_signal: WakeSignal | None = None,
     ) -> None:
         if is_dead_letter_queue(queue):
             raise InvalidArgumentError(f"a worker does not take dead letters, loop over a receiver of them: {queue}")
@@ -64,8 +70,8 @@ class Dispatcher:
         self._source = source
         self._make = make
         self._pace = pace
-        self._bell = bell
-        self._rings = 0
+        self._wake_signal = wake_signal
+        self._signal_count = 0
         self._finished: deque[tuple[LockedMessage, BaseException | None]] = deque()
         self._settings: QueueProperties | None = None
         self._settings_read_at = 0.0
@@ -131,7 +137,7 @@ class Dispatcher:
 
     def claim(self, *, running: int, waiting: int) -> Flow[Sequence[LockedMessage]]:
         """Claims as many messages as the slots will want, if any."""
-        self._rings = self._bell.rings if self._bell else 0
+        self._signal_count = self._wake_signal.count if self._wake_signal else 0
         self._wanted = self._pace.appetite(running, waiting)
         self._found = 0
         if not self._wanted:
@@ -151,15 +157,15 @@ class Dispatcher:
         """How long until the next turn, unless a slot falls idle before; None: at once."""
         if not self._wanted:
             return LONGEST_PAUSE
-        if self._is_told and not self._found:
+        if self._is_notified and not self._found:
             return self._idle_pause
         return self._pace.pause(found=self._found, wanted=self._wanted)
 
-    def hearing(self, woken: Callable[[], object]) -> AbstractContextManager[None]:
+    def on_wake(self, woken: Callable[[], object]) -> AbstractContextManager[None]:
         """While it is entered, ``woken`` is called when messages have come since the last claim, if more are wanted."""
-        if self._bell is None or not self._wanted:
+        if self._wake_signal is None or not self._wanted:
             return nullcontext()
-        return self._bell.heard_by(woken, self._rings)
+        return self._wake_signal.calling(woken, self._signal_count)
 
     def give_back(self, messages: Iterable[LockedMessage]) -> Flow[None]:
         """Gives back what was never handled; it does not count as a delivery."""
@@ -172,15 +178,15 @@ class Dispatcher:
             )
 
     @property
-    def _is_told(self) -> bool:
-        return self._bell is not None and self._bell.is_live
+    def _is_notified(self) -> bool:
+        return self._wake_signal is not None and self._wake_signal.is_live
 
     def _receive(self, wanted: int, lock_duration: timedelta) -> Flow[Look]:
         statement = receiving.receive(
             self._queue, max_messages=wanted, lock_duration=lock_duration, locked_by=this_process()
         )
         try:
-            if self._is_idle and self._is_told:
+            if self._is_idle and self._is_notified:
                 return (yield from self._source.execute(looking.look(statement, self._queue)))
             return Look((yield from self._source.execute(statement)), SHORTEST_PAUSE)
         except QueueDisabledError as error:

@@ -71,13 +71,13 @@ class Loop:
         turn: Turn,
         stopping: threading.Event,
         woken: threading.Event,
-        hearing: Callable[[], AbstractContextManager[None]] = nullcontext,
+        on_wake: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.beat = Heartbeat()
         self._turn = turn
         self._stopping = stopping
         self._woken = woken
-        self._hearing = hearing
+        self._hearing = on_wake
         self._recovery = Recovery(name, self.beat)
 
     def run(self) -> None:

@@ -44,7 +44,9 @@ class TaskDriver:
         self._pool = transports.sized(source, options.concurrency + SPARE_CONNECTIONS, asynchronous=True)
         self._background = Background(queue, source, options, self._end_with)
         pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
-        self.dispatcher = Dispatcher(queue, self._pool, make, pace, self._background.renewals, source.bell(queue))
+        self.dispatcher = Dispatcher(
+            queue, self._pool, make, pace, self._background.renewals, source.wake_signal(queue)
+        )
         self._waiting: deque[LockedMessage] = deque()
         self._running: dict[asyncio.Task[None], int] = {}
         self._error: BaseException | None = None
@@ -115,7 +117,7 @@ class TaskDriver:
 
     async def _keep_claiming(self) -> None:
         async for pause in self._turns("claims", self._claim, self._claiming):
-            with self.dispatcher.hearing(self._wake):
+            with self.dispatcher.on_wake(self._wake):
                 await _wait(self._woken, pause)
 
     async def _keep_completing(self) -> None:

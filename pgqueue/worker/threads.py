@@ -43,9 +43,11 @@ class ThreadDriver:
         self._pool = transports.sized(source, size, asynchronous=False)
         self._background = Background(queue, source, options, self._end_with)
         pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
-        self.dispatcher = Dispatcher(queue, self._pool, make, pace, self._background.renewals, source.bell(queue))
-        hearing = partial(self.dispatcher.hearing, self._woken.set)
-        self._claiming = Loop("claims", self._claim, self._stopping, self._woken, hearing)
+        self.dispatcher = Dispatcher(
+            queue, self._pool, make, pace, self._background.renewals, source.wake_signal(queue)
+        )
+        on_wake = partial(self.dispatcher.on_wake, self._woken.set)
+        self._claiming = Loop("claims", self._claim, self._stopping, self._woken, on_wake)
         self._completing = Loop("completions", self._complete, self._stopping, self._finished)
         self._threads: HandlerThreads | None = None
 

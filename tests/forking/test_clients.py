@@ -21,14 +21,16 @@ import pgqueue.aio
 from pgqueue import AutoLockRenewer, Message, QueueClient, ReceiveState, Worker
 from pgqueue.errors import InvalidStateError, LockLostError
 from pgqueue.testing import Database
-from pgqueue.transports.hub import HubOwner
+from pgqueue.transports.notify_listener import NotifyListenerOwner
 from tests.forking.children import Child, in_child
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
 LONG = timedelta(seconds=60)
 MANY = 150
-HUBS = "select from pg_stat_activity where datname = current_database() and application_name = 'pgqueue hub'"
+LISTENERS = (
+    "select from pg_stat_activity where datname = current_database() and application_name = 'pgqueue notify listener'"
+)
 
 SESSIONS = (
     "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() order by pid"
@@ -104,23 +106,27 @@ def test_a_child_listens_for_itself(client: QueueClient, database: Database) -> 
         queue = client.queue("q")
         with ThreadPoolExecutor(1) as threads:
             waiting = threads.submit(queue.receive, wait=LONG)
-            eventually(lambda: len(answers(database, HUBS)) == 2)
+            eventually(lambda: len(answers(database, LISTENERS)) == 2)
             queue.send(Message("the child's"))
             return [message.body for message in waiting.result()]
 
-    bell: Any = client.queue("q")._source.bell("q")
-    with bell.heard_by(lambda: None, bell.rings):
-        eventually(lambda: bell.is_live)
-        rings = bell.rings
+    wake_signal: Any = client.queue("q")._source.wake_signal("q")
+    with wake_signal.calling(lambda: None, wake_signal.count):
+        eventually(lambda: wake_signal.is_live)
+        count = wake_signal.count
         assert in_child(work) == ["the child's"]
-        eventually(lambda: bell.rings > rings)
-        eventually(lambda: len(answers(database, HUBS)) == 1)
+        eventually(lambda: wake_signal.count > count)
+        eventually(lambda: len(answers(database, LISTENERS)) == 1)
 
 
-@pytest.mark.parametrize("where", ["hub", "bell", "owner"])
+@pytest.mark.parametrize("where", ["listener", "signal", "owner"])
 def test_a_lock_that_another_thread_held_is_free(client: QueueClient, where: str) -> None:
     own: Any = client._source
-    lock = {"hub": own._hub._lock, "bell": own.bell("q")._lock, "owner": HubOwner._one_at_a_time}[where]
+    lock = {
+        "listener": own._listener._lock,
+        "signal": own.wake_signal("q")._lock,
+        "owner": NotifyListenerOwner._one_at_a_time,
+    }[where]
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:

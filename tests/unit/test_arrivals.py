@@ -42,7 +42,7 @@ class Dispatcher:
     given_back: list[int] = field(default_factory=list)
     meanwhile: Callable[[], Any] = lambda: None
 
-    def bell(self, _: str) -> None:
+    def wake_signal(self, _: str) -> None:
         """Nobody listens."""
 
     def execute(self, statement: Statement[Any]) -> Flow[Any]:

@@ -83,7 +83,7 @@ class Server:
 
     conninfo = ""
 
-    def bell(self, _: str) -> None:
+    def wake_signal(self, _: str) -> None:
         """Nobody listens."""
 
     def line(self) -> Flow[Any]:

@@ -26,7 +26,7 @@ from pgqueue.statements import Statement
 from pgqueue.statements import receiving as verbs
 from pgqueue.testing import Database
 from pgqueue.testing.clock import MOVE
-from pgqueue.transports.bells import Bell
+from pgqueue.transports.wake_signals import WakeSignal
 from pgqueue.worker.dispatcher import Dispatcher
 from pgqueue.worker.pace import Pace
 from tests.sql.stage import AWAITED_ARE_OPEN, STAND_STILL
@@ -45,17 +45,17 @@ class Scene:
     onlooker: psycopg.Connection[Any]
     now: float = 0.0
     statements: int = 0
-    bell: Bell = field(default_factory=lambda: Bell("q", lambda: None))
+    wake_signal: WakeSignal = field(default_factory=lambda: WakeSignal("q", lambda: None))
 
     def __post_init__(self) -> None:
         self.onlooker.execute(STAND_STILL.encode())
         self.client.create_queue("q", lock_duration=LOCK)
         self.queue = self.client.queue("q")
         self.source: Any = self.queue._source
-        self.bell.is_live = True
+        self.wake_signal.is_live = True
 
-    def listening(self, queue: str) -> Bell:
-        return self.bell
+    def listening(self, queue: str) -> WakeSignal:
+        return self.wake_signal
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
         self.statements += 1
@@ -90,7 +90,7 @@ class Told:
 
     def __init__(self, scene: Scene) -> None:
         self.execute = scene.execute
-        self.bell = scene.listening
+        self.wake_signal = scene.listening
 
 
 #: Waits for a minute at the most; answers whether something came.
@@ -131,7 +131,7 @@ class NoRenewals:
 def works(scene: Scene) -> Waits:
     renewals: Any = NoRenewals()
     source: Any = Told(scene)
-    dispatcher = Dispatcher("q", source, LockedMessage._locked, Pace(1, 0), renewals, scene.bell)
+    dispatcher = Dispatcher("q", source, LockedMessage._locked, Pace(1, 0), renewals, scene.wake_signal)
 
     def wait() -> bool:
         until = scene.now + MINUTE.total_seconds()
@@ -204,7 +204,7 @@ def test_a_message_that_is_due_is_noticed_within_a_second(scene: Scene, face: Fa
         scene.queue.schedule(Message("b"), at=scene.time() + timedelta(seconds=seconds))
     else:
         received.abandon(delay=timedelta(seconds=seconds))
-    scene.bell.ring()
+    scene.wake_signal.set()
     began = scene.now
     assert wait()
     assert seconds <= scene.now - began <= seconds + 1
@@ -215,7 +215,7 @@ def test_who_is_told_looks_at_once(scene: Scene, face: Face) -> None:
     wait = face(scene)
     quiet(scene, wait)
     scene.queue.send(Message("a"))
-    scene.bell.ring()
+    scene.wake_signal.set()
     began = scene.now
     assert wait()
     assert scene.now == began
@@ -226,7 +226,7 @@ def test_a_receiver_whose_look_failed_looks_again_at_once(scene: Scene) -> None:
     coming = iterates(scene, ReceiveMode.PEEK_LOCK)
     quiet(scene, coming)
     scene.queue.send(Message("a"))
-    scene.bell.ring()
+    scene.wake_signal.set()
     scene.source = None
     with pytest.raises(AttributeError):
         coming()

@@ -1,7 +1,7 @@
--- In how many seconds it is worth while to look again for messages of a queue from which a receive has just brought
--- nothing: when the next lock runs out, or the next scheduled message is due. Where that cannot be told from what is
--- under watch, in one. Who makes something that comes within reach sooner than is known here rings; locks that last for
--- five seconds or more are seen in time, because nobody pauses for so long.
+-- In how many seconds a receive may bring something, after one that has brought nothing: when the next lock runs out,
+-- or the next scheduled message is due; in one second where the watch does not prove it. Whatever makes a message due
+-- sooner than is known here notifies. Locks that last for five seconds or more are noticed in time, because no consumer
+-- pauses for so long.
 -- Returns  null when nothing is known to come.
 create or replace function pgqueue._due_in(queue text)
 returns double precision

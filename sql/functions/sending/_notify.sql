@@ -1,6 +1,6 @@
--- Tells those who wait for messages of a queue that some have come, when this transaction commits. It is for the caller
--- to see in the queue's row whether anybody waits: a NOTIFY takes a lock that all of the database shares. A transaction
--- that is to be prepared must not send one: `set local pgqueue.notify = off`, and who waits finds out by himself.
+-- Wakes the consumers that wait for messages of a queue, when this transaction commits. The caller looks in the queue's
+-- row whether any does: a NOTIFY takes a lock that the whole database shares. A transaction that is to be prepared must
+-- not send one: with `set local pgqueue.notify = off` consumers find its messages when they poll.
 create or replace function pgqueue._notify(queue pgqueue.queue)
 returns void
 language sql

@@ -1,6 +1,6 @@
--- Asks to be told of messages that come to these queues within the time given; null: not any more. Queues whose rows
+-- Asks for a NOTIFY when messages come to these queues within the time given; null ends that. Queues whose rows
 -- somebody is changing are left out this time.
--- Returns  the channels to listen to, and the names of the queues that are told about there.
+-- Returns  the channels to listen to, and the names of the queues that notify there.
 create or replace function pgqueue._subscribe(queues text[], lasts interval)
 returns table (channel text, queue text)
 language plpgsql

@@ -19,11 +19,11 @@ import pgqueue.aio
 from pgqueue import Message, QueueClient
 from pgqueue.model.policy import Backoff
 from pgqueue.testing import Database
-from pgqueue.transports.hub import Hub
+from pgqueue.transports.notify_listener import NotifyListener
 
 #: So long that a test would not end, were it waited for to its end.
 LONG = timedelta(hours=1)
-HUBS = "pg_stat_activity where datname = current_database() and application_name = 'pgqueue hub'"
+LISTENERS = "pg_stat_activity where datname = current_database() and application_name = 'pgqueue notify listener'"
 AWAITED = "select awaited_until > pgqueue.clock() from pgqueue.queue where name = %s"
 
 
@@ -127,7 +127,7 @@ def test_one_connection_listens_for_all_queues(client: QueueClient, database: Da
     for name in names:
         eventually(lambda name=name: is_awaited(database, name))  # type: ignore[misc]
     with database.connect(autocommit=True) as connection:
-        hubs = connection.execute(f"select count(*) from {HUBS}".encode()).fetchone()
+        hubs = connection.execute(f"select count(*) from {LISTENERS}".encode()).fetchone()
     for name in names:
         client.queue(name).send(Message(name))
     for waiter, name in zip(waiting, names, strict=True):
@@ -143,7 +143,7 @@ def test_who_lets_go_of_a_client_without_closing_it_leaves_no_connection_behind(
 
     def hubs() -> int:
         with database.connect(autocommit=True) as connection:
-            row = connection.execute(f"select count(*) from {HUBS}".encode()).fetchone()
+            row = connection.execute(f"select count(*) from {LISTENERS}".encode()).fetchone()
         return int(row[0]) if row else 0
 
     assert hubs() == 1
@@ -164,14 +164,14 @@ def test_who_does_not_listen_looks(database: Database, client: QueueClient) -> N
 
 def test_a_hub_whose_connection_is_cut_listens_again(client: QueueClient, database: Database) -> None:
     queue = client.queue("q")
-    cut = f"select pg_terminate_backend(pid) from {HUBS}".encode()
+    cut = f"select pg_terminate_backend(pid) from {LISTENERS}".encode()
     waiting = Waiting(lambda: queue.receive(wait=LONG))
-    bell: Any = queue._source.bell("q")
-    eventually(lambda: bell.is_live)
+    wake_signal: Any = queue._source.wake_signal("q")
+    eventually(lambda: wake_signal.is_live)
     with database.connect(autocommit=True) as connection:
         assert len(connection.execute(cut).fetchall()) == 1
-    eventually(lambda: not bell.is_live)
-    eventually(lambda: bell.is_live)
+    eventually(lambda: not wake_signal.is_live)
+    eventually(lambda: wake_signal.is_live)
     queue.send(Message("a"))
     waiting.end()
     assert [message.body for message in waiting.received] == ["a"]
@@ -179,9 +179,9 @@ def test_a_hub_whose_connection_is_cut_listens_again(client: QueueClient, databa
 
 def test_who_is_told_too_often_asks_not_to_be(client: QueueClient, database: Database) -> None:
     queue = client.queue("q")
-    bell: Any = queue._source.bell("q")
-    with bell.heard_by(lambda: None, bell.rings):
-        eventually(lambda: bell.is_live)
+    wake_signal: Any = queue._source.wake_signal("q")
+    with wake_signal.calling(lambda: None, wake_signal.count):
+        eventually(lambda: wake_signal.is_live)
         with database.connect(autocommit=True) as connection:
             for _ in range(200):
                 connection.execute("select pgqueue._notify(queue) from pgqueue.queue")
@@ -191,51 +191,51 @@ def test_who_is_told_too_often_asks_not_to_be(client: QueueClient, database: Dat
 
 def test_who_is_busy_for_a_moment_is_told_still(client: QueueClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits from time to time only, as a worker does, is asked for although he waits at no moment looked at."""
-    monkeypatch.setattr("pgqueue.transports.bells.RECENTLY", LONG.total_seconds())
-    bell: Any = client.queue("q")._source.bell("q")
-    bell.wait(0, bell.rings)
-    eventually(lambda: bell.is_live)
+    monkeypatch.setattr("pgqueue.transports.wake_signals.RECENTLY", LONG.total_seconds())
+    wake_signal: Any = client.queue("q")._source.wake_signal("q")
+    wake_signal.wait(0, wake_signal.count)
+    eventually(lambda: wake_signal.is_live)
 
 
 def test_a_hub_that_ends_for_want_of_waiters_listens_at_once_when_one_comes(client: QueueClient) -> None:
-    bell: Any = client.queue("q")._source.bell("q")
+    wake_signal: Any = client.queue("q")._source.wake_signal("q")
     own: Any = client.queue("q")._source
-    with bell.heard_by(lambda: None, bell.rings):
-        eventually(lambda: bell.is_live)
-    own._hub._hush()
-    assert not bell.is_live
-    assert [each.is_due(time.monotonic()) for each in own._hub._known()] == [True]
+    with wake_signal.calling(lambda: None, wake_signal.count):
+        eventually(lambda: wake_signal.is_live)
+    own._listener._hush()
+    assert not wake_signal.is_live
+    assert [each.is_due(time.monotonic()) for each in own._listener._known()] == [True]
 
 
 def test_what_rang_before_one_began_to_wait_is_not_missed(client: QueueClient) -> None:
-    bell: Any = client.queue("q")._source.bell("q")
-    since = bell.rings
-    bell.ring()
-    bell.wait(LONG.total_seconds(), since)
+    wake_signal: Any = client.queue("q")._source.wake_signal("q")
+    since = wake_signal.count
+    wake_signal.set()
+    wake_signal.wait(LONG.total_seconds(), since)
 
 
 def test_an_outage_is_told_of_once_and_its_end_once(database: Database, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "pgqueue")
-    hub = Hub("host=/nowhere")
-    bell = hub.bell("q")
+    listener = NotifyListener("host=/nowhere")
+    wake_signal = listener.wake_signal("q")
     for _ in range(3):  # who waits comes and goes, and so does the thread that listens for him
-        rings = bell.rings
-        with bell.heard_by(lambda: None, rings):
-            eventually(lambda: bell.rings > rings)  # noqa: B023 - it is called at once
-        eventually(lambda: hub._thread is None)
+        count = wake_signal.count
+        with wake_signal.calling(lambda: None, count):
+            eventually(lambda: wake_signal.count > count)  # noqa: B023 - it is called at once
+        eventually(lambda: listener._thread is None)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    hub._conninfo = database.dsn
-    with QueueClient(database.dsn) as client, bell.heard_by(lambda: None, bell.rings):
+    listener._conninfo = database.dsn
+    with QueueClient(database.dsn) as client, wake_signal.calling(lambda: None, wake_signal.count):
         client.create_queue("q")
-        eventually(lambda: bell.is_live)
-    hub.close()
-    assert [record.getMessage()[:28] for record in caplog.records[1:]] == ["who waits is woken again, af"]
+        eventually(lambda: wake_signal.is_live)
+    listener.close()
+    assert [record.getMessage()[:18] for record in caplog.records[1:]] == ["LISTEN works again"]
 
 
 def test_a_hub_that_pauses_after_a_failure_can_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pgqueue.transports.hub.Backoff", partial(Backoff, first=3600, most=3600))
-    hub = Hub("host=/nowhere")
-    bell = hub.bell("q")
-    with bell.heard_by(lambda: None, rings := bell.rings):
-        eventually(lambda: bell.rings > rings)
-        hub.close()
+    monkeypatch.setattr("pgqueue.transports.notify_listener.Backoff", partial(Backoff, first=3600, most=3600))
+    listener = NotifyListener("host=/nowhere")
+    wake_signal = listener.wake_signal("q")
+    with wake_signal.calling(lambda: None, count := wake_signal.count):
+        eventually(lambda: wake_signal.count > count)
+        listener.close()

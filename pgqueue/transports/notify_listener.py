@@ -1,0 +1,292 @@
+"""LISTEN for all queues of a client, over one connection, in one thread."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from pgqueue.errors import logger
+from pgqueue.model.policy import Backoff
+from pgqueue.transports import forking
+from pgqueue.transports.wake_signals import WakeSignal
+
+#: For how many seconds a subscription lasts, and how long before its end it is renewed.
+SUBSCRIBED_FOR, RENEWED_BEFORE = 15.0, 5.0
+#: With more, consumers do better to poll: a NOTIFY makes senders wait for each other.
+MOST_NOTIFICATIONS_A_SECOND = 500.0
+COUNTED_FOR = 0.1
+#: For how many seconds a queue is not subscribed to then, or after it could not be.
+MUTED_FOR = 0.5
+#: How often a silent connection is probed.
+PROBED_EVERY = 15.0
+
+SUBSCRIBE = "select channel, queue from pgqueue._subscribe(%s::text[], %s::interval)"
+POOLED = "select pg_backend_pid()"
+
+
+class Subscription:
+    """When the listener subscribes to one queue. Times are monotonic seconds."""
+
+    def __init__(self, wake_signal: WakeSignal) -> None:
+        self.wake_signal = wake_signal
+        self.subscribed_until = 0.0
+        self.muted_until = 0.0
+        self._counted_since = 0.0
+        self._notifications = 0
+
+    def is_due(self, now: float) -> bool:
+        return self.wake_signal.is_awaited and now >= max(self.subscribed_until - RENEWED_BEFORE, self.muted_until)
+
+    def look_at(self, now: float) -> float:
+        """Notices that the subscription is over; returns when to look again."""
+        if now >= self.subscribed_until:
+            self.wake_signal.is_live = False
+        if self.wake_signal.is_awaited:
+            return max(self.subscribed_until - RENEWED_BEFORE, self.muted_until)
+        return self.subscribed_until if self.wake_signal.is_live else float("inf")
+
+    def renew(self, now: float) -> None:
+        self.subscribed_until = now + SUBSCRIBED_FOR
+        self.wake_signal.is_live = True
+
+    def mute(self, now: float) -> None:
+        self.muted_until = now + MUTED_FOR
+        self.end()
+
+    def end(self) -> None:
+        self.subscribed_until = 0.0
+        self.wake_signal.is_live = False
+
+    def is_notified_too_often(self, now: float) -> bool:
+        if now >= self._counted_since + COUNTED_FOR:
+            self._counted_since, self._notifications = now, 0
+        self._notifications += 1
+        return self._notifications > MOST_NOTIFICATIONS_A_SECOND * COUNTED_FOR
+
+
+class NotifyListenerOwner:
+    """Part of a source: has a listener as soon as a consumer waits, if the client listens at all."""
+
+    conninfo: str
+    listens = False
+    _listener: NotifyListener | None = None
+    _one_at_a_time = threading.Lock()
+
+    def wake_signal(self, queue: str) -> WakeSignal | None:
+        """The signal that is set when messages of a queue have come; None when the client does not listen."""
+        with self._one_at_a_time:
+            if self.listens and self._listener is None:
+                self._listener = NotifyListener(self.conninfo)
+                weakref.finalize(self, self._listener.leave)
+            return self._listener.wake_signal(queue) if self._listener is not None else None
+
+    def reset_after_fork(self) -> None:
+        NotifyListenerOwner._one_at_a_time = threading.Lock()
+        if self._listener is not None:
+            self._listener.reset_after_fork()
+
+    def stop_listening(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
+
+
+class NotifyListener:
+    """Listens for all queues of a client, in one thread, over one connection, as long as a consumer waits.
+
+    Nothing depends on it: a missed notification costs consumers the time until they look again. It does not work behind
+    a pooler that gives each transaction another session, and ends there.
+    """
+
+    def __init__(self, conninfo: str) -> None:
+        self._conninfo = conninfo
+        self._subscriptions: dict[str, Subscription] = {}
+        self._is_over = False
+        self._is_unavailable = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wake_reader, self._wake_writer = os.pipe()
+        os.set_blocking(self._wake_writer, False)
+        self._backoff = Backoff()
+
+    def reset_after_fork(self) -> None:
+        """In a child of a fork the signals stay, nobody listens yet, and the pipe, which is the parent's, is replaced."""
+        self._close_pipe()
+        self._begin()
+        for subscription in self._subscriptions.values():
+            subscription.wake_signal.reset_after_fork()
+        self._subscriptions = {queue: Subscription(each.wake_signal) for queue, each in self._subscriptions.items()}
+
+    def wake_signal(self, queue: str) -> WakeSignal:
+        with self._lock:
+            if queue not in self._subscriptions:
+                self._subscriptions[queue] = Subscription(WakeSignal(queue, self._wake))
+            return self._subscriptions[queue].wake_signal
+
+    def close(self) -> None:
+        self.leave()
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def leave(self) -> None:
+        """Ends the thread without waiting for it."""
+        self._is_over = True
+        self._wake_thread()
+
+    def __del__(self) -> None:
+        self._close_pipe()
+
+    def _close_pipe(self) -> None:
+        os.close(self._wake_reader)
+        os.close(self._wake_writer)
+
+    def _wake(self) -> None:
+        """A consumer has begun to wait, and the database does not notify us yet."""
+        with self._lock:
+            if self._thread is None and not (self._is_over or self._is_unavailable):
+                self._thread = threading.Thread(target=self._run, name="pgqueue-notify-listener", daemon=True)
+                self._thread.start()
+        self._wake_thread()
+
+    def _goes_on(self) -> bool:
+        """Whether a consumer waits, or a subscription runs; else the thread ends, until a consumer waits again."""
+        with self._lock:
+            known = self._subscriptions.values()
+            is_wanted = any(each.wake_signal.is_awaited or each.wake_signal.is_live for each in known)
+            if self._is_over or self._is_unavailable or not is_wanted:
+                self._thread = None
+            return self._thread is not None
+
+    def _wake_thread(self) -> None:
+        try:
+            os.write(self._wake_writer, b".")
+        except BlockingIOError:
+            return  # the pipe is full: the thread will wake
+
+    def _run(self) -> None:
+        try:
+            while self._goes_on():
+                try:
+                    self._listen()
+                except psycopg.Error as error:
+                    pause = self._backoff(random.random())
+                    if self._backoff.failures == 1:
+                        logger.warning("LISTEN failed, waiting consumers poll for now: %s", error)
+                    self._end_all()
+                    self._pause(pause)
+        except BaseException:
+            logger.exception("the notify listener ends: waiting consumers poll from now on")
+            self._is_unavailable = True
+            raise
+        finally:
+            self._end_all()
+
+    def _pause(self, seconds: float) -> None:
+        """Unlike an event, a pipe may be written to by a finalizer, which runs in any thread at any time."""
+        until = time.monotonic() + seconds
+        while not self._is_over and (left := until - time.monotonic()) > 0:
+            if select.select([self._wake_reader], [], [], left)[0]:
+                os.read(self._wake_reader, 4096)
+
+    def _listen(self) -> None:
+        with psycopg.connect(self._conninfo, autocommit=True, application_name="pgqueue notify listener") as connection:
+            forking.detach_after_fork(connection)
+            if connection.execute(POOLED).fetchone() != (connection.info.backend_pid,):
+                logger.info("the database is behind a pooler, where LISTEN does not work: waiting consumers poll")
+                self._is_unavailable = True
+                return
+            connection.add_notify_handler(lambda notify: self._on_notify(notify.payload))
+            channels: set[str] = set()
+            look_at = probe_at = 0.0
+            while not self._is_over:
+                now = time.monotonic()
+                if now >= look_at:
+                    self._subscribe(connection, channels)
+                    look_at = min((each.look_at(now) for each in self._known()), default=float("inf"))
+                    probe_at = now + PROBED_EVERY
+                    self._recovered()
+                elif now >= probe_at:
+                    connection.execute(POOLED)
+                    probe_at = now + PROBED_EVERY
+                if look_at == float("inf"):
+                    return
+                if self._wait(connection, max(min(look_at, probe_at) - time.monotonic(), 0)):
+                    look_at = 0.0
+
+    def _recovered(self) -> None:
+        if self._backoff.failures:
+            logger.info("LISTEN works again, after %s failures", self._backoff.failures)
+        self._backoff.reset()
+
+    def _subscribe(self, connection: psycopg.Connection[Any], channels: set[str]) -> None:
+        """Subscribes to the queues that consumers wait for, and listens on their channels."""
+        now = time.monotonic()
+        due = [each for each in self._known() if each.is_due(now)]
+        if not due:
+            return
+        subscribed = connection.execute(
+            SUBSCRIBE, [[each.wake_signal.queue for each in due], timedelta(seconds=SUBSCRIBED_FOR)]
+        ).fetchall()
+        for channel in {channel for channel, _ in subscribed} - channels:
+            connection.execute(SQL("listen {}").format(Identifier(channel)))
+            channels.add(channel)
+        names = {queue for _, queue in subscribed}
+        for each in due:
+            if each.wake_signal.queue in names:
+                each.renew(now)
+                each.wake_signal.set()
+            else:
+                each.mute(now)
+
+    def _wait(self, connection: psycopg.Connection[Any], seconds: float) -> bool:
+        """Waits for a notification, or for a consumer that begins to wait; returns whether one has."""
+        ready, _, _ = select.select([connection.fileno(), self._wake_reader], [], [], min(seconds, PROBED_EVERY))
+        if connection.fileno() in ready:
+            connection.pgconn.consume_input()
+            while (notify := connection.pgconn.notifies()) is not None:
+                self._on_notify(notify.extra.decode())
+            self._unsubscribe_noisy(connection)
+        if self._wake_reader in ready:
+            os.read(self._wake_reader, 4096)
+            return True
+        return False
+
+    def _on_notify(self, queue: str) -> None:
+        subscription = self._subscriptions.get(queue)
+        if subscription is not None:
+            now = time.monotonic()
+            if subscription.is_notified_too_often(now):
+                subscription.mute(now)
+            subscription.wake_signal.set()
+
+    def _unsubscribe_noisy(self, connection: psycopg.Connection[Any]) -> None:
+        """Ends the subscriptions to queues that notify too often."""
+        now = time.monotonic()
+        noisy = [
+            each.wake_signal.queue for each in self._known() if each.muted_until > now and each.subscribed_until == 0.0
+        ]
+        if noisy:
+            connection.execute(SUBSCRIBE, [noisy, None])
+
+    def _known(self) -> Sequence[Subscription]:
+        with self._lock:
+            return list(self._subscriptions.values())
+
+    def _end_all(self) -> None:
+        for each in self._known():
+            each.end()
+            each.wake_signal.set()
