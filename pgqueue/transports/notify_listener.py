@@ -123,7 +123,7 @@ class NotifyListener:
         self._backoff = Backoff()
 
     def reset_after_fork(self) -> None:
-        """In a child of a fork the signals stay, and nobody listens yet. The pipe, which is the parent's, is replaced."""
+        """In a child of a fork the signals stay, nobody listens yet, and another pipe replaces the parent's."""
         self._close_pipe()
         self._begin()
         for subscription in self._subscriptions.values():

@@ -197,24 +197,24 @@ def test_who_is_busy_for_a_moment_is_told_still(client: QueueClient, monkeypatch
     eventually(lambda: wake_signal.is_live)
 
 
-def test_a_hub_that_ends_for_want_of_waiters_listens_at_once_when_one_comes(client: QueueClient) -> None:
+def test_a_listener_that_ended_without_consumers_subscribes_at_once_when_one_waits(client: QueueClient) -> None:
     wake_signal: Any = client.queue("q")._source.wake_signal("q")
     own: Any = client.queue("q")._source
     with wake_signal.calling(lambda: None, wake_signal.count):
         eventually(lambda: wake_signal.is_live)
-    own._listener._hush()
+    own._listener._end_all()
     assert not wake_signal.is_live
     assert [each.is_due(time.monotonic()) for each in own._listener._known()] == [True]
 
 
-def test_what_rang_before_one_began_to_wait_is_not_missed(client: QueueClient) -> None:
+def test_a_signal_that_was_set_before_the_wait_began_is_not_missed(client: QueueClient) -> None:
     wake_signal: Any = client.queue("q")._source.wake_signal("q")
     since = wake_signal.count
     wake_signal.set()
     wake_signal.wait(LONG.total_seconds(), since)
 
 
-def test_an_outage_is_told_of_once_and_its_end_once(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_is_logged_once_and_its_end_once(database: Database, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "pgqueue")
     listener = NotifyListener("host=/nowhere")
     wake_signal = listener.wake_signal("q")
