@@ -359,6 +359,22 @@ def test_a_turn_reads_a_few_pages_of_a_large_queue_and_what_it_moves(database: D
         assert ann.value("select count(*) from pgqueue.message where lane = 0") == 20
 
 
+def test_a_turn_looks_up_each_message_that_it_watches_in_a_database_that_was_never_analyzed(database: Database) -> None:
+    with Stage(database) as stage:
+        explainer = Explainer(stage.session("ann"))
+        ann = explainer.session
+        ann.send_many(6_000)
+        for _ in range(12):
+            ann.receive(500)
+        stage.passes(2 * SECOND)
+        ann.call("take_turn", queue="q")
+        assert ann.value("select count(*) from pgqueue.watch") == 5_000
+        stage.passes(2 * SECOND)
+        plans = explainer.plans(lambda: ann.call("take_turn", queue="q"))
+        assert ann.value("select count(*) from pgqueue.watch") == 6_000
+        assert max(plan.pages for plan in plans) < 10 * 1_000
+
+
 def test_a_claim_starts_where_the_cursor_is_and_not_at_the_front(database: Database) -> None:
     with Stage(database) as stage:
         explainer = Explainer(stage.session("ann"))

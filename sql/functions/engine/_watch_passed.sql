@@ -14,10 +14,12 @@ as $$
           from pgqueue.message
          where queue_id = progress.queue_id and lane = progress.lane
            and message.position > above and message.position <= up_to
-           and not exists (
-               select
+           and message.position is distinct from (      -- `not exists` is planned badly where watch was never analyzed
+               select watch.position
                  from pgqueue.watch
-                where watch.queue_id = message.queue_id and watch.lane = message.lane and watch.position = message.position)
+                where watch.queue_id = message.queue_id and watch.lane = message.lane and watch.position >= message.position
+                order by watch.position
+                limit 1)
          order by message.position
          limit 5000
     ), watched as (
