@@ -127,8 +127,10 @@ class FaultedError(InvalidStateError):
 
 
 class TransactionRequiredError(PGQueueError):
-    """What was given as ``transaction`` has no transaction that could be shared, or one that has failed or is prepared
-    already; nothing was changed."""
+    """No transaction could be shared with the library; nothing was changed.
+
+    What was given as ``transaction`` has none that is open, or one that has failed or is already prepared.
+    """
 
 
 class TransactionConflictError(PGQueueError):
@@ -178,14 +180,16 @@ class CommitInDoubtError(ConnectionLostError):
 
 
 class SendError(PGQueueError, ExceptionGroup[PGQueueError]):
-    """Sends have failed whose outcomes nobody had read. Nothing of these is stored, except where a
-    :class:`CommitInDoubtError` among them says that this is not known.
+    """Sends failed, and nobody read their outcomes.
 
-    ``exceptions`` holds an error for each, so that ``except*`` finds them by class. It is transient when all of them
-    are, and has their SQLSTATE when it is the same for all.
+    Nothing of them is stored, except where a :class:`CommitInDoubtError` among the errors says that this is not known.
+
+    ``exceptions`` holds an error for each send, so that ``except*`` finds them by class. The error is transient if all
+    of them are, and has their SQLSTATE if they share one.
     """
 
     def __new__(cls, message: str, failures: Sequence[PGQueueError], **_: str | None) -> Self:
+        """Make the group; an exception group takes its errors here."""
         return super().__new__(cls, message, failures)
 
     def __init__(
@@ -204,7 +208,7 @@ class SendError(PGQueueError, ExceptionGroup[PGQueueError]):
         self.is_transient = all(failure.is_transient for failure in failures)
 
     def derive(self, failures: Sequence[PGQueueError]) -> SendError:  # type: ignore[override]  # they stay what they are
-        """Some of them, as ``except*`` asks for."""
+        """A group of some of these errors, as ``except*`` and ``split`` ask for."""
         return SendError(self.message, failures, tracking_id=self.tracking_id)
 
 

@@ -83,12 +83,13 @@ class QueueClient:
         return await adrive(self._source.execute(queues.get_queue_runtime_properties(name)))
 
     async def update_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueProperties:
-        """Changes the settings that are given; None takes away what may be absent. Locks in force stay, and messages
-        that were sent keep their times.
+        """Changes the settings that are given; None removes a setting that may be absent.
+
+        Locks in force stay, and messages that were already sent keep their times.
 
         Raises:
             QueueNotFoundError: no queue has that name.
-            InvalidArgumentError: a setting is not what it may be.
+            InvalidArgumentError: a setting has an invalid value.
         """
         return await adrive(flows.alter(queues.alter_queue(name, settings), name, self._source))
 
@@ -97,10 +98,10 @@ class QueueClient:
         await adrive(flows.drop(name, self._source))
 
     async def purge_queue(self, name: str) -> int:
-        """Deletes the messages of a queue, locked, deferred and scheduled ones too, and returns how many; dead
-        letters stay, unless it is them that are named: ``"<queue>/$deadletterqueue"``.
+        """Deletes the messages of a queue, locked, deferred and scheduled ones included, and returns how many.
 
-        What an open transaction holds is left to it.
+        Dead letters stay; to delete those, name them: ``"<queue>/$deadletterqueue"``. Messages that an open transaction
+        holds are left alone.
         """
         return await adrive(flows.purge(name, self._source))
 

@@ -37,8 +37,11 @@ class ReceivedMessage(LockedMessage):
 
     @property
     def state(self) -> ReceiveState:
-        """Where this delivery stands, as far as is known. When a settlement was interrupted, or is part of a
-        transaction of yours on a plain psycopg connection, nobody tells us how that ended: ask with :meth:`resolve`."""
+        """The state of this delivery, as far as is known.
+
+        When a settlement was interrupted, or is part of a transaction of yours on a plain psycopg connection, the
+        outcome is not reported to the library: ask with :meth:`resolve`.
+        """
         return self.context.state
 
     async def complete(self, *, transaction: object = None) -> None:
@@ -115,19 +118,19 @@ class ReceivedMessage(LockedMessage):
         self.context.fault()
 
     async def resolve(self) -> ReceiveState:
-        """Asks the database what became of a settlement that was interrupted, or is part of a transaction of yours:
-        committed, undone, or still open.
+        """Asks the database for the outcome of a settlement: committed, undone, or still open.
 
-        Use it when a call was cancelled, the connection broke during COMMIT, or nobody could tell how the transaction
-        ended. A settlement whose transaction nobody knows, and whose lock has run out since, is in doubt for good:
-        FAULTED. Raises :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be asked.
+        Use it when a call was cancelled, the connection broke during COMMIT, or the outcome of your own transaction is
+        not known. If the database does not know the transaction and the lock has run out since, the delivery stays in
+        doubt: FAULTED. Raises :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be asked.
         """
         return await adrive(resolve(self))
 
     @asynccontextmanager
     async def transaction(self, source: object = None) -> AsyncIterator[Any]:
-        """A transaction to work in: begun, the lock pinned before any work starts; at the end the message is completed
-        and all is committed. An exception rolls back and leaves the message received and locked.
+        """Begins a transaction to work in; at its end the message is completed and everything is committed.
+
+        The lock is pinned before the block starts. An exception rolls back and leaves the message received and locked.
 
         ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
         block gets its connection or session. Without it the client's own source is used.

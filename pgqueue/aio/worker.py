@@ -76,13 +76,16 @@ class Worker:
         return self._driver.dispatcher.tally
 
     async def run(self) -> None:
-        """Works until :meth:`stop`, SIGTERM or SIGINT: then claims nothing more, finishes what runs within the grace
-        period, and gives back what was not begun. A second signal ends the process at once.
+        """Works until :meth:`stop`, SIGTERM or SIGINT.
+
+        Then it claims nothing more, finishes what runs within the grace period, and gives back what was not begun. A
+        second signal ends the process at once. While the database cannot be reached, the worker waits for it.
 
         Raises:
-            QueueNotFoundError, AccessDeniedError, SchemaVersionError: what no waiting mends. While the database is away
-                the worker waits for it.
-            InvalidStateError: it has run already; make another.
+            QueueNotFoundError: the queue does not exist.
+            AccessDeniedError: the role may not use the queue.
+            SchemaVersionError: the schema does not fit this version of pgqueue.
+            InvalidStateError: the worker has run already; make another.
         """
         await self._driver.run()
 

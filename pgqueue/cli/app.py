@@ -86,8 +86,11 @@ def run(arguments: list[str]) -> int:
 
 
 def _reliable(stream: TextIO | None) -> TextIO:
-    """The same stream, but a character that the terminal lacks does not cost us the rest, and neither does a reader
-    that leaves in the middle of a write: unbuffered, as under PYTHONUNBUFFERED, Python would not notice."""
+    """Reopens a stream so that one bad character, or a reader that leaves, costs no other output.
+
+    A character that the terminal lacks is escaped. The stream is buffered, even under PYTHONUNBUFFERED: without a
+    buffer, Python would not notice a reader that leaves in the middle of a write.
+    """
     if stream is None:  # it was closed before we came
         return Path(os.devnull).open("w")
     line = 1 if stream is sys.stderr or stream.isatty() else -1

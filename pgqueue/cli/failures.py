@@ -49,6 +49,8 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Failure:
+    """What a command ends with: its exit code and a line that says why."""
+
     exit_code: int
     line: str
 

@@ -43,8 +43,10 @@ class Fate:
 
     @classmethod
     def draw(cls, chance: Random) -> Fate:
-        """At repeatable read a ledger that somebody else has changed is a conflict; some transactions abort without
-        one; and some take their time, as real work does."""
+        """Draws how a transaction goes: some meet a conflict, some abort without one, and some take long.
+
+        A conflict comes about at repeatable read, when somebody else has changed the ledger.
+        """
         strict, unlucky, slow = (chance.random() < share for share in (0.1, 0.02, 0.1))
         return cls(strict, unlucky, pause=0.03 if slow else 0.0)
 

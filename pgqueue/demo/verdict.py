@@ -63,6 +63,8 @@ class Check:
 
 @dataclass(frozen=True)
 class Verdict:
+    """What the checks of a run have found."""
+
     checks: tuple[Check, ...]
     messages_per_second: float
 

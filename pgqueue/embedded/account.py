@@ -19,6 +19,7 @@ class Account:
     group_id: int | None = None
 
     def run(self, command: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
+        """Run a program as this account, in a directory."""
         # From a directory of its own: a program complains when it may not read the one it was started in.
         return subprocess.run(
             command,
@@ -44,9 +45,11 @@ class Account:
             os.chown(path, self.user_id, self.group_id, follow_symlinks=False)
 
     def can_enter(self, directory: Path) -> bool:
+        """Whether this account may enter a directory."""
         return self.run(["test", "-x", str(directory)], directory).returncode == 0
 
     def can_run(self, program: Path, directory: Path) -> bool:
+        """Whether this account can run a program."""
         try:
             return self.run([str(program), "--version"], directory).returncode == 0
         except PermissionError:
@@ -68,6 +71,7 @@ def _newest(directory: Path) -> int:
 
 
 def unprivileged() -> Account:
+    """The account to run PostgreSQL as: ``nobody`` if we are root, else our own."""
     if os.geteuid() != 0:
         return Account()
     import pwd

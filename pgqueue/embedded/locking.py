@@ -28,6 +28,7 @@ def join(path: Path) -> TextIO:
 
 
 def is_deserted(path: Path) -> bool:
+    """Whether no process holds a lock on the file."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

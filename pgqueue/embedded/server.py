@@ -41,6 +41,7 @@ class Server:
         self.sockets = _short_enough(self.directory / "socket")
 
     def dsn(self, database: str = "postgres") -> str:
+        """The DSN of a database of this server."""
         return f"postgresql://{SUPERUSER}@/{quote(database)}?host={quote(str(self.sockets), safe='')}"
 
     def create(self) -> None:
@@ -52,6 +53,7 @@ class Server:
             configuration.writelines(f"{name} = '{value}'\n" for name, value in self.settings.items())
 
     def is_running(self) -> bool:
+        """Whether the server runs."""
         return self._call("pg_ctl", "status").returncode == 0
 
     def start(self) -> None:
@@ -70,6 +72,7 @@ class Server:
             shutil.rmtree(self.sockets, ignore_errors=True)
 
     def process_id(self) -> int:
+        """The process id of the postmaster."""
         return int((self.data / "postmaster.pid").read_text().splitlines()[0])
 
     @cached_property

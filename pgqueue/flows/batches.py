@@ -149,8 +149,10 @@ def _resolved(queue: str, received: Iterable[LockedMessage], source: Executor) -
 
 
 def resolve_all(queue: str, messages: Sequence[LockedMessage], source: Executor) -> Flow[None]:
-    """Learns what became of settlements that nobody told us of: in one statement, but for those that take part in a
-    transaction that is open, which is asked itself."""
+    """Learns the outcome of settlements that was not reported to us, in one statement.
+
+    Those that take part in a transaction that is still open are asked for on its connection.
+    """
     for message in messages:
         if message.context.transaction is not None:
             yield from resolve(message)

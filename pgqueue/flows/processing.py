@@ -221,9 +221,11 @@ class Ahead(Protocol):
 
 
 class Chain(Transactions):
-    """Transactions that follow each other on one connection: the COMMIT of one travels with the BEGIN and the pin of
-    the next, if there is a next one at hand then. What was to follow a COMMIT that fails is for anybody again: the
-    failed one may take long."""
+    """Transactions that follow each other on one connection.
+
+    The COMMIT of one travels with the BEGIN and the pin of the next, if another message is ready by then. If that
+    COMMIT fails, the next message is put back for any thread to take: recovery of the failed one may take long.
+    """
 
     def __init__(self, begin: Begin, ahead: Ahead) -> None:
         super().__init__(begin)

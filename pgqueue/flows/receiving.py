@@ -69,8 +69,11 @@ def wait_for(
 
 @dataclass
 class Turns:
-    """Turns in keeping a queue going, for who deletes what it receives: never in the caller's transaction, which may
-    stay open. One a second, as of those who receive under lock, and whenever nothing came."""
+    """Turns in keeping a queue going, taken by receivers that delete what they receive.
+
+    They never run in the caller's transaction, which may stay open. There is one a second, as with receivers under
+    lock, and one whenever nothing came.
+    """
 
     queue: str
     source: Executor

@@ -107,8 +107,10 @@ def renew(message: LockedMessage, lock_duration: timedelta | None) -> Flow[datet
 
 
 def release(queue: str, locks: Sequence[Lock], source: Executor) -> Flow[None]:
-    """Gives back what nobody has begun to work on, without counting the delivery. If that fails, the locks run out by
-    themselves."""
+    """Gives back messages that nobody has begun to work on, without counting the delivery.
+
+    If that fails, the locks run out by themselves.
+    """
     if not locks:
         return
     try:

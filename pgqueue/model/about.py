@@ -10,10 +10,12 @@ class Numbered(Protocol):
     """What names a message: a message itself, or its lock."""
 
     @property
-    def queue(self) -> str: ...
+    def queue(self) -> str:
+        """The queue of the message."""
 
     @property
-    def sequence_number(self) -> int: ...
+    def sequence_number(self) -> int:
+        """The number of the message."""
 
 
 def about(message: Numbered, delivery_count: int, error: BaseException | None = None) -> dict[str, Any]:

@@ -214,8 +214,11 @@ class ReceiveContext:
         return True
 
     def call_back(self, outcome: Outcome) -> Generator[Callback, Any, None]:
-        """The callbacks are the steps of this flow, so that they are awaited where somebody awaits. A dead-lettering
-        and a deferral are completions with another outcome, and call nobody back."""
+        """Calls back for a completion or an abandonment.
+
+        Each callback is a step of this flow, so an asynchronous driver awaits it. Dead-lettering and deferring are
+        completions with another outcome, and have no callbacks.
+        """
         if outcome in (Outcome.COMPLETED, Outcome.ABANDONED):
             try:
                 for callback in self._called_back(outcome.event):

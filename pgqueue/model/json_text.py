@@ -36,9 +36,11 @@ class JsonText:
 
     @property
     def text(self) -> str:
+        """The JSON text."""
         return self._text.removeprefix(VERSION)
 
     def decoded(self) -> Any:
+        """The value that the text stands for, decoded at the first call."""
         if self._value is NOT_DECODED:
             self._value = _decode_what_jsonb_wrote(self.text)
         return self._value

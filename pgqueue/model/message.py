@@ -47,6 +47,7 @@ class SequenceNumber(int):
     is_duplicate: bool = False
 
     def __new__(cls, number: int, *, is_duplicate: bool = False) -> Self:
+        """Make the number; ``is_duplicate`` is kept only where it is true."""
         self = super().__new__(cls, number)
         if is_duplicate:
             self.is_duplicate = True

@@ -11,6 +11,7 @@ def dead_letter_queue(queue: str) -> str:
 
 
 def is_dead_letter_queue(name: str) -> bool:
+    """Whether the name is that of a queue's dead letters."""
     return name.endswith(DEAD_LETTER_QUEUE)
 
 

@@ -66,8 +66,11 @@ def transient_only(policy: tenacity.BaseRetrying) -> tenacity.Retrying:
 
 
 class Tries:
-    """What was tried under a policy. For use in one thread: tenacity keeps count by thread. It is made to do so when
-    something has failed, because that is rare and the counting takes longer than a statement."""
+    """The tries made under a retry policy; for use in one thread, because tenacity counts tries by thread.
+
+    The state of tenacity is created after the first failure: failures are rare, and creating it takes longer than a
+    statement.
+    """
 
     def __init__(self, policy: tenacity.BaseRetrying) -> None:
         self._policy = policy
@@ -86,7 +89,7 @@ class Tries:
     def pause_after(
         self, error: Exception, on_retry: Callable[[tenacity.RetryCallState], object] | None = None
     ) -> timedelta | None:
-        """How long to wait before the next try; None when there shall be none. ``told`` hears of it if there shall."""
+        """How long to wait before the next try, of which ``on_retry`` is told; None if there is no next try."""
         state = self._known()
         policy = transient_only(self._policy)
         policy.begin()
@@ -117,8 +120,10 @@ class Backoff:
         self.failures = 0
 
     def __call__(self, luck: float) -> float:
+        """The next pause in seconds; ``luck`` is between 0 and 1."""
         self.failures += 1
         return min(self._first * 2.0 ** min(self.failures - 1, 32), self._most) * (0.5 + luck / 2)
 
     def reset(self) -> None:
+        """Start again with the shortest pause, after a success."""
         self.failures = 0

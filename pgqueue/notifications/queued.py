@@ -35,8 +35,10 @@ LONGEST_RENEWAL = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Processed:
-    """How many notifications were removed, kept to be sent again, and dead-lettered; and how many could not be settled,
-    so that they come back when their locks have run out."""
+    """How many notifications were removed, kept to be sent again, dead-lettered, and lost.
+
+    ``lost`` counts those that could not be settled; they are delivered again when their locks have run out.
+    """
 
     removed: int = 0
     kept: int = 0

@@ -82,13 +82,16 @@ class Round:
 
     @property
     def answer(self) -> ReceiptStatus:
+        """What the receipts answer together."""
         return AGGREGATION[self.aggregate].answer
 
     @property
     def has_failed(self) -> bool:
+        """Whether the round has failed or was aborted."""
         return self.aggregate in (ReceiptStatus.FAIL, ReceiptStatus.ABORT)
 
     def fate(self, *, timed_out: bool) -> Fate:
+        """What becomes of the notification after this round."""
         return REMOVAL[self.aggregate][timed_out]
 
 

@@ -36,6 +36,11 @@ class Recipients:
         self._lock = threading.Lock()
 
     def add(self, recipient: Any) -> None:
+        """Register a recipient.
+
+        Raises:
+            InvalidArgumentError: it cannot be called, or is registered already.
+        """
         receive = getattr(recipient, "receive", recipient)
         if not callable(receive):
             raise InvalidArgumentError(f"a recipient must be callable or have a method receive(), not {recipient!r}")
@@ -48,6 +53,11 @@ class Recipients:
             self._registered += (registered,)
 
     def remove(self, recipient: Any) -> None:
+        """Deregister a recipient.
+
+        Raises:
+            InvalidArgumentError: it is not registered.
+        """
         with self._lock:
             left = tuple(known for known in self._registered if not _is_same(known.recipient, recipient))
             if len(left) == len(self._registered):
@@ -56,6 +66,7 @@ class Recipients:
 
     @property
     def take_transactions(self) -> bool:
+        """Whether a recipient wants the transaction as a second argument."""
         return any(known.takes_transaction for known in self._registered)
 
     def tell(self, notification: Any, transaction: Any) -> Flow[Round]:

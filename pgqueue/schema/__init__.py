@@ -10,11 +10,13 @@ from pgqueue.schema.installed import current as current
 
 
 def migrate(conninfo: str, *, lock_timeout: timedelta = timedelta(seconds=5), attempts: int = 5) -> str:
-    """Bring the database to head and return the revision it is at: all in one transaction, but for indexes on tables
-    that may be large, which are built while everybody works.
+    """Bring the database to head and return the revision it is at.
 
-    Any number of processes may do this at once: one works, the others find it done. Where a lock is not to be had
-    within ``lock_timeout`` everything is rolled back, so that applications are not held up, and tried again.
+    The migration is one transaction. Indexes on tables that may be large are built after it, concurrently.
+
+    Any number of processes may call this at once: one migrates, the others find it done. If a lock cannot be had within
+    ``lock_timeout``, the migration is rolled back, so that applications are not held up, and tried again: ``attempts``
+    times in all.
     """
     if installed.is_current(conninfo, lock_timeout):
         return head()

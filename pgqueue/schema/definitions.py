@@ -62,11 +62,13 @@ $$
 
 
 def are_current(connection: SQLAlchemyConnection) -> bool:
+    """Whether the database has the functions and views of this version."""
     row = _raw(connection).execute("select definitions_digest from pgqueue.installation").fetchone()
     return row is not None and row[0] == digest()
 
 
 def replace_all(connection: SQLAlchemyConnection) -> None:
+    """Replace all functions and views, and drop those that this version does not have."""
     raw = _raw(connection)
     routines, views = _versions(raw, ROUTINE_VERSIONS), _versions(raw, VIEW_VERSIONS)
     raw.execute("set local check_function_bodies = off")

@@ -26,17 +26,20 @@ class Definition:
 
 
 def folder(name: str) -> Path:
+    """The directory ``sql`` or ``migrations``: inside the wheel, else in the source tree."""
     packed = PACKAGE / f"_{name}"
     return packed if packed.is_dir() else PACKAGE.parent / name
 
 
 @cache
 def definitions() -> tuple[Definition, ...]:
+    """The functions and views of this version."""
     return tuple(definition for kind in REPEATABLE for definition in _read(kind))
 
 
 @cache
 def indexes() -> tuple[Definition, ...]:
+    """The indexes that are built after the migration."""
     return tuple(_read("indexes"))
 
 

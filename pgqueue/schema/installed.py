@@ -50,6 +50,7 @@ def current(conninfo: str) -> str | None:
 
 @contextmanager
 def in_our_words() -> Iterator[None]:
+    """Raise the library's error in place of psycopg's."""
     try:
         yield
     except psycopg.Error as error:

@@ -32,6 +32,7 @@ MIGRATION_LOCK = 0x7067_7175_6575_65  # "pgqueue"
 
 
 def migrate(conninfo: str, lock_timeout: timedelta, attempts: int) -> str:
+    """Migrate in one transaction, then build the indexes; tried again if a lock could not be had in time."""
     trials = Retrying(
         retry=retry_if_exception_type(TransactionConflictError),
         stop=stop_after_attempt(attempts),

@@ -21,6 +21,11 @@ def current(connection: Connection) -> str | None:
 
 
 def refuse_unknown(revision: str | None) -> None:
+    """Refuse a revision that this version does not have.
+
+    Raises:
+        SchemaVersionError: a newer version has migrated the database.
+    """
     known = {script.revision for script in _scripts().walk_revisions()}
     if revision is not None and revision not in known:
         raise SchemaVersionError(
@@ -30,6 +35,7 @@ def refuse_unknown(revision: str | None) -> None:
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
+    """Create the schema if it is missing, and bring its tables to a revision."""
     # Not "if not exists": that wants the right to create a schema even where it is there.
     if connection.scalar(text("select to_regnamespace(:schema) is null"), {"schema": SCHEMA}):
         connection.execute(CreateSchema(SCHEMA))

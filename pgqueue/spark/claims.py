@@ -33,12 +33,11 @@ class Held:
 
 
 def held_for(batch: DataFrame) -> dict[str, Held]:
-    """What the streams of a query hold for the batch that the query is in, by consumer.
+    """What the streams of a query hold for the batch that it is working on, by consumer.
 
-    Raises
-    ------
-    PipelineError
-        This is not called by ``foreachBatch`` while its batch lasts, or Spark does not let the readers be asked.
+    Raises:
+        PipelineError: the call does not come from ``foreachBatch`` during its batch, or Spark does not let the readers
+            be asked.
     """
     # It comes with PySpark, without which this package can be imported; and it says nothing of types.
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]

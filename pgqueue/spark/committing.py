@@ -17,13 +17,13 @@ DOUBTS_FOR_SECONDS = 60.0
 
 
 def retried_until_known(dsn: str, act: Callable[[psycopg.Connection[Any]], T]) -> T:
-    """Acts in a transaction of its own, and once more on another connection where that one was lost: the first may have
-    been committed, and then the second must find it so and change nothing.
+    """Acts in a transaction of its own, and again on another connection if the first was lost.
 
-    Raises
-    ------
-    psycopg.OperationalError
-        No connection lasted for it within a minute. Whether it was done is not known, if any was made.
+    The first transaction may have been committed: then the second must find it so, and change nothing.
+
+    Raises:
+        psycopg.OperationalError: no connection lasted long enough within a minute. Whether the transaction was
+            committed is not known, if one was made.
     """
 
     def act_once() -> T:

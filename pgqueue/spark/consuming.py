@@ -110,10 +110,8 @@ CLAIMS: LiteralString = """
 def layout(columns: str | None) -> str:
     """The columns of a stream, all or those named, as Spark reads them.
 
-    Raises
-    ------
-    OptionError
-        One of them does not exist.
+    Raises:
+        OptionError: a column does not exist, or is named twice.
     """
     chosen = [name.strip() for name in columns.split(",")] if columns else list(COLUMNS)
     unknown = [name for name in chosen if name not in COLUMNS or chosen.count(name) > 1]
@@ -325,8 +323,10 @@ class ConsumerSession:
                 return connection, settled, epoch
 
     def _renew_until_closed(self) -> None:
-        """On a connection of its own: the other one may be busy claiming. An outage is waited out: what it cost is
-        known when the batch is settled."""
+        """Renew the locks on a connection of its own: the other one may be busy claiming.
+
+        After an outage it goes on. Whether a lock was lost is known when the batch is settled.
+        """
         try:
             while not self._closing.wait(self._lock_duration.total_seconds() / 3):
                 self._renew(self.held)

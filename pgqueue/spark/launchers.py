@@ -9,12 +9,10 @@ from pathlib import Path
 
 
 def write(kind: str, name: str, text: str) -> Path:
-    """A program for all processes of this user.
+    """Write a program for all processes of this user.
 
-    Raises
-    ------
-    PermissionError
-        The directory belongs to somebody else.
+    Raises:
+        PermissionError: the directory belongs to somebody else.
     """
     home = Path(tempfile.gettempdir()) / f"pgqueue-{kind}-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)

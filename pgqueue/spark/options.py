@@ -15,12 +15,10 @@ SPARKS_OWN = {"checkpointlocation", "queryname"}
 
 
 class Options:
-    """The options of one DataFrame or stream. A name that nobody knows is an error, not a silence.
+    """The options of one DataFrame or stream. An unknown name is an error, not ignored.
 
-    Raises
-    ------
-    OptionError
-        An option has a name or a value that it may not have, or one that is needed is missing.
+    Raises:
+        OptionError: an option has an unknown name or an invalid value, or a required one is missing.
     """
 
     def __init__(self, given: Mapping[str, str], known: tuple[str, ...]) -> None:
@@ -31,34 +29,39 @@ class Options:
 
     @property
     def dsn(self) -> str:
+        """The database: the option ``dsn``, else ``PGQUEUE_DSN``."""
         dsn = self._given.get("dsn") or os.environ.get(ENVIRONMENT)
         if not dsn:
             raise OptionError(f"no database was named: say option('dsn', 'postgresql://...'), or set {ENVIRONMENT}")
         return dsn
 
     def needed(self, name: str) -> str:
+        """The text of an option that must be given."""
         value = self.text(name)
         if value is None:
             raise OptionError(f"the option {name!r} is missing")
         return value
 
     def text(self, name: str) -> str | None:
+        """The text of an option; None if it is absent or empty."""
         return self._given.get(name.lower()) or None
 
     def one_of(self, name: str, choices: tuple[str, ...]) -> str:
-        """One of the choices; the first when nothing is said."""
+        """One of the choices; the first is the default."""
         value = self._given.get(name.lower(), choices[0])
         if value not in choices:
             raise OptionError(f"the option {name!r} is one of {', '.join(choices)}, not {value!r}")
         return value
 
     def number(self, name: str, default: int, at_least: int = 1) -> int:
+        """A whole number."""
         value = self._given.get(name.lower(), str(default))
         if not value.isdecimal() or int(value) < at_least:
             raise OptionError(f"the option {name!r} is a whole number, {at_least} or more, not {value!r}")
         return int(value)
 
     def seconds(self, name: str, default: float) -> timedelta:
+        """A positive duration, given in seconds."""
         value = self._given.get(name.lower(), str(default))
         try:
             duration = timedelta(seconds=float(value))

@@ -108,12 +108,10 @@ class PushingQueueReader(QueueReader):
 
 
 def batches(dsn: str, part: Part, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """The rows of a part, as they come in.
+    """The rows of a part, as they arrive.
 
-    Raises
-    ------
-    SnapshotOverError
-        The snapshot that the part is to be read in is not kept any more.
+    Raises:
+        SnapshotOverError: the snapshot of the part is not kept any more.
     """
     utf8 = make_conninfo(dsn, client_encoding="utf8")
     try:
@@ -141,10 +139,8 @@ def _joining(name: str) -> list[str]:
 def of_queue(connection: psycopg.Connection[Any], queue: str | None) -> list[str]:
     """The condition that rows are of a queue; none for all queues.
 
-    Raises
-    ------
-    OptionError
-        There is no such queue.
+    Raises:
+        OptionError: there is no such queue.
     """
     if queue is None:
         return []
@@ -155,6 +151,7 @@ def of_queue(connection: psycopg.Connection[Any], queue: str | None) -> list[str
 
 
 def clock(connection: psycopg.Connection[Any]) -> datetime:
+    """The time of the database."""
     row = connection.execute("select pgqueue.clock()").fetchone()
     assert row is not None, "a select without a table has a row"
     moment: datetime = row[0]

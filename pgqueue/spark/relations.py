@@ -153,12 +153,10 @@ RELATIONS = {
 
 
 def chosen(options: Options) -> Relation:
-    """The one that the option ``table`` names.
+    """The table that the option ``table`` names.
 
-    Raises
-    ------
-    OptionError
-        There is no such table.
+    Raises:
+        OptionError: there is no such table.
     """
     return RELATIONS[options.one_of("table", tuple(RELATIONS))]
 
@@ -166,10 +164,8 @@ def chosen(options: Options) -> Relation:
 def schema(options: Options) -> StructType:
     """All columns of a table, or those that the option ``columns`` lists, in that order.
 
-    Raises
-    ------
-    OptionError
-        There is no such table, or it has no such column.
+    Raises:
+        OptionError: there is no such table, or it has no such column.
     """
     relation = chosen(options)
     listed = options.text("columns")
@@ -183,12 +179,10 @@ def schema(options: Options) -> StructType:
 
 
 def check(relation: Relation, schema: StructType) -> None:
-    """Refuse what a caller has said with ``schema(...)`` and the table cannot give.
+    """Refuse a ``schema(...)`` that the table does not have.
 
-    Raises
-    ------
-    ColumnError
-        The schema names a column that is not there, or is there with another type.
+    Raises:
+        ColumnError: the schema names a column that does not exist, or gives it another type.
     """
     for field in schema.fields:
         column = relation.columns.get(field.name)
@@ -228,12 +222,10 @@ def _all_of(conditions: Iterable[str]) -> str:
 
 
 def literal(value: object) -> str:
-    """A value as SQL: whatever the settings of the server, nothing in it is taken for anything else.
+    """A value as an SQL literal, quoted so that it means the same under any settings of the server.
 
-    Raises
-    ------
-    TypeError
-        No literal is made of such a value.
+    Raises:
+        TypeError: the value has a type that no literal is made of.
     """
     match value:
         case None:

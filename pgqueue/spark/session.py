@@ -33,24 +33,17 @@ def session(
 ) -> SparkSession:
     """A Spark session that knows the format ``pgqueue``.
 
-    Where the caller has a session already, that one is returned, its configuration untouched. Otherwise one is built:
-    on ``master``, or on all cores of this machine. Under ``spark-submit`` the master is the one said there.
+    If the caller has a session already, that one is returned, its configuration unchanged. Otherwise one is built: on
+    ``master``, or on all cores of this machine. Under ``spark-submit`` the master is the one given there.
 
-    Parameters
-    ----------
-    app_name
-        How the session is called where sessions are listed.
-    master
-        As Spark writes it: ``local[4]``, ``spark://host:7077``; not for a session that is there already.
-    config
-        Settings of Spark for a new session. They go before those of our own: no web page, UTC, filters pushed down.
+    Args:
+        app_name: the name of the session where sessions are listed.
+        master: the master as Spark writes it, ``local[4]`` or ``spark://host:7077``; ignored if a session exists.
+        config: settings of Spark for a new session. They override our defaults: no web page, UTC, filters pushed down.
 
-    Raises
-    ------
-    SparkMissing
-        PySpark is not installed.
-    pgqueue.spark.JavaMissing
-        There is no Java to run on.
+    Raises:
+        SparkMissing: PySpark is not installed.
+        pgqueue.spark.JavaMissing: there is no Java to run on.
     """
     try:
         from pyspark.sql import SparkSession

@@ -44,10 +44,8 @@ class Snapshot:
     def parse(cls, text: str) -> Snapshot:
         """The reverse of ``str``; also takes what ``pg_export_snapshot()`` returns.
 
-        Raises
-        ------
-        OptionError
-            What follows the name is no time.
+        Raises:
+            OptionError: what follows the name is not a time.
         """
         name, _, moment = text.partition("@")
         try:
@@ -60,20 +58,15 @@ class Snapshot:
 def snapshot(dsn: str | None = None) -> Iterator[str]:
     """Hold one snapshot for several DataFrames: the value for ``option("snapshot", ...)``, good until the block ends.
 
-    What is read in it is how the database was at one moment, the states of messages included. While it is held, rows
+    Reads with it show the database as it was at one moment, the states of messages included. While it is held, rows
     that others delete or change cannot be cleaned up: hold it for minutes rather than for hours.
 
-    Parameters
-    ----------
-    dsn
-        The database, as in ``option("dsn", ...)``; ``PGQUEUE_DSN`` when nothing is said.
+    Args:
+        dsn: the database, as in ``option("dsn", ...)``; ``PGQUEUE_DSN`` by default.
 
-    Raises
-    ------
-    OptionError
-        No database was named.
-    PipelineError
-        The database cannot be reached, or has no queues.
+    Raises:
+        OptionError: no database was named.
+        PipelineError: the database cannot be reached, or has no queues.
     """
     process = _launch(Options({"dsn": dsn} if dsn else {}, ()).dsn, None)
     try:
@@ -85,10 +78,8 @@ def snapshot(dsn: str | None = None) -> Iterator[str]:
 def take(dsn: str, patience: timedelta) -> Snapshot:
     """A new snapshot, kept until nobody has read in it for ``patience``.
 
-    Raises
-    ------
-    PipelineError
-        The database cannot be reached.
+    Raises:
+        PipelineError: the database cannot be reached.
     """
     process = _launch(dsn, patience)
     try:

@@ -41,10 +41,8 @@ NO_ROWS = b"PGCOPY\n\xff\r\n\0" + bytes(8) + b"\xff\xff"
 def message_columns(schema: StructType) -> dict[str, str]:
     """Which column of a message each column of a DataFrame is; ``body`` may be bytes.
 
-    Raises
-    ------
-    ColumnError
-        A column is none of a message's, or its type is not; or there is no body.
+    Raises:
+        ColumnError: a column has a name or a type that a message does not have, or there is no body.
     """
     columns: dict[str, str] = {}
     for field in schema.fields:
@@ -89,10 +87,8 @@ def copy(
 ) -> int:
     """Copies batches into a staged table; returns the number of rows.
 
-    Raises
-    ------
-    BadRowError
-        A row is not what its column must be, text that is no JSON for instance; the error names the row.
+    Raises:
+        BadRowError: a row does not fit its column, text that is not JSON for instance; the error names the row.
     """
     command = sql.SQL("copy pgqueue.{} ({}) from stdin (format binary)").format(
         sql.Identifier(table), sql.SQL(", ").join(map(sql.Identifier, columns.values()))

@@ -41,8 +41,10 @@ class Seen:
 
     @classmethod
     def now(cls, connection: psycopg.Connection[Any]) -> Seen:
-        """Each in a statement of its own, and in this order: the fence rests on it, and with nothing open the horizon
-        is beyond it already."""
+        """Reads clock, fence and horizon, each in a statement of its own, in this order.
+
+        The fence depends on the order: with nothing open, the horizon is already beyond it.
+        """
         at = reading.clock(connection).isoformat()
         fence = _number(connection, "select pgqueue._next_xid()::text::bigint")
         horizon = _number(connection, "select pg_snapshot_xmin(pg_current_snapshot())::text::bigint")

@@ -36,6 +36,7 @@ class Clock:
             connection.execute(MOVE, [by // timedelta(microseconds=1)])
 
     def now(self) -> datetime:
+        """The time that pgqueue goes by."""
         with psycopg.connect(self._dsn, autocommit=True) as connection:
             row = connection.execute("select pgqueue.clock()").fetchone()
             assert row is not None
@@ -44,4 +45,5 @@ class Clock:
 
 
 def install(connection: psycopg.Connection[Any]) -> None:
+    """Make the clock of a migrated database movable."""
     connection.execute(INSTALL)

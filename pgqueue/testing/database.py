@@ -33,23 +33,29 @@ class Database:
 
     @property
     def name(self) -> str:
+        """The name of the database."""
         return str(conninfo_to_dict(self.dsn)["dbname"])
 
     @property
     def url(self) -> str:
+        """The URL for SQLAlchemy."""
         return self.dsn.replace("postgresql://", "postgresql+psycopg://", 1)
 
     @property
     def clock(self) -> Clock:
+        """The clock of the database."""
         return Clock(self.direct)
 
     def connect(self, **kwargs: Any) -> psycopg.Connection[Any]:
+        """Connect with psycopg, past PgBouncer."""
         return psycopg.connect(self.direct, **kwargs)
 
     async def connect_async(self, **kwargs: Any) -> psycopg.AsyncConnection[Any]:
+        """Connect with asynchronous psycopg, past PgBouncer."""
         return await psycopg.AsyncConnection.connect(self.direct, **kwargs)
 
     def move_clock(self, by: timedelta) -> None:
+        """Move the time of every process; see :meth:`Clock.move`."""
         self.clock.move(by)
 
 
@@ -67,6 +73,7 @@ def created(server: str, template: str | None = None, through: str | None = None
 
 
 def create(server: str, template: str | None = None, name: str | None = None) -> Database:
+    """Create a database, empty or a copy of a template."""
     name = name or f"pgqueue_test_{uuid.uuid4().hex[:12]}"
     command = sql.SQL("create database {} template {}").format(
         sql.Identifier(name), sql.Identifier(template or "template0")
@@ -79,6 +86,7 @@ def create(server: str, template: str | None = None, name: str | None = None) ->
 
 
 def drop(server: str, name: str) -> None:
+    """Drop a database, whoever is still connected."""
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
 

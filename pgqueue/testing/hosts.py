@@ -30,6 +30,8 @@ class Address:
 
 @dataclass(frozen=True)
 class Host:
+    """A way to have a server: how to start one, and how to stop it by its handle."""
+
     start: Callable[[Path], Address]
     stop: Callable[[str], None]
 

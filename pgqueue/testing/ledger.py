@@ -56,6 +56,7 @@ class Fate:
 
     @property
     def is_in_order(self) -> bool:
+        """Whether the message was sent once, and exactly one thing became of it."""
         return self.sent == 1 and self.completed + self.dead_lettered + self.purged + self.remaining == 1
 
 
@@ -72,17 +73,22 @@ class Balance:
 
 
 class Ledger:
-    """The books of one database. ``transaction`` is a psycopg connection, or a SQLAlchemy session or connection;
-    asynchronous ones post with :meth:`acompleted`."""
+    """The books of one database.
+
+    ``transaction`` is a psycopg connection, or a SQLAlchemy session or connection; asynchronous ones post with
+    :meth:`acompleted`.
+    """
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
 
     def install(self) -> None:
+        """Create the tables of the ledger."""
         with psycopg.connect(self._dsn) as connection:
             connection.execute(INSTALL)
 
     def sent(self, transaction: object, sequence_numbers: Iterable[int]) -> None:
+        """Post the messages that a transaction sends."""
         self._post("sent", transaction, sequence_numbers)
 
     def completed(self, transaction: object, sequence_number: int) -> None:
@@ -90,13 +96,16 @@ class Ledger:
         self._post("completed", transaction, [sequence_number])
 
     async def acompleted(self, transaction: object, sequence_number: int) -> None:
+        """Post the effect of a message, as :meth:`completed`, in an asynchronous transaction."""
         posting = _posting("completed", [sequence_number])
         await adrive(transports.shared(transaction, asynchronous=True).execute(posting))
 
     def purged(self, transaction: object, sequence_numbers: Iterable[int]) -> None:
+        """Post the messages that a transaction purges."""
         self._post("purged", transaction, sequence_numbers)
 
     def balance(self) -> Balance:
+        """Compare the books with the queues."""
         with psycopg.connect(self._dsn) as connection:
             fates = [Fate(*row) for row in connection.execute(FATES)]
         return Balance(

@@ -49,6 +49,7 @@ class PgBouncer:
 
     @property
     def dsn(self) -> str:
+        """The DSN that leads through PgBouncer."""
         user = conninfo_to_dict(self._server).get("user") or "postgres"
         return dsn(f"host={self.directory} port={PORT} user={user}", "postgres")
 

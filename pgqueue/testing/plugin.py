@@ -46,16 +46,19 @@ class SharedServer:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Choose the directory that the processes of this test run share."""
     told = getattr(config, "workerinput", {}).get(SHARED)
     config.stash[DIRECTORY] = Path(told) if told else short_directory()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist the shared directory."""
     node.workerinput[SHARED] = str(node.config.stash[DIRECTORY])
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the server at the end of the test run."""
     if hasattr(config, "workerinput"):
         return
     directory = config.stash[DIRECTORY]

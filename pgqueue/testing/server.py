@@ -35,6 +35,7 @@ class ThrowawayServer(Server):
         super().__init__(directory or short_directory(), binaries, settings=SETTINGS)
 
     def restart(self, mode: str = "fast") -> None:
+        """Stop the server and start it again."""
         self.stop(mode)
         self.start()
 
@@ -51,6 +52,7 @@ class ThrowawayServer(Server):
             claim.unlink(missing_ok=True)
 
     def remove(self) -> None:
+        """Stop the server and delete its directory."""
         if self.directory.exists():
             self.stop("immediate")
         shutil.rmtree(self.directory, ignore_errors=True)

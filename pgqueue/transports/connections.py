@@ -89,8 +89,11 @@ def is_two_phase(connection: AnyConnection) -> bool:
 
 
 def is_in_transaction(connection: AnyConnection) -> bool:
-    """Whether a statement can be run in a transaction that is open. One whose server has said something unasked may be
-    dead: it is left alone, because a psycopg block that finds its connection broken ends without an error."""
+    """Whether a statement can be run in a transaction that is open.
+
+    A connection with unread input from the server may be dead, and counts as none: a psycopg block that finds its
+    connection broken ends without an error.
+    """
     if connection.closed or connection.info.transaction_status != TransactionStatus.INTRANS:
         return False
     return not _has_pending_input(connection)
@@ -125,7 +128,7 @@ class SharedConnection:
         return (yield from execute(self._connection, statement))
 
     def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:
-        """psycopg tells nobody how a transaction ended; the database is asked instead."""
+        """Does nothing: psycopg does not report how a transaction ended, so the database is asked instead."""
         yield from ()
 
     @property

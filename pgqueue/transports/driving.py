@@ -37,8 +37,10 @@ def drive(flow: Flow[T]) -> T:
 
 
 async def adrive(flow: Flow[T]) -> T:
-    """Runs a flow to its end, awaiting each step. A coroutine that is closed cannot await any more: what the flow wants
-    to do then is left undone."""
+    """Runs a flow to its end, awaiting each step.
+
+    A coroutine that is closed cannot await any more: what the flow still wants to do then is left undone.
+    """
     resume: Resume = flow.send
     given: Any = None
     try:

@@ -97,8 +97,10 @@ class TransactionObserver:
         self._followers.append(Follower(contexts, transaction_ids, _savepoints(connection)))
 
     def take_back(self, *, undone: bool) -> None:
-        """The COMMIT that was announced has failed: refused by the database, or not answered. What is prepared stays so
-        when its COMMIT is refused."""
+        """Takes back the outcome that was reported before a COMMIT which then failed, or was not answered.
+
+        A prepared transaction stays prepared when its COMMIT is refused.
+        """
         announced, self._announced = self._announced, []
         for follower in announced:
             if undone and not self._announced_prepared:

@@ -32,8 +32,10 @@ READ_ONLY_REMEDY = (
 
 
 class translated:  # noqa: N801 - read as a word, like contextlib's suppress
-    """Raises the library's error in place of psycopg's, which stays its cause. What a standby refuses may pass: it may
-    be promoted, or the next connection lead to the primary."""
+    """Raises the library's error in place of psycopg's, which becomes its cause.
+
+    What a standby refuses is a transient error: it may be promoted, or the next connection may lead to the primary.
+    """
 
     __slots__ = ("_connection",)
 

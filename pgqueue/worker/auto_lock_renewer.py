@@ -44,6 +44,11 @@ class LockRenewals:
         self._begin()
 
     def keep(self, message: LockedMessage) -> None:
+        """Renew the lock of a message from now on.
+
+        Raises:
+            InvalidStateError: the delivery is over, or the renewer is closed.
+        """
         if self._over.is_set():
             raise InvalidStateError("the renewer is closed: make another") from self._error
         message.context.require("register()", ReceiveState.RECEIVED)
@@ -60,6 +65,7 @@ class LockRenewals:
                 self._thread.start()
 
     def close(self) -> None:
+        """Stop renewing, and close the connections."""
         self._over.set()
         self._woken.set()
         if self._thread is not None:

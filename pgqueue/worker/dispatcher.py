@@ -125,8 +125,11 @@ class Dispatcher:
         self._finished.extend(open_still)
 
     def _take_finished(self) -> list[tuple[LockedMessage, BaseException | None]]:
-        """What is settled in one statement. A message whose lock has run out may have been claimed anew and be here
-        twice: each delivery is settled by itself."""
+        """Takes the messages that are settled in one statement.
+
+        A message whose lock has run out may have been claimed anew and be here twice: each delivery is settled by
+        itself.
+        """
         taken: dict[int, tuple[LockedMessage, BaseException | None]] = {}
         while self._finished and len(taken) < BATCH_SIZE:
             number = self._finished[0][0].sequence_number

@@ -20,10 +20,12 @@ class Heartbeat:
     error: BaseException | None = None
 
     def beat(self) -> None:
+        """Note that the loop has come round."""
         self.turned_at = time.monotonic()
 
     @property
     def age(self) -> timedelta:
+        """How long ago the loop last came round."""
         return timedelta(seconds=time.monotonic() - self.turned_at)
 
 

@@ -15,16 +15,12 @@ if TYPE_CHECKING:
 
 
 def run(plan: Plan, spark: SparkSession, say: Say) -> list[Check]:
-    """A file is ingested, worked off while it is drained and exported, its dead letters are replayed, all is reported.
+    """Ingests a file, works it off while it is drained and exported, replays its dead letters, and reports.
 
-    Raises
-    ------
-    pgqueue.demo.business.NotOurs
-        A queue with the name of one of the demo's is somebody else's.
-    pgqueue.demo.flights.SourceMissing
-        The package with the flights is not installed.
-    pgqueue.demo.spark.plan.Stalled
-        Nothing has moved for two minutes.
+    Raises:
+        pgqueue.demo.business.NotOurs: a queue with a name that the demo uses belongs to somebody else.
+        pgqueue.demo.flights.SourceMissing: the package with the flights is not installed.
+        pgqueue.demo.spark.plan.Stalled: nothing has moved for two minutes.
     """
     with QueueClient(plan.dsn) as client:
         client.migrate()

@@ -80,38 +80,32 @@ def drain(
     progress: Tell | None = None,
     spark: SparkSession | None = None,
 ) -> Drained:
-    """Move messages of a queue into Parquet, each exactly once: those that were there when it began, or all to come.
+    """Move messages of a queue into Parquet, each exactly once: those there now, or with ``follow`` all to come.
 
-    However it ends, but for being killed, nothing is left locked: what was written is completed, what was not is given
-    back. If it was killed, run it again: it finds what it had claimed, and writes that again in the same place. If
-    nobody does so within ``lock_duration``, those messages are delivered to others.
+    Unless the drain is killed, it leaves nothing locked: what was written is completed, the rest is given back. If it
+    was killed, run it again: it finds what it had claimed, and writes that again in the same place. If nobody does so
+    within ``lock_duration``, those messages are delivered to others.
 
-    Parameters
-    ----------
-    output
-        A directory; the checkpoint is in it, in ``_checkpoints``.
-    consumer
-        The name under which messages are claimed, by one drain at a time. By default one made of the queue and the
-        output. Drains of one queue into one output, under names of their own, do not touch what the others write.
-    max_messages
-        So many at the most in one batch.
-    lock_duration
-        Seconds for which a batch stays claimed after the drain was killed; while it runs, it is renewed.
-    partitions
-        In so many parts a batch is read, and so many files are written for each directory at the most.
-    follow
-        Go on until ``stop`` is set, or the process is interrupted.
-    dry_run
-        Say what is there to be drained, without Spark; claim nothing, write nothing.
-    progress
-        Told after each batch.
+    Args:
+        queue: the queue to drain.
+        output: a directory; the checkpoint is in it, in ``_checkpoints``.
+        dsn: the database.
+        consumer: the name under which messages are claimed, by one drain at a time; by default a name made of the queue
+            and the output. Drains of one queue into one output, each under a name of its own, do not touch each other's
+            files.
+        max_messages: how many messages one batch has at most.
+        lock_duration: for how many seconds a batch stays claimed after the drain was killed; while it runs, it is
+            renewed.
+        partitions: in how many parts a batch is read, and how many files are written to each directory at most.
+        follow: go on until ``stop`` is set, or the process is interrupted.
+        stop: an event that ends a drain.
+        dry_run: say what there is to drain, without Spark; claim nothing, write nothing.
+        progress: called after each batch.
+        spark: the session to use; by default :func:`pgqueue.spark.session`.
 
-    Raises
-    ------
-    pgqueue.errors.QueueNotFoundError
-        No queue has that name.
-    pgqueue.spark.errors.PipelineError
-        The consumer is another queue's, or in use; as Spark hands it on.
+    Raises:
+        pgqueue.errors.QueueNotFoundError: no queue has that name.
+        pgqueue.spark.errors.PipelineError: the consumer is another queue's, or in use; as Spark hands it on.
     """
     check_queue(dsn, queue)
     where = located(output)

@@ -53,26 +53,21 @@ def export(
 ) -> Exported:
     """Add to ``<output>/history`` what was settled since the last time, and replace ``<output>/dead_letters``.
 
-    Each settled message is written once, whatever crashes when; run it more often than the queues retain their
-    history, and none is missed. What is settled by a transaction while an older one is open waits for the next time.
+    Each settled message is written once, whatever crashes when. None is missed if this runs more often than the queues
+    retain their history. What a transaction settles while an older one is open waits for the next time.
 
-    Parameters
-    ----------
-    output
-        A directory; the checkpoint is in it, in ``_checkpoints``.
-    queue
-        Only this one. An output holds one queue, or all.
-    dry_run
-        Count and show, write nothing.
-    progress
-        Told after each batch.
+    Args:
+        output: a directory; the checkpoint is in it, in ``_checkpoints``.
+        dsn: the database.
+        queue: export only this queue. An output holds one queue, or all.
+        dry_run: count and show, write nothing.
+        progress: called after each batch.
+        spark: the session to use; by default :func:`pgqueue.spark.session`.
 
-    Raises
-    ------
-    pgqueue.errors.QueueNotFoundError
-        No queue has that name.
-    pgqueue.spark.pipelines.LakeError
-        The output holds the history of other queues, or it has lost its checkpoint, so that what is new is not known.
+    Raises:
+        pgqueue.errors.QueueNotFoundError: no queue has that name.
+        pgqueue.spark.pipelines.LakeError: the output holds the history of other queues, or has lost its checkpoint, so
+            that it is not known what is new.
     """
     if queue is not None:
         check_queue(dsn, queue)

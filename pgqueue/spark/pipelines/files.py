@@ -43,12 +43,10 @@ class File:
 
 
 def find(spark: SparkSession, paths: Iterable[str]) -> list[File]:
-    """The files that Spark would read for these paths: files, directories, patterns; ordered by path.
+    """The files that Spark reads for these paths (files, directories, patterns), ordered by path.
 
-    Raises
-    ------
-    InputError
-        There is none.
+    Raises:
+        InputError: there are none.
     """
     names = list(paths)
     listed = spark.read.format("binaryFile").load(names)
@@ -65,12 +63,10 @@ def digest(files: Iterable[File], *said: object) -> str:
 
 
 def format_of(files: Iterable[File]) -> str:
-    """What the suffixes of files say that they are.
+    """The format that the suffixes of the files tell.
 
-    Raises
-    ------
-    InputError
-        They do not say it, or not all the same.
+    Raises:
+        InputError: they tell none, or several.
     """
     formats = {file.path: _format_of(file.path) for file in files}
     unknown = next((path for path, known in formats.items() if known is None), None)
@@ -90,10 +86,9 @@ def _format_of(path: str) -> str | None:
 
 
 def rows(spark: SparkSession, paths: Sequence[str], known_format: str, *, infer: bool = False) -> DataFrame:
-    """What is in the files: of JSON the columns of its objects, of CSV those of its header, as text unless they are
-    to be inferred.
+    """Read the files: of JSON the columns of its objects, of CSV those of its header.
 
-    A line that cannot be read fails the reading.
+    Columns of CSV are text unless they are to be inferred. A line that cannot be read fails the reading.
     """
     if known_format == PARQUET:
         return spark.read.parquet(*paths)

@@ -89,43 +89,41 @@ def ingest(
 ) -> Ingested:
     """Send the rows of files as messages. The same files with the same expressions are sent once, within 30 days.
 
-    What was sent is written down in the transaction that sends, under a name, ``job``. By default the name is a digest
-    of the files (path, size and time of modification), the expressions and the queue: a changed file makes another.
+    The transaction that sends also records what it sent, under a name, ``job``. By default the name is a digest of the
+    files (path, size and time of modification), the expressions and the queue: a changed file makes another name.
 
-    Parameters
-    ----------
-    paths
-        Files, directories or patterns, wherever Spark can read.
-    format
-        ``parquet``, ``json`` (an object a line) or ``csv`` (with a header; all columns are text unless
-        ``infer_schema``); by default what the suffixes say.
-    body, message_id, subject, correlation_id, content_type, application_properties, priority, time_to_live,
-    scheduled_enqueue_time
-        The fields of a message, as expressions of Spark SQL over the columns. Without a body it is the whole row as
-        JSON, and of a line of JSON that line. What is a structure is written as JSON. A time to live is an interval:
-        ``interval 2 hours``. With ``atomicity="task"`` no expression may come out differently the next time.
-    where
-        Only rows for which this expression is true.
-    atomicity
-        ``job``: all in one transaction. ``task``: in several, for more than one should hold; if it fails, run it again,
-        and what is missing is sent.
-    job
-        Another name: nothing is sent when something was sent under it before.
-    again
-        Send it although it was sent before.
-    dry_run
-        Read, count and show; send nothing.
-    progress
-        Told how many rows were read.
+    A field of a message is an expression of Spark SQL over the columns. A structure is written as JSON. With
+    ``atomicity="task"`` every expression must come out the same when it is computed again.
 
-    Raises
-    ------
-    pgqueue.errors.QueueNotFoundError
-        No queue has that name.
-    pgqueue.spark.pipelines.InputError
-        A file cannot be read; the text names it, and the line.
-    pgqueue.spark.errors.PipelineError
-        An expression does not make what its field may be. Nothing was sent.
+    Args:
+        paths: files, directories or patterns, wherever Spark can read.
+        queue: the queue to send to.
+        dsn: the database.
+        format: ``parquet``, ``json`` (an object a line) or ``csv`` (with a header); by default the one that the
+            suffixes tell.
+        body: the body; by default the whole row as JSON, or the line itself where the file is JSON.
+        message_id: the message id.
+        subject: the subject.
+        correlation_id: the correlation id.
+        content_type: the content type.
+        application_properties: the application properties, a structure or text that holds JSON.
+        priority: the priority.
+        time_to_live: the time to live, an interval: ``interval 2 hours``.
+        scheduled_enqueue_time: the time before which the message is not delivered.
+        where: send only rows for which this expression is true.
+        infer_schema: infer the types of the columns of CSV, which are text otherwise.
+        atomicity: ``job`` sends all in one transaction, ``task`` in several, for more than one transaction should hold.
+            If that fails, run it again: what is missing is sent.
+        job: a name to use in place of the digest; nothing is sent if something was sent under it before.
+        again: send although it was sent before.
+        dry_run: read, count and show; send nothing.
+        progress: called with the number of rows that were read.
+        spark: the session to use; by default :func:`pgqueue.spark.session`.
+
+    Raises:
+        pgqueue.errors.QueueNotFoundError: no queue has that name.
+        pgqueue.spark.pipelines.InputError: a file cannot be read; the text names it, and the line.
+        pgqueue.spark.errors.PipelineError: the result of an expression does not fit its field. Nothing was sent.
     """
     fields = {
         "body": body,

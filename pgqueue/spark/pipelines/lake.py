@@ -36,9 +36,11 @@ class Lake:
         self._configuration = spark._jsc.hadoopConfiguration()
 
     def path(self, *parts: str) -> str:
+        """A path below the directory."""
         return "/".join((self.root, *parts))
 
     def is_there(self, *parts: str) -> bool:
+        """Whether a path below the directory exists."""
         return bool(self._files.exists(self._path(self.path(*parts))))
 
     def find(self, *patterns: str) -> list[str]:
@@ -46,6 +48,7 @@ class Lake:
         return [str(found.getPath()) for found in self._files.globStatus(self._path(self.path(*patterns))) or ()]
 
     def remove(self, path: str) -> None:
+        """Delete a file, or a directory with all that is in it."""
         self._files.delete(self._path(path), True)
 
     def move(self, source: str, target: str) -> None:

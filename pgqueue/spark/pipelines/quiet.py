@@ -23,14 +23,12 @@ CONTEXTS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 @contextmanager
 def session(name: str, master: str | None) -> Iterator[tuple[SparkSession, Path | None]]:
-    """A Spark session until the end of the block, and the file that it logs to: it stays where Spark failed.
+    """A Spark session until the end of the block, and the file that it logs to: the file stays where Spark failed.
 
-    The caller's session is used where there is one; it goes on, and logs where it did.
+    If the caller has a session, that one is used. It goes on after the block, and logs where it did.
 
-    Raises
-    ------
-    pgqueue.spark.JavaMissing
-        There is no Java to run on.
+    Raises:
+        pgqueue.spark.JavaMissing: there is no Java to run on.
     """
     for logger in LOUD:
         logging.getLogger(logger).addHandler(logging.NullHandler())

@@ -73,28 +73,22 @@ def replay(
     Dead letters move by a thousand at a time; those that somebody holds stay. Rows of a lake are sent in one
     transaction, and the same files with the same choice only once within 30 days.
 
-    Parameters
-    ----------
-    source
-        A directory that `drain` wrote, or the dead letters of an `export`; the queue's own dead letters when None.
-    where
-        Only rows for which this expression of Spark SQL is true. Bodies are text that holds JSON:
-        ``get_json_object(body, '$.shop') = 'berlin'``.
-    limit
-        So many at the most, the oldest.
-    again
-        Send what a lake holds although it was sent before.
-    dry_run
-        Count and show, send nothing.
-    progress
-        Told how many rows were sent so far.
+    Args:
+        queue: the queue to send to.
+        dsn: the database.
+        source: a directory that `drain` wrote, or the dead letters of an `export`; None for the queue's own dead
+            letters.
+        where: send only rows for which this expression of Spark SQL is true. Bodies are text that holds JSON:
+            ``get_json_object(body, '$.shop') = 'berlin'``.
+        limit: send this many at most, the oldest.
+        again: send what a lake holds although it was sent before.
+        dry_run: count and show, send nothing.
+        progress: called with the number of rows that were sent.
+        spark: the session to use; by default :func:`pgqueue.spark.session`.
 
-    Raises
-    ------
-    pgqueue.errors.QueueNotFoundError
-        No queue has that name.
-    pgqueue.spark.pipelines.InputError
-        The directory holds no messages.
+    Raises:
+        pgqueue.errors.QueueNotFoundError: no queue has that name.
+        pgqueue.spark.pipelines.InputError: the directory holds no messages.
     """
     check_queue(dsn, queue)
     session = spark or pgqueue.spark.session()

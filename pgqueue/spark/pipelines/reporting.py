@@ -61,32 +61,24 @@ def report(
 ) -> Reported:
     """Report on the history that queues retain, and on what waits in them now, both as they are at one moment.
 
-    Parquet for each figure below ``output``, and the page ``report.html``; see :func:`pgqueue.spark.report.report`. A
-    report that was there is replaced.
+    Writes Parquet for each figure below ``output``, and the page ``report.html``; see
+    :func:`pgqueue.spark.report.report`. An earlier report is replaced.
 
-    Parameters
-    ----------
-    output
-        A directory of this machine's.
-    queue
-        Only this one.
-    since, until
-        Only what was settled from ``since`` on and before ``until``, with time zones.
-    bucket
-        The length of time that one point of a curve stands for; by default a round one.
-    top
-        How many reasons and kinds the page lists.
-    title
-        The heading of the page.
-    dry_run
-        Count and show, write nothing.
+    Args:
+        output: a directory on this machine.
+        dsn: the database.
+        queue: report on this queue only.
+        since: report only on what was settled at this time or later; with a time zone.
+        until: report only on what was settled before this time; with a time zone.
+        bucket: the length of time that one point of a curve stands for; by default a round one.
+        top: how many reasons and kinds the page lists.
+        title: the heading of the page.
+        dry_run: count and show, write nothing.
+        spark: the session to use; by default :func:`pgqueue.spark.session`.
 
-    Raises
-    ------
-    pgqueue.errors.QueueNotFoundError
-        No queue has that name.
-    pgqueue.spark.report.NotReportable
-        A time or the bucket makes no sense.
+    Raises:
+        pgqueue.errors.QueueNotFoundError: no queue has that name.
+        pgqueue.spark.report.NotReportable: a time or the bucket makes no sense.
     """
     if queue is not None:
         check_queue(dsn, queue)

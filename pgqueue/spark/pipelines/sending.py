@@ -75,8 +75,11 @@ def parts_of(size: int, atomicity: str) -> int:
 
 
 def parted(rows: DataFrame, atomicity: str, parts: int) -> DataFrame:
-    """Rows in the parts that they are sent in. Which part a row is in depends on the row alone, not on the cluster: a
-    part that was sent is the same when the rest is tried again."""
+    """Rows in the parts that they are sent in.
+
+    The part of a row depends on the row alone, not on the cluster: a part that was sent is the same when the rest is
+    tried again.
+    """
     if atomicity != TASK:
         return rows
     every = F.struct(*(F.col(f"`{name.replace('`', '``')}`") for name in rows.columns))
@@ -88,10 +91,8 @@ def send_once(
 ) -> Published:
     """Sends messages, unless they were sent under this name before; returns what was sent under it, now or then.
 
-    Raises
-    ------
-    pgqueue.spark.errors.PipelineError
-        A column or a row cannot be sent; as Spark hands it on.
+    Raises:
+        pgqueue.spark.errors.PipelineError: a column or a row cannot be sent; as Spark hands it on.
     """
     application = f"pgqueue {job}"[:63]
     writer = messages.write.format("pgqueue").mode("append")

@@ -53,14 +53,10 @@ def waiting_messages(waiting: DataFrame) -> DataFrame:
 def figures(settled: DataFrame, later: DataFrame, span: Span) -> dict[str, DataFrame]:
     """Every figure by its name.
 
-    Parameters
-    ----------
-    settled
-        Messages settled in the span, as `settled_messages` gives them.
-    later
-        `queue`, `enqueued` of messages that were not settled when the span ended.
-    span
-        The time that the report is about.
+    Args:
+        settled: messages settled in the span, as `settled_messages` gives them.
+        later: `queue` and `enqueued` of messages that were not settled when the span ended.
+        span: the time that the report is about.
     """
     messages = settled.withColumn("bucket", _bucket(F.col("settled"), span))
     return {

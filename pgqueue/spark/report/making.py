@@ -57,34 +57,27 @@ def report(
     bucket: timedelta | None = None,
     top: int = 10,
 ) -> Report:
-    """Write what a history says: Parquet under `<output>/<figure>/`, and the page `<output>/report.html`.
+    """Write the report on a history: Parquet under `<output>/<figure>/`, and the page `<output>/report.html`.
 
-    The history is read once, and kept by Spark while the figures are computed. To the driver come buckets and queues,
+    The history is read once, and kept by Spark while the figures are computed. The driver gets buckets and queues,
     never messages. Percentiles are approximate: their rank is off by one in ten thousand at most
-    (`pgqueue.spark.report.figures`). A report that was there is replaced, figure by figure, and the page last.
+    (`pgqueue.spark.report.figures`). An earlier report is replaced, figure by figure, and the page last.
 
-    Parameters
-    ----------
-    history
-        Settled messages with the columns of the view `pgqueue.history`; others are ignored.
-    output
-        A directory, made where it is not there. On a cluster: one that driver and executors share.
-    waiting
-        `queue` and `enqueued_time` of messages that wait still; without them the backlog is that of settled messages.
-    title
-        The heading of the page.
-    since, until
-        Only what was settled from `since` on and before `until`, with time zones. Messages settled after `until` count
-        as waiting, so do not leave them out of the history yourself.
-    bucket
-        The length of time that one point of a curve stands for, in whole seconds. Without it: a round one, by the span.
-    top
-        How many reasons and kinds the page lists; the Parquet files have them all.
+    Args:
+        history: settled messages with the columns of the view `pgqueue.history`; others are ignored.
+        output: a directory, created if it does not exist. On a cluster: one that driver and executors share.
+        waiting: `queue` and `enqueued_time` of messages that still wait; without them the backlog is that of settled
+            messages.
+        title: the heading of the page.
+        since: report only on what was settled at this time or later; with a time zone.
+        until: report only on what was settled before this time; with a time zone. Messages settled later count as
+            waiting, so do not leave them out of the history yourself.
+        bucket: the length of time that one point of a curve stands for, in whole seconds; by default a round one, by
+            the span.
+        top: how many reasons and kinds the page lists; the Parquet files have them all.
 
-    Raises
-    ------
-    NotReportable
-        A column is missing or of another type, or an argument makes no sense. Nothing was written.
+    Raises:
+        NotReportable: a column is missing or of another type, or an argument makes no sense. Nothing was written.
     """
     check_history(history)
     if waiting is not None:

@@ -30,23 +30,19 @@ class NotReportable(ValueError):
 
 
 def check_history(history: DataFrame) -> None:
-    """Refuse what is no history.
+    """Refuse a history that the figures cannot be made of.
 
-    Raises
-    ------
-    NotReportable
-        A column that a figure is made of is missing, or not of its type.
+    Raises:
+        NotReportable: a column is missing, or of another type.
     """
     _check(history, "history", HISTORY, "select it from the view pgqueue.history, or add it as null")
 
 
 def check_waiting(waiting: DataFrame) -> None:
-    """Refuse what does not say which messages are waiting.
+    """Refuse a DataFrame that does not say which messages are waiting.
 
-    Raises
-    ------
-    NotReportable
-        `queue` or `enqueued_time` is missing, or not of its type.
+    Raises:
+        NotReportable: `queue` or `enqueued_time` is missing, or of another type.
     """
     _check(waiting, "waiting", WAITING, "add it, or leave `waiting` out and have a backlog of settled messages only")
 

@@ -54,10 +54,8 @@ def span_of(since: datetime | None, until: datetime | None, bucket: timedelta | 
 
     Without a `bucket` it is the shortest round one, of a second or more, that makes 120 buckets or fewer.
 
-    Raises
-    ------
-    NotReportable
-        There would be more than 3000 buckets.
+    Raises:
+        NotReportable: there would be more than 3000 buckets.
     """
     if since is None or until is None:
         return NOTHING
@@ -73,10 +71,8 @@ def span_of(since: datetime | None, until: datetime | None, bucket: timedelta | 
 def check_span(since: datetime | None, until: datetime | None, bucket: timedelta | None) -> None:
     """Refuse times without a zone, a span that ends before it begins, and a bucket that is not some whole seconds.
 
-    Raises
-    ------
-    NotReportable
-        One of these was given.
+    Raises:
+        NotReportable: one of these was given.
     """
     for name, moment in {"since": since, "until": until}.items():
         if moment is not None and moment.utcoffset() is None:
