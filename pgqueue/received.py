@@ -139,18 +139,13 @@ class ReceivedMessage(LockedMessage):
         ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
         block gets its connection or session. Without it the client's own source is used.
         """
-        begun = drive(processing.enter(self, self._begin(source)))
+        begun = drive(processing.enter(self, _begin(self, source)))
         try:
             yield begun.handle
         except BaseException as error:
             drive(processing.roll_back_delivery(self, begun, error))
             raise
         drive(processing.leave(self, begun))
-
-    def _begin(self, source: object) -> processing.Begin:
-        if source is None:
-            return self._source.begin
-        return partial(transports.begin, source, asynchronous=False)
 
 
 def process(
@@ -171,7 +166,13 @@ def process(
             function; or it has returned something to be awaited or iterated. The message stays received.
     """
     must_finish(work, "the work", asynchronous=False)
-    return drive(traced.process(received, work, received._begin(source), retry or default_retry()))
+    return drive(traced.process(received, work, _begin(received, source), retry or default_retry()))
+
+
+def _begin(received: ReceivedMessage, source: object) -> processing.Begin:
+    if source is None:
+        return received._source.begin
+    return partial(transports.begin, source, asynchronous=False)
 
 
 def _shared(transaction: object) -> Shared | None:

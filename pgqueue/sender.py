@@ -14,12 +14,12 @@ import tenacity
 from pgqueue.errors import OperationTimeoutError, PGQueueError
 from pgqueue.flows import Source
 from pgqueue.model.message import Message, SequenceNumber
-from pgqueue.sending import Flusher, Outbox, Outgoing, log_unread, report
+from pgqueue.sending import Flusher, Outbox, Outgoing, Pending, log_unread, report
 from pgqueue.statements.arguments import duration
 from pgqueue.transports import drive
 
 
-class PendingSend(Outgoing):
+class PendingSend(Pending):
     """A send that is out: ``message``, and its outcome as soon as there is one."""
 
     def result(self, *, timeout: timedelta | None = None) -> SequenceNumber:
@@ -29,10 +29,10 @@ class PendingSend(Outgoing):
         """
         self._outbox.check_process()
         patience = duration("timeout", timeout)
-        settled = self._outbox.wait_for(self, threading.Event)
+        settled = self._outbox.wait_for(self._send, threading.Event)
         if settled is not None and not settled.wait(None if patience is None else patience.total_seconds()):
             raise OperationTimeoutError(f"the send has no outcome after {timeout}, and is still out")
-        return self._read()
+        return self._outbox.read(self._send)
 
 
 class Sender:
@@ -75,15 +75,15 @@ class Sender:
             SendError: a thousand sends have failed, and nobody has read why.
         """
         self._outbox.check_open()
-        pending = PendingSend(message, self._outbox)
+        send = Outgoing(message, self._outbox)
         self._room.acquire()
         try:
-            self._outbox.put(pending)
+            self._outbox.put(send)
         except BaseException as error:
             self._room.release()
-            pending._sending.end(error)
+            send.span.end(error)
             raise
-        return pending
+        return PendingSend(send, self._outbox)
 
     def close(self) -> None:
         """Waits for all that is out. Closing twice has no further effect.

@@ -135,18 +135,13 @@ class ReceivedMessage(LockedMessage):
         ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
         block gets its connection or session. Without it the client's own source is used.
         """
-        begun = await adrive(processing.enter(self, self._begin(source)))
+        begun = await adrive(processing.enter(self, _begin(self, source)))
         try:
             yield begun.handle
         except BaseException as error:
             await adrive(processing.roll_back_delivery(self, begun, error))
             raise
         await adrive(processing.leave(self, begun))
-
-    def _begin(self, source: object) -> processing.Begin:
-        if source is None:
-            return self._source.begin
-        return partial(transports.begin, source, asynchronous=True)
 
 
 async def process(
@@ -169,7 +164,13 @@ async def process(
         InvalidArgumentError: the work is a generator function, or has returned a generator. The message stays received.
     """
     must_finish(work, "the work", asynchronous=True)
-    return await adrive(traced.process(received, work, received._begin(source), retry or default_retry()))
+    return await adrive(traced.process(received, work, _begin(received, source), retry or default_retry()))
+
+
+def _begin(received: ReceivedMessage, source: object) -> processing.Begin:
+    if source is None:
+        return received._source.begin
+    return partial(transports.begin, source, asynchronous=True)
 
 
 def _shared(transaction: object) -> Shared | None:

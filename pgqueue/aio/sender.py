@@ -14,12 +14,12 @@ import tenacity
 from pgqueue.errors import OperationTimeoutError
 from pgqueue.flows import Source
 from pgqueue.model.message import Message, SequenceNumber
-from pgqueue.sending import Flusher, Outbox, Outgoing, log_unread, report
+from pgqueue.sending import Flusher, Outbox, Outgoing, Pending, log_unread, report
 from pgqueue.statements.arguments import duration
 from pgqueue.transports import adrive
 
 
-class PendingSend(Outgoing):
+class PendingSend(Pending):
     """A send that is out: ``message``, and its outcome as soon as there is one."""
 
     async def result(self, *, timeout: timedelta | None = None) -> SequenceNumber:  # noqa: ASYNC109 - the same in both faces
@@ -29,13 +29,13 @@ class PendingSend(Outgoing):
         """
         self._outbox.check_process()
         patience = duration("timeout", timeout)
-        settled = self._outbox.wait_for(self, asyncio.Event)
+        settled = self._outbox.wait_for(self._send, asyncio.Event)
         if settled is not None:
             try:
                 await asyncio.wait_for(settled.wait(), None if patience is None else patience.total_seconds())
             except TimeoutError:
                 raise OperationTimeoutError(f"the send has no outcome after {timeout}, and is still out") from None
-        return self._read()
+        return self._outbox.read(self._send)
 
 
 class Sender:
@@ -74,19 +74,19 @@ class Sender:
             SendError: a thousand sends have failed, and nobody has read why.
         """
         self._outbox.check_open()
-        pending = PendingSend(message, self._outbox)
+        send = Outgoing(message, self._outbox)
         await self._room.acquire()
         try:
-            self._outbox.put(pending)
+            self._outbox.put(send)
         except BaseException as error:
             self._room.release()
-            pending._sending.end(error)
+            send.span.end(error)
             raise
         if self._task is None:
             work = _empty(self._outbox, self._flusher, self._arrived)
             self._task = asyncio.create_task(work, name=f"pgqueue-sender-{self._outbox.queue}")
             weakref.finalize(self, _finish, self._outbox, self._task).atexit = False
-        return pending
+        return PendingSend(send, self._outbox)
 
     async def close(self) -> None:
         """Waits for all that is out. Closing twice has no further effect.

@@ -25,13 +25,12 @@ from pgqueue.cli.quantities import parse_duration
 from pgqueue.model.calls import is_coroutine_function
 from pgqueue.worker import Worker
 from pgqueue.worker.child import Reporter
-from pgqueue.worker.exposition import Exposition
+from pgqueue.worker.exposition import Exposition, Monitored
 from pgqueue.worker.handling import takes_a_transaction
 from pgqueue.worker.probes import Ask, Scrape, healthy_file, healthy_port
 from pgqueue.worker.processes import Processes
 
-AnyWorker = Worker | pgqueue.aio.Worker
-Watch = Callable[[AnyWorker], AbstractContextManager[object]]
+Watch = Callable[[Monitored], AbstractContextManager[object]]
 
 
 @on_database
@@ -78,6 +77,22 @@ def worker(
     output.say("stopped")
 
 
+class MonitoredWorker(Worker):
+    """A worker whose driver is asked for its health and its metrics."""
+
+    @property
+    def driver(self) -> Monitored:
+        return self._driver
+
+
+class MonitoredAsyncWorker(pgqueue.aio.Worker):
+    """The same for a handler that is awaited."""
+
+    @property
+    def driver(self) -> Monitored:
+        return self._driver
+
+
 @dataclass(frozen=True)
 class Work:
     """What a worker process does; to be pickled."""
@@ -94,20 +109,20 @@ class Work:
         if is_coroutine_function(function):
             asyncio.run(self._run_asynchronously(function, options, watch))
         else:
-            made = Worker(client.queue(self.queue), function, **options)
-            with watch(made):
+            made = MonitoredWorker(client.queue(self.queue), function, **options)
+            with watch(made.driver):
                 made.run()
 
     async def _run_asynchronously(self, function: Callable[..., Any], options: dict[str, Any], watch: Watch) -> None:
         async with pgqueue.aio.QueueClient(self.dsn) as client:
-            made = pgqueue.aio.Worker(client.queue(self.queue), function, **options)
-            with watch(made):
+            made = MonitoredAsyncWorker(client.queue(self.queue), function, **options)
+            with watch(made.driver):
                 await made.run()
 
 
 def _run_alone(work: Work, client: QueueClient, file: Path | None, port: int | None) -> None:
-    def watch(made: AnyWorker) -> ExitStack:
-        return _probed(made.health, Exposition(made._driver, work.queue, work.dsn).text, file, port)
+    def watch(worker: Monitored) -> ExitStack:
+        return _probed(worker.health, Exposition(worker, work.queue, work.dsn).text, file, port)
 
     function = load(work.handler)
     _log()
@@ -128,8 +143,8 @@ def _run_several(count: int, work: Work, client: QueueClient, file: Path | None,
 def _be_one_of_several(work: Work, measured: bool, reporter: Reporter) -> None:
     """Raises what a single worker would end with as its line: the parent says it."""
 
-    def watch(made: AnyWorker) -> AbstractContextManager[None]:
-        return reporter.reporting(made._driver, work.queue, measured=measured)
+    def watch(worker: Monitored) -> AbstractContextManager[None]:
+        return reporter.reporting(worker, work.queue, measured=measured)
 
     _log(process="[%(process)d] ")
     logging.getLogger("psycopg").addHandler(logging.NullHandler())

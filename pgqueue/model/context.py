@@ -281,7 +281,7 @@ def begin_all(contexts: Iterable[ReceiveContext], outcome: Outcome, call: object
     with _TRANSITION:
         for context in contexts:
             try:
-                begun = context._apply(event, call)
+                begun = context._apply(event, call)  # noqa: SLF001 - a function beside its class
             except InvalidStateError as refusal:
                 answers.append(refusal)
             else:
@@ -295,4 +295,9 @@ def apply_all(contexts: Iterable[ReceiveContext], event: Event) -> None:
     """:meth:`ReceiveContext.apply` for each, with an event that no state refuses."""
     with _TRANSITION:
         for context in contexts:
-            context._apply(event, None)
+            context._apply(event, None)  # noqa: SLF001 - a function beside its class
+
+
+def call_on_fault(context: ReceiveContext, callback: Callback) -> None:
+    """:meth:`ReceiveContext.on_fault` without its check, for a callback of the library's own."""
+    context._register(Event.FAULT, callback)  # noqa: SLF001 - a function beside its class

@@ -67,23 +67,24 @@ class JsonHolder(ABC):
     def _title(self) -> str:
         """Says which message, queue or effect this is."""
 
-    def _held(self, name: str) -> Any:
-        """What a field holds, not decoded."""
-        field = getattr(type(self), name, None)
-        return field.held_by(self) if isinstance(field, JsonField) else getattr(self, name)
-
     def _read(self, name: str) -> Any:
         """What a field shall hold that was never set, where there is something to read it from."""
         raise AttributeError(f"{name} is not set")
 
     def _raw(self, name: str) -> Any:
         """What a field holds, as text where it is JSON."""
-        held = self._held(name)
-        return held.text if type(held) is JsonText else held
+        value = held_in(self, name)
+        return value.text if type(value) is JsonText else value
 
     def __repr__(self) -> str:
-        shown = [f"{each.name}={self._held(each.name)!r}" for each in fields(self) if each.repr]  # type: ignore[arg-type]  # a dataclass
+        shown = [f"{each.name}={held_in(self, each.name)!r}" for each in fields(self) if each.repr]  # type: ignore[arg-type]  # a dataclass
         return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+def held_in(holder: JsonHolder, name: str) -> Any:
+    """What a field holds, not decoded."""
+    field = getattr(type(holder), name, None)
+    return field.held_by(holder) if isinstance(field, JsonField) else getattr(holder, name)
 
 
 class JsonField:
@@ -102,8 +103,9 @@ class JsonField:
         try:
             return held.decoded()
         except ValueError as error:
+            title = holder._title()  # noqa: SLF001 - a holder and its fields are one
             raise MessageNotReadableError(
-                f"the {self._name} of {holder._title()} cannot be read: {error}. raw_{self._name} has it as text"
+                f"the {self._name} of {title} cannot be read: {error}. raw_{self._name} has it as text"
             ) from None
 
     def __set__(self, holder: JsonHolder, value: Any) -> None:
@@ -113,7 +115,7 @@ class JsonField:
         """What is held, not decoded."""
         held = getattr(holder, self._place, NOT_DECODED)
         if held is NOT_DECODED:
-            held = holder._read(self._name)
+            held = holder._read(self._name)  # noqa: SLF001 - a holder and its fields are one
             self.__set__(holder, held)
         return held
 

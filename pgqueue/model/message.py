@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 from uuid import UUID
 
-from pgqueue.model.json_text import JsonField, JsonHolder, json_fields
+from pgqueue.model.json_text import JsonField, JsonHolder, held_in, json_fields
 from pgqueue.model.row import FIELDS, Row
 
 T = TypeVar("T")
@@ -135,7 +135,7 @@ class PeekedMessage(JsonHolder, Message):
         """Whether all that is here is the same, be it readable or not."""
         if not isinstance(other, type(self)) or type(other) is not type(self):
             return NotImplemented
-        return all(self._held(each.name) == other._held(each.name) for each in fields(PeekedMessage))
+        return all(held_in(self, each.name) == held_in(other, each.name) for each in fields(PeekedMessage))
 
     def _title(self) -> str:
         return f"message {self.sequence_number} of {self.queue}"

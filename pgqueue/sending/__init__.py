@@ -6,6 +6,6 @@ Decisions only. The thread and the task that carry them out are in ``pgqueue.sen
 from __future__ import annotations
 
 from pgqueue.sending.flushing import Flusher
-from pgqueue.sending.outbox import Outbox, Outgoing, Portion, log_unread, report
+from pgqueue.sending.outbox import Outbox, Outgoing, Pending, Portion, log_unread, report
 
-__all__ = ["Flusher", "Outbox", "Outgoing", "Portion", "log_unread", "report"]
+__all__ = ["Flusher", "Outbox", "Outgoing", "Pending", "Portion", "log_unread", "report"]

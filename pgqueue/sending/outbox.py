@@ -35,31 +35,39 @@ class Event(Protocol):
 
 
 class Outgoing:
-    """One send: its message, and its outcome as soon as there is one."""
+    """One send: its message as it is stored, its span, and its outcome as soon as there is one."""
+
+    __slots__ = ("encoded", "event", "message", "outcome", "span")
 
     def __init__(self, message: Message, outbox: Outbox) -> None:
         self.message = message
-        self._outbox = outbox
-        self._sending = outbox.recorder.sending(outbox.queue)
+        self.span = outbox.recorder.sending(outbox.queue)
         try:
-            self._encoded = encode(message, self._sending.trace)
+            self.encoded = encode(message, self.span.trace)
         except PGQueueError as refusal:
-            self._sending.end(refusal)
+            self.span.end(refusal)
             raise
-        self._event: Event | None = None
-        self._outcome: SequenceNumber | PGQueueError | None = None
+        self.event: Event | None = None
+        self.outcome: SequenceNumber | PGQueueError | None = None
+
+    def settle(self, outcome: SequenceNumber | PGQueueError) -> None:
+        self.outcome = outcome
+        self.span.end(outcome)
+        if self.event is not None:
+            self.event.set()
+
+
+class Pending:
+    """What both faces have in common of a send that is out."""
+
+    def __init__(self, send: Outgoing, outbox: Outbox) -> None:
+        self.message = send.message
+        self._send = send
+        self._outbox = outbox
 
     def done(self) -> bool:
         """Whether there is an outcome, so that ``result()`` answers at once."""
-        return self._outcome is not None
-
-    def _read(self) -> SequenceNumber:
-        """The outcome, which now counts as read."""
-        assert self._outcome is not None, "it was waited for"
-        self._outbox.forget(self)
-        if isinstance(self._outcome, PGQueueError):
-            raise self._outcome
-        return self._outcome
+        return self._send.outcome is not None
 
 
 @dataclass
@@ -71,7 +79,7 @@ class Portion:
 
     @property
     def messages(self) -> list[EncodedMessage]:
-        return [send._encoded for send in self.sends]
+        return [send.encoded for send in self.sends]
 
     def halves(self) -> tuple[Portion, Portion]:
         middle = len(self.sends) // 2
@@ -134,7 +142,7 @@ class Outbox:
             sends: list[Outgoing] = []
             size = 0
             while self._waiting and len(sends) < MESSAGES_AT_ONCE:
-                size += self._waiting[0]._encoded.size
+                size += self._waiting[0].encoded.size
                 if sends and size > SIZE_AT_ONCE:
                     break
                 sends.append(self._waiting.popleft())
@@ -167,14 +175,18 @@ class Outbox:
         self._closed = True
         self._arrived.set()
 
-    def forget(self, send: Outgoing) -> None:
-        """Its outcome was read."""
+    def read(self, send: Outgoing) -> SequenceNumber:
+        """The outcome of a send, which now counts as read."""
+        assert send.outcome is not None, "it was waited for"
         self._unread.pop(send, None)
+        if isinstance(send.outcome, PGQueueError):
+            raise send.outcome
+        return send.outcome
 
     def unread(self) -> SendError | None:
         """The failures that nobody has read; they count as read from now on."""
         with self._lock:
-            failures = [send._outcome for send in self._unread if isinstance(send._outcome, PGQueueError)]
+            failures = [send.outcome for send in self._unread if isinstance(send.outcome, PGQueueError)]
             self._unread.clear()
         if not failures:
             return None
@@ -186,12 +198,12 @@ class Outbox:
             raise error
 
     def wait_for(self, send: Outgoing, make_event: Callable[[], B]) -> B | None:
-        """What rings when the send has its outcome; None when it has."""
+        """The event that is set when the send has its outcome; None when it has one."""
         with self._lock:
-            if send._outcome is not None:
+            if send.outcome is not None:
                 return None
-            send._event = send._event or make_event()
-            return cast(B, send._event)
+            send.event = send.event or make_event()
+            return cast(B, send.event)
 
     def _settle(self, outcomes: Iterable[tuple[Outgoing, SequenceNumber | PGQueueError]]) -> None:
         settled = 0
@@ -199,12 +211,9 @@ class Outbox:
             for send, outcome in outcomes:
                 if self._out.pop(send, self) is self:  # an interruption came when it was settled already
                     continue
-                send._outcome = outcome
-                send._sending.end(outcome)
                 if isinstance(outcome, PGQueueError):
                     self._unread[send] = None
-                if send._event is not None:
-                    send._event.set()
+                send.settle(outcome)
                 settled += 1
         if settled:
             self._make_room(settled)

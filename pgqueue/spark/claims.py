@@ -57,14 +57,14 @@ def _answers(batch: DataFrame) -> Iterator[str]:
     from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]  # it says nothing of types
 
     context: Any = batch.sparkSession.sparkContext
-    queries = batch._jdf.sparkSession().sharedState().activeStreamingQueries()
-    query = queries.get(context._jvm.java.util.UUID.fromString(context.getLocalProperty(QUERY_ID)))
+    queries = batch._jdf.sparkSession().sharedState().activeStreamingQueries()  # noqa: SLF001 - PySpark has no other way to the JVM
+    query = queries.get(context._jvm.java.util.UUID.fromString(context.getLocalProperty(QUERY_ID)))  # noqa: SLF001 - the same
     if query.runId().toString() != context.getLocalProperty(RUN_ID):
         raise PipelineError("nothing was settled: this run of the query is over, or its jobs were given another group")
     sources = query.sources()
     for number in range(sources.size()):
         source = sources.apply(number)
-        if is_instance_of(context._gateway, source, ANSWERS):
+        if is_instance_of(context._gateway, source, ANSWERS):  # noqa: SLF001 - the same
             offset = source.reportLatestOffset()
             if offset is not None:
                 yield offset.json()

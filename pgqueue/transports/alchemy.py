@@ -106,7 +106,7 @@ class SharedOwner:
         self._process = os.getpid()
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
-        driver = yield from self._driver()
+        driver = yield from self.driver()
         if driver.autocommit:
             raise TransactionRequiredError(
                 "the connection has the isolation level AUTOCOMMIT, so no transaction to share: use another level"
@@ -117,7 +117,7 @@ class SharedOwner:
 
     def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:
         """Listens to the connection until its transaction is over, and to the savepoints that enclose this moment."""
-        yield from self._driver()
+        yield from self.driver()
         connection = _sync(self._connection)
         TransactionObserver.of(connection).follow(connection, contexts)
 
@@ -130,7 +130,7 @@ class SharedOwner:
             return False
         return connections.is_in_transaction(driver_of(connection))
 
-    def _driver(self) -> Flow[Any]:
+    def driver(self) -> Flow[Any]:
         with translated():
             if isinstance(self._owner, Session | AsyncSession):
                 self._connection = yield self._owner.connection
@@ -155,7 +155,7 @@ class BegunOwner:
             raise InvalidStateError(
                 "the session or connection is in a transaction already: end it first, or settle with transaction=…"
             )
-        yield from self._shared._driver()
+        yield from self._shared.driver()
         return self
 
     def execute(self, statement: Statement[T]) -> Flow[T]:

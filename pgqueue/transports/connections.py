@@ -315,7 +315,8 @@ class OwnPoolSource(PoolSource):
     def reset_after_fork(self) -> None:
         super().reset_after_fork()
         if self._belongs_to_parent:
-            self._pool._closed = True  # or it would wait for its threads, which are the parent's, when it is collected
+            # A pool that is open waits for its threads when it is collected, and these are the parent's.
+            self._pool._closed = True  # noqa: SLF001 - close() would end the parent's connections
             self._pool, self._opened, self._belongs_to_parent = self._make(), False, False
 
 

@@ -207,6 +207,6 @@ def _savepoints(connection: Connection) -> frozenset[str]:
     """The names of the savepoints that are open. Events cannot tell: one that is announced has no name yet."""
     names, savepoint = set(), connection.get_nested_transaction()
     while savepoint is not None:
-        names.add(savepoint._savepoint)
-        savepoint = savepoint._previous_nested
+        names.add(savepoint._savepoint)  # noqa: SLF001 - SQLAlchemy has no public name of it
+        savepoint = savepoint._previous_nested  # noqa: SLF001 - the same
     return frozenset(names)

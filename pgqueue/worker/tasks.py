@@ -15,7 +15,7 @@ from pgqueue.errors import HandlerTimeoutError, InvalidArgumentError, InvalidSta
 from pgqueue.flows import Source
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Transactions
-from pgqueue.model.context import Event, ReceiveState
+from pgqueue.model.context import ReceiveState, call_on_fault
 from pgqueue.transports import adrive
 from pgqueue.worker.background import Background
 from pgqueue.worker.dispatcher import Dispatcher, Make
@@ -162,7 +162,7 @@ class TaskDriver:
             self._running[task] = size
             task.add_done_callback(self._ended)
             for message in messages:
-                message.context._register(Event.FAULT, partial(self._cancel, task))  # which needs no check
+                call_on_fault(message.context, partial(self._cancel, task))
 
     def _cancel(self, task: asyncio.Task[None]) -> None:
         """The lock is lost. The renewals found it out in their thread."""

@@ -64,7 +64,7 @@ class Scenario:
 
     def outcomes(self) -> list[Any]:
         """A number, or the class of the error."""
-        return [type(each._outcome) if isinstance(each._outcome, Exception) else each._outcome for each in self.sends]
+        return [type(each.outcome) if isinstance(each.outcome, Exception) else each.outcome for each in self.sends]
 
 
 Line = Callable[[Sequence[str], bool], list[int]]
@@ -202,7 +202,7 @@ def test_what_concerns_the_queue_is_refused_at_once_for_all() -> None:
     assert work_off(scenario, server) == []
     assert len(server.turns) == 1
     assert scenario.outcomes() == [QueueDisabledError] * 64
-    errors = [each._outcome for each in scenario.sends]
+    errors = [each.outcome for each in scenario.sends]
     assert {error.tracking_id for error in errors if isinstance(error, PGQueueError)} == {"abc"}
     assert len({id(error) for error in errors}) == 64
 
@@ -304,7 +304,7 @@ def test_a_failure_of_the_sender_itself_is_the_outcome_of_all_that_is_out() -> N
     scenario.outbox.fail(ZeroDivisionError("a bug"))
     assert scenario.outcomes() == [PGQueueError] * 3
     assert scenario.room == 3
-    assert "is not stored" in str(scenario.sends[0]._outcome)
+    assert "is not stored" in str(scenario.sends[0].outcome)
     with pytest.raises(InvalidStateError, match="failed: make another"):
         scenario.send(4)
     scenario.outbox.close()
@@ -315,10 +315,10 @@ def test_what_was_read_is_not_raised_again() -> None:
     scenario = Scenario(1, 2)
     scenario.outbox.refuse(Portion(scenario.sends), TransactionConflictError("again"))
     with pytest.raises(TransactionConflictError):
-        scenario.sends[0]._read()
+        scenario.outbox.read(scenario.sends[0])
     with pytest.raises(SendError, match="1 failed") as failed:
         scenario.outbox.raise_unread()
-    assert failed.value.exceptions == (scenario.sends[1]._outcome,)
+    assert failed.value.exceptions == (scenario.sends[1].outcome,)
     scenario.outbox.raise_unread()
 
 

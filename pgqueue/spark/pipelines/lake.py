@@ -32,8 +32,8 @@ class Lake:
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.root = root
-        self._jvm: Any = spark._jvm
-        self._configuration = spark._jsc.hadoopConfiguration()
+        self._jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no other way to the JVM
+        self._configuration = spark._jsc.hadoopConfiguration()  # noqa: SLF001 - the same
 
     def path(self, *parts: str) -> str:
         """A path below the directory."""
