@@ -95,6 +95,8 @@ def _not_waiting_for_ourselves(
     messages: Sequence[LockedMessage], transaction: Shared | None
 ) -> tuple[list[LockedMessage], list[tuple[LockedMessage, Exception | None]]]:
     """Those that can be settled there, and those that cannot, with the error."""
+    if transaction is not None or all(message.context.pinned_in is None for message in messages):
+        return list(messages), []
     free: list[LockedMessage] = []
     refused: list[tuple[LockedMessage, Exception | None]] = []
     for message in messages:

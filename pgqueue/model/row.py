@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any, Final
 
 from pgqueue.model.json_text import json_text
@@ -64,7 +65,7 @@ def _properties(row: Row) -> Any:
     return json_text(row[_PROPERTIES])
 
 
-def _column(place: int) -> Callable[[Row], Any]:
+def _if_there(place: int) -> Callable[[Row], Any]:
     return lambda row: row[place] if place < len(row) else None
 
 
@@ -74,7 +75,8 @@ def _always(value: object) -> Callable[[Row], Any]:
 
 #: How each field of a message is read from its row, but for the queue, which no row says.
 FIELDS: Final[Mapping[str, Callable[[Row], Any]]] = {
-    **{name: _column(place) for place, name in enumerate(COLUMNS + MORE)},
+    **{name: itemgetter(place) for place, name in enumerate(COLUMNS)},
+    **{name: _if_there(place) for place, name in enumerate(MORE, len(COLUMNS))},
     "body": _body,
     "application_properties": _properties,
     "is_deferred": _is_deferred,
