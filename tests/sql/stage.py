@@ -212,6 +212,17 @@ def overtaken(session: Session) -> list[int]:
     return numbers
 
 
+def not_held_up_by_other_tests(stage: Stage) -> None:
+    """From here on sessions prove what is over by the transactions of this database, not by all of the server's."""
+    stage.rewrite(
+        "_is_transaction_over",
+        "pg_snapshot_xip(pg_current_snapshot()) as open",
+        """(select backend_xid::text::xid8
+             from pg_stat_activity
+            where datname = current_database() and backend_type = 'client backend') as known (open)""",
+    )
+
+
 def turns_until(stage: Stage, session: Session, condition: Callable[[], bool], queue: str = "q") -> None:
     """Seconds pass and turns are taken: cursors wait for transactions of other tests on the same server too."""
     for _ in range(30):

@@ -7,7 +7,17 @@ from collections.abc import Callable
 import pytest
 
 from pgqueue.testing import Database
-from tests.sql.stage import LOCK_DURATION, SECOND, Session, Stage, overtaken, recorded, scan, turns_until
+from tests.sql.stage import (
+    LOCK_DURATION,
+    SECOND,
+    Session,
+    Stage,
+    not_held_up_by_other_tests,
+    overtaken,
+    recorded,
+    scan,
+    turns_until,
+)
 
 
 def test_a_claim_that_is_rolled_back_behind_the_cursors_of_others_is_found(database: Database) -> None:
@@ -51,6 +61,7 @@ def test_what_others_give_up_is_found_by_a_session_that_has_overtaken_it_and_tak
     ]
     with Stage(database) as stage:
         ann, bob, turns = stage.sessions("ann", "bob", "turns")
+        not_held_up_by_other_tests(stage)
         sent = ann.send_many(1000)
         taken = settled(ann, lambda: taken_by(ann, verb), sent)
         bob.begin()
@@ -70,6 +81,7 @@ def test_a_session_that_has_overtaken_nothing_cannot_keep_others_from_what_was_g
     """It takes a turn first in each second, and receives nothing."""
     with Stage(database) as stage:
         ann, bob, turns = stage.sessions("ann", "bob", "turns")
+        not_held_up_by_other_tests(stage)
         settled(ann, lambda: ann.numbers(10, take_turn=False), ann.send_many(1000))
         bob.begin()
         undone = bob.numbers(5, take_turn=False)
@@ -86,6 +98,7 @@ def test_a_session_that_has_overtaken_nothing_cannot_keep_others_from_what_was_g
 def test_what_was_given_up_is_found_at_once_by_a_receive_that_finds_nothing_else(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob, turns = stage.sessions("ann", "bob", "turns")
+        not_held_up_by_other_tests(stage)
         settled(ann, lambda: ann.numbers(10, take_turn=False), ann.send_many(1000))
         bob.begin()
         undone = bob.numbers(5, take_turn=False)

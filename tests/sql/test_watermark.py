@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgqueue.testing import Database
-from tests.sql.stage import SECOND, Stage, overtaken, recorded, turns_until
+from tests.sql.stage import SECOND, Stage, not_held_up_by_other_tests, overtaken, recorded, turns_until
 
 
 def test_a_message_sent_before_and_committed_after_others_is_received_at_once(database: Database) -> None:
@@ -44,17 +44,6 @@ def test_what_is_committed_between_a_scan_and_its_proof_is_not_passed(database: 
         gate.commit()
         assert len(paused.result()) > 350
         assert ann.numbers(take_turn=False) == [late]
-
-
-def not_held_up_by_other_tests(stage: Stage) -> None:
-    """From here on sessions prove what is over by the transactions of this database, not by all of the server's."""
-    stage.rewrite(
-        "_is_transaction_over",
-        "pg_snapshot_xip(pg_current_snapshot()) as open",
-        """(select backend_xid::text::xid8
-             from pg_stat_activity
-            where datname = current_database() and backend_type = 'client backend') as known (open)""",
-    )
 
 
 def test_a_sender_that_is_open_long_does_not_stop_the_queue(database: Database) -> None:
