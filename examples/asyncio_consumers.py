@@ -1,4 +1,4 @@
-"""Several consumers in one event loop. Conflicts are retried on the same lock, and poison is dead-lettered."""
+"""Several consumers in one event loop. Conflicts are retried on the same lock; invalid messages are dead-lettered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pgqueue.aio import Message, Queue, QueueClient, ReceivedMessage, process
 
 
 async def count(message: ReceivedMessage, tx: Any) -> None:
-    """The work: it may run more than once, its effects are there once."""
+    """The work: it may run more than once, but its effects are committed once."""
     match message.body:
         case {"vote": str(candidate)}:
             await tx.execute("update example_tally set votes = votes + 1 where candidate = %s", [candidate])

@@ -1,7 +1,7 @@
-"""A payment is authorised by another process, which takes its time; or refused; or nobody answers, and it times out.
+"""Another process authorises a payment later, or refuses it, or never answers, so that the payment times out.
 
-The shop and the bank are two processes, each with a queue and a transmitter. What one tells the other goes through a
-bridge. The shop's notification stays pending meanwhile, and remembers that it was forwarded.
+The shop and the bank are two processes, each with a queue and a transmitter. Notifications from one to the other go
+through a bridge. The shop's notification stays pending meanwhile, and its state says that it was forwarded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ types, payments, decisions = NotificationTypes(), NotificationTypes(), Notificat
 @types.register("payment")
 @dataclass
 class Payment(QueueNotification):
-    """The shop wants money for an order."""
+    """The shop asks for the payment of an order."""
 
     order: int
     amount: int
@@ -49,14 +49,14 @@ class Payment(QueueNotification):
 @types.register("decision")
 @dataclass
 class Decision(QueueNotification):
-    """What the bank says of it."""
+    """The bank's answer."""
 
     order: int
     verdict: str
 
 
 def shop(client: QueueClient) -> QueuedTransmitter:
-    """Payments stay pending here until the bank has decided, or their time is over."""
+    """Payments stay pending here until the bank has decided, or until they time out."""
     transmitter = QueuedTransmitter(client.queue(SHOP), types, pace=PACE, time_to_live=TIMEOUT)
     transmitter.register(Bridge(client.queue(BANK), payments))
 
@@ -82,7 +82,7 @@ def shop(client: QueueClient) -> QueuedTransmitter:
 
 
 def bank(client: QueueClient) -> QueuedTransmitter:
-    """Decides at the second look; a payment of 13 puzzles it for good."""
+    """Decides in the second round, and never decides on a payment of 13."""
     transmitter = QueuedTransmitter(client.queue(BANK), types, pace=PACE, time_to_live=TIMEOUT)
     transmitter.register(Bridge(client.queue(SHOP), decisions, answer=ReceiptStatus.FINISHED))
 
@@ -104,7 +104,7 @@ def bank(client: QueueClient) -> QueuedTransmitter:
 
 
 def work(role: str, dsn: str) -> None:
-    """What each of the two processes does."""
+    """The main function of each of the two processes."""
     with QueueClient(dsn) as client:
         transmitter = {"shop": shop, "bank": bank}[role](client)
         signal.signal(signal.SIGTERM, lambda *_: transmitter.stop())
@@ -121,7 +121,7 @@ def main() -> int:
         conn.execute("create table example_decision (id int primary key, verdict text)")
         processes = [subprocess.Popen([sys.executable, __file__, role, dsn]) for role in ("shop", "bank")]
 
-        # One transaction each: there is never an order whose payment is not asked for.
+        # One transaction per order: no order exists without the request for its payment.
         transmitter = shop(client)
         for order, amount in ((1, 20), (2, 5000), (3, 13)):
             with conn.transaction():

@@ -1,4 +1,4 @@
-"""A burst of messages at a distance: one after the other, then ten in flight at once; and what becomes of a bad one."""
+"""A burst of messages at a distance: one after the other, then ten in flight at once; and a refused one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ with QueueClient(dsn) as client:
         burst.send(Message({"reading": number}))
     in_a_row = time.monotonic() - began
 
-    # The sends overlap; the eleventh waits until one of the ten before it has its outcome.
+    # The sends overlap; the eleventh waits until one of the first ten has its outcome.
     began = time.monotonic()
     with burst.sender(max_in_flight=10) as sender:
         pending = [sender.send(Message({"reading": number})) for number in range(100)]
@@ -31,7 +31,7 @@ with QueueClient(dsn) as client:
         f"{len(numbers)} stored; overlapped in {overlapped / in_a_row:.0%} of the time, and the farther away the less"
     )
 
-    # Each has an outcome of its own: one that is refused fails none of its neighbours.
+    # Each send has its own outcome: a refused message does not fail the others.
     with burst.sender() as sender:
         pending = [sender.send(Message("x" * size)) for size in (10, 2000, 20)]
         for each in pending:
@@ -40,7 +40,7 @@ with QueueClient(dsn) as client:
             except MessageSizeExceededError as refusal:
                 print(f"refused: {len(each.message.body)} letters; worth another try: {refusal.is_transient}")
 
-    # Nobody looks at the outcome here, so the end of the block does: nothing is fired and forgotten.
+    # Nothing reads the outcome here, so the end of the block raises the failure.
     try:
         with burst.sender() as sender:
             sender.send(Message("x" * 3000))

@@ -1,4 +1,4 @@
-"""An order is stored and announced in one transaction, then shipped and completed in another."""
+"""One transaction stores an order and sends its message; another ships it and completes the message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ with QueueClient(dsn) as client, psycopg.connect(dsn) as conn:
     client.create_queue("example-orders")
     orders = client.queue("example-orders")
 
-    # One transaction: there is never an order without its message, nor a message without its order.
+    # One transaction: no order exists without its message, and no message without its order.
     with conn.transaction():
         conn.execute("create temporary table placed (id int primary key)")
         conn.execute("create temporary table shipped (id int)")
@@ -34,7 +34,7 @@ with QueueClient(dsn) as client, psycopg.connect(dsn) as conn:
     except ConnectionAbortedError as jam:
         print(f"not shipped: {jam}; the message is {received.state.value}")
 
-    # So there is no need to receive again: begin the transaction anew.
+    # So there is no need to receive again: begin another transaction.
     with conn.transaction():
         conn.execute("insert into shipped values (%s)", [received.body["order"]])
         received.complete(transaction=conn)

@@ -1,4 +1,4 @@
-"""Mapped objects and messages in one SQLAlchemy session: what the session commits, it commits together."""
+"""Mapped objects and messages in one SQLAlchemy session, which commits both together."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ with QueueClient(engine) as client:
         parcels.send_batch([Message({"parcel": 1}), Message({"parcel": 2})], transaction=session)
 
     for received in parcels.receive(max_messages=10):
-        # The session is begun, and the lock pinned in it; at the end the message is completed and all is committed.
+        # Begins a transaction in the session and pins the lock; at the end completes the message and commits both.
         with received.transaction(Session(engine)) as session:
             parcel = session.get_one(Parcel, received.body["parcel"])
             parcel.is_delivered = True
