@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 $(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test models lint format types layers check test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-spark soak chaos wheel try-wheel lock clean
+.PHONY: help demo demo-spark test models lint format types layers check reference test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-spark soak chaos wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -47,6 +47,9 @@ layers: $(READY) ## import-linter: imports point downwards only
 	$(BIN)/lint-imports
 
 check: lint types layers ## all that needs no database
+
+reference: $(READY) ## docs/reference.md anew, from signatures and docstrings
+	$(BIN)/python -m docs.generate
 
 test-matrix: $(READY) ## the contract on every PostgreSQL, or on some: make test-matrix PG="14 16"
 	@failed=; for version in $(PG); do \

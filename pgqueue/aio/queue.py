@@ -285,8 +285,9 @@ class Queue:
 class DeadLetters(Queue):
     """The dead letters of a queue, as a queue of their own: received under lock, settled, browsed.
 
-    They never expire, are never dead-lettered again, and go only when somebody completes, resubmits or purges them.
-    Nothing can be sent to them, and none be deferred: that raises :class:`~pgqueue.errors.InvalidArgumentError`.
+    Its name is ``<queue>/$deadletterqueue``. They never expire, are never dead-lettered again, and go only when
+    somebody completes, resubmits or purges them. Nothing can be sent to them, and none be deferred: that raises
+    :class:`~pgqueue.errors.InvalidArgumentError`.
     """
 
     def __init__(self, queue: str, source: Source) -> None:

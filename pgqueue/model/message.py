@@ -38,7 +38,7 @@ class Message:
 
 
 class SequenceNumber(int):
-    """The number of a message that was sent.
+    """The number of a message that was sent, an ``int``.
 
     ``is_duplicate`` says that nothing was stored, because the queue detects duplicates: the number is that of the
     message that was sent before with the same message id.
@@ -85,8 +85,8 @@ class PeekedMessage(JsonHolder, Message):
 
     Times are aware and the database's. ``delivery_count`` is how often it was delivered so far. ``locked_until`` is
     set while somebody holds it; ``locked_by`` names the holder. After ``expires_at`` it is not delivered any more; None
-    is never. One that ``is_deferred`` is received by its number only. ``dead_letter_…`` is set on dead letters; their
-    source only where a message was forwarded before it died, which no queue does yet.
+    is never. ``time_to_live`` is None here. One that ``is_deferred`` is received by its number only. ``dead_letter_…``
+    is set on dead letters; their source only where a message was forwarded before it died, which no queue does yet.
 
     ``body`` and ``application_properties`` are decoded when they are first asked for. What SQL has sent may be JSON
     that Python cannot read: that raises :class:`~pgqueue.errors.MessageNotReadableError` then, and not before.

@@ -41,16 +41,27 @@ class QueueSettings(TypedDict, total=False):
     """
 
     lock_duration: timedelta | None
+    """How long a receive locks a message, 1 ms to 7 days; by default 60 s."""
     max_delivery_count: int | None
+    """After so many deliveries a message is dead-lettered; by default 10."""
     max_message_size: int | None
+    """The most bytes of a message (``docs/limits.md``)."""
     status: QueueStatus | str | None
+    """Whether it may be sent to and received from; by default ACTIVE."""
     user_metadata: Any
+    """Anything JSON, for you."""
     default_message_time_to_live: timedelta | None
+    """After how long messages expire (``docs/expiry.md``)."""
     dead_lettering_on_message_expiration: bool | None
+    """Whether they go to the dead letters then; by default False."""
     requires_duplicate_detection: bool | None
+    """Whether a message id is stored once (``docs/duplicates.md``); by default False."""
     duplicate_detection_history_time_window: timedelta | None
+    """For how long a message id is remembered, 20 s to 7 days; by default 10 minutes."""
     max_queue_length: int | None
+    """The most messages besides dead letters (``docs/limits.md``)."""
     retain_history: timedelta | None
+    """For how long what became of messages is kept, 1 minute to 60 days (``docs/history.md``)."""
 
 
 @json_fields("user_metadata")

@@ -31,7 +31,10 @@ class Fate(Enum):
 
 @dataclass(frozen=True)
 class Rule:
-    """What one receipt does: whether it ends the round, and how much it weighs beside the others of its round."""
+    """What one receipt does: whether it ends the round, and how much it weighs beside the others of its round.
+
+    The heaviest of a round counts, and ``answer`` is what ``notify_all`` says of it.
+    """
 
     stops: bool
     weight: int

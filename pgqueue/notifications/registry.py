@@ -97,7 +97,11 @@ class NotificationTypes:
         return type(notification) in self._by_type
 
     def to_body(self, notification: QueueNotification) -> dict[str, Any]:
-        """The body that stands for a notification, with what it remembers."""
+        """The body that stands for a notification, with what it remembers.
+
+        Raises:
+            InvalidArgumentError: its type is not registered.
+        """
         kind = self._by_type.get(type(notification))
         if kind is None:
             raise InvalidArgumentError(

@@ -84,7 +84,9 @@ class QueuedTransmitter(Transmitter):
     def notify_all(self, notification: QueueNotification, *, transaction: Any = None) -> ReceiptStatus:
         """Stores the notification, in your transaction if given, and answers OK: the request has been accepted.
 
-        Raises what ``Queue.send`` raises, and:
+        Raises what ``Queue.send`` raises, too.
+
+        Raises:
             InvalidArgumentError: its type is not registered.
         """
         where = self._processing.source if transaction is None else transports.shared(transaction, asynchronous=False)

@@ -1,0 +1,42 @@
+"""Writes what pages say of the code: ``make reference``.
+
+A page names what belongs between two comments, and has the rest by hand::
+
+    <!-- generated: class Queue -->
+    <!-- end -->
+
+The first word is one of :data:`WRITERS`, the others are its arguments. Python is read by griffe, from signatures and
+docstrings; commands from their help.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from docs.generate import commands, python
+from docs.generate.text import ROOT
+
+PAGES = [ROOT / "docs" / "reference.md"]
+
+#: What a page may ask for, each a function of the words that follow.
+WRITERS: dict[str, Callable[..., str]] = {
+    "class": python.class_section,
+    "classes": python.class_sections,
+    "functions": python.functions,
+    "settings": python.settings,
+    "errors": python.errors,
+    "commands": commands.commands,
+}
+
+BLOCK = re.compile(r"(?P<begin><!-- generated: (?P<what>[^>]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
+
+
+def filled(page: str) -> str:
+    """The page with its generated parts as the code is now."""
+
+    def write(block: re.Match[str]) -> str:
+        writer, *words = block["what"].split()
+        return f"{block['begin']}\n{WRITERS[writer](*words)}\n\n{block['end']}"
+
+    return BLOCK.sub(write, page)
