@@ -48,7 +48,7 @@ layers: $(READY) ## import-linter: imports point downwards only
 
 check: lint types layers ## all that needs no database
 
-reference: $(READY) ## docs/reference.md anew, from signatures and docstrings
+reference: $(READY) ## docs/reference.md and the lists of sql/README.md anew, from docstrings and the headers of SQL
 	$(BIN)/python -m docs.generate
 
 test-matrix: $(READY) ## the contract on every PostgreSQL, or on some: make test-matrix PG="14 16"

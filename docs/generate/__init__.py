@@ -6,7 +6,7 @@ A page names what belongs between two comments, and has the rest by hand::
     <!-- end -->
 
 The first word is one of :data:`WRITERS`, the others are its arguments. Python is read by griffe, from signatures and
-docstrings; commands from their help.
+docstrings; SQL from the headers of its files; commands from their help.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from docs.generate import commands, python
+from docs.generate import commands, python, sql
 from docs.generate.text import ROOT
 
-PAGES = [ROOT / "docs" / "reference.md"]
+PAGES = [ROOT / "docs" / "reference.md", ROOT / "sql" / "README.md"]
 
 #: What a page may ask for, each a function of the words that follow.
 WRITERS: dict[str, Callable[..., str]] = {
@@ -27,6 +27,10 @@ WRITERS: dict[str, Callable[..., str]] = {
     "settings": python.settings,
     "errors": python.errors,
     "commands": commands.commands,
+    "verbs": sql.verbs,
+    "views": sql.views,
+    "calls": sql.calls,
+    "callers": sql.callers,
 }
 
 BLOCK = re.compile(r"(?P<begin><!-- generated: (?P<what>[^>]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from docs.generate import BLOCK, PAGES, filled
+from docs.generate import BLOCK, PAGES, filled, sql
 from docs.generate.text import ROOT
 
 
@@ -15,3 +16,21 @@ def test_a_generated_page_is_up_to_date(page: Path) -> None:
     text = page.read_text()
     assert BLOCK.search(text)
     assert filled(text) == text, f"{page.relative_to(ROOT)} is not what the code says: run `make reference`"
+
+
+def test_every_verb_is_described_once() -> None:
+    page = (ROOT / "sql" / "README.md").read_text()
+    described = [verb for block in BLOCK.finditer(page) for verb in re.findall(r"(?<=verbs ).*", block["what"])]
+    assert sorted(" ".join(described).split()) == sorted(name for name in sql.functions() if not name.startswith("_"))
+
+
+def test_a_call_is_what_is_followed_by_its_arguments() -> None:
+    assert "_complete_any" in sql.called("complete")
+    assert "_lock_proven" in sql.reached("complete")
+    assert "dead_letter" not in sql.called("_move_to_dead_letters"), "that is the table"
+    assert "renew_claim" in sql.called("begin_claim")
+
+
+def test_a_helper_that_nothing_calls_is_not_kept() -> None:
+    uncalled = re.findall(r"^\| `(_\w+)` \| `\w+` \| \|$", sql.callers(), re.MULTILINE)
+    assert uncalled == []

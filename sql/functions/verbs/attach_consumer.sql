@@ -1,5 +1,7 @@
 -- Makes this session the one that works for a consumer of a queue, for as long as the session lasts; a consumer that is
--- not known yet begins with nothing claimed. Two sessions never work for one: each that attaches draws an `epoch`, to be
+-- not known yet begins with nothing claimed.
+--
+-- Two sessions never work for one: each that attaches draws an `epoch`, to be
 -- named with everything it says of claims, and what is said in an earlier one is refused from then on. Epochs are taken from the clock,
 -- so that none comes again, not for a consumer that was dropped nor in a database that was restored.
 -- Returns  the last claim that is settled, and the epoch.

@@ -1,6 +1,7 @@
 -- What became of a settlement whose transaction is out of sight: its connection broke during COMMIT, its caller was
 -- interrupted, or nobody watched. `transaction_id` is what the settlement has returned; null where nobody heard it, and
 -- then the message is looked at, so ask outside of the transaction in question.
+--
 -- A settlement that was undone by a rollback to a savepoint counts as aborted. So does one whose transaction the server
 -- knows nothing of, because it crashed before it wrote it down, and one whose message is still there with its token.
 -- Returns  'committed'; 'aborted'; 'in progress', prepared transactions too; 'gone' where the id is not known, nor the

@@ -4,6 +4,7 @@
 -- within reach; message ids whose window is over are forgotten, and days of history that nobody retains and tables that
 -- were staged and abandoned given back. What was sent to a queue while it was dropped is removed. What was broken by hand
 -- or by a restore, as far as pgqueue.broken_invariants says that a message is out of reach, is mended.
+--
 -- Receivers take care of messages by themselves, so nothing depends on it; it keeps a queue tidy that nobody receives
 -- from, and gives back space. Commit at once, and call it again while there is `more`. With `dry_run` everything is
 -- counted, without a bound, and nothing is done.
