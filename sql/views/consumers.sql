@@ -1,6 +1,6 @@
--- Who takes messages claim by claim, as streams of Spark do: how far each has come, and what it holds now; `epoch` is that
--- of the session that has attached last. A claim whose `locked_until` is past is free for others; where that is null,
--- nothing of it is left.
+-- Consumers, which take messages claim by claim, as Spark streams do: how far each has come, and what it holds now.
+-- `epoch` is the epoch of the session that attached last. When `locked_until` of a claim is in the past, others may
+-- receive its messages; when it is null, the claim holds no messages.
 create or replace view pgqueue.consumers as
 select consumer.name as consumer,
        queue.name as queue,

@@ -1,4 +1,4 @@
--- Dead letters and why they are dead.
+-- Dead letters, with the reason and the time of dead-lettering.
 create or replace view pgqueue.dead_letters as
 select queue.name as queue,
        sequence_number,

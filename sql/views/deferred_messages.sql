@@ -1,4 +1,5 @@
--- Messages that were set aside, to be received by their numbers; LOCKED while somebody has received one.
+-- Deferred messages, which are received by their sequence numbers only. The state is LOCKED while somebody holds the
+-- lock of one.
 create or replace view pgqueue.deferred_messages as
 select queue.name as queue,
        sequence_number,

@@ -1,5 +1,5 @@
--- Locks that ran out before the message was settled: it can be received by anyone, and until somebody does, its last
--- holder may still settle it. `locked_until` is null once it was put back for redelivery.
+-- Locks that expired before the message was settled. Anyone can receive such a message; until somebody does, its last
+-- holder may still settle it. `locked_until` is null once the message was put back for redelivery.
 create or replace view pgqueue.expired_locks as
 select queue.name as queue,
        sequence_number,

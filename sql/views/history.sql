@@ -1,6 +1,7 @@
--- What became of settled messages, in queues that retain history, for as long as they do: COMPLETED, DEAD_LETTERED,
--- EXPIRED, RECEIVED_AND_DELETED, PURGED or CANCELLED. Filter by `settled_at`, and only those days are read.
--- `transaction_id` is that of the settlement: below pg_snapshot_xmin(pg_current_snapshot()) nothing is added any more.
+-- The history of settled messages, in queues that retain history, for as long as they retain it: COMPLETED,
+-- DEAD_LETTERED, EXPIRED, RECEIVED_AND_DELETED, PURGED or CANCELLED. With a filter on `settled_at`, only those days are
+-- read. `transaction_id` is the transaction of the settlement: below pg_snapshot_xmin(pg_current_snapshot()) no more
+-- rows appear.
 create or replace view pgqueue.history as
 select queue.name as queue,
        sequence_number,

@@ -1,4 +1,4 @@
--- Who holds what until when, and how often it was delivered; what runs out first comes first.
+-- Locked messages: who holds each until when, and how often it was delivered. The lock that expires first comes first.
 create or replace view pgqueue.locked_messages as
 select queue.name as queue,
        sequence_number,

@@ -1,5 +1,5 @@
--- Messages that can be received, are locked or deferred, or have expired and were not removed yet, in the order of
--- sending; lower priorities are served first.
+-- Messages that can be received, are locked or deferred, or have expired and are not removed yet, in the order of
+-- sending. Lower priorities are served first.
 create or replace view pgqueue.messages as
 select queue.name as queue,
        sequence_number,

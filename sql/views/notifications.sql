@@ -1,5 +1,5 @@
--- Notifications that are pending in queues: of what type, what recipients remember, when each is sent next and when it
--- times out, as far as their bodies say it. Those that were given up are among the dead letters.
+-- Pending notifications: the type of each, the state that its recipients have stored, when it is sent next and when it
+-- times out, as far as its body says so. Notifications that were given up are among the dead letters.
 create or replace view pgqueue.notifications as
 select queue.name as queue,
        sequence_number,

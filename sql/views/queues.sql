@@ -1,4 +1,5 @@
--- Queues: settings, how much is in each, and how old the oldest message is that waits.
+-- Queues: the settings of each, how many messages it holds in each state, and the age of the oldest message that is
+-- ready.
 create or replace view pgqueue.queues as
 select name, status, lock_duration, max_delivery_count, max_message_size, max_queue_length,
        default_message_time_to_live, dead_lettering_on_message_expiration,

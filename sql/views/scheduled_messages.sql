@@ -1,4 +1,4 @@
--- Messages that wait for their time; what is due first comes first.
+-- Scheduled messages. The message that is due first comes first.
 create or replace view pgqueue.scheduled_messages as
 select queue.name as queue,
        sequence_number,

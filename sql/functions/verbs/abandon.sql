@@ -1,5 +1,5 @@
--- Gives a message back, to be delivered again after `delay` (at once when null), before the fresh ones.
--- The next delivery counts one more. `properties` are merged into its application properties.
+-- Gives a message back: it is delivered again after `delay` (at once when null), before the fresh messages. The next
+-- delivery counts one more. `properties` are merged into its application properties.
 -- Raises  PQ001 lock lost, PQ002 unknown queue, PQ007 invalid argument.
 -- Locks   the message, until the transaction ends.
 create or replace function pgqueue.abandon(
@@ -14,7 +14,7 @@ declare
     awaited boolean;
 begin
     if pg_catalog.num_nonnulls(delay, properties) = 0 then
-        update pgqueue.message           -- a short cut to a fresh one of ordinary priority
+        update pgqueue.message           -- fast path: a fresh message of priority 0
            set lane         = 0,
                position     = pg_catalog.nextval('pgqueue.sequence_number'),
                locked_until = null,

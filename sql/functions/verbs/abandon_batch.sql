@@ -1,6 +1,6 @@
--- Gives many messages back, to be delivered again after `delay`, before the fresh ones and in the order they were
--- sent. The next delivery of each counts one more. `properties` are merged into their application properties.
--- Returns  a row a lock, in the order given: sqlstate is null when it was abandoned, else PQ001.
+-- Gives many messages back: they are delivered again after `delay`, before the fresh messages and in the order they
+-- were sent. The next delivery of each counts one more. `properties` are merged into their application properties.
+-- Returns  one row per lock, in the order given: sqlstate is null if the message was abandoned, else PQ001.
 -- Raises   PQ001 lock lost, when atomic; PQ002 unknown queue; PQ007 invalid argument.
 -- Locks    the messages, until the transaction ends.
 create or replace function pgqueue.abandon_batch(

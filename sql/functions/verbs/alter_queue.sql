@@ -1,8 +1,8 @@
--- Changes the settings of a queue; one that is null stays as it is. What may be absent is taken away by 0: a
--- `max_message_size`, a `max_queue_length`, a `default_message_time_to_live`, a `retain_history`; the metadata is, by
--- JSON null. Locks that are held keep their time, and messages that were sent keep theirs.
+-- Changes the settings of a queue; a setting that is null stays as it is. Optional settings are removed with 0:
+-- `max_message_size`, `max_queue_length`, `default_message_time_to_live` and `retain_history`; `user_metadata` is
+-- removed with JSON null. Locks that are held and messages that were sent keep their times.
 -- Raises  PQ002 unknown queue, PQ007 invalid argument.
--- Locks   the queue's row, until the transaction ends: other changes of it wait, senders and receivers do not.
+-- Locks   the queue's row, until the transaction ends: other changes to it wait, senders and receivers do not.
 create or replace function pgqueue.alter_queue(
     queue                                   text,
     lock_duration                           interval default null,

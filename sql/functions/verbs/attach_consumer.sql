@@ -1,10 +1,10 @@
--- Makes this session the one that works for a consumer of a queue, for as long as the session lasts; a consumer that is
--- not known yet begins with nothing claimed.
+-- Attaches this session to a consumer of a queue, for as long as the session lasts. An unknown consumer is created,
+-- with nothing claimed.
 --
--- Two sessions never work for one: each that attaches draws an `epoch`, to be
--- named with everything it says of claims, and what is said in an earlier one is refused from then on. Epochs are taken from the clock,
--- so that none comes again, not for a consumer that was dropped nor in a database that was restored.
--- Returns  the last claim that is settled, and the epoch.
+-- Two sessions never work for the same consumer: each session that attaches gets a new `epoch`, which it passes to
+-- every later call about claims. From then on, calls with an earlier epoch are refused. Epochs are taken from the
+-- clock, so that none is used twice, not even after the consumer was dropped or the database was restored.
+-- Returns  the last settled claim, and the epoch.
 -- Raises   PQ002 unknown queue, PQ007 invalid argument, PQ009 consumer in use.
 -- Locks    the consumer, until the transaction ends.
 create or replace function pgqueue.attach_consumer(consumer text, queue text, out settled_claim bigint, out epoch bigint)

@@ -1,6 +1,6 @@
--- Says which claim a consumer is about to work on, the open one or, after a restart from long ago, one that was settled
--- since; and renews the locks of the open one.
--- Returns  whether it is open.
+-- States which claim a consumer is about to process: the open claim or, after a restart from an old checkpoint, a claim
+-- that has been settled since. Renews the locks of the open claim.
+-- Returns  whether the claim is open.
 -- Raises   PQ002 unknown consumer, PQ007 invalid argument, PQ010 consumer fenced.
 create or replace function pgqueue.begin_claim(consumer text, claim bigint, lock_duration interval default null, epoch bigint default null)
 returns boolean

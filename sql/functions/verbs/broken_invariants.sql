@@ -1,6 +1,6 @@
--- What the tables would forbid if check constraints cost nothing; see the table pgqueue.message. Reads everything:
--- for tests, and for when something looks wrong.
--- Returns  a sentence for each thing that is not as it must be; none when all is well.
+-- Checks what check constraints would guarantee if they cost nothing; see the table pgqueue.message. Reads all tables:
+-- meant for tests, and for when something looks wrong.
+-- Returns  one sentence for each violation; no rows when there is none.
 create or replace function pgqueue.broken_invariants()
 returns setof text
 language sql stable

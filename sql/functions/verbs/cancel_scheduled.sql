@@ -1,8 +1,9 @@
--- Deletes scheduled messages whose time has not come, by their numbers: all or none. Those that were abandoned with a
--- delay count as scheduled, too.
--- Returns  how many.
--- Raises   PQ002 unknown queue; PQ006 message not found, when one is not scheduled, or not any more.
--- Locks    the messages, until the transaction ends; waits for an open transaction that cancels or activates one.
+-- Deletes scheduled messages whose time has not come, by their sequence numbers: all or none. Messages that were
+-- abandoned with a delay count as scheduled, too.
+-- Returns  how many were deleted.
+-- Raises   PQ002 unknown queue; PQ006 message not found, when a message is not scheduled, or no longer.
+-- Locks    the messages, until the transaction ends; waits for an open transaction that cancels or activates one of
+--          them.
 create or replace function pgqueue.cancel_scheduled(queue text, sequence_numbers bigint[])
 returns bigint
 language plpgsql

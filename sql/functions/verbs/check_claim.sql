@@ -1,5 +1,5 @@
--- Proves that a claim is open, and the epoch the current one: what was read of it before was all of it. Locks nothing, so
--- the tasks that read a claim may ask while a transaction completes it.
+-- Checks that a claim is open and the epoch is the current one: everything read of the claim so far was then complete.
+-- Locks nothing, so that tasks that read a claim can call it while a transaction completes the claim.
 -- Raises  PQ001 lock lost, when the claim is settled; PQ002 unknown consumer, PQ007 invalid argument, PQ010 consumer
 --         fenced.
 create or replace function pgqueue.check_claim(consumer text, claim bigint, epoch bigint)

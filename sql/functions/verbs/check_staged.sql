@@ -1,6 +1,7 @@
--- Proves what was copied into a staged table, as pgqueue.send_batch proves what it is given.
--- Returns  how many rows there are.
--- Raises   PQ002 unknown queue, PQ005 message too large, PQ007 invalid argument; the row at fault is named by its place.
+-- Checks what was copied into a staged table, as pgqueue.send_batch checks its arguments.
+-- Returns  the number of rows.
+-- Raises   PQ002 unknown queue, PQ005 message too large, PQ007 invalid argument; the error names the position of the
+--          invalid row.
 create or replace function pgqueue.check_staged(queue text, staged text)
 returns bigint
 language plpgsql
@@ -14,8 +15,8 @@ declare
     row      bigint;
     rows     bigint;
 begin
-    -- The first that is at fault is found here, in one pass; what is wrong with it pgqueue._check_batch says. As JSON that
-    -- is put together anew, properties have the size that they have when they are not compressed.
+    -- This pass finds the first invalid row; pgqueue._check_batch then says what is wrong with it. `|| '{}'` builds the
+    -- properties anew, so that their size is that of uncompressed JSON.
     execute format($query$
         select min(ctid), (select count(*) from pgqueue.%I)
           from (select ctid from (select ctid, %s from pgqueue.%I) as given
@@ -37,7 +38,7 @@ begin
                 select pgqueue._check_batch(
                        $1, 1, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
                        array[content_type], array[reply_to], array[case when jsonb_typeof(application_properties) = 'object'
-                                         then application_properties || '{}' else application_properties end],  -- not as compressed
+                                         then application_properties || '{}' else application_properties end],
                        array[coalesce(priority, 0)],
                        array[time_to_live], array[scheduled_enqueue_time])
                   from (select %s from pgqueue.%I where ctid = $2) as given

@@ -1,10 +1,10 @@
--- Takes the next batch for a consumer, under a lock. To ask for what comes `after` a claim is to say that all claims up
--- to it were worked off: they are completed here. A claim that was made and not settled is the next one, whatever it
--- holds; a new one is made only when there is none, of up to `max_messages`, and none of them newer than `up_to` unless
--- something older goes with it. Commit at once.
--- Returns  the claim, or `after` when there is nothing to take.
+-- Claims the next batch for a consumer, under a lock. Asking for what comes `after` a claim states that all claims up
+-- to it were processed: they are completed here. When a claim was made and not settled, it is returned again, whatever
+-- it still holds. Otherwise a new claim is made, of up to `max_messages`; it holds no message newer than `up_to` unless
+-- an older one is claimed with it. Commit at once.
+-- Returns  the claim, or `after` when there is nothing to claim.
 -- Raises   PQ002 unknown consumer, PQ004 queue disabled, PQ007 invalid argument, PQ010 consumer fenced.
--- Locks    the messages, until `lock_duration` is over, the queue's own when null.
+-- Locks    the messages, for `lock_duration` (the queue's own when null).
 create or replace function pgqueue.claim_batch(
     consumer text, after bigint, max_messages integer, lock_duration interval default null, locked_by text default null,
     up_to bigint default null, epoch bigint default null)

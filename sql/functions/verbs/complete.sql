@@ -1,6 +1,6 @@
--- Deletes a message that was received, in the transaction it is called in: commit finishes the message together
--- with the work, abort leaves it there and still locked by the same token.
--- Returns  the id of that transaction, or of the savepoint in it; pgqueue.resolve answers what became of it.
+-- Deletes a received message in the current transaction: a commit completes the message together with the work; after a
+-- rollback the message is still there, locked with the same token.
+-- Returns  the id of the transaction, or of the savepoint in it; pgqueue.resolve returns the outcome of that id.
 -- Raises   PQ001 lock lost, PQ002 unknown queue.
 -- Locks    the message, until the transaction ends.
 create or replace function pgqueue.complete(queue text, sequence_number bigint, lock_token uuid)
@@ -11,9 +11,9 @@ as $$
 #variable_conflict use_column
 declare
     whole pg_catalog.xid8;
-    stamp pg_catalog.xid;                                -- that of the savepoint, where one is open
+    stamp pg_catalog.xid;                                -- of the savepoint, if one is open
 begin
-    delete from pgqueue.message          -- a short cut to a fresh one of ordinary priority
+    delete from pgqueue.message          -- fast path: a fresh message of priority 0
      where queue_id = (select id from pgqueue.queue where name = complete.queue and retain_history is null)
        and lane = 1 and position = complete.sequence_number and lock_token = complete.lock_token
     returning xmax into stamp;

@@ -1,6 +1,6 @@
--- Completes many messages at once. Each lock is proved by itself; one that is lost neither hides nor undoes the
--- others, unless the batch is atomic: then it raises, and the transaction cannot commit.
--- Returns  a row a lock, in the order given: sqlstate is null when it was completed, else PQ001.
+-- Completes many messages at once. Each lock is checked by itself: a lost lock neither hides nor undoes the others,
+-- unless the batch is atomic; an atomic batch raises, and the transaction cannot commit.
+-- Returns  one row per lock, in the order given: sqlstate is null if the message was completed, else PQ001.
 -- Raises   PQ001 lock lost, when atomic; PQ002 unknown queue; PQ007 invalid argument.
 -- Locks    the messages, until the transaction ends.
 create or replace function pgqueue.complete_batch(
@@ -17,7 +17,8 @@ declare
     proven bigint[];
     held   record;
 begin
-    if pg_catalog.cardinality(sequence_numbers) <= 100 then     -- a short cut to the fresh ones of ordinary priority, by far the most
+    -- fast path: fresh messages of priority 0, the most frequent case
+    if pg_catalog.cardinality(sequence_numbers) <= 100 then
         with gone as (
             delete from pgqueue.message
              where queue_id = (select id from pgqueue.queue where name = complete_batch.queue and retain_history is null)

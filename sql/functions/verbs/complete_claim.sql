@@ -1,7 +1,7 @@
--- Completes a claim of a consumer in the transaction it is called in, together with what was done for it there.
--- Returns  true; false when that claim is settled already, so that this is a repetition and nothing is to be done.
--- Raises   PQ001 lock lost, when any message of the claim is; PQ002 unknown consumer, PQ007 invalid argument, PQ010
---          consumer fenced.
+-- Completes a consumer's claim in the current transaction, together with the work that was done for it there.
+-- Returns  true; false when the claim is settled already: the call is a repetition, and there is nothing left to do.
+-- Raises   PQ001 lock lost, when the lock of any message of the claim is lost; PQ002 unknown consumer, PQ007 invalid
+--          argument, PQ010 consumer fenced.
 -- Locks    the consumer and the messages, until the transaction ends.
 create or replace function pgqueue.complete_claim(consumer text, claim bigint default null, epoch bigint default null)
 returns boolean

@@ -1,8 +1,8 @@
--- Creates a queue. A null setting means its default: 60 seconds, 10 deliveries, messages of any size, ACTIVE; messages
--- never expire, nobody looks for duplicates, any number of messages, no history.
+-- Creates a queue. A setting that is null gets its default: locks of 60 seconds, 10 deliveries, no limit of message
+-- size, status ACTIVE, no time to live, no duplicate detection, no limit of queue length, no history.
 -- Returns  the queue's id.
 -- Raises   PQ003 queue already exists, PQ007 invalid argument.
--- Locks    nothing; waits for a transaction that has created a queue of that name and is still open.
+-- Locks    nothing; waits for an open transaction that has created a queue of the same name.
 create or replace function pgqueue.create_queue(
     queue                                   text,
     lock_duration                           interval default null,

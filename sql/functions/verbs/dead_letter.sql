@@ -1,5 +1,5 @@
--- Moves a locked message to the dead letters of its queue, with a reason and a description. With a `body` it is that
--- from now on.
+-- Moves a locked message to the dead letters of its queue, with a reason and a description. A `body` replaces the body
+-- of the message.
 -- Returns  the id of the transaction or savepoint, as pgqueue.complete does.
 -- Raises   PQ001 lock lost, PQ002 unknown queue, PQ007 invalid argument.
 -- Locks    the message, until the transaction ends.

@@ -1,5 +1,5 @@
 -- Moves many locked messages to the dead letters of their queue.
--- Returns  a row a lock, in the order given: sqlstate is null when it was moved, else PQ001.
+-- Returns  one row per lock, in the order given: sqlstate is null if the message was moved, else PQ001.
 -- Raises   PQ001 lock lost, when atomic; PQ002 unknown queue; PQ007 invalid argument.
 -- Locks    the messages, until the transaction ends.
 create or replace function pgqueue.dead_letter_batch(

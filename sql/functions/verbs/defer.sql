@@ -1,5 +1,5 @@
--- Sets a locked message aside: nobody receives it but by its number, with pgqueue.receive_deferred. That is not counted
--- as a delivery.
+-- Sets a locked message aside: from then on it is received by its sequence number only, with pgqueue.receive_deferred.
+-- The delivery is not counted.
 -- Returns  the id of the transaction or savepoint, as pgqueue.complete does.
 -- Raises   PQ001 lock lost, PQ002 unknown queue, PQ007 invalid argument.
 -- Locks    the message, until the transaction ends.

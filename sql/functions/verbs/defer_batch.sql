@@ -1,5 +1,5 @@
 -- Sets many locked messages aside; see pgqueue.defer. `properties` are merged into their application properties.
--- Returns  a row a lock, in the order given: sqlstate is null when it was deferred, else PQ001.
+-- Returns  one row per lock, in the order given: sqlstate is null if the message was deferred, else PQ001.
 -- Raises   PQ001 lock lost, when atomic; PQ002 unknown queue; PQ007 invalid argument.
 -- Locks    the messages, until the transaction ends.
 create or replace function pgqueue.defer_batch(

@@ -1,6 +1,6 @@
--- Drops what a job has staged and not published, and what any job has abandoned for a week. Tables that somebody is
--- still copying into are not seen here; they are dropped the next time.
--- Returns  how many tables.
+-- Drops the tables that a job has staged and not published, and those that any job staged at least a week ago. It does
+-- not see tables that are still being filled; the next call drops them.
+-- Returns  the number of tables dropped.
 create or replace function pgqueue.discard_staged(job text default null)
 returns integer
 language sql

@@ -1,4 +1,4 @@
--- Forgets a consumer; what it has claimed and not settled is given back, as pgqueue.release_claim does.
+-- Drops a consumer. Messages that it has claimed and not settled are given back, as by pgqueue.release_claim.
 -- Raises  PQ002 unknown consumer, PQ007 invalid argument, PQ009 consumer in use, PQ010 consumer fenced.
 create or replace function pgqueue.drop_consumer(consumer text, epoch bigint default null)
 returns void

@@ -1,6 +1,6 @@
--- Drops a queue and all its messages, the dead letters too. What is being sent meanwhile is removed by the next sweep.
+-- Drops a queue with all its messages and dead letters. The next sweep removes messages that are being sent meanwhile.
 -- Raises  PQ002 unknown queue.
--- Locks   the messages; waits for open transactions that hold some.
+-- Locks   the messages; waits for open transactions that hold any of them.
 create or replace function pgqueue.drop_queue(queue text)
 returns void
 language plpgsql
@@ -16,7 +16,8 @@ begin
     end if;
     insert into pgqueue.dropped_queue (queue_id, dropped_at) values (dropped, pgqueue.clock())
         on conflict on constraint dropped_queue_pkey do update set dropped_at = excluded.dropped_at;
-    delete from pgqueue.consumer where queue_id = dropped;           -- first, as who completes a claim does
+    -- consumers first: pgqueue.complete_claim locks them before messages, too
+    delete from pgqueue.consumer where queue_id = dropped;
     delete from pgqueue.message where queue_id = dropped;
     delete from pgqueue.scheduled_message where queue_id = dropped;
     delete from pgqueue.dead_letter where queue_id = dropped;

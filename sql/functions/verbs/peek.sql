@@ -1,7 +1,7 @@
--- Shows messages without touching them: those that wait, those that are locked, deferred or scheduled, from
--- `from_sequence_number` on. Nothing is locked or counted, and lock tokens are not shown. What has expired is shown until
--- it is met by a receive or a sweep.
--- Returns  a row a message, by sequence number; scheduled_enqueue_time is null unless it is scheduled.
+-- Shows messages without changing them: ready, locked, deferred and scheduled ones, from `from_sequence_number` on. No
+-- message is locked and no delivery is counted; lock tokens are not shown. An expired message is shown until a receive
+-- or a sweep removes it.
+-- Returns  one row per message, by sequence number; scheduled_enqueue_time is null unless the message is scheduled.
 -- Raises   PQ002 unknown queue, PQ007 invalid argument.
 create or replace function pgqueue.peek(queue text, max_messages integer default 1, from_sequence_number bigint default 0)
 returns setof pgqueue.scheduled_message

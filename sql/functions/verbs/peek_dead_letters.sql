@@ -1,5 +1,5 @@
--- Shows dead letters without touching them, from `from_sequence_number` on.
--- Returns  a row a dead letter, by sequence number.
+-- Shows dead letters without changing them, from `from_sequence_number` on.
+-- Returns  one row per dead letter, by sequence number.
 -- Raises   PQ002 unknown queue, PQ007 invalid argument.
 create or replace function pgqueue.peek_dead_letters(
     queue text, max_messages integer default 1, from_sequence_number bigint default 0)

@@ -1,5 +1,5 @@
--- Touches a locked message first, before any work is done for it: until the transaction ends nobody can take the
--- message over, even when `locked_until` passes, because claims skip locked rows.
+-- Locks the row of a locked message before any work is done for it. Until the transaction ends, nobody can take the
+-- message over, even when `locked_until` passes, because receives skip locked rows.
 -- Raises  PQ001 lock lost, PQ002 unknown queue.
 -- Locks   the message, until the transaction ends.
 create or replace function pgqueue.pin(queue text, sequence_number bigint, lock_token uuid)
@@ -9,7 +9,7 @@ set enable_seqscan = off
 as $$
 #variable_conflict use_column
 begin
-    perform from pgqueue.message         -- a short cut to a fresh one of ordinary priority
+    perform from pgqueue.message         -- fast path: a fresh message of priority 0
       where queue_id = (select id from pgqueue.queue where name = pin.queue)
         and lane = 1 and position = pin.sequence_number and lock_token = pin.lock_token
         for update;

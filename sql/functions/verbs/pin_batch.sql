@@ -1,6 +1,6 @@
--- Proves many locks and holds their rows, as pgqueue.pin does one: until the transaction ends nobody can take these
--- messages over. A lock that is lost neither hides nor undoes the others.
--- Returns  a row a lock, in the order given: sqlstate is null when it is held, else PQ001.
+-- Checks many locks and locks the rows, as pgqueue.pin does for one: until the transaction ends, nobody can take these
+-- messages over. A lost lock neither hides nor undoes the others.
+-- Returns  one row per lock, in the order given: sqlstate is null if the lock is held, else PQ001.
 -- Raises   PQ002 unknown queue, PQ007 invalid argument.
 -- Locks    the messages, until the transaction ends.
 create or replace function pgqueue.pin_batch(queue text, sequence_numbers bigint[], lock_tokens uuid[])
@@ -16,7 +16,7 @@ declare
     many integer;
     held record;
 begin
-    if cardinality(sequence_numbers) between 1 and 100 then     -- a short cut, as in pgqueue.complete_batch
+    if cardinality(sequence_numbers) between 1 and 100 then     -- fast path, as in pgqueue.complete_batch
         perform from pgqueue.message
           where queue_id = (select id from pgqueue.queue where name = pin_batch.queue)
             and lane = 1 and position = any (sequence_numbers)

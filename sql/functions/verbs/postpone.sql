@@ -1,5 +1,5 @@
--- Gives a locked message back, to be delivered again after `delay`, without counting the delivery: for work that waits
--- for something else. With a `body` or a `binary_body` it is that from now on.
+-- Gives a locked message back, to be delivered again after `delay`, without counting the delivery: for work that
+-- depends on something that is not ready yet. A `body` or a `binary_body` replaces the body of the message.
 -- Raises  PQ001 lock lost, PQ002 unknown queue, PQ005 message too large, PQ007 invalid argument.
 -- Locks   the message, until the transaction ends.
 create or replace function pgqueue.postpone(

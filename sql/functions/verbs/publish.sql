@@ -1,10 +1,12 @@
--- Sends what was staged, `rows` messages, in the order of the tables and of the rows in each, all or none, and drops the
--- tables. Under a name, `publisher`, each `part` is sent once to a queue: sending it again sends nothing. The parts of a stream are
--- `ordered`: the last one may be repeated, and an older one may not have any rows. Those of a job are remembered for `keep`, 30
--- days when null: who has lost the connection at COMMIT says it all again, and is told, or sends it now.
--- Returns  how many were sent now, or had been then, and how many were duplicates of earlier messages.
--- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument, PQ008 queue full, 55000 staged rows are
---          lost, or a batch of a stream is older than the last.
+-- Sends what was staged, `rows` messages, all or none, and drops the tables. The messages are sent in the order of the
+-- tables, and of the rows within each. With a `publisher`, each `part` is sent to a queue once: sending it again sends
+-- nothing. The parts of a stream are `ordered`: the last part may be repeated, and an older one must have no rows. The
+-- parts of a job are remembered for `keep`, 30 days when null. A caller that lost its connection at COMMIT repeats the
+-- call: it either gets the result of the first call or sends the messages now.
+-- Returns  how many messages were sent by this call or by the first one, and how many were duplicates of earlier
+--          messages.
+-- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument, PQ008 queue full, 55000 when staged rows
+--          are lost, or when a batch of a stream is older than the last one.
 -- Locks    message ids, as pgqueue.send does.
 create or replace function pgqueue.publish(
     queue text, staged text[], rows bigint, publisher text default null, part bigint default null, ordered boolean default false,

@@ -1,7 +1,7 @@
--- Deletes messages, `max_messages` at the most or all when null: those that wait, those that are locked or deferred, and
--- then the scheduled ones. Dead letters are deleted under the name '<queue>/$deadletterqueue' only. Who holds the lock of
--- one finds it lost.
--- Returns  how many.
+-- Deletes up to `max_messages` messages, all when null: first those that are ready, locked or deferred, then the
+-- scheduled ones. Dead letters are deleted only under the name '<queue>/$deadletterqueue'. The holder of a deleted
+-- message's lock has lost it.
+-- Returns  how many were deleted.
 -- Raises   PQ002 unknown queue, PQ007 invalid argument.
 -- Locks    the messages; skips those that open transactions hold.
 create or replace function pgqueue.purge_queue(queue text, max_messages integer default null)

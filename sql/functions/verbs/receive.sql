@@ -1,12 +1,13 @@
--- Peek-lock: locks up to `max_messages` for `lock_duration` (the queue's own when null) and returns them, the most
--- urgent priority first, redelivered before fresh, else in the order sent. What was delivered `max_delivery_count`
--- times already goes to the dead letters instead, what has expired wherever its queue says. Commit at once: the lock,
--- not the transaction, keeps the messages from others. Where the transaction may stay open, say `take_turn => false`;
--- see pgqueue.take_turn. From '<queue>/$deadletterqueue' dead letters are received, the oldest first.
+-- Peek-lock: locks up to `max_messages` for `lock_duration` (the queue's own when null) and returns them. The most
+-- urgent priority comes first; within it, redelivered messages come before fresh ones, else the order is that of
+-- sending. A message that was delivered `max_delivery_count` times already is dead-lettered instead; an expired one is
+-- deleted or dead-lettered, as the queue's settings say. Commit at once: the lock, not the transaction, keeps the
+-- messages from others. Where the transaction may stay open, pass `take_turn => false`; see pgqueue.take_turn. From
+-- '<queue>/$deadletterqueue' dead letters are received, the oldest first.
 --
--- The scan of each lane begins at this session's cursor, never at the front, so neither dead index entries nor
--- messages in flight are walked. The plan is pinned: a sort would lock all that it sorts.
--- Returns  a row a message; none when nothing is waiting.
+-- The scan of each lane begins at this session's cursor, never at the front, so it walks over neither dead index
+-- entries nor locked messages. The plan is pinned: a sort would lock all the rows it sorts.
+-- Returns  one row per message; no rows when no message is waiting.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument.
 -- Locks    the rows returned; skips whatever others hold.
 create or replace function pgqueue.receive(
@@ -55,7 +56,7 @@ begin
        or abs(extract(epoch from moment)::double precision - scan[1]::double precision) > 1::double precision then
         if take_turn then
             perform pgqueue._take_turn(source);
-            moment := pgqueue.clock();       -- a turn may have waited: no lock may begin before it is taken
+            moment := pgqueue.clock();       -- a turn may have waited: a lock's time must not begin before the lock
         end if;
         scan := pgqueue._load_scan(source, scan);
     end if;
@@ -83,7 +84,7 @@ begin
         elsif earliest <= moment then
             perform pgqueue._expire(source, array(select ctid from pgqueue.message where ctid = any (places) and expires_at <= moment));
             perform pgqueue._expire_due(source, ahead);
-            ahead := 2 * ahead;          -- or each scan would walk over what the last one has removed
+            ahead := 2 * ahead;          -- otherwise each scan would walk over what the previous one removed
         elsif deliveries < source.max_delivery_count then
             return query
                 update pgqueue.message

@@ -1,7 +1,8 @@
--- Receives up to `max_messages` and deletes them in the transaction it is called in. In a transaction of its own that
--- is at-most-once; inside the caller's it is the traditional transacted receive: commit takes the messages out, abort
--- puts them back for anyone. It takes no turn, because the transaction may stay open; see pgqueue.take_turn.
--- Returns  a row a message; none when nothing is waiting.
+-- Receives up to `max_messages` and deletes them in the current transaction. In a transaction of its own that is
+-- at-most-once delivery; in the caller's it is the traditional transacted receive: a commit removes the messages, a
+-- rollback makes them available to anyone. It takes no turn, because the transaction may stay open; see
+-- pgqueue.take_turn.
+-- Returns  one row per message; no rows when no message is waiting.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument.
 -- Locks    the rows returned, until the transaction ends; skips whatever others hold.
 create or replace function pgqueue.receive_and_delete(queue text, max_messages integer default 1)

@@ -1,7 +1,7 @@
 -- Peek-lock of dead letters: locks up to `max_messages` for `lock_duration` (the queue's own when null) and returns
--- them with what is said of their death, in the order sent. They are counted, and neither expire nor are dead-lettered
--- again; complete, abandon and renew them under the name '<queue>/$deadletterqueue'.
--- Returns  a row a dead letter; none when nothing is waiting.
+-- them with the reason of dead-lettering, in the order sent. Deliveries are counted; dead letters neither expire nor
+-- are dead-lettered again. Complete, abandon and renew them under the name '<queue>/$deadletterqueue'.
+-- Returns  one row per dead letter; no rows when none is waiting.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument.
 -- Locks    the rows returned; skips whatever others hold.
 create or replace function pgqueue.receive_dead_letters(

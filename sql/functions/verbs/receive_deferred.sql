@@ -1,8 +1,10 @@
--- Locks deferred messages by their numbers and returns them. Settle them as any other; abandoned, or when the lock has
--- expired, they are deferred still. What was delivered `max_delivery_count` times goes to the dead letters instead,
--- what has expired wherever its queue says; neither is returned, nor is what somebody else holds under lock.
--- Returns  a row a message, by sequence number.
--- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ006 message not found, PQ007 invalid argument; then none is locked.
+-- Locks deferred messages by their sequence numbers and returns them. They are settled like any other message; when one
+-- is abandoned or its lock expires, it is deferred again. A message that was delivered `max_delivery_count` times is
+-- dead-lettered instead; an expired one is deleted or dead-lettered, as the queue's settings say. Neither is returned,
+-- nor is a message that somebody else has locked.
+-- Returns  one row per message, by sequence number.
+-- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ006 message not found, PQ007 invalid argument; no message is
+--          locked then.
 -- Locks    the rows returned; skips whatever others hold.
 create or replace function pgqueue.receive_deferred(
     queue text, sequence_numbers bigint[], lock_duration interval default null, locked_by text default null)

@@ -1,9 +1,9 @@
--- Records that something was done for a message outside of the database, with its result if any, in the transaction it
--- is called in: the one that completes the message. It is kept for `keep`, which should be longer than a message can
--- be redelivered or sent again.
--- Returns  whether it is recorded now; false when it was recorded before, by whoever.
+-- Records that something was done for a message outside of the database, with its result if any. Call it in the
+-- transaction that completes the message. The record is kept for `keep`, which should be longer than the time in which
+-- the message can be redelivered or sent again.
+-- Returns  true when the effect was recorded; false when anyone had recorded it before.
 -- Raises   PQ002 unknown queue, PQ007 invalid argument.
--- Locks    the record: another who records the same effect waits for this transaction's outcome.
+-- Locks    the record: another transaction that records the same effect waits for the outcome of this one.
 create or replace function pgqueue.record_effect(
     queue text, message_id text, effect text default '', result jsonb default null, keep interval default interval '7 days')
 returns boolean

@@ -1,5 +1,5 @@
--- What was done for a message outside of the database, as far as transactions that recorded it have committed.
--- Returns  a row an effect, the first recorded first.
+-- Lists what was done for a message outside of the database, as recorded by committed transactions.
+-- Returns  one row per effect, in the order they were recorded.
 -- Raises   PQ002 unknown queue.
 create or replace function pgqueue.recorded_effects(queue text, message_id text)
 returns table (effect text, result jsonb, recorded_at timestamptz)

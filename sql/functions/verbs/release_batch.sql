@@ -1,6 +1,7 @@
--- Gives back many messages that were received but on which no work has begun, as a consumer does when it stops: the
--- delivery is not counted. They are delivered again at once, before the fresh ones and in the order they were sent.
--- Returns  a row a lock, in the order given: sqlstate is null when it was given back, else PQ001.
+-- Gives back many messages that were received but on which no work has begun, as a consumer does when it stops; the
+-- deliveries are not counted. They are delivered again at once, before the fresh messages and in the order they were
+-- sent.
+-- Returns  one row per lock, in the order given: sqlstate is null if the message was given back, else PQ001.
 -- Raises   PQ002 unknown queue, PQ007 invalid argument.
 -- Locks    the messages, until the transaction ends.
 create or replace function pgqueue.release_batch(queue text, sequence_numbers bigint[], lock_tokens uuid[])

@@ -1,6 +1,7 @@
--- Gives back what a claim of a consumer holds: it is delivered again at once, to whoever receives, and this delivery is
--- not counted. For a stream that was given up; pgqueue.consumers shows what to name.
--- Returns  how many messages; 0 when the claim is settled.
+-- Gives back the messages that a consumer's claim holds: any receiver gets them at once, and this delivery is not
+-- counted. Meant for a stream that was given up; the view pgqueue.consumers shows the consumer, claim and epoch to
+-- pass.
+-- Returns  the number of messages; 0 when the claim is settled.
 -- Raises   PQ002 unknown consumer, PQ007 invalid argument, PQ010 consumer fenced.
 -- Locks    the consumer and the messages, until the transaction ends.
 create or replace function pgqueue.release_claim(consumer text, claim bigint default null, epoch bigint default null)

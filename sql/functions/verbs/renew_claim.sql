@@ -1,6 +1,6 @@
--- Renews the locks of a claim while it is open: they last `lock_duration`, the queue's own when null, from now. Rows that
--- an open transaction holds are left out, it is their owner's as a rule. Waits for nobody.
--- Returns  how many were renewed; 0 when the claim is settled.
+-- Renews the locks of an open claim: each lasts `lock_duration` (the queue's own when null) from now. Rows that an open
+-- transaction holds are left out; usually it is their owner's. Does not wait.
+-- Returns  how many locks were renewed; 0 when the claim is settled.
 -- Raises   PQ002 unknown consumer, PQ007 invalid argument, PQ010 consumer fenced.
 create or replace function pgqueue.renew_claim(
     consumer text, lock_duration interval default null, claim bigint default null, epoch bigint default null)

@@ -1,5 +1,5 @@
 -- Renews a lock: it lasts `lock_duration` (the queue's own when null) from now.
--- Returns  until when the message is locked.
+-- Returns  the time until which the message is locked.
 -- Raises   PQ001 lock lost, PQ002 unknown queue, PQ007 invalid argument.
 create or replace function pgqueue.renew_lock(
     queue text, sequence_number bigint, lock_token uuid, lock_duration interval default null)
@@ -12,7 +12,7 @@ declare
     moment  pg_catalog.timestamptz := pgqueue.clock();
     renewed pg_catalog.timestamptz;
 begin
-    update pgqueue.message               -- a short cut to a fresh one of ordinary priority, whose lock will last longer
+    update pgqueue.message               -- fast path: a fresh message of priority 0, if its lock gets longer
        set locked_until = free.until
       from (select message.ctid as place, moment + coalesce(renew_lock.lock_duration, source.lock_duration) as until
               from pgqueue.queue as source

@@ -1,8 +1,8 @@
 -- Renews many locks: each lasts `lock_duration` (the queue's own when null) from now.
 --
--- A message whose row is held by an open transaction, its owner's as a rule, needs no renewal: nobody can take it
--- over meanwhile. It is reported as held, its locked_until unchanged, and its owner is not waited for.
--- Returns  a row a lock, in the order given: sqlstate is null and locked_until set when it is held, else PQ001.
+-- A message whose row an open transaction holds, usually that of its owner, needs no renewal: nobody can take it over
+-- meanwhile. It is reported as held, its locked_until unchanged, and that transaction is not waited for.
+-- Returns  one row per lock, in the order given: sqlstate is null and locked_until set if the lock is held, else PQ001.
 -- Raises   PQ001 lock lost, when atomic; PQ002 unknown queue; PQ007 invalid argument.
 create or replace function pgqueue.renew_lock_batch(
     queue            text,
@@ -30,7 +30,7 @@ begin
     if renew_lock_batch.lock_duration <= interval '0' then
         perform pgqueue._refuse_argument('lock_duration', 'positive', renew_lock_batch.lock_duration::text);
     end if;
-    if cardinality(sequence_numbers) between 1 and 100 then     -- a short cut, as in pgqueue.renew_lock
+    if cardinality(sequence_numbers) between 1 and 100 then     -- fast path, as in pgqueue.renew_lock
         with prolonged as (
             update pgqueue.message
                set locked_until = free.until

@@ -1,13 +1,14 @@
--- What became of a settlement whose transaction is out of sight: its connection broke during COMMIT, its caller was
--- interrupted, or nobody watched. `transaction_id` is what the settlement has returned; null where nobody heard it, and
--- then the message is looked at, so ask outside of the transaction in question.
+-- Finds the outcome of a settlement whose transaction can no longer be observed: its connection broke during COMMIT,
+-- its caller was interrupted, or nobody kept the outcome. `transaction_id` is what the settlement returned, or null
+-- when that is not known. With null, the message itself is examined: call it outside of the transaction in question.
 --
--- A settlement that was undone by a rollback to a savepoint counts as aborted. So does one whose transaction the server
--- knows nothing of, because it crashed before it wrote it down, and one whose message is still there with its token.
--- Returns  'committed'; 'aborted'; 'in progress', prepared transactions too; 'gone' where the id is not known, nor the
---          message under this token: this settlement has committed, or another did after the lock had run out.
+-- A settlement that was undone by a rollback to a savepoint counts as aborted. So does a settlement whose transaction
+-- the server does not know, because it crashed before it wrote the transaction to disk, and one whose message is still
+-- there with the same token.
+-- Returns  'committed'; 'aborted'; 'in progress', also for prepared transactions; 'gone' when the id is null and no
+--          message has this token: this settlement has committed, or another one did after the lock had expired.
 -- Raises   PQ002 unknown queue.
--- Locks    where the id is not known the message, if nobody else holds it, until the transaction ends.
+-- Locks    when the id is null, the message, unless somebody else holds it, until the transaction ends.
 create or replace function pgqueue.resolve(
     queue text, sequence_number bigint, lock_token uuid, transaction_id xid8)
 returns text
@@ -23,7 +24,7 @@ declare
 begin
     begin
         outcome := pg_xact_status(transaction_id);
-    exception when invalid_parameter_value then  -- it is in the future
+    exception when invalid_parameter_value then  -- the id is in the future
         return 'aborted';
     end;
     if outcome = 'aborted'

@@ -1,12 +1,13 @@
--- Gives dead letters back to their queue: those with these sequence numbers, with this reason, older than that, above
--- `after` and `max_messages` of them at the most; what is null does not narrow the choice. Each keeps its sequence
--- number and its enqueued time, counts its deliveries and its time to live anew, says nothing of its death any more,
--- and is delivered before the fresh messages, in the order they were sent.
+-- Gives dead letters back to their queue: those with these sequence numbers, with this reason, dead-lettered longer ago
+-- than `older_than`, with sequence numbers above `after`, and at most `max_messages` of them. An argument that is null
+-- does not restrict the selection. Each message keeps its sequence number and enqueued time. Its delivery count and its
+-- time to live start anew, and the dead-letter reason and description are removed. Resubmitted messages are delivered
+-- before the fresh ones, in the order they were sent.
 --
--- To move many, call it with a bound, commit, and call it again with the last number that it returned as `after`.
--- Returns  their sequence numbers, ascending.
+-- To resubmit many, call it with `max_messages`, commit, and call it again with the last number returned as `after`.
+-- Returns  the sequence numbers, ascending.
 -- Raises   PQ002 unknown queue, PQ007 invalid argument.
--- Locks    the dead letters; skips those that open transactions hold, and those that somebody holds under lock.
+-- Locks    the dead letters; skips those that open transactions hold, and those that are locked by a receiver.
 create or replace function pgqueue.resubmit(
     queue            text,
     sequence_numbers bigint[] default null,

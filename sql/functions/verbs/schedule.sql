@@ -1,7 +1,7 @@
--- Stores one message that cannot be received before `at`; the rest is as in pgqueue.send. It keeps its number when its
--- time comes, and then goes before the messages that wait, as one that was redelivered. Receivers notice it within a
+-- Stores one message that cannot be received before `at`; otherwise it is like pgqueue.send. At that time the message
+-- keeps its sequence number and goes before the fresh messages, like a redelivered one. Receivers find it within a
 -- second.
--- Returns  its sequence number, to cancel it by until then.
+-- Returns  its sequence number, with which it can be cancelled until then.
 -- Raises   what pgqueue.send raises.
 create or replace function pgqueue.schedule(
     queue                  text,

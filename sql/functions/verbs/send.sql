@@ -1,14 +1,16 @@
 -- Stores one message.
 --
--- It expires `time_to_live` after it is enqueued, or after the queue's own time to live if that is shorter; never when
--- there is neither. With a `scheduled_enqueue_time` it is enqueued then, and can be cancelled until then.
--- Returns  its sequence number; numbers increase, with a gap for every send that was rolled back. Where the queue
+-- The message expires `time_to_live` after it is enqueued, or after the queue's own time to live if that is shorter;
+-- without either it never expires. With a `scheduled_enqueue_time` it is enqueued at that time, and can be cancelled
+-- until then.
+-- Returns  its sequence number; numbers increase, with a gap for every send that was rolled back. When the queue
 --          detects duplicates and a message with this id was sent within the window, nothing is stored: the number is
---          that message's, and a notice says so; with `negate_duplicate` it has a minus sign instead.
--- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument, PQ008 queue full.
--- Locks    nothing that another sender or a receiver waits for, but for two cases. Who sends the same message id to a
---          queue that detects duplicates waits for the other's transaction. The first time ever that a priority is
---          used in a queue, others who use it for the first time wait.
+--          that of the earlier message, and a notice says so; with `negate_duplicate` the number is negative instead.
+-- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument, PQ008 queue
+--          full.
+-- Locks    nothing that another sender or a receiver waits for, with two exceptions. In a queue that detects
+--          duplicates, a sender of the same message id waits for this transaction. When a priority is used in a queue
+--          for the first time, other senders that use it for the first time wait.
 create or replace function pgqueue.send(
     queue                  text,
     body                   jsonb       default null,
@@ -30,7 +32,7 @@ as $$
 #variable_conflict use_variable
 declare
     target pgqueue.queue;
-    xid    pg_catalog.xid8 := pg_current_xact_id();    -- before a number is drawn: the watermark rests on it
+    xid    pg_catalog.xid8 := pg_current_xact_id();    -- before a number is drawn: the watermark depends on it
     number bigint;
     moment pg_catalog.timestamptz;
 begin

@@ -1,6 +1,7 @@
--- Stores many messages in one statement: all or none. The arrays run in parallel; one that is null stands for nulls.
--- Returns  their sequence numbers, in the order given; of duplicates as pgqueue.send does.
--- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument, PQ008 queue full.
+-- Stores many messages in one statement: all or none. The arrays are parallel; a null array stands for nulls.
+-- Returns  their sequence numbers, in the order given; for duplicates, what pgqueue.send returns.
+-- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument, PQ008 queue
+--          full.
 -- Locks    as pgqueue.send.
 create or replace function pgqueue.send_batch(
     queue                   text,
@@ -23,7 +24,7 @@ as $$
 #variable_conflict use_column
 declare
     target pgqueue.queue;
-    xid    pg_catalog.xid8 := pg_current_xact_id();    -- before a number is drawn: the watermark rests on it
+    xid    pg_catalog.xid8 := pg_current_xact_id();    -- before a number is drawn: the watermark depends on it
 begin
     select * into target from pgqueue.queue where name = send_batch.queue;
     if not found then
@@ -33,7 +34,7 @@ begin
        and pg_catalog.num_nonnulls(binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
                                    send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times) = 0
        and pg_catalog.array_position(bodies, null) is null then
-        return query                     -- bodies alone, without the cost of unnesting many arrays in parallel
+        return query                     -- fast path: bodies alone, which saves unnesting many parallel arrays
             insert into pgqueue.message (sequence_number, position, enqueued_time, queue_id, lane, body, expires_at, time_to_live)
             select number, number, pgqueue.clock(), target.id, 1, body,
                    pgqueue.clock() + target.default_message_time_to_live, target.default_message_time_to_live

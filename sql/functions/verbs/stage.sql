@@ -1,6 +1,7 @@
--- Makes a table into which one part of a job is copied, in whatever way copies fastest, before it is published; the
--- columns are named as the arguments of pgqueue.send_batch, in the singular. In the transaction that has filled it, say
--- pgqueue.check_staged. The table is not logged: a crash of the server empties it, and publishing then says so.
+-- Creates a table into which one part of a job is copied, by whatever means is fastest, before it is published. The
+-- columns are named like the arguments of pgqueue.send_batch, in the singular. Call pgqueue.check_staged in the
+-- transaction that fills the table. The table is not logged: a crash of the server empties it, and pgqueue.publish then
+-- raises.
 -- Returns  the name of the table, in the schema pgqueue.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument.
 create or replace function pgqueue.stage(queue text, job text, part text, columns text[])

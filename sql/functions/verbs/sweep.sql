@@ -1,17 +1,24 @@
--- Tidies up all queues, `max_messages` at the most or everything when null: what has expired is dropped or dead-lettered,
--- as its queue says; what was delivered as often as its queue allows, and is not held any more, goes to the dead letters
--- as MaxDeliveryCountExceeded; expired locks that receivers have passed and messages whose time has come are put back
--- within reach; message ids whose window is over are forgotten, and days of history that nobody retains and tables that
--- were staged and abandoned given back. What was sent to a queue while it was dropped is removed. What was broken by hand
--- or by a restore, as far as pgqueue.broken_invariants says that a message is out of reach, is mended.
+-- Tidies up all queues, handling up to `max_messages`, or everything when null: deletes or dead-letters expired and
+-- over-delivered messages, makes messages with expired locks and messages whose time has come available, deletes old
+-- records, frees space, and repairs what a manual change or a restore has broken. Commit at once, and call it again
+-- while there is `more`. With `dry_run`, everything is counted, without a bound, and nothing is changed.
 --
--- Receivers take care of messages by themselves, so nothing depends on it; it keeps a queue tidy that nobody receives
--- from, and gives back space. Commit at once, and call it again while there is `more`. With `dry_run` everything is
--- counted, without a bound, and nothing is done.
+-- In detail:
+--   - expired messages are deleted or dead-lettered, as their queue's settings say;
+--   - messages that were delivered as often as their queue allows, and are not locked, are dead-lettered with the
+--     reason MaxDeliveryCountExceeded;
+--   - messages with expired locks that the cursors have passed, and messages whose time has come, become available;
+--   - message ids whose window is over, and effects and published batches past their time, are deleted;
+--   - days of history that no queue retains are reclaimed, and staged tables that are a week old are dropped;
+--   - messages that were sent to a queue while it was dropped are removed;
+--   - messages that no receive would find, after a manual change or a restore, are repaired, as far as
+--     pgqueue.broken_invariants reports them.
 --
--- One sweeps at a time in a database; another who comes meanwhile has nothing to do. That spares work, and is not needed.
--- Returns  a row for each queue in which there was something to do, and one with a null queue where a day of history
---          was given back, orphans were removed or the sequence was mended.
+-- Receives do what messages need by themselves, so correctness does not depend on sweeps: they tidy up queues that
+-- nobody receives from, and free space. Only one sweep runs at a time in a database; another one that starts meanwhile
+-- returns no rows. That saves work; correctness does not depend on it either.
+-- Returns  one row for each queue in which there was something to do, and one with a null queue when a day of history
+--          was reclaimed, orphans were removed or the sequence was repaired.
 -- Raises   PQ007 invalid argument.
 -- Locks    the messages; skips those that others hold.
 create or replace function pgqueue.sweep(max_messages integer default 1000, dry_run boolean default false)
@@ -33,14 +40,14 @@ begin
     end if;
     if not dry_run then
         perform pgqueue.discard_staged();
-        if pgqueue._is_sequence_behind() then                                -- no number may be drawn before it is mended
+        if pgqueue._is_sequence_behind() then                                -- no number may be drawn before the repair
             if pgqueue._repair_sequence() then
                 return query select null::text, 0, 0, 0, 0, 0, 0, true;
             end if;
             return;
         end if;
     end if;
-    for source in select * from pgqueue.queue order by random() loop         -- so that none is always the last
+    for source in select * from pgqueue.queue order by random() loop         -- so that no queue is always the last
         if dry_run then
             select * into swept from pgqueue._preview_sweep(source);
         else

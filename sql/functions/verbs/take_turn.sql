@@ -1,7 +1,8 @@
--- Keeps a queue going without receiving from it: expired locks and messages whose time has come are put back within
--- reach. pgqueue.receive does this by itself; who only ever receives with `take_turn => false`, or deletes what it
--- receives, calls this once a second, and when nothing came, in a transaction of its own.
--- Returns  whether a message came back.
+-- Takes a turn without receiving: makes messages with expired locks, and messages whose time has come, available to
+-- receivers. pgqueue.receive does this by itself. A consumer that only uses `take_turn => false` or
+-- pgqueue.receive_and_delete calls this once a second, and whenever a receive finds nothing, in a transaction of its
+-- own.
+-- Returns  whether a message became available.
 -- Raises   PQ002 unknown queue.
 create or replace function pgqueue.take_turn(queue text)
 returns boolean
