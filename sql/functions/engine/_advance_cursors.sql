@@ -1,13 +1,13 @@
--- Moves the recorded cursor of each lane, at most once a second a queue, whoever comes first.
+-- Moves the recorded cursor of each lane, at most once a second per queue; whichever session comes first does it.
 --
--- What the cursor passes while it is still there is put under watch until its lock runs out; so an expired lock is
--- found without walking what was consumed since. The cursor stops before the first message that is free for the taking;
--- there sessions whose own cursors have passed it find it again, see pgqueue._load_scan. One that an open transaction
--- holds is passed, under watch.
+-- A message that the cursor passes while it is still there is added to the watch list until its lock expires; so an
+-- expired lock is found without walking over what was consumed since. The cursor stops before the first free message.
+-- Sessions whose own cursors have passed that message find it again there; see pgqueue._load_scan. The cursor passes a
+-- message that an open transaction holds, and adds it to the watch list.
 --
--- Nothing new can appear at or below the horizon, taken a second ago or more, but from a transaction that was open
--- then and is open still. No such transaction is waited for: it is remembered, and what it brings is put under watch
--- in the first turn after it has ended.
+-- Nothing new can appear at or below the horizon, which was read at least a second ago, except from a transaction that
+-- was open then and is still open. No such transaction is waited for: its id is recorded as awaited, and its messages
+-- are added to the watch list in the first turn after it has ended.
 create or replace function pgqueue._advance_cursors(queue pgqueue.queue)
 returns void
 language plpgsql
@@ -30,7 +30,7 @@ begin
         return;                                              -- an old snapshot proves nothing
     end if;
     last_number := pgqueue._last_number();
-    next_xid    := pgqueue._next_xid();                      -- above all who hold a number up to the last
+    next_xid    := pgqueue._next_xid();                      -- above the ids of all holders of numbers up to the last
     for was in
         select *
           from pgqueue.progress
@@ -38,13 +38,13 @@ begin
          order by lane
            for update skip locked
     loop
-        if was.horizon > pgqueue._last_number() then          -- read anew: the row may be younger than last_number
+        if was.horizon > pgqueue._last_number() then          -- read again: the row may be newer than last_number
             perform pgqueue._repair_sequence();
             return;
         end if;
-        if was.horizon_taken_at > moment + interval '1 second'       -- the clock went back: what is due lies in its future
+        if was.horizon_taken_at > moment + interval '1 second'       -- the clock went back: due times lie in its future
            and pgqueue._repair_watch(queue.id, 5000) = 5000 then
-            moment := was.horizon_taken_at;                          -- to be noticed again: there is more
+            moment := was.horizon_taken_at;                          -- there is more: let the next turn notice it again
         end if;
         open    := array(select pg_snapshot_xip(pg_current_snapshot()));
         was     := pgqueue._watch_late_commits(was, open);

@@ -1,4 +1,4 @@
--- How a lock's holder is named when it does not name itself: application name and backend process.
+-- The default name of a lock's holder: application name and backend process.
 create or replace function pgqueue._backend_name()
 returns text
 language sql stable

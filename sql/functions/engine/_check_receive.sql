@@ -1,3 +1,4 @@
+-- Checks the arguments of a receive, and that the queue's status allows it.
 -- Raises  PQ004 queue disabled, PQ007 invalid argument.
 create or replace function pgqueue._check_receive(queue pgqueue.queue, max_messages integer, lock_duration interval)
 returns void

@@ -1,4 +1,4 @@
--- Opens the two lanes of a priority, the first time it is used in a queue.
+-- Creates the two lanes of a priority, when it is used in a queue for the first time.
 create or replace function pgqueue._create_lanes(queue_id integer, priority integer)
 returns void
 language sql

@@ -1,4 +1,4 @@
--- How far the cursor of a lane may go: to the first message that is free for the taking; to the horizon at the most.
+-- Returns how far the cursor of a lane may move: to just before the first free message, and at most to the horizon.
 create or replace function pgqueue._cursor_limit(progress pgqueue.progress)
 returns bigint
 language plpgsql

@@ -1,8 +1,7 @@
--- In how many seconds a receive may bring something, after one that has brought nothing: when the next lock runs out,
--- or the next scheduled message is due; in one second where the watch does not prove it. Whatever makes a message due
--- sooner than is known here notifies. Locks that last for five seconds or more are noticed in time, because no consumer
--- pauses for so long.
--- Returns  null when nothing is known to come.
+-- Returns in how many seconds a receive may find a message, after one that has found none: when the next lock expires
+-- or the next scheduled message is due; one second when the watch list cannot tell. Whatever makes a message due sooner
+-- than that sends a NOTIFY. Locks that last five seconds or longer need none, because no consumer pauses for that long.
+-- Returns  null when nothing is known to become due.
 create or replace function pgqueue._due_in(queue text)
 returns double precision
 language plpgsql

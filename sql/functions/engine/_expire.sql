@@ -1,4 +1,5 @@
--- Takes expired messages, whose rows are locked, out of their queue: to the dead letters where it asks for that.
+-- Removes expired messages, whose rows are locked, from their queue: to the dead letters if the queue's settings say
+-- so.
 create or replace function pgqueue._expire(queue pgqueue.queue, places tid[])
 returns void
 language plpgsql

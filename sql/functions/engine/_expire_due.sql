@@ -1,6 +1,6 @@
--- Takes messages that have expired out of their queue, `max_messages` at the most, the earliest first; what is locked
--- does not expire.
--- Returns  how many.
+-- Removes expired messages from their queue, at most `max_messages`, the earliest first. A locked message does not
+-- expire.
+-- Returns  how many were removed.
 create or replace function pgqueue._expire_due(queue pgqueue.queue, max_messages integer)
 returns integer
 language plpgsql

@@ -1,6 +1,7 @@
--- Messages of a queue that no receive would come to in time: at or below the recorded cursor, and under watch too late
--- or not at all. None should ever be. A sequence or a clock that went back leaves some behind, and so does a person who
--- takes a lock away by hand. What pgqueue._watch_late_commits will find in the next turn is not counted.
+-- Finds messages of a queue that no receive would reach in time: at or below the recorded cursor, and either not on the
+-- watch list or due there too late. There should never be any. They appear when a sequence or a clock went back, or
+-- when somebody removes a lock by hand. Messages that pgqueue._watch_late_commits will find in the next turn are not
+-- included.
 create or replace function pgqueue._find_overlooked(queue_id integer)
 returns table (
     sequence_number bigint, lane smallint, "position" bigint, locked_until timestamptz, cursor bigint, due timestamptz)

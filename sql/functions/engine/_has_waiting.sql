@@ -1,4 +1,4 @@
--- Whether a receive might find something that is not newer than `up_to`; true when that is null.
+-- Returns whether a receive might find a message that is not newer than `up_to`; true when `up_to` is null.
 create or replace function pgqueue._has_waiting(queue pgqueue.queue, up_to bigint)
 returns boolean
 language plpgsql

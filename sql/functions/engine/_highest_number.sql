@@ -1,4 +1,4 @@
--- The highest number in use in a queue, of a message or of its place in a lane. Reads the ends of indexes.
+-- Returns the highest number in use in a queue, as a sequence number or as a position. Reads only the ends of indexes.
 create or replace function pgqueue._highest_number(queue pgqueue.queue)
 returns bigint
 language sql stable
@@ -6,9 +6,10 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
+    -- fresh lane + 999 is the lane of deferred messages
     select greatest(
         (select max(number)
-           from (select unnest(queue.lanes) union all select unnest(queue.fresh_lanes) + 999) as known (lane)  -- deferred, too
+           from (select unnest(queue.lanes) union all select unnest(queue.fresh_lanes) + 999) as known (lane)
           cross join lateral (
                 select max(position) as number from pgqueue.message where queue_id = queue.id and lane = known.lane) as last),
         (select max(sequence_number) from pgqueue.message where queue_id = queue.id and lane % 2 = 0),

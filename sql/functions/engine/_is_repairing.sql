@@ -1,4 +1,5 @@
--- Whether this transaction has begun to mend the sequence; then no number may be drawn in it. See pgqueue._repair_sequence.
+-- Returns whether this transaction has begun to repair the sequence; no number may be drawn in it then. See
+-- pgqueue._repair_sequence.
 create or replace function pgqueue._is_repairing()
 returns boolean
 language sql stable

@@ -1,4 +1,4 @@
--- Whether a number is in use that is still to be handed out: the sequence went back.
+-- Returns whether a number is in use that the sequence has yet to hand out: the sequence went back.
 create or replace function pgqueue._is_sequence_behind()
 returns boolean
 language plpgsql stable

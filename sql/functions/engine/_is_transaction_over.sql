@@ -1,11 +1,11 @@
--- Whether all transactions with smaller ids are over, except for those that pgqueue._advance_cursors awaits.
+-- Returns whether all transactions with smaller ids are over, except for those that pgqueue._advance_cursors awaits.
 create or replace function pgqueue._is_transaction_over(queue_id integer, horizon_xid xid8)
 returns boolean
 language plpgsql
 as $$
 begin
     if pg_snapshot_xmin(pg_current_snapshot()) >= horizon_xid then
-        return true;                     -- nearly always, and cheap: an expression, no statement
+        return true;                     -- the usual case, and cheap: an expression, not a statement
     end if;
     return not exists (
         select open from pg_snapshot_xip(pg_current_snapshot()) as open where open < horizon_xid

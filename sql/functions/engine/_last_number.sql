@@ -1,4 +1,4 @@
--- The last number that was handed out.
+-- Returns the last number that the sequence has handed out.
 create or replace function pgqueue._last_number()
 returns bigint
 language sql stable

@@ -1,15 +1,15 @@
--- Where a session's scan of each lane begins, in the order of the queue's lanes, for its next second.
+-- Returns where a session's scan of each lane begins, in the order of the queue's lanes, for its next second.
 --
--- A session remembers two things of a queue between two receives, in settings of its own: the cursors, with the
+-- Between two receives a session remembers two things about a queue, in settings of its own: the cursors, with the
 -- second in which they were loaded, in pgqueue.scan_<queue id>, and a horizon in pgqueue.horizon_<queue id> (see
--- pgqueue._move_scan). A setting costs no write, is undone with the transaction that set it, and dies with the
--- session. It is a hint: once a second it is brought up to what others have recorded, the further cursor winning,
--- and without it the scan begins there. Memory from before a restore, when the sequence stood higher than it does
+-- pgqueue._move_scan). A setting costs no write, is rolled back with the transaction that set it, and ends with the
+-- session. It is a hint: once a second it is merged with the recorded cursors, where the further cursor wins; without
+-- it the scan begins at the recorded cursors. A hint from before a restore, when the sequence stood higher than it does
 -- now, is dropped.
 --
--- A session's cursor passes messages that an open transaction holds, and may so leave behind one that is given up
--- later. The recorded cursor stops right before such a message. Where a free message stands there, the session goes
--- back to it.
+-- A session's cursor passes messages that an open transaction holds, and may so leave a message behind that becomes
+-- free later. The recorded cursor stops right before such a message. When a free message stands there, the session's
+-- cursor goes back to it.
 create or replace function pgqueue._load_scan(queue pgqueue.queue, scan bigint[])
 returns bigint[]
 language plpgsql

@@ -1,14 +1,14 @@
--- Moves this session's cursors past what it has just taken, as far as is certain; see pgqueue._load_scan.
--- The scan ended in the `last` lane at `reached`; it found nothing more in the lanes before.
+-- Moves this session's cursors past the messages that it has just locked, as far as that is safe; see
+-- pgqueue._load_scan. The scan ended in the `last` lane at `reached`; it found nothing more in the lanes before.
 --
 -- A cursor may pass a number only when nothing can appear at or below it any more. Every sender takes its transaction
--- id before it draws a number. So whoever holds a number that was handed out before this transaction got its own id has
--- a smaller id; and once all smaller ids are over, whatever will ever exist up to that number is visible: the number is
--- settled. A transaction that pgqueue._advance_cursors awaits is not waited for here. The cursors go by what an earlier receive
--- has proved: what was committed since this one's scan, the scan has not seen.
+-- id before it draws a number. So the holder of a number that was handed out before this transaction got its own id has
+-- a smaller id. Once all smaller ids are over, everything that will ever exist up to that number is visible: the number
+-- is settled. Transactions that pgqueue._advance_cursors awaits are not waited for here. The cursors use what an
+-- earlier receive has proved, because this receive's scan has not seen what was committed since it ran.
 --
--- The session remembers five things for it: the settled number; the next to be settled, with the transaction id that
--- bounds its senders; and the last number that was handed out, with the transaction that looked.
+-- For this the session remembers five values: the settled number; the next number to be settled, with the transaction
+-- id that bounds its senders; and the last number that was handed out, with the id of the transaction that read it.
 create or replace function pgqueue._move_scan(queue_id integer, scan bigint[], last integer, reached bigint)
 returns text
 language plpgsql
@@ -20,7 +20,8 @@ declare
     settled bigint   := known[1];
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
-        return null;                     -- what a cursor has passed pgqueue._advance_cursors brings back, and then it cannot
+        -- pgqueue._advance_cursors does nothing then, and could not bring back what a cursor has passed
+        return null;
     end if;
     if xid <> known[5] then
         if pgqueue._is_transaction_over(queue_id, known[3]::pg_catalog.text::pg_catalog.xid8) then

@@ -1,6 +1,6 @@
--- A transaction id above every one that was assigned before this call, to transactions still open too. The end of a
--- snapshot is no such id, it is above those that have ended; nor is this transaction's own, if it had one before. So a
--- subtransaction is given the next id, and ended.
+-- Returns a transaction id above every id that was assigned before this call, including those of open transactions. The
+-- end of a snapshot is not enough, since it is above the ids of ended transactions only; nor is this transaction's own
+-- id, which may be older. So a subtransaction takes the next id, and is rolled back.
 create or replace function pgqueue._next_xid()
 returns xid8
 language plpgsql
@@ -8,7 +8,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     begin
-        perform pg_logical_emit_message(true, 'pgqueue', ''::text);      -- assigns an id, and writes to no table
+        perform pg_logical_emit_message(true, 'pgqueue', ''::text);      -- assigns an id without writing to a table
         raise sqlstate 'PQ000';
     exception when sqlstate 'PQ000' then
         return pg_snapshot_xmax(pg_current_snapshot());

@@ -1,5 +1,6 @@
--- The priority that a lane belongs to. Two lanes each, and in a range of its own, above 800, one more for its deferred
--- messages: even, so that they are found by their numbers, and never among those that a receive scans.
+-- Returns the priority of a lane. Each priority has two lanes, and a third one for its deferred messages, in a range
+-- above 800. The number of that lane is even, so that its messages are found by their sequence numbers; no receive
+-- scans it.
 create or replace function pgqueue._priority(lane smallint)
 returns smallint
 language sql immutable

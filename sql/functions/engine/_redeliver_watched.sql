@@ -1,6 +1,7 @@
--- Looks at what is due under watch, `max_messages` at the most: what nobody holds any more goes to the redelivery
--- lane; what was renewed, or is held by an open transaction, is watched on; what is gone is forgotten.
--- Returns  how many messages came back, and how many were looked at.
+-- Examines up to `max_messages` entries of the watch list that are due. A message that nobody holds any more is moved
+-- to the redelivery lane; one that was renewed, or that an open transaction holds, stays on the list; the entry of one
+-- that is gone is deleted.
+-- Returns  how many messages were redelivered, and how many entries were examined.
 create or replace function pgqueue._redeliver_watched(
     queue_id integer, max_messages integer default 1000, out returned integer, out looked_at integer)
 language plpgsql

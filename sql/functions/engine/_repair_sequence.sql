@@ -1,11 +1,12 @@
--- The sequence went back: it was set by hand, or the database was restored without it. Messages may have got numbers
--- that the cursors had passed, and numbers that are in use would be handed out again.
+-- Repairs the sequence after it went back, because it was set by hand or the database was restored without it. Messages
+-- may have got numbers that the cursors had passed, and numbers in use would be handed out again.
 --
--- So every cursor begins again, and all open transactions are awaited from there. Only in a later transaction, when that
--- is committed, is the sequence put above every number in use: setting a sequence cannot be rolled back. And far above:
--- others draw numbers from it while it is set, and it must not go back by that. Which of the two is to be done, lanes
--- decide whose horizon lies ahead of the sequence; they stand still meanwhile, others may go on.
--- Returns  whether anything was done; not while another transaction is at it.
+-- First every cursor is set to the beginning, and from there all open transactions are awaited. Only a later
+-- transaction, after that one has committed, sets the sequence above every number in use, because setting a sequence
+-- cannot be rolled back. It is set far above, because other sessions draw numbers meanwhile, and it must not go back
+-- again. Lanes whose horizon is ahead of the sequence decide which of the two steps is next; these lanes stand still
+-- meanwhile, others may go on.
+-- Returns  whether anything was done; false while another transaction does the repair.
 create or replace function pgqueue._repair_sequence()
 returns boolean
 language plpgsql
@@ -17,7 +18,7 @@ declare
     highest     bigint;
 begin
     if pgqueue._is_repairing() or not pg_try_advisory_xact_lock(hashtextextended('pgqueue._repair_sequence', 0)) then
-        return false;                    -- begun in this transaction, or by somebody else
+        return false;                    -- begun in this transaction, or by another session
     end if;
     if exists (select from pgqueue.progress where horizon > last_number and (cursor > 0 or horizon_xid <> all_open)) then
         update pgqueue.progress

@@ -1,4 +1,4 @@
--- Puts what was overlooked in a queue under watch, `max_messages` at the most, so that the next turn finds it; see
+-- Adds overlooked messages of a queue to the watch list, at most `max_messages`, so that the next turn finds them; see
 -- pgqueue._find_overlooked.
 -- Returns  how many were overlooked.
 create or replace function pgqueue._repair_watch(queue_id integer, max_messages integer)

@@ -1,6 +1,6 @@
--- Whoever receives keeps the queue going: once a second, and whenever it comes back empty-handed, a receive
--- takes a turn. No other process is needed. A turn in an idle queue writes nothing.
--- Returns  whether a message came back within reach.
+-- Takes a turn: the upkeep of a queue, which a receive does once a second, and whenever it finds nothing. No other
+-- process is needed. A turn in an idle queue writes nothing.
+-- Returns  whether a message became available.
 create or replace function pgqueue._take_turn(queue pgqueue.queue)
 returns boolean
 language plpgsql
@@ -41,7 +41,7 @@ begin
             select from pgqueue.scheduled_message where queue_id = queue.id and scheduled_enqueue_time <= moment) then
             returned := returned + pgqueue._activate_scheduled(queue.id);
         end if;
-    exception when unique_violation then                     -- a number that is in use was handed out again
+    exception when unique_violation then                     -- the sequence handed out a number that is in use
         perform pgqueue._repair_sequence();
         return false;
     end;

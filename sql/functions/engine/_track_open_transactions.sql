@@ -1,5 +1,5 @@
--- Remembers the open transactions that may still bring something at or below the horizon, as the cursor leaves for it.
--- Returns  the progress, with those that were not awaited yet.
+-- Records the open transactions that may still commit messages at or below the horizon, when the cursor moves there.
+-- Returns  the progress, with the transactions that were not awaited yet.
 create or replace function pgqueue._track_open_transactions(progress pgqueue.progress, open xid8[])
 returns pgqueue.progress
 language plpgsql

@@ -1,6 +1,6 @@
--- Puts under watch what came behind the cursor from transactions that were still open when it went by: from those
--- that have ended by now, a million numbers at a time.
--- Returns  the progress, without the transactions that are done with.
+-- Adds messages to the watch list that were committed behind the cursor, by transactions that were open when it moved
+-- past and have ended since. Covers a million numbers per call.
+-- Returns  the progress, without the transactions that are finished.
 create or replace function pgqueue._watch_late_commits(progress pgqueue.progress, open xid8[])
 returns pgqueue.progress
 language plpgsql

@@ -1,4 +1,4 @@
--- Puts what is still there between two positions of a lane under watch, 5000 messages at the most.
+-- Adds the messages that are still there between two positions of a lane to the watch list, at most 5000.
 -- Returns  the position up to which that was done.
 create or replace function pgqueue._watch_passed(progress pgqueue.progress, above bigint, up_to bigint)
 returns bigint
@@ -14,7 +14,7 @@ as $$
           from pgqueue.message
          where queue_id = progress.queue_id and lane = progress.lane
            and message.position > above and message.position <= up_to
-           and message.position is distinct from (      -- `not exists` is planned badly where watch was never analyzed
+           and message.position is distinct from (      -- `not exists` gets a bad plan if watch was never analyzed
                select watch.position
                  from pgqueue.watch
                 where watch.queue_id = message.queue_id and watch.lane = message.lane and watch.position >= message.position
