@@ -1,4 +1,4 @@
--- A dead letter as the message it was, without what is said of its death.
+-- Converts a dead letter to the message it was, without the reason of dead-lettering.
 create or replace function pgqueue._dead_letter_as_message(dead pgqueue.dead_letter)
 returns pgqueue.message
 language sql immutable

@@ -1,5 +1,5 @@
--- The name of the queue whose dead letters '<queue>/$deadletterqueue' means.
--- Raises  PQ002 unknown queue, for any other name.
+-- Returns the name of the queue in '<queue>/$deadletterqueue'.
+-- Raises   PQ002 unknown queue, for any other name.
 create or replace function pgqueue._dead_letters_of(path text)
 returns text
 language plpgsql

@@ -1,4 +1,4 @@
--- Whether a name means the dead letters of a queue. No queue can have such a name.
+-- Returns whether a name denotes the dead letters of a queue. No queue can have such a name.
 create or replace function pgqueue._is_dead_letter_queue(queue text)
 returns boolean
 language sql immutable

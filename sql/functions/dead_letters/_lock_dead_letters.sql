@@ -1,6 +1,6 @@
--- The fence of dead letters; see pgqueue._lock_proven. A renewal passes over the rows that an open transaction holds, its
--- owner's as a rule, instead of waiting for it: they are proven all the same.
--- Returns  the places of the rows, locked until the transaction ends, and which of the locks asked for they prove.
+-- The fence of dead letters; see pgqueue._lock_proven. A renewal skips rows that an open transaction holds, usually
+-- that of their owner, instead of waiting for it; their locks count as proven all the same.
+-- Returns  the ctids of the rows, which are locked until the transaction ends, and which of the given locks are proven.
 -- Raises   PQ007 invalid argument.
 create or replace function pgqueue._lock_dead_letters(
     queue pgqueue.queue, sequence_numbers bigint[], lock_tokens uuid[], renewal boolean, out places tid[], out proven bigint[])
@@ -29,7 +29,7 @@ begin
              where queue_id = queue.id and sequence_number = any (sequence_numbers)
                for update of dead_letter);
     end if;
-    proven := array(                     -- only now: what was received again meanwhile is not proven
+    proven := array(                     -- only now: a message that was received again meanwhile is not proven
         select nth
           from pgqueue.dead_letter
           join unnest(sequence_numbers, lock_tokens) with ordinality as lock (number, token, nth)

@@ -1,5 +1,5 @@
 -- Moves dead letters whose rows are locked into the redelivery lanes of their priorities, in the order they were sent.
--- A time to live runs anew.
+-- Their time to live starts anew.
 -- Returns  their sequence numbers.
 create or replace function pgqueue._move_from_dead_letters(places tid[])
 returns setof bigint
@@ -9,7 +9,7 @@ set enable_seqscan = off
 as $$
 #variable_conflict use_column
 begin
-    perform pg_current_xact_id();        -- a transaction id before a number, as in pgqueue.send
+    perform pg_current_xact_id();        -- take a transaction id before drawing a number, as in pgqueue.send
     return query
         with gone as (
             delete from pgqueue.dead_letter where ctid = any (places) returning *

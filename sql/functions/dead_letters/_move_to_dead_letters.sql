@@ -1,4 +1,4 @@
--- Moves locked rows of one queue to its dead letters.
+-- Moves messages whose rows are locked to the dead letters of their queue.
 create or replace function pgqueue._move_to_dead_letters(queue pgqueue.queue, places tid[], reason text, description text)
 returns void
 language plpgsql

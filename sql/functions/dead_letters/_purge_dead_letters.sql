@@ -1,5 +1,5 @@
--- Deletes dead letters, the oldest first, `max_messages` at the most or all when null.
--- Returns  how many.
+-- Deletes dead letters, the oldest first, at most `max_messages` or all when null.
+-- Returns  how many were deleted.
 create or replace function pgqueue._purge_dead_letters(queue pgqueue.queue, max_messages integer)
 returns bigint
 language plpgsql

@@ -1,12 +1,12 @@
--- What the verbs do to dead letters under lock; each lock is proved by its token.
+-- Settles dead letters that are locked; each lock is proved by its token.
 --
---   COMPLETE  they are gone
---   ABANDON   they can be received again, after `until` if given
---   RELEASE   the same at once, and the delivery is not counted
---   RENEW     they are locked until `until`
---   PIN       their rows are held until the transaction ends
+--   COMPLETE  deletes them
+--   ABANDON   makes them available again, after `until` if given
+--   RELEASE   does the same at once, without counting the delivery
+--   RENEW     locks them until `until`
+--   PIN       holds their rows until the transaction ends
 --
--- Returns  a row a lock, in the order given: sqlstate is null when it was settled, else PQ001.
+-- Returns  one row per lock, in the order given: sqlstate is null if the lock was proven, else PQ001.
 -- Raises   PQ001 lock lost, when atomic; PQ002 unknown queue; PQ007 invalid argument.
 -- Locks    the dead letters, until the transaction ends.
 create or replace function pgqueue._settle_dead_letters(
@@ -36,7 +36,7 @@ begin
         when 'ABANDON', 'RELEASE' then
             update pgqueue.dead_letter
                set locked_until           = until,
-                   lock_token             = case when until is not null then gen_random_uuid() end,  -- known to nobody
+                   lock_token             = case when until is not null then gen_random_uuid() end,  -- unknown
                    locked_by              = null,
                    delivery_count         = delivery_count - (verb = 'RELEASE')::integer,
                    application_properties = case when properties is null then application_properties

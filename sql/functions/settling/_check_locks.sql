@@ -1,4 +1,5 @@
--- Raises  PQ007 invalid argument, unless every sequence number has a lock token beside it.
+-- Checks that there is a lock token for every sequence number.
+-- Raises  PQ007 invalid argument.
 create or replace function pgqueue._check_locks(sequence_numbers bigint[], lock_tokens uuid[])
 returns void
 language plpgsql

@@ -1,4 +1,5 @@
--- Raises  PQ007 invalid argument, for properties that are no object; null is none.
+-- Checks that properties are a JSON object; null means none.
+-- Raises  PQ007 invalid argument.
 create or replace function pgqueue._check_properties(properties jsonb)
 returns void
 language plpgsql

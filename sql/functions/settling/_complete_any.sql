@@ -1,5 +1,5 @@
--- Completes a message of any kind; pgqueue.complete has a short cut for the most.
--- Returns  the id of the transaction or savepoint that its row carries; null for a dead letter.
+-- Completes a message of any kind; pgqueue.complete has a fast path for the most frequent kind.
+-- Returns  the id of the transaction or savepoint that is stored in its row; null for a dead letter.
 -- Raises   PQ001 lock lost, PQ002 unknown queue.
 create or replace function pgqueue._complete_any(queue text, sequence_number bigint, lock_token uuid)
 returns xid

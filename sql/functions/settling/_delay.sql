@@ -1,5 +1,5 @@
--- Moves locked rows out of the way until `until`; they come back into the redelivery lanes of their priorities, or to
--- the deferred ones.
+-- Moves locked rows to the scheduled messages until `until`. Then they return to the redelivery lanes of their
+-- priorities, or to the deferred messages.
 create or replace function pgqueue._delay(places tid[], until timestamptz)
 returns void
 language sql

@@ -1,5 +1,5 @@
--- Deletes locked rows for good, and writes it down where their queue retains history.
--- Returns  how many.
+-- Deletes locked rows for good, and records them in the history if their queue retains it.
+-- Returns  how many were deleted.
 create or replace function pgqueue._delete_messages(queue pgqueue.queue, places tid[], outcome text)
 returns integer
 language plpgsql

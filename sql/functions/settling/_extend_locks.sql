@@ -1,4 +1,5 @@
--- Sets until when locked rows are locked. One that is under watch until later is looked at then.
+-- Sets the time until which locked rows are locked. A row whose watch entry is due later than that becomes due at that
+-- time.
 create or replace function pgqueue._extend_locks(places tid[], until timestamptz)
 returns void
 language sql

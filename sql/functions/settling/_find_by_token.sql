@@ -1,4 +1,5 @@
--- The messages whose locks are proved by these tokens, as they stand; nothing is locked. See pgqueue._lock_proven.
+-- Returns the messages whose locks are proved by these tokens, as they are now, without locking their rows. See
+-- pgqueue._lock_proven.
 create or replace function pgqueue._find_by_token(queue pgqueue.queue, sequence_numbers bigint[], lock_tokens uuid[])
 returns setof pgqueue.message
 language plpgsql stable

@@ -1,7 +1,7 @@
--- The fence. Finds the messages whose locks are proved by their tokens and locks their rows until the transaction
--- ends; whoever settles, settles what this returns. A fresh message is found at its number, one that came back
--- through the index of those.
--- Returns  the places of the rows, and which of the locks asked for they prove; a lock that is lost has neither.
+-- The fence: finds the messages whose locks are proved by their tokens, and locks their rows until the transaction
+-- ends. Every settlement settles what this function returns. A fresh message is found at its number; a redelivered one,
+-- through the index of redelivered messages.
+-- Returns  the ctids of the rows, and which of the given locks they prove; a lost lock is in neither.
 -- Raises   PQ007 invalid argument.
 create or replace function pgqueue._lock_proven(
     queue pgqueue.queue, sequence_numbers bigint[], lock_tokens uuid[], out places tid[], out proven bigint[])

@@ -1,5 +1,5 @@
--- As pgqueue._lock_proven, but passes over the rows that an open transaction holds instead of waiting for it.
--- Returns  the places of the rows.
+-- As pgqueue._lock_proven, but skips rows that an open transaction holds instead of waiting for it.
+-- Returns  the ctids of the rows.
 create or replace function pgqueue._lock_unheld(queue pgqueue.queue, sequence_numbers bigint[], lock_tokens uuid[])
 returns tid[]
 language plpgsql

@@ -1,5 +1,5 @@
 -- Merges `properties` into the application properties of locked rows.
--- Returns  the places of the rows, which have moved.
+-- Returns  the new ctids of the rows.
 create or replace function pgqueue._merge_properties(places tid[], properties jsonb)
 returns tid[]
 language sql

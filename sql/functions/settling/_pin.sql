@@ -1,5 +1,6 @@
--- Where a locked message stands, its row locked until the transaction ends.
--- Raises  PQ001 lock lost.
+-- Locks the row of a locked message until the transaction ends.
+-- Returns  the ctid of the row, in an array.
+-- Raises   PQ001 lock lost.
 create or replace function pgqueue._pin(queue pgqueue.queue, sequence_number bigint, lock_token uuid)
 returns tid[]
 language plpgsql

@@ -1,5 +1,5 @@
--- Puts locked rows into the redelivery lanes of their priorities, in the order they were sent. A lock that was
--- `settled` is over; one that has merely expired keeps its token, so that its last holder may still settle it.
+-- Moves locked rows into the redelivery lanes of their priorities, in the order they were sent. A `settled` lock is
+-- over; a lock that has merely expired keeps its token, so that its last holder may still settle the message.
 create or replace function pgqueue._redeliver(places tid[], settled boolean)
 returns void
 language plpgsql
@@ -9,7 +9,7 @@ set enable_seqscan = off
 as $$
 #variable_conflict use_column
 begin
-    perform pg_current_xact_id();        -- a transaction id before a number, as in pgqueue.send
+    perform pg_current_xact_id();        -- take a transaction id before drawing a number, as in pgqueue.send
     with ordered as materialized (
         select ctid as place from pgqueue.message where ctid = any (places) order by sequence_number
     ), placed as materialized (

@@ -1,5 +1,5 @@
--- The fence: whoever holds a stale token learns it here, and the transaction it was in cannot commit.
--- Raises  PQ001 lock lost, PQ002 unknown queue, 40001 where an old snapshot hides the lock.
+-- The error of the fence: raises for the holder of a stale token, so that its transaction cannot commit.
+-- Raises  PQ001 lock lost, PQ002 unknown queue, 40001 when an old snapshot hides the lock.
 create or replace function pgqueue._refuse_lost_lock(queue text, sequence_number bigint)
 returns void
 language plpgsql

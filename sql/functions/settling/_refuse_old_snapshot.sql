@@ -1,5 +1,6 @@
--- A transaction at REPEATABLE READ does not see a lock that is younger than its snapshot. That is no reason to call the
--- lock lost: PostgreSQL refuses to lock a row that has changed since, and the transaction can be tried again.
+-- Checks whether the snapshot of a transaction at REPEATABLE READ or above hides a lock that is younger than the
+-- snapshot. Such a lock is not lost: PostgreSQL refuses to lock a row that has changed since, and the transaction can
+-- be retried.
 -- Raises  40001 serialization failure.
 create or replace function pgqueue._refuse_old_snapshot(queue pgqueue.queue, sequence_number bigint, is_dead boolean)
 returns void

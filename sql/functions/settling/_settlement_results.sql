@@ -1,5 +1,5 @@
--- The answer of a batch: a row a lock, in the order asked, its sqlstate null when it was `proven`, else PQ001.
--- An atomic batch raises instead.
+-- Builds the result of a batch: one row per lock, in the order given, with a null sqlstate if the lock was `proven`,
+-- else PQ001. An atomic batch raises instead.
 -- Raises  PQ001 lock lost, when atomic.
 create or replace function pgqueue._settlement_results(
     queue text, sequence_numbers bigint[], proven bigint[], atomic boolean)

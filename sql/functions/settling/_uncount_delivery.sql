@@ -1,5 +1,5 @@
--- Takes back the count of the delivery that locked rows are in.
--- Returns  the places of the rows, which have moved.
+-- Subtracts the current delivery of locked rows from their delivery counts.
+-- Returns  the new ctids of the rows.
 create or replace function pgqueue._uncount_delivery(places tid[])
 returns tid[]
 language sql
