@@ -1,4 +1,4 @@
--- What the history keeps of a message that is settled now.
+-- Returns the row that the history keeps of a message that is settled now.
 create or replace function pgqueue._history_row(message pgqueue.message, outcome text, reason text default null)
 returns pgqueue.settled_message
 language sql volatile

@@ -1,4 +1,4 @@
--- The partition of the history that a time belongs to: one a day, 64 in a ring.
+-- Returns the number of the history partition for a time: one partition per day, reused after 64 days.
 create or replace function pgqueue._history_slot(moment timestamptz)
 returns smallint
 language sql immutable

@@ -1,6 +1,6 @@
--- Gives back the space of a day of history that no queue wants to retain any more: one day, the first that can be had.
--- A day that somebody reads at this moment is left for another time.
--- Returns  whether there was one; with `dry_run`, whether there is one.
+-- Frees the space of one day of history that no queue retains any more, the first that can be truncated. A day that
+-- somebody is reading is left for a later call.
+-- Returns  whether a day was reclaimed; with `dry_run`, whether one can be.
 create or replace function pgqueue._reclaim_history(dry_run boolean)
 returns boolean
 language plpgsql

@@ -1,4 +1,5 @@
--- Raises  PQ007 invalid argument, for a number of messages that is not positive; null is no bound.
+-- Checks a bound on the number of messages; null means no bound.
+-- Raises  PQ007 invalid argument, when it is not positive.
 create or replace function pgqueue._check_bound(max_messages integer)
 returns void
 language plpgsql

@@ -1,4 +1,5 @@
--- Raises  PQ007 invalid argument, for what cannot be the name of a queue.
+-- Checks the name of a new queue.
+-- Raises  PQ007 invalid argument.
 create or replace function pgqueue._check_name(queue text)
 returns void
 language plpgsql

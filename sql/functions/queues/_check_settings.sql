@@ -1,4 +1,4 @@
--- What create_queue and alter_queue prove of the settings they are given; null is one that was not given.
+-- Checks the settings passed to create_queue and alter_queue; a null setting was not given.
 -- Raises  PQ007 invalid argument.
 create or replace function pgqueue._check_settings(
     lock_duration                           interval,

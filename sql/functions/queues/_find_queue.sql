@@ -1,5 +1,5 @@
--- The queue of that name. The busiest verbs look it up themselves, which is cheaper than a call.
--- Raises  PQ002 unknown queue.
+-- Returns the queue with this name. The busiest verbs look it up themselves, which is cheaper than a call.
+-- Raises   PQ002 unknown queue.
 create or replace function pgqueue._find_queue(name text)
 returns pgqueue.queue
 language plpgsql stable

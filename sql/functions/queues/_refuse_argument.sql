@@ -1,4 +1,4 @@
--- Raises  PQ007 invalid argument, naming the argument and what it may be.
+-- Raises  PQ007 invalid argument, naming the argument and its valid values.
 create or replace function pgqueue._refuse_argument(argument text, must_be text, was text)
 returns void
 language plpgsql

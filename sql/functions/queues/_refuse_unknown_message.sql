@@ -1,4 +1,4 @@
--- Raises  PQ006 message not found, naming the number and what it was asked for as.
+-- Raises  PQ006 message not found, naming the sequence number and the kind of message that was asked for.
 create or replace function pgqueue._refuse_unknown_message(queue pgqueue.queue, kind text, sequence_number bigint)
 returns void
 language plpgsql

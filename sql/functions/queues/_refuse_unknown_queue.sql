@@ -1,4 +1,5 @@
--- Raises  PQ002 unknown queue; PQ007 invalid argument where a verb is not for dead letters.
+-- Raises  PQ002 unknown queue; PQ007 invalid argument, when the name denotes dead letters and the verb does not support
+--         them.
 create or replace function pgqueue._refuse_unknown_queue(queue text)
 returns void
 language plpgsql

@@ -1,6 +1,5 @@
--- Moves scheduled messages whose time has come into the redelivery lanes, `max_messages` at the most, the earliest
--- first.
--- Returns  how many.
+-- Moves scheduled messages whose time has come into the redelivery lanes, at most `max_messages`, the earliest first.
+-- Returns  how many were moved.
 create or replace function pgqueue._activate_scheduled(queue_id integer, max_messages integer default 1000)
 returns integer
 language plpgsql
@@ -14,7 +13,7 @@ declare
     moment    timestamptz := pgqueue.clock();
     activated integer;
 begin
-    perform pg_current_xact_id();        -- a transaction id before a number, as in pgqueue.send
+    perform pg_current_xact_id();        -- take a transaction id before drawing a number, as in pgqueue.send
     with due as (
         delete from pgqueue.scheduled_message
          where ctid = any (array(

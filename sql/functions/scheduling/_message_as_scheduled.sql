@@ -1,4 +1,4 @@
--- A message as pgqueue.peek shows it: with a time if it is scheduled, and without the token of its lock.
+-- Converts a message to the row that pgqueue.peek shows: with a time if it is scheduled, and without its lock token.
 create or replace function pgqueue._message_as_scheduled(message pgqueue.message, scheduled_enqueue_time timestamptz default null)
 returns pgqueue.scheduled_message
 language sql immutable

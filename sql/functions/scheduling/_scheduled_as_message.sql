@@ -1,4 +1,4 @@
--- A scheduled message without its time.
+-- Converts a scheduled message to a message, without its time.
 create or replace function pgqueue._scheduled_as_message(scheduled pgqueue.scheduled_message)
 returns pgqueue.message
 language sql immutable

@@ -1,6 +1,6 @@
--- What a send proves of its messages before it stores any; opens the lanes of priorities never used before.
--- Raises  PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument; of several messages the one at fault is
---         named by its place.
+-- Checks messages before any of them is stored, and creates the lanes of priorities that were never used before.
+-- Raises  PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument; if there are several messages, the
+--         error names the position of the invalid one.
 create or replace function pgqueue._check_batch(
     target                  pgqueue.queue,
     count                   integer,

@@ -1,12 +1,12 @@
--- Refuses what would not fit into a queue of bounded length: `adding` messages, whose numbers were drawn after `number`.
--- Everything counts but dead letters.
+-- Checks that `adding` messages, whose numbers were drawn after `number`, fit into a queue of bounded length. All
+-- messages count except dead letters.
 --
--- Counting takes time in proportion to the bound, so it is done rarely: a session remembers how many there were at
--- which sequence number, in a setting of its own, and while all numbers drawn since would fit too, there is room. Near
--- the bound it counts anew, with a bound of more than a thousand at most every 2 microseconds for each message allowed,
--- and goes by its last count and what it has sent since in between. So a queue may grow past its bound by what other
--- transactions send meanwhile. Who is refused forgets the count, with all that its transaction did, and counts anew the
--- next time.
+-- Counting takes time in proportion to the bound, so it is done rarely. A session remembers, in a setting of its own,
+-- how many messages there were at which sequence number; while all numbers drawn since would fit as well, there is
+-- room. Near the bound it counts anew. With a bound of more than a thousand it does so at most every 2 microseconds for
+-- each message allowed; in between it uses its last count and the number of messages it has sent since. So a queue may
+-- exceed its bound by what other transactions send meanwhile. When a send is refused, the rollback discards the count
+-- too, and the next send counts anew.
 -- Raises  PQ008 queue full.
 create or replace function pgqueue._check_queue_length(target pgqueue.queue, adding bigint, number bigint)
 returns void
@@ -17,7 +17,7 @@ set enable_seqscan = off
 as $$
 declare
     memory constant text := 'pgqueue.length_' || target.id;
-    known  bigint[]      := nullif(current_setting(memory, true), '');  -- how many, at which number, when; sent since
+    known  bigint[]      := nullif(current_setting(memory, true), '');  -- count, at which number, when; sent since
     moment bigint        := extract(epoch from pgqueue.clock()) * 1000000;
 begin
     if adding = 0 then

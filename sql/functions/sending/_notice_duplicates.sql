@@ -1,4 +1,4 @@
--- Says in a notice each which messages were duplicates, the first ten of them.
+-- Raises a notice for each message that was a duplicate, for at most ten of them.
 create or replace function pgqueue._notice_duplicates(message_ids text[], numbers bigint[], answers bigint[])
 returns void
 language plpgsql

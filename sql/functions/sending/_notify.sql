@@ -1,6 +1,7 @@
--- Wakes the consumers that wait for messages of a queue, when this transaction commits. The caller looks in the queue's
--- row whether any does: a NOTIFY takes a lock that the whole database shares. A transaction that is to be prepared must
--- not send one: with `set local pgqueue.notify = off` consumers find its messages when they poll.
+-- Wakes the consumers that wait for messages of a queue, when this transaction commits. The caller first checks in the
+-- queue's row whether any consumer waits, because NOTIFY takes a lock that the whole database shares. A transaction
+-- that is to be prepared must not send a NOTIFY: with `set local pgqueue.notify = off`, consumers find its messages
+-- when they poll.
 create or replace function pgqueue._notify(queue pgqueue.queue)
 returns void
 language sql

@@ -1,5 +1,5 @@
--- Wakes the consumers that wait for messages of a queue because of a lock that runs out before they would poll again:
--- they poll now, and learn when. In a queue where all locks are as short they poll once a second; see pgqueue._due_in.
+-- Wakes the consumers that wait for messages of a queue when a lock expires before their next poll: they poll now, and
+-- learn when it expires. In a queue whose own locks are as short, they poll once a second anyway; see pgqueue._due_in.
 create or replace function pgqueue._notify_early(queue pgqueue.queue, lock_duration interval)
 returns void
 language plpgsql

@@ -1,7 +1,7 @@
--- Remembers message ids in a queue that detects duplicates, by a unique index: of two transactions that send the same
--- id, the second waits for the first one's outcome. The ids are taken in their order, so that no two batches wait for
--- each other. A message without an id is never a duplicate.
--- Returns  for each message the number that stands for it: its own, or that of an earlier message with its id.
+-- Records message ids in a queue that detects duplicates. A unique index decides: when two transactions send the same
+-- id, the second waits for the outcome of the first. Ids are inserted in sorted order, so that two batches cannot
+-- deadlock. A message without an id is never a duplicate.
+-- Returns  for each message its own number, or the number of an earlier message with its id.
 -- Locks    the ids, until the transaction ends.
 create or replace function pgqueue._record_message_ids(target pgqueue.queue, message_ids text[], numbers bigint[])
 returns bigint[]

@@ -1,4 +1,4 @@
--- Refuses what has made a queue longer than it may be; for those who send much at once.
+-- Raises if a queue has become longer than its bound; for senders of many messages at once.
 -- Raises  PQ008 queue full.
 create or replace function pgqueue._refuse_over_length(target pgqueue.queue)
 returns void

@@ -1,6 +1,6 @@
--- Stores messages of any kind in one queue, all or none; pgqueue.send and pgqueue.send_batch have short cuts for those
--- that ask for nothing. Numbers are drawn for all, so that a duplicate leaves a gap.
--- Returns  what pgqueue.send_batch does, as an array.
+-- Stores messages of any kind in one queue, all or none; pgqueue.send and pgqueue.send_batch have fast paths for plain
+-- messages. A number is drawn for every message, so that a duplicate leaves a gap.
+-- Returns  what pgqueue.send_batch returns, as an array.
 -- Raises   PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument, PQ008 queue full.
 create or replace function pgqueue._send_any(
     target                  pgqueue.queue,
@@ -30,7 +30,7 @@ declare
         cardinality(_send_any.application_properties), cardinality(priorities), cardinality(times_to_live),
         cardinality(scheduled_enqueue_times));
     numbers bigint[];
-    answers bigint[];                    -- for each message the number that stands for it: its own, or an earlier one's
+    answers bigint[];                    -- for each message its own number, or that of the earlier message with its id
 begin
     perform pgqueue._check_batch(
         target, count, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,

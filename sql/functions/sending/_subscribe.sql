@@ -1,6 +1,6 @@
--- Asks for a NOTIFY when messages come to these queues within the time given; null ends that. Queues whose rows
--- somebody is changing are left out this time.
--- Returns  the channels to listen to, and the names of the queues that notify there.
+-- Asks for a NOTIFY when messages arrive in these queues within the given time; null ends the subscription. Queues
+-- whose rows somebody is changing are skipped this time.
+-- Returns  the channels to listen on, and the names of the queues that notify on each.
 create or replace function pgqueue._subscribe(queues text[], lasts interval)
 returns table (channel text, queue text)
 language plpgsql
