@@ -1,5 +1,5 @@
--- Proves that who names this epoch is the session that has attached last for a consumer: the fence behind which all
--- earlier sessions stay, however late they come.
+-- Checks that this epoch is that of the session that attached to a consumer last. This is the fence against all earlier
+-- sessions, however late their calls come.
 -- Raises  PQ007 invalid argument, PQ010 consumer fenced.
 create or replace function pgqueue._check_epoch(known pgqueue.consumer, epoch bigint)
 returns void

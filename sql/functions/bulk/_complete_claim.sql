@@ -1,5 +1,5 @@
--- Completes what a claim still holds.
--- Returns  how many messages.
+-- Completes the messages that a claim still holds.
+-- Returns  how many were completed.
 create or replace function pgqueue._complete_claim(queue pgqueue.queue, held pgqueue.claim)
 returns bigint
 language plpgsql

@@ -1,5 +1,5 @@
--- The queue of a consumer.
--- Raises  PQ002 when it was dropped.
+-- Returns the queue of a consumer.
+-- Raises   PQ002 unknown queue, when it was dropped.
 create or replace function pgqueue._consumer_queue(consumer pgqueue.consumer)
 returns pgqueue.queue
 language plpgsql stable

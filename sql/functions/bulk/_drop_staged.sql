@@ -1,5 +1,5 @@
--- Drops staged tables, those that are still there.
--- Returns  how many.
+-- Drops staged tables, as far as they still exist.
+-- Returns  how many were dropped.
 create or replace function pgqueue._drop_staged(staged text[])
 returns integer
 language plpgsql

@@ -1,5 +1,5 @@
--- A consumer, its row locked until the transaction ends, for the session that has attached last.
--- Raises  PQ002 unknown consumer, PQ007 invalid argument, PQ010 consumer fenced.
+-- Returns a consumer, its row locked until the transaction ends, for the session that attached last.
+-- Raises   PQ002 unknown consumer, PQ007 invalid argument, PQ010 consumer fenced.
 create or replace function pgqueue._find_consumer(name text, epoch bigint)
 returns pgqueue.consumer
 language plpgsql

@@ -1,6 +1,6 @@
--- The claim of a consumer that has this number, while it is open.
--- Returns  null when it is settled: completed, or given back.
--- Raises   PQ007 invalid argument, when there was never such a claim.
+-- Finds the open claim of a consumer with this number.
+-- Returns  null when the claim is settled: completed, or given back.
+-- Raises   PQ007 invalid argument, when there never was such a claim.
 create or replace function pgqueue._find_open_claim(known pgqueue.consumer, number bigint)
 returns pgqueue.claim
 language plpgsql

@@ -1,7 +1,8 @@
--- Finds what a claim still holds, by its token, and locks the rows until the transaction ends; `free` ones only, not those
--- of open transactions. What had not been delivered before lies at its numbers; the rest, and what has come back since
--- because its lock ran out, is found through the index of those.
--- Returns  the places of the rows.
+-- Finds the messages that a claim still holds, by its token, and locks their rows until the transaction ends; with
+-- `free`, it skips rows that open transactions hold. Messages that were fresh when they were claimed are found at their
+-- numbers. The others, and those that came back since because their lock expired, are found through the index of
+-- redelivered messages.
+-- Returns  the ctids of the rows.
 create or replace function pgqueue._lock_claim(queue pgqueue.queue, held pgqueue.claim, free boolean default false)
 returns tid[]
 language plpgsql

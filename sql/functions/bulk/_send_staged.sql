@@ -1,5 +1,5 @@
--- Stores what was staged. Numbers are drawn for all, in their order, so that a duplicate leaves a gap.
--- Returns  how many rows were staged, and how many messages were stored: duplicates are not.
+-- Stores staged messages. A number is drawn for every row, in the order of the rows, so that a duplicate leaves a gap.
+-- Returns  how many rows were staged, and how many messages were stored, without the duplicates.
 create or replace function pgqueue._send_staged(target pgqueue.queue, staged text[], out read bigint, out stored bigint)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -11,7 +11,7 @@ declare
     has      text[];
     source   text;
 begin
-    perform pg_current_xact_id();        -- a transaction id before a number, as in pgqueue.send
+    perform pg_current_xact_id();        -- take a transaction id before drawing a number, as in pgqueue.send
     read   := 0;
     stored := 0;
     if staged = '{}' then
@@ -73,7 +73,7 @@ begin
             $query$, source)
             into read, stored
            using target, moment;
-    else                                 -- a short cut for those that are stored as they come
+    else                                 -- fast path: neither scheduled messages nor duplicates
         execute format($query$
             insert into pgqueue.message (
                 sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,

@@ -1,4 +1,4 @@
--- Completes what open claims of a consumer still hold, up to a claim; what they have lost is a warning.
+-- Completes the messages that a consumer's open claims still hold, up to a claim, and raises a warning for lost locks.
 create or replace function pgqueue._settle_claims(known pgqueue.consumer, through bigint)
 returns void
 language plpgsql

@@ -1,6 +1,6 @@
--- What to select from staged tables, which all have the columns of the first: each column that a message may have, null
--- where they do not have it.
--- Raises  PQ007 when one is not there, or not for this queue.
+-- Returns the select list for staged tables, which all have the columns of the first: every column that a message may
+-- have, null where the tables do not have it.
+-- Raises   PQ007 invalid argument, when a table does not exist or was staged for another queue.
 create or replace function pgqueue._staged_columns(queue pgqueue.queue, staged text[])
 returns text
 language plpgsql

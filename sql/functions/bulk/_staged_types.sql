@@ -1,4 +1,4 @@
--- The columns that a staged message may have.
+-- Returns the columns that a staged message may have, with their types.
 create or replace function pgqueue._staged_types()
 returns table (name text, type text)
 language sql immutable

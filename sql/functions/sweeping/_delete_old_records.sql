@@ -1,6 +1,6 @@
--- Forgets the message ids of a queue whose window is over, its effects and its published batches that need not be kept,
--- `max_records` at the most.
--- Returns  how many.
+-- Deletes message ids of a queue whose window is over, and effects and published batches that need not be kept any
+-- longer, at most `max_records` together.
+-- Returns  how many were deleted.
 create or replace function pgqueue._delete_old_records(queue pgqueue.queue, max_records integer)
 returns integer
 language plpgsql

@@ -1,4 +1,4 @@
--- What is wrong with messages by themselves, whichever table they are in; see pgqueue.broken_invariants.
+-- Finds violations within single messages of any table; see pgqueue.broken_invariants.
 create or replace function pgqueue._find_broken_messages()
 returns setof text
 language sql stable

@@ -1,4 +1,4 @@
--- What is wrong with the numbers of messages; see pgqueue.broken_invariants.
+-- Finds violations in the numbers of messages; see pgqueue.broken_invariants.
 create or replace function pgqueue._find_broken_numbers()
 returns setof text
 language sql stable

@@ -1,4 +1,4 @@
--- What is wrong with lanes and cursors; see pgqueue.broken_invariants.
+-- Finds violations in lanes and cursors; see pgqueue.broken_invariants.
 create or replace function pgqueue._find_broken_progress()
 returns setof text
 language sql stable

@@ -1,4 +1,4 @@
--- Messages that no receive would ever come to, or only after their time; see pgqueue.broken_invariants.
+-- Finds messages that no receive would ever reach, or only after their time; see pgqueue.broken_invariants.
 create or replace function pgqueue._find_broken_watch()
 returns setof text
 language sql stable

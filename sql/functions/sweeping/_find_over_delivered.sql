@@ -1,7 +1,7 @@
--- Messages that were delivered as often as their queue allows, and that nobody holds: those among the first 1000 of
--- each lane and 100 of the deferred ones, and among what is due under watch. What lies deeper is dead-lettered by the receive
--- that meets it.
--- Returns  the messages as they stand; nothing is locked.
+-- Finds messages that were delivered as often as their queue allows, and that nobody holds. It examines the first 1000
+-- of each lane, 100 deferred ones, and those that are due on the watch list. Others are dead-lettered by the receive
+-- that reaches them.
+-- Returns  the messages as they are now; no row is locked.
 create or replace function pgqueue._find_over_delivered(queue pgqueue.queue)
 returns setof pgqueue.message
 language plpgsql

@@ -1,4 +1,4 @@
--- What pgqueue._sweep_queue would do now, if it had no bound; nothing is locked.
+-- Counts what pgqueue._sweep_queue would do now without a bound; no row is locked.
 create or replace function pgqueue._preview_sweep(
     queue pgqueue.queue,
     out expired integer, out dead_lettered integer, out returned integer, out activated integer, out forgotten integer,

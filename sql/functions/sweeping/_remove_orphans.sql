@@ -1,7 +1,7 @@
--- Removes what was sent to queues while they were dropped, `max_records` of each kind at the most; with `dry_run` it is
--- only counted. Only a queue that is known to be dropped counts: one that is not there may be about to be restored.
--- For thirty days somebody may still see a dropped queue, and send to it.
--- Returns  how many.
+-- Removes rows that were written to queues while these were dropped, at most `max_records` of each kind; with `dry_run`
+-- they are only counted. Only queues that are known to be dropped are considered: a queue that does not exist may be
+-- about to be restored. For thirty days, a session may still see a dropped queue and send to it.
+-- Returns  how many were removed.
 create or replace function pgqueue._remove_orphans(max_records integer, dry_run boolean)
 returns integer
 language plpgsql

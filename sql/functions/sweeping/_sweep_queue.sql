@@ -1,6 +1,6 @@
--- Tidies up one queue, `max_messages` at the most. Nothing is decided on an old view: a message that was claimed,
--- renewed or settled since it was found is not the one that was found.
--- Returns  how many messages expired, were dead-lettered, returned and activated, how many old records were forgotten,
+-- Tidies up one queue, handling up to `max_messages`. It decides nothing on an outdated view: a message that was
+-- received, renewed or settled since it was found is left alone.
+-- Returns  how many messages expired, were dead-lettered, returned and activated, how many old records were deleted,
 --          and how many of all these were handled.
 create or replace function pgqueue._sweep_queue(
     queue pgqueue.queue, max_messages integer,
