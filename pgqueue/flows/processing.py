@@ -24,14 +24,18 @@ from pgqueue.flows.flow import Begun, Flow, Pause
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.settling import Question, is_open, resolve, settle
 from pgqueue.model.about import about
+from pgqueue.model.backoff import Backoff, polls_within
 from pgqueue.model.calls import UnfinishedError, checked_result
 from pgqueue.model.context import Event, Outcome, ReceiveState, apply_all, was_refused
-from pgqueue.model.policy import Tries, backoff, pauses
+from pgqueue.model.policy import Tries
 from pgqueue.statements import Statement
 from pgqueue.statements import settling as verbs
 
 #: For how long the database is asked about a COMMIT whose connection broke, before its outcome is left open.
 COMMIT_OUTCOME_TIMEOUT = timedelta(seconds=15)
+
+#: How long a message rests after a delivery that failed.
+RESTS = Backoff(timedelta(seconds=1), timedelta(minutes=5))
 
 SETTLED_BY_THE_WORK = (ReceiveState.COMPLETING, ReceiveState.COMPLETED, ReceiveState.ABANDONED)
 
@@ -322,7 +326,7 @@ def _was_committed(message: LockedMessage, error: Exception) -> Flow[bool]:
     pinned_in = message.context.pinned_in
     assert pinned_in is not None, "it was pinned"
     question = verbs.resolve(message.lock, pinned_in, None)
-    for pause in pauses(COMMIT_OUTCOME_TIMEOUT):
+    for pause in polls_within(COMMIT_OUTCOME_TIMEOUT):
         try:
             answer = yield from message._source.execute(question)
         except PGQueueError as failure:
@@ -339,7 +343,7 @@ def _give_up(message: LockedMessage) -> Flow[None]:
     """Abandons with backoff. If that fails too, the lock runs out by itself."""
     if message.context.state is not ReceiveState.RECEIVED:
         return
-    statement = verbs.abandon(message.lock, delay=backoff(message.delivery_count), properties=None)
+    statement = verbs.abandon(message.lock, delay=RESTS.pause(message.delivery_count), properties=None)
     try:
         yield from settle(message, Outcome.ABANDONED, statement)
     except PGQueueError as failure:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
 
 from pgqueue.errors import PGQueueError, logger
 from pgqueue.flows.flow import Executor, Flow, Pause, WakeableExecutor, WakeSignal
+from pgqueue.model.backoff import POLLS
 from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.row import Row
 from pgqueue.statements import Statement, looking, receiving
@@ -21,9 +22,6 @@ NO_WAIT = timedelta(0)
 #: In seconds, as in SQL.
 TURN_EVERY = 1.0
 
-#: Without notifications a consumer polls, at once and then less and less often; with them, see looking.
-LONGEST_PAUSE_UNTOLD = timedelta(milliseconds=250)
-FIRST_PAUSE = timedelta(milliseconds=5)
 #: What is left of a time may be rounded to nothing.
 SHORTEST_PAUSE = timedelta.resolution
 
@@ -138,14 +136,14 @@ def _look(
     patience = (wait or NO_WAIT).total_seconds()
     wake_signal = source.wake_signal(queue) if patience else None
     began = now = yield time.monotonic
-    pauses = growing()
+    pauses = iter(POLLS)  # without notifications; with them, see looking
     while True:
         if rest.is_over(wake_signal, now):
             rest.count, rest.until = wake_signal.count if wake_signal else 0, -inf
             if wake_signal and wake_signal.is_live:
                 rows, rests = yield from look_told()
             else:
-                rows, rests = (yield from look()), next(pauses)
+                rows, rests = (yield from look()), next(pauses).total_seconds()
             now = yield time.monotonic
             if rows:
                 return rows
@@ -156,11 +154,3 @@ def _look(
         pause = timedelta(seconds=min(rest.until - now, left))
         yield Pause(max(pause, SHORTEST_PAUSE), wake_signal, rest.count)
         now = yield time.monotonic
-
-
-def growing() -> Iterator[float]:
-    """The pauses between polls without notifications, in seconds."""
-    pause = FIRST_PAUSE
-    while True:
-        yield pause.total_seconds()
-        pause = min(pause * 2, LONGEST_PAUSE_UNTOLD)

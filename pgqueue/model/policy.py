@@ -1,22 +1,13 @@
-"""When to ask again, when to try again, how long to wait: decisions as values."""
+"""What is worth another try, and how often: decisions as values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 
 import tenacity
 
 from pgqueue.errors import InvalidArgumentError, PGQueueError, error_class
-
-
-def pauses(budget: timedelta) -> Iterator[timedelta]:
-    """The pauses of a receiver that waits, until its budget is spent: short at first, a quarter of a second at most."""
-    pause = timedelta(milliseconds=5)
-    while budget > timedelta(0):
-        yield min(pause, budget)
-        budget -= pause
-        pause = min(pause * 2, timedelta(milliseconds=250))
 
 
 def is_transient(error: BaseException) -> bool:
@@ -37,15 +28,10 @@ def is_transient(error: BaseException) -> bool:
     return kind is not None and kind.is_transient
 
 
-def backoff(delivery_count: int) -> timedelta:
-    """How long a message rests after a failed delivery: 1 s, doubled each time, 5 minutes at most."""
-    return timedelta(seconds=min(2.0 ** max(delivery_count - 1, 0), 300.0))
-
-
-def default_retry() -> tenacity.Retrying:
-    """Five tries of a transaction on one lock, from 50 ms apart, doubling, with jitter."""
+def default_retry(attempts: int = 5) -> tenacity.Retrying:
+    """So many tries of a transaction on one lock, from 50 ms apart, doubling, with jitter."""
     return tenacity.Retrying(
-        stop=tenacity.stop_after_attempt(5),
+        stop=tenacity.stop_after_attempt(attempts),
         wait=tenacity.wait_exponential(multiplier=0.05, max=2) + tenacity.wait_random(0, 0.05),
     )
 
@@ -110,20 +96,3 @@ class Tries:
         if self._state is None:
             self._state = tenacity.RetryCallState(self._policy, None, (), {})
         return self._state
-
-
-class Backoff:
-    """The pauses after failures in a row: doubling, capped, spread by luck."""
-
-    def __init__(self, first: float = 0.1, most: float = 15.0) -> None:
-        self._first, self._most = first, most
-        self.failures = 0
-
-    def __call__(self, luck: float) -> float:
-        """The next pause in seconds; ``luck`` is between 0 and 1."""
-        self.failures += 1
-        return min(self._first * 2.0 ** min(self.failures - 1, 32), self._most) * (0.5 + luck / 2)
-
-    def reset(self) -> None:
-        """Start again with the shortest pause, after a success."""
-        self.failures = 0

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.backoff import Backoff
 from pgqueue.notifications.receipts import ReceiptStatus
 
 
@@ -137,8 +138,7 @@ class Pace:
 
     def rest(self, attempts: int) -> timedelta:
         """The rest after so many rounds."""
-        growth = self.factor ** min(attempts - 1, 64)
-        return self.base * growth if growth < self.longest / self.base else self.longest
+        return Backoff(self.base, self.longest, self.factor).pause(attempts)
 
     def rest_unready(self, age: timedelta) -> timedelta:
         """The rest of one that was not ready at that age: as long as the rounds would be apart by then."""

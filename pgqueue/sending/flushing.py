@@ -24,7 +24,8 @@ from pgqueue.errors import (
     SchemaVersionError,
 )
 from pgqueue.flows import Flow, Line, Pause, Source, Step
-from pgqueue.model.policy import Tries, is_transient, pauses
+from pgqueue.model.backoff import polls_within
+from pgqueue.model.policy import Tries, is_transient
 from pgqueue.sending.outbox import Outbox, Portion
 from pgqueue.statements import sending
 from pgqueue.statements.sending import Stored
@@ -140,7 +141,7 @@ class Flusher:
         return committed
 
     def _asked(self, stored: Stored, error: PGQueueError) -> Flow[bool]:
-        for pause in pauses(COMMIT_OUTCOME_TIMEOUT):
+        for pause in polls_within(COMMIT_OUTCOME_TIMEOUT):
             try:
                 answer = yield from self._source.execute(sending.outcome(stored))
             except PGQueueError as failure:

@@ -16,7 +16,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from pgqueue.errors import logger
-from pgqueue.model.policy import Backoff
+from pgqueue.model.backoff import AFTER_FAILURES
 from pgqueue.transports import forking
 from pgqueue.transports.wake_signals import WakeSignal
 
@@ -120,7 +120,7 @@ class NotifyListener:
         self._thread: threading.Thread | None = None
         self._wake_reader, self._wake_writer = os.pipe()
         os.set_blocking(self._wake_writer, False)
-        self._backoff = Backoff()
+        self._failures = 0
 
     def reset_after_fork(self) -> None:
         """In a child of a fork the signals stay, nobody listens yet, and another pipe replaces the parent's."""
@@ -183,11 +183,11 @@ class NotifyListener:
                 try:
                     self._listen()
                 except psycopg.Error as error:
-                    pause = self._backoff(random.random())
-                    if self._backoff.failures == 1:
+                    self._failures += 1
+                    if self._failures == 1:
                         logger.warning("LISTEN failed, waiting consumers poll for now: %s", error)
                     self._end_all()
-                    self._pause(pause)
+                    self._pause(AFTER_FAILURES.pause(self._failures, random.random()))
         except BaseException:
             logger.exception("the notify listener ends: waiting consumers poll from now on")
             self._is_unavailable = True
@@ -228,9 +228,9 @@ class NotifyListener:
                     look_at = 0.0
 
     def _recovered(self) -> None:
-        if self._backoff.failures:
-            logger.info("LISTEN works again, after %s failures", self._backoff.failures)
-        self._backoff.reset()
+        if self._failures:
+            logger.info("LISTEN works again, after %s failures", self._failures)
+        self._failures = 0
 
     def _subscribe(self, connection: psycopg.Connection[Any], channels: set[str]) -> None:
         """Subscribes to the queues that consumers wait for, and listens on their channels."""

@@ -16,7 +16,7 @@ from pgqueue.errors import (
     SchemaVersionError,
     logger,
 )
-from pgqueue.model.policy import Backoff
+from pgqueue.model.backoff import AFTER_FAILURES
 from pgqueue.worker.health import Heartbeat
 
 #: What no waiting mends: somebody has to do something about it.
@@ -31,14 +31,12 @@ class Recovery:
     def __init__(self, name: str, beat: Heartbeat) -> None:
         self._name = name
         self._beat = beat
-        self._backoff = Backoff()
         self._said: set[type[PGQueueError]] = set()
 
     def passed(self) -> None:
         if self._beat.failures:
             logger.info("%s: works again, after %s failures", self._name, self._beat.failures)
         self._beat.failures, self._beat.error = 0, None
-        self._backoff.reset()
         self._said.clear()
 
     def failed(self, error: Exception) -> float:
@@ -47,7 +45,7 @@ class Recovery:
             raise error
         self._beat.failures += 1
         self._beat.error = error
-        pause = self._backoff(random.random())
+        pause = AFTER_FAILURES.pause(self._beat.failures, random.random())
         self.tell(error, f"; trying again in {pause:.1f} s")
         return pause
 

@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from pgqueue.model.backoff import Backoff
+
 #: How much work may lie ready, in seconds of what the slots get done, beside what they get done in two round trips:
 #: when half of it is gone the next is claimed, and that is there before the rest is gone.
 AHEAD = 0.02
-FIRST_PAUSE = 0.005
 #: At least one query a second keeps expired locks noticed within that time.
 LONGEST_PAUSE = 1.0
-
-
-def growing() -> Iterator[float]:
-    """The pauses between looks that find nothing."""
-    pause = FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(pause * 1.5, LONGEST_PAUSE)
+#: Between looks that find nothing.
+PAUSES = Backoff(0.005, LONGEST_PAUSE, factor=1.5)
 
 
 @dataclass
@@ -37,7 +32,7 @@ class Pace:
     ahead: int = 0
     _finished: int = 0
     _since: float | None = None
-    _pauses: Iterator[float] = field(default_factory=growing)
+    _pauses: Iterator[float] = field(default_factory=lambda: iter(PAUSES))
 
     def finished(self, count: int, now: float) -> None:
         """So many messages were worked off; the rate follows within a few hundredths of a second."""
@@ -71,5 +66,5 @@ class Pace:
     def pause(self, *, found: int, wanted: int) -> float | None:
         """How long until the next look, unless a slot falls idle before; None: at once."""
         if found:
-            self._pauses = growing()
+            self._pauses = iter(PAUSES)
         return None if found and found == wanted else next(self._pauses)

@@ -15,6 +15,8 @@ from pgqueue.errors import (
     InvalidStateError,
     LockLostError,
 )
+from pgqueue.model.backoff import Backoff
+from pgqueue.model.policy import default_retry
 
 #: Descriptions of dead letters are for people; the end of a traceback says most.
 LONGEST_DESCRIPTION = 4_000
@@ -55,16 +57,12 @@ class RetryPolicy:
 
     def delay(self, delivery_count: int, luck: float) -> timedelta:
         """How long a message rests after that many deliveries; ``luck`` between 0 and 1 picks from the range."""
-        doublings = min(max(delivery_count - 1, 0), 32)
-        rest: timedelta = min(self.first_delay * 2.0**doublings, self.max_delay)
-        return rest * (1 + self.jitter * (2 * luck - 1))
+        jitter = (1 - self.jitter, 1 + self.jitter)
+        return Backoff(self.first_delay, self.max_delay, jitter=jitter).pause(delivery_count, luck)
 
     def transaction_retry(self) -> tenacity.Retrying:
         """How often, and how far apart, a transaction is tried on one lock."""
-        return tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self.transaction_attempts),
-            wait=tenacity.wait_exponential(multiplier=0.05, max=2) + tenacity.wait_random(0, 0.05),
-        )
+        return default_retry(self.transaction_attempts)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING
 
 from pgqueue.errors import logger
+from pgqueue.model.backoff import Backoff
 from pgqueue.worker.child import Report, Work, live
 from pgqueue.worker.exposition import DatabaseMetrics, of_queue
 from pgqueue.worker.health import Health
@@ -29,16 +30,9 @@ SPAWN = multiprocessing.get_context("spawn")
 #: How often the parent looks after its processes, in seconds.
 TURN = 0.1
 #: Between a death and the next start. A process that has lived for long enough did not die at once.
-FIRST_PAUSE, LONGEST_PAUSE, LONG_ENOUGH = 0.5, 30.0, 60.0
+PAUSES, LONG_ENOUGH = Backoff(0.5, 30.0), 60.0
 #: How long what a dead process has sent may take to be read.
 LAST_WORDS = 1.0
-
-
-def next_pause(last: float | None, lived: float) -> float:
-    """How long to wait before a process is replaced that lived for so many seconds."""
-    if last is None or lived >= LONG_ENOUGH:
-        return FIRST_PAUSE
-    return min(2 * last, LONGEST_PAUSE)
 
 
 class Child:
@@ -105,12 +99,18 @@ class Place:
     number: int
     child: Child | None = None
     begins_at: float = 0.0
-    pause: float | None = None
+    #: How often in a row its process has ended soon.
+    deaths: int = 0
     trouble: str = "not started yet"
 
     @property
     def name(self) -> str:
         return f"process {self.number}"
+
+    def died(self, lived: float) -> float:
+        """How long to wait before the process is replaced, which lived for so many seconds."""
+        self.deaths = 1 if lived >= LONG_ENOUGH else self.deaths + 1
+        return PAUSES.pause(self.deaths)
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class Processes:
         except OSError as error:
             self._pause(place, 0, f"could not be started: {error}")
             return
-        self._replaced += place.pause is not None
+        self._replaced += place.deaths > 0
         logger.info("%s of %s has started: pid %s", place.name, len(self._places), place.child.process.pid)
 
     def _reap(self, place: Place, child: Child) -> None:
@@ -235,10 +235,10 @@ class Processes:
             self._pause(place, time.monotonic() - child.began_at, f"{child.end}: pid {child.process.pid}")
 
     def _pause(self, place: Place, lived: float, trouble: str) -> None:
-        place.pause = next_pause(place.pause, lived)
-        place.begins_at = time.monotonic() + place.pause
+        pause = place.died(lived)
+        place.begins_at = time.monotonic() + pause
         place.trouble = trouble
-        logger.warning("%s %s; another one starts in %s s", place.name, trouble, place.pause)
+        logger.warning("%s %s; another one starts in %s s", place.name, trouble, pause)
 
     def _kill(self) -> None:
         for place in self._places:

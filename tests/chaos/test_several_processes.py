@@ -26,6 +26,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import pgqueue
 from pgqueue import Message
+from pgqueue.model.backoff import Backoff
 from pgqueue.testing import Database
 from pgqueue.worker import processes
 from pgqueue.worker.child import Reporter
@@ -280,7 +281,7 @@ def wait_for_ever(_: Reporter) -> None:
 
 
 def test_they_are_not_alive_while_one_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "FIRST_PAUSE", 1_000.0)
+    monkeypatch.setattr(processes, "PAUSES", Backoff(1_000.0, 1_000.0))
     all_of_them = Processes(2, wait_for_ever, QUEUE, "")
     running = threading.Thread(target=all_of_them.run)
     running.start()

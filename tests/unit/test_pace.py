@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from pgqueue.model.policy import Backoff
 from pgqueue.worker.pace import AHEAD, LONGEST_PAUSE, Pace
 
 
@@ -54,10 +53,3 @@ def test_who_finds_nothing_looks_ever_less_often_until_something_comes() -> None
     assert all(before <= after for before, after in pairwise(pauses))
     assert (pauses[0] <= 0.01, pauses[-1]) == (True, LONGEST_PAUSE)
     assert pace.pause(found=1, wanted=4) == pauses[0]
-
-
-def test_failures_in_a_row_are_answered_with_longer_pauses_up_to_a_bound() -> None:
-    backoff = Backoff(first=1, most=10)
-    assert [backoff(1) for _ in range(6)] == [1, 2, 4, 8, 10, 10]
-    backoff.reset()
-    assert backoff(0) == 0.5

@@ -1,48 +1,14 @@
 from __future__ import annotations
 
-from datetime import timedelta
-from itertools import pairwise
-
 import psycopg
 import psycopg.errors
 import psycopg_pool
 import pytest
 import sqlalchemy.exc
 import tenacity
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pgqueue import errors
-from pgqueue.model.policy import backoff, default_retry, is_transient, pauses, transient_only
-
-QUARTER = timedelta(milliseconds=250)
-NOTHING = timedelta(0)
-
-
-@given(st.timedeltas(min_value=NOTHING, max_value=timedelta(minutes=10)))
-def test_the_pauses_of_a_receiver_add_up_to_what_it_may_wait(budget: timedelta) -> None:
-    taken = list(pauses(budget))
-    assert sum(taken, NOTHING) == budget
-    assert all(NOTHING < pause <= QUARTER for pause in taken)
-
-
-def test_a_receiver_looks_often_at_first_and_four_times_a_second_later() -> None:
-    taken = list(pauses(timedelta(seconds=5)))[:-1]
-    assert taken[0] == timedelta(milliseconds=5)
-    assert all(following == min(pause * 2, QUARTER) for pause, following in pairwise(taken))
-
-
-@pytest.mark.parametrize("budget", [NOTHING, timedelta(seconds=-1)])
-def test_who_may_not_wait_does_not_pause(budget: timedelta) -> None:
-    assert list(pauses(budget)) == []
-
-
-def test_backoff_doubles_from_a_second_to_five_minutes() -> None:
-    seconds = [backoff(count).total_seconds() for count in range(1, 12)]
-    assert seconds == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
-    assert backoff(0) == timedelta(seconds=1)
-    assert backoff(1_000) == timedelta(minutes=5)
-
+from pgqueue.model.policy import default_retry, is_transient, transient_only
 
 PASSING = [
     errors.TransactionConflictError("conflict"),

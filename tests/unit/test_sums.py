@@ -1,13 +1,10 @@
-"""Metrics of several processes, added up; and how soon a process is replaced."""
+"""Metrics of several processes, added up."""
 
 from __future__ import annotations
-
-from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, generate_latest
 from prometheus_client.metrics_core import Metric
 
-from pgqueue.worker.processes import LONG_ENOUGH, LONGEST_PAUSE, next_pause
 from pgqueue.worker.sums import counts, named, summed
 
 
@@ -72,10 +69,3 @@ def test_what_is_counted_has_been_since_the_first_began() -> None:
 
 def test_of_a_dead_process_the_counts_remain() -> None:
     assert {family.name for family in counts(process(1))} == {"calls", "took", "size"}
-
-
-def test_a_process_that_dies_at_once_again_and_again_is_replaced_later_each_time() -> None:
-    pauses = list(accumulate(range(10), lambda last, _: next_pause(last, lived=0.1), initial=next_pause(None, 0.1)))
-    assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
-    assert pauses[-1] == LONGEST_PAUSE
-    assert next_pause(LONGEST_PAUSE, lived=LONG_ENOUGH) == 0.5

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import psycopg
@@ -17,7 +16,7 @@ import pytest
 
 import pgqueue.aio
 from pgqueue import Message, QueueClient
-from pgqueue.model.policy import Backoff
+from pgqueue.model.backoff import Backoff
 from pgqueue.testing import Database
 from pgqueue.transports.notify_listener import NotifyListener
 
@@ -233,7 +232,7 @@ def test_an_outage_is_logged_once_and_its_end_once(database: Database, caplog: p
 
 
 def test_a_hub_that_pauses_after_a_failure_can_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pgqueue.transports.notify_listener.Backoff", partial(Backoff, first=3600, most=3600))
+    monkeypatch.setattr("pgqueue.transports.notify_listener.AFTER_FAILURES", Backoff(3600.0, 3600.0))
     listener = NotifyListener("host=/nowhere")
     wake_signal = listener.wake_signal("q")
     with wake_signal.calling(lambda: None, count := wake_signal.count):
