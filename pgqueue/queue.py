@@ -17,7 +17,7 @@ from pgqueue.model.encoding import scheduled
 from pgqueue.model.holder import this_process
 from pgqueue.model.message import Message, PeekedMessage, SequenceNumber, SettledMessage
 from pgqueue.model.names import dead_letter_queue, dead_letters_of
-from pgqueue.model.policy import default_retry, transient_only
+from pgqueue.model.policy import retry_policy
 from pgqueue.model.settings import ReceiveMode, SettlementResult, SubQueue
 from pgqueue.received import ReceivedMessage
 from pgqueue.receiver import Receiver
@@ -95,7 +95,7 @@ class Queue:
         failed for a passing reason is tried, as in :func:`pgqueue.process`.
         """
         places = count("max_in_flight", max_in_flight)
-        return Sender(self.name, self._source, max_in_flight=places, retry=transient_only(retry or default_retry()))
+        return Sender(self.name, self._source, max_in_flight=places, retry=retry_policy(retry))
 
     def receive(
         self,

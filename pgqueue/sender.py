@@ -47,7 +47,7 @@ class Sender:
     for what is out, as it does at the end of the block.
     """
 
-    def __init__(self, queue: str, source: Source, *, max_in_flight: int, retry: tenacity.BaseRetrying) -> None:
+    def __init__(self, queue: str, source: Source, *, max_in_flight: int, retry: tenacity.Retrying) -> None:
         arrived = threading.Event()
         self._room = threading.Semaphore(max_in_flight)
         self._outbox = Outbox(queue, arrived, self._room.release)

@@ -20,7 +20,7 @@ from pgqueue.model.encoding import scheduled
 from pgqueue.model.holder import this_process
 from pgqueue.model.message import Message, PeekedMessage, SequenceNumber, SettledMessage
 from pgqueue.model.names import dead_letter_queue, dead_letters_of
-from pgqueue.model.policy import default_retry, transient_only
+from pgqueue.model.policy import retry_policy
 from pgqueue.model.settings import ReceiveMode, SettlementResult, SubQueue
 from pgqueue.statements import history as remembering
 from pgqueue.statements import receiving as receiving_verbs
@@ -95,7 +95,7 @@ class Queue:
         failed for a passing reason is tried, as in :func:`pgqueue.aio.process`.
         """
         places = count("max_in_flight", max_in_flight)
-        return Sender(self.name, self._source, max_in_flight=places, retry=transient_only(retry or default_retry()))
+        return Sender(self.name, self._source, max_in_flight=places, retry=retry_policy(retry))
 
     async def receive(
         self,

@@ -18,7 +18,7 @@ from pgqueue.model.calls import must_finish
 from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.model.encoding import UNCHANGED
 from pgqueue.model.message import RecordedEffect
-from pgqueue.model.policy import default_retry
+from pgqueue.model.policy import retry_policy
 from pgqueue.statements import history
 from pgqueue.statements import settling as verbs
 from pgqueue.transports import adrive
@@ -164,7 +164,7 @@ async def process(
         InvalidArgumentError: the work is a generator function, or has returned a generator. The message stays received.
     """
     must_finish(work, "the work", asynchronous=True)
-    return await adrive(traced.process(received, work, _begin(received, source), retry or default_retry()))
+    return await adrive(traced.process(received, work, _begin(received, source), retry_policy(retry)))
 
 
 def _begin(received: ReceivedMessage, source: object) -> processing.Begin:

@@ -49,7 +49,7 @@ class Sender:
     To be used in one event loop, by any number of its tasks. It holds one connection while something is out.
     """
 
-    def __init__(self, queue: str, source: Source, *, max_in_flight: int, retry: tenacity.BaseRetrying) -> None:
+    def __init__(self, queue: str, source: Source, *, max_in_flight: int, retry: tenacity.Retrying) -> None:
         self._arrived = asyncio.Event()
         self._room = asyncio.Semaphore(max_in_flight)
         self._outbox = Outbox(queue, self._arrived, partial(_make_room, self._room))

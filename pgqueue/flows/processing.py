@@ -165,7 +165,7 @@ def attempts(
     message: LockedMessage,
     work: Work,
     transactions: Transactions,
-    policy: tenacity.BaseRetrying,
+    policy: tenacity.Retrying,
     on_retry: Callable[[tenacity.RetryCallState], object],
 ) -> Flow[Any]:
     """Runs ``work`` in transactions on one lock until one commits, or raises what the last one failed with."""
@@ -187,7 +187,7 @@ def attempts(
 
 def retry(
     attempt: Callable[[int], Flow[Any]],
-    policy: tenacity.BaseRetrying,
+    policy: tenacity.Retrying,
     on_retry: Callable[[tenacity.RetryCallState], object],
 ) -> Flow[Any]:
     """Attempts something until it succeeds; raises what it failed with at last, or with no prospect of success."""

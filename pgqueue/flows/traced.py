@@ -13,7 +13,6 @@ from pgqueue.flows.flow import Executor, Flow
 from pgqueue.flows.locked import LockedMessage, with_message
 from pgqueue.model.encoding import encode
 from pgqueue.model.message import Message, SequenceNumber
-from pgqueue.model.policy import transient_only
 from pgqueue.statements import sending
 
 
@@ -37,14 +36,12 @@ def send_batch(queue: str, messages: Iterable[Message], where: Executor) -> Flow
 
 
 def process(
-    message: LockedMessage, work: Callable[..., Any], begin: processing.Begin, retry: tenacity.BaseRetrying
+    message: LockedMessage, work: Callable[..., Any], begin: processing.Begin, retry: tenacity.Retrying
 ) -> Flow[Any]:
     """All tries of the work are one span."""
     with telemetry.recorder().processing(message) as span, span.at_work():
         transactions = processing.Transactions(begin)
-        tried = processing.attempts(
-            message, with_message(work, message), transactions, transient_only(retry), span.tries_again
-        )
+        tried = processing.attempts(message, with_message(work, message), transactions, retry, span.tries_again)
         return (yield from processing.process(message, _recording_failure(tried, span)))
 
 

@@ -30,14 +30,18 @@ def is_transient(error: BaseException) -> bool:
 
 def default_retry(attempts: int = 5) -> tenacity.Retrying:
     """So many tries of a transaction on one lock, from 50 ms apart, doubling, with jitter."""
-    return tenacity.Retrying(
-        stop=tenacity.stop_after_attempt(attempts),
-        wait=tenacity.wait_exponential(multiplier=0.05, max=2) + tenacity.wait_random(0, 0.05),
+    return retry_policy(
+        tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(attempts),
+            wait=tenacity.wait_exponential(multiplier=0.05, max=2) + tenacity.wait_random(0, 0.05),
+        )
     )
 
 
-def transient_only(policy: tenacity.BaseRetrying) -> tenacity.Retrying:
-    """The caller's policy says how often and how far apart; what is worth a retry is ours to say."""
+def retry_policy(policy: tenacity.BaseRetrying | None) -> tenacity.Retrying:
+    """The caller's policy, or the default, says how often and how far apart; what is worth a retry is ours to say."""
+    if policy is None:
+        return default_retry()
     if not isinstance(policy, tenacity.BaseRetrying):
         raise InvalidArgumentError(f"retry must be a tenacity.Retrying, not {policy!r}")
     return tenacity.Retrying(
@@ -52,13 +56,13 @@ def transient_only(policy: tenacity.BaseRetrying) -> tenacity.Retrying:
 
 
 class Tries:
-    """The tries made under a retry policy; for use in one thread, because tenacity counts tries by thread.
+    """The tries made under a :func:`retry_policy`; for use in one thread, because tenacity counts tries by thread.
 
     The state of tenacity is created after the first failure: failures are rare, and creating it takes longer than a
     statement.
     """
 
-    def __init__(self, policy: tenacity.BaseRetrying) -> None:
+    def __init__(self, policy: tenacity.Retrying) -> None:
         self._policy = policy
         self._state: tenacity.RetryCallState | None = None
 
@@ -77,7 +81,7 @@ class Tries:
     ) -> timedelta | None:
         """How long to wait before the next try, of which ``on_retry`` is told; None if there is no next try."""
         state = self._known()
-        policy = transient_only(self._policy)
+        policy = self._policy.copy()  # it would keep the error, and what the frames of its traceback hold
         policy.begin()
         state.set_exception((type(error), error, error.__traceback__))
         try:

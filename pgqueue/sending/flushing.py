@@ -50,7 +50,7 @@ class OpenTransaction:
 class Flusher:
     """Empties an outbox, on a connection that is given back whenever nothing is out."""
 
-    def __init__(self, outbox: Outbox, source: Source, policy: tenacity.BaseRetrying) -> None:
+    def __init__(self, outbox: Outbox, source: Source, policy: tenacity.Retrying) -> None:
         self._outbox = outbox
         self._source = source
         self._policy = policy
@@ -120,14 +120,13 @@ class Flusher:
         if len(portion.sends) > 1 and _fewer_may_pass(error):
             self._outbox.put_back(*portion.halves())
             return
-        if is_transient(error):
-            portion.tries = portion.tries or Tries(self._policy)
-            pause = portion.tries.pause_after(error)
-            if pause is not None:
-                self._outbox.put_back(portion)
-                yield Pause(pause)
-                return
-        self._outbox.refuse(portion, error)
+        portion.tries = portion.tries or Tries(self._policy)
+        pause = portion.tries.pause_after(error)
+        if pause is None:
+            self._outbox.refuse(portion, error)
+        else:
+            self._outbox.put_back(portion)
+            yield Pause(pause)
 
     def _is_committed(self, held: OpenTransaction, error: PGQueueError) -> Flow[bool]:
         """Whether a COMMIT went through; settles the portion unless it is to be tried again."""

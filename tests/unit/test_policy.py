@@ -8,7 +8,7 @@ import sqlalchemy.exc
 import tenacity
 
 from pgqueue import errors
-from pgqueue.model.policy import default_retry, is_transient, transient_only
+from pgqueue.model.policy import is_transient, retry_policy
 
 PASSING = [
     errors.TransactionConflictError("conflict"),
@@ -87,7 +87,7 @@ def throw(error: Exception) -> None:
 
 
 def test_by_default_a_transaction_is_tried_five_times() -> None:
-    policy = transient_only(default_retry())
+    policy = retry_policy(None)
     assert tries_of(policy, errors.TransactionConflictError("again")) == 5
     assert tries_of(policy, ZeroDivisionError()) == 1
 
@@ -97,10 +97,10 @@ def test_a_policy_of_the_caller_says_how_often_and_how_far_apart() -> None:
     for kind in (tenacity.Retrying, tenacity.AsyncRetrying):
         policy = kind(stop=tenacity.stop_after_attempt(3), wait=tenacity.wait_fixed(7), reraise=False)
         with pytest.raises(errors.ConnectionLostError):
-            transient_only(policy).copy(sleep=waited.append)(throw, errors.ConnectionLostError("gone"))
+            retry_policy(policy).copy(sleep=waited.append)(throw, errors.ConnectionLostError("gone"))
     assert waited == [7, 7, 7, 7]
 
 
 def test_what_is_no_policy_is_refused() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="retry must be a"):
-        transient_only(5)  # type: ignore[arg-type]
+        retry_policy(5)  # type: ignore[arg-type]

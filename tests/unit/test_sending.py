@@ -25,11 +25,12 @@ from pgqueue.errors import (
 )
 from pgqueue.flows import Flow, Pause
 from pgqueue.model.encoding import encode
+from pgqueue.model.policy import retry_policy
 from pgqueue.sending import Flusher, Outbox, Outgoing, Portion, log_unread, outbox, report
 from pgqueue.statements import Statement, sending
 from pgqueue.statements.sending import Stored
 
-THREE_TRIES = tenacity.Retrying(stop=tenacity.stop_after_attempt(3), wait=tenacity.wait_fixed(1))
+THREE_TRIES = retry_policy(tenacity.Retrying(stop=tenacity.stop_after_attempt(3), wait=tenacity.wait_fixed(1)))
 
 
 class Rung:
