@@ -13,7 +13,6 @@ from typing import Any, Protocol, TypeVar
 import tenacity
 
 from pgqueue.errors import (
-    CommitInDoubtError,
     DeadLetter,
     InvalidStateError,
     LockLostError,
@@ -21,18 +20,16 @@ from pgqueue.errors import (
     logger,
 )
 from pgqueue.flows.flow import Begun, Flow, Pause
+from pgqueue.flows.in_doubt import was_committed
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.settling import Question, is_open, resolve, settle
 from pgqueue.model.about import about
-from pgqueue.model.backoff import Backoff, polls_within
+from pgqueue.model.backoff import Backoff
 from pgqueue.model.calls import UnfinishedError, checked_result
 from pgqueue.model.context import Event, Outcome, ReceiveState, apply_all, was_refused
 from pgqueue.model.policy import Tries
 from pgqueue.statements import Statement
 from pgqueue.statements import settling as verbs
-
-#: For how long the database is asked about a COMMIT whose connection broke, before its outcome is left open.
-COMMIT_OUTCOME_TIMEOUT = timedelta(seconds=15)
 
 #: How long a message rests after a delivery that failed.
 RESTS = Backoff(timedelta(seconds=1), timedelta(minutes=5))
@@ -312,6 +309,13 @@ def commit(
     return result
 
 
+def _was_committed(message: LockedMessage, error: Exception) -> Flow[bool]:
+    pinned_in = message.context.pinned_in
+    assert pinned_in is not None, "it was pinned"
+    question = verbs.resolve(message.lock, pinned_in, None)
+    return (yield from was_committed(pinned_in, question, message._source, error))
+
+
 def _undo(messages: Sequence[LockedMessage], error: Exception) -> None:
     _apply(messages, Event.ABORTED)
     if isinstance(error, LockLostError) and len(messages) == 1:
@@ -320,23 +324,6 @@ def _undo(messages: Sequence[LockedMessage], error: Exception) -> None:
 
 def _apply(messages: Sequence[LockedMessage], event: Event) -> None:
     apply_all([message.context for message in messages], event)
-
-
-def _was_committed(message: LockedMessage, error: Exception) -> Flow[bool]:
-    pinned_in = message.context.pinned_in
-    assert pinned_in is not None, "it was pinned"
-    question = verbs.resolve(message.lock, pinned_in, None)
-    for pause in polls_within(COMMIT_OUTCOME_TIMEOUT):
-        try:
-            answer = yield from message._source.execute(question)
-        except PGQueueError as failure:
-            if not failure.is_transient:
-                raise
-        else:
-            if answer != "in progress":
-                return answer == "committed"
-        yield Pause(pause)
-    raise CommitInDoubtError(f"the outcome of transaction {pinned_in} is not known yet") from error
 
 
 def _give_up(message: LockedMessage) -> Flow[None]:

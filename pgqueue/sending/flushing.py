@@ -9,7 +9,6 @@ flush in every one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 import tenacity
 
@@ -24,14 +23,11 @@ from pgqueue.errors import (
     SchemaVersionError,
 )
 from pgqueue.flows import Flow, Line, Pause, Source, Step
-from pgqueue.model.backoff import polls_within
+from pgqueue.flows.in_doubt import was_committed
 from pgqueue.model.policy import Tries, is_transient
 from pgqueue.sending.outbox import Outbox, Portion
 from pgqueue.statements import sending
 from pgqueue.statements.sending import Stored
-
-#: For how long the database is asked about a COMMIT whose connection broke, before its outcome is left open.
-COMMIT_OUTCOME_TIMEOUT = timedelta(seconds=15)
 
 #: What is refused so is not refused because of one message among many.
 REFUSED_FOR_ALL = (AccessDeniedError, QueueDisabledError, QueueNotFoundError, SchemaVersionError)
@@ -79,11 +75,7 @@ class Flusher:
     def _leave_open(self, failure: BaseException) -> None:
         """Nobody asks any more about a COMMIT that may have been sent."""
         if self._committing is not None:
-            doubt = CommitInDoubtError(
-                f"the outcome of transaction {self._committing.stored.transaction_id} is not known"
-            )
-            doubt.__cause__ = failure
-            self._outbox.refuse(self._committing.portion, doubt)
+            self._outbox.refuse(self._committing.portion, _in_doubt(self._committing, failure))
 
     def _turn(self, portion: Portion | None) -> Flow[None]:
         """One round trip: commits what is held, and stores the next portion."""
@@ -130,35 +122,28 @@ class Flusher:
 
     def _is_committed(self, held: OpenTransaction, error: PGQueueError) -> Flow[bool]:
         """Whether a COMMIT went through; settles the portion unless it is to be tried again."""
+        question = sending.outcome(held.stored)
         try:
-            committed = yield from self._asked(held.stored, error)
-        except CommitInDoubtError as doubt:
-            self._outbox.refuse(held.portion, doubt)
+            committed = yield from was_committed(held.stored.transaction_id, question, self._source, error)
+        except PGQueueError as failure:
+            if failure.sqlstate == INVALID_PARAMETER_VALUE:
+                return False  # an id in the future: the server crashed before it wrote it down
+            self._outbox.refuse(held.portion, _in_doubt(held, error))
             return True
         if committed:
             self._outbox.accept(held.portion, held.stored.numbers)
         return committed
 
-    def _asked(self, stored: Stored, error: PGQueueError) -> Flow[bool]:
-        for pause in polls_within(COMMIT_OUTCOME_TIMEOUT):
-            try:
-                answer = yield from self._source.execute(sending.outcome(stored))
-            except PGQueueError as failure:
-                if failure.sqlstate == INVALID_PARAMETER_VALUE:
-                    return False  # an id in the future: the server crashed before it wrote it down
-                answer = "in progress" if failure.is_transient else "unknown"
-            match answer:
-                case "committed" | "aborted":
-                    return answer == "committed"
-                case "unknown":
-                    break
-            yield Pause(pause)
-        raise CommitInDoubtError(f"the outcome of transaction {stored.transaction_id} is not known") from error
-
     def _let_go(self) -> Flow[None]:
         line, self._line = self._line, None
         if line is not None:
             yield from line.release()
+
+
+def _in_doubt(held: OpenTransaction, cause: BaseException) -> CommitInDoubtError:
+    doubt = CommitInDoubtError(f"the outcome of transaction {held.stored.transaction_id} is not known")
+    doubt.__cause__ = cause
+    return doubt
 
 
 def _fewer_may_pass(error: PGQueueError) -> bool:

@@ -1,0 +1,35 @@
+"""What became of a COMMIT whose answer nobody has heard: the database is asked, nothing is guessed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pgqueue.errors import CommitInDoubtError, PGQueueError
+from pgqueue.flows.flow import Executor, Flow, Pause
+from pgqueue.model.backoff import polls_within
+from pgqueue.statements import Statement
+
+#: For how long the database is asked before the outcome is left open.
+COMMIT_OUTCOME_TIMEOUT = timedelta(seconds=15)
+
+
+def was_committed(transaction_id: str, question: Statement[str], source: Executor, error: Exception) -> Flow[bool]:
+    """Asks what became of a transaction whose COMMIT has failed with an error, until it is over.
+
+    Raises:
+        CommitInDoubtError: the database has not answered in time, or does not know.
+        PGQueueError: it has refused the question.
+    """
+    for pause in polls_within(COMMIT_OUTCOME_TIMEOUT):
+        try:
+            answer = yield from source.execute(question)
+        except PGQueueError as failure:
+            if not failure.is_transient:
+                raise
+        else:
+            if answer == "unknown":
+                break
+            if answer != "in progress":
+                return answer == "committed"
+        yield Pause(pause)
+    raise CommitInDoubtError(f"the outcome of transaction {transaction_id} is not known") from error
