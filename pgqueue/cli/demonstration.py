@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -15,8 +15,9 @@ from rich.text import Text
 from pgqueue import embedded as embedded_server
 from pgqueue.cli import output
 from pgqueue.cli.connection import PANEL, Choice, knock
-from pgqueue.cli.failures import FAILED
+from pgqueue.cli.failures import FAILED, Failed
 from pgqueue.cli.output import AsJson
+from pgqueue.demo import DemoError
 from pgqueue.demo.business import SCHEMA
 from pgqueue.demo.conductor import run
 from pgqueue.demo.flights import Source
@@ -66,7 +67,7 @@ def demo(
     where = "the built-in PostgreSQL" if said is None else "the database that was named"
     output.hint(f"Flights of 2013 go through the queue {QUEUE} in {where}.")
     plan = Plan(database(said), source=source, flights=flights, consumers=consumers, kills=kills, seed=seed)
-    with _display(as_json) as display:
+    with explained(), _display(as_json) as display:
         verdict = run(plan, display)
     if as_json:
         output.document(_document(verdict))
@@ -82,6 +83,15 @@ def database(dsn: str | None) -> str:
         return embedded_server.start()
     knock(dsn)
     return dsn
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Errors of a demo as errors of a command."""
+    try:
+        yield
+    except DemoError as error:
+        raise Failed(str(error)) from error
 
 
 def _display(as_json: bool) -> AbstractContextManager[Any]:

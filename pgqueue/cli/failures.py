@@ -11,10 +11,6 @@ import psycopg
 import typer
 
 from pgqueue import errors
-from pgqueue.demo.business import NotOurs
-from pgqueue.demo.conductor import RunFailed
-from pgqueue.demo.flights import SourceMissing
-from pgqueue.demo.spark.plan import Stalled
 
 FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 
@@ -117,7 +113,7 @@ TOLD: tuple[tuple[Kinds, int, Callable[[Any], str]], ...] = (
     (errors.InvalidArgumentError, WRONG_USE, lambda error: str(error.args[0])),
     (errors.SchemaVersionError, FAILED, _of_schema),
     (errors.PGQueueError, FAILED, _with_remedy),
-    ((Failed, NotOurs, RunFailed, SourceMissing, Stalled), FAILED, str),
+    (Failed, FAILED, str),
     (OSError, FAILED, _of_input),
     (psycopg.Error, FAILED, lambda error: f"the database refused: {error}"),
 )

