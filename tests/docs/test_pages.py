@@ -56,6 +56,20 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert not missing
 
 
+#: Names in the table of the architecture page that are no modules or directories.
+OTHERS = {"_", "migrate", "pgqueue"}
+
+
+def test_the_architecture_page_names_what_is_there() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    missing = [path for path in re.findall(r"`(\w[\w.-]*/[\w./-]*)`", page) if not (ROOT / path).exists()]
+    for where, what in re.findall(r"^\| (`[^|]*) \| (.*) \|$", page, re.MULTILINE):
+        directories = [ROOT / path for path in re.findall(r"`([\w/]+)/`", where)]
+        known = {each.stem for directory in directories for each in directory.iterdir()} | OTHERS
+        missing += [f"{where}: {name}" for name in re.findall(r"`(\w+)`", what) if directories and name not in known]
+    assert not missing
+
+
 def rows(page: str) -> list[list[str]]:
     """The rows of a page's tables, as cells."""
     found = re.findall(r"^\| (.*?) \|$", (ROOT / "docs" / page).read_text(), re.MULTILINE)
