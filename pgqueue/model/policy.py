@@ -1,4 +1,8 @@
-"""What is worth another try, and how often: decisions as values."""
+"""Which failures are worth another try, and how often: decisions as values.
+
+For transactions and sends, and for messages given back by ``process()``. How a worker answers a handler that fails is in
+:mod:`pgqueue.worker.policy`, and how pauses grow in :mod:`pgqueue.model.backoff`.
+"""
 
 from __future__ import annotations
 
