@@ -1,4 +1,8 @@
-"""The only code that touches a connection: what applications have is made into what flows need."""
+"""Connections: what applications have is made into what flows need.
+
+Queues, messages, workers and notifications reach the database through this package only; import-linter holds them to
+it. :mod:`pgqueue.schema`, ``embedded``, ``testing``, ``spark``, ``cli`` and ``demo`` open connections of their own.
+"""
 
 from __future__ import annotations
 
