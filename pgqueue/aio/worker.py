@@ -25,9 +25,9 @@ class Worker:
     With ``transaction_batch=n`` up to n messages share a transaction and its commit. When the handler fails on one,
     all is undone, and each message gets a transaction of its own, the failed one last.
 
-    ``concurrency`` is the number of handlers at a time; ``retry`` says what follows when a handler fails. Up to
-    ``prefetch`` messages lie ready beyond them: fewer the longer the handler takes, none when it takes long. A handler
-    that runs longer than ``handler_timeout`` is cancelled.
+    ``concurrency`` is the number of handlers at a time; ``retry``, by default ``RetryPolicy()``, says what follows when
+    a handler fails. Up to ``prefetch`` messages lie ready beyond them: fewer the longer the handler takes, none when it
+    takes long. A handler that runs longer than ``handler_timeout`` is cancelled.
 
     The locks of messages in hand are renewed by a thread with a connection of its own, for as long as
     ``max_lock_renewal_duration``, even while the event loop is blocked. ``on_lock_renew_failure(message, error)`` is

@@ -27,9 +27,10 @@ class Worker:
     With ``transaction_batch=n`` up to n messages share a transaction and its commit. When the handler fails on one,
     all is undone, and each message gets a transaction of its own, the failed one last.
 
-    ``concurrency`` is the number of threads; ``retry`` says what follows when a handler fails. Up to ``prefetch``
-    messages lie ready beyond the idle threads: fewer the longer the handler takes, none when it takes long. A handler
-    that runs longer than ``handler_timeout`` loses its message, its transaction and its thread.
+    ``concurrency`` is the number of threads; ``retry``, by default ``RetryPolicy()``, says what follows when a handler
+    fails. Up to ``prefetch`` messages lie ready beyond the idle threads: fewer the longer the handler takes, none when
+    it takes long. A handler that runs longer than ``handler_timeout`` loses its message, its transaction and its
+    thread.
 
     The locks of messages in hand are renewed by a thread with a connection of its own, for as long as
     ``max_lock_renewal_duration``. ``on_lock_renew_failure(message, error)`` is called when that fails; the handler can
