@@ -1,6 +1,6 @@
 """Which failures are worth another try, and how often: decisions as values.
 
-For transactions and sends, and for messages given back by ``process()``. How a worker answers a handler that fails is in
+For transactions and sends, and for messages given back by ``process()``. How a worker answers a failed handler is in
 :mod:`pgqueue.worker.policy`, and how pauses grow in :mod:`pgqueue.model.backoff`.
 """
 
