@@ -78,7 +78,7 @@ TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
     # of _take_turn
     (FEW, "a turn looks at who has ended"),
     (HELD, "a turn looks at the sequence"),
-    # of _advance_cursors, _next_xid, _track_open_transactions, _watch_passed, _watch_late_commits
+    # of _advance_cursors, _next_xid, _await_open_transactions, _watch_passed, _watch_late_commits
     (FEW, "the number is read before the id"),
     (FEW, "the id is above all handed out"),
     (FEW, "who is open is read before the messages"),

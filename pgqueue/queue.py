@@ -239,7 +239,7 @@ class Queue:
         self, received: Iterable[ReceivedMessage], *, lock_duration: timedelta | None = None
     ) -> list[SettlementResult]:
         """Renews many locks in one round trip; a result each, with ``locked_until``, in order."""
-        return drive(batches.renew(self.name, received, lock_duration, self._source))
+        return drive(batches.renew_lock_batch(self.name, received, lock_duration, self._source))
 
     def history(
         self,

@@ -14,7 +14,7 @@ from pgqueue import transports
 from pgqueue.errors import PGQueueError
 from pgqueue.flows import Shared, processing, traced
 from pgqueue.flows.locked import LockedMessage
-from pgqueue.flows.settling import renew, resolve, settle
+from pgqueue.flows.settling import renew_lock, resolve, settle
 from pgqueue.model.calls import must_finish
 from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.model.encoding import UNCHANGED
@@ -115,7 +115,7 @@ class ReceivedMessage(LockedMessage):
 
     def renew_lock(self, *, lock_duration: timedelta | None = None) -> datetime:
         """Renews the lock: it lasts the queue's lock duration, or this one, from now. Returns until when."""
-        return drive(renew(self, lock_duration))
+        return drive(renew_lock(self, lock_duration))
 
     def fault(self) -> None:
         """Puts the delivery in doubt, without I/O: its lock runs out by itself. As WCF's ``ReceiveContext.Fault``."""

@@ -244,7 +244,7 @@ class Queue:
         self, received: Iterable[ReceivedMessage], *, lock_duration: timedelta | None = None
     ) -> list[SettlementResult]:
         """Renews many locks in one round trip; a result each, with ``locked_until``, in order."""
-        return await adrive(batches.renew(self.name, received, lock_duration, self._source))
+        return await adrive(batches.renew_lock_batch(self.name, received, lock_duration, self._source))
 
     async def history(
         self,

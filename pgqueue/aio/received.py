@@ -13,7 +13,7 @@ import tenacity
 from pgqueue import transports
 from pgqueue.flows import Shared, processing, traced
 from pgqueue.flows.locked import LockedMessage
-from pgqueue.flows.settling import renew, resolve, settle
+from pgqueue.flows.settling import renew_lock, resolve, settle
 from pgqueue.model.calls import must_finish
 from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.model.encoding import UNCHANGED
@@ -111,7 +111,7 @@ class ReceivedMessage(LockedMessage):
 
     async def renew_lock(self, *, lock_duration: timedelta | None = None) -> datetime:
         """Renews the lock: it lasts the queue's lock duration, or this one, from now. Returns until when."""
-        return await adrive(renew(self, lock_duration))
+        return await adrive(renew_lock(self, lock_duration))
 
     def fault(self) -> None:
         """Puts the delivery in doubt, without I/O: its lock runs out by itself. As WCF's ``ReceiveContext.Fault``."""

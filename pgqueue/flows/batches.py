@@ -50,7 +50,7 @@ def settle(
     return [results[message.sequence_number] for message in messages]
 
 
-def renew(
+def renew_lock_batch(
     queue: str, received: Iterable[LockedMessage], lock_duration: timedelta | None, source: Executor
 ) -> Flow[list[SettlementResult]]:
     messages = yield from _resolved(queue, received, source)

@@ -90,7 +90,7 @@ def refuse_to_wait_for_ourselves(message: LockedMessage, transaction: Shared | N
         )
 
 
-def renew(message: LockedMessage, lock_duration: timedelta | None) -> Flow[datetime]:
+def renew_lock(message: LockedMessage, lock_duration: timedelta | None) -> Flow[datetime]:
     """Renews the lock; returns until when it lasts."""
     if message.context.is_in_doubt:
         yield from resolve(message)

@@ -54,7 +54,7 @@ FENCE = re.compile(r"_find_consumer\(consumer, epoch\)|_check_epoch\(known, epoc
 
 WINDOW = "sent_message_id.sent_at <= moment - target.duplicate_detection_history_time_window"
 
-# What the statements of _hold_dead_letters have in common.
+# What the statements of _lock_dead_letters have in common.
 ASKED_FOR = "             where queue_id = queue.id and sequence_number = any (sequence_numbers)"
 
 # Transactions of other tests on the same server are awaited too, and when one ends just then, what was passed is looked
@@ -510,7 +510,7 @@ WATERMARK = [
         OFTEN,
     ),
     Twin(
-        "_track_open_transactions",
+        "_await_open_transactions",
         "where xid < progress.horizon_xid",
         "where false",
         test_watermark.test_what_a_long_sender_brings_is_found_by_a_session_that_was_never_there,
@@ -606,7 +606,7 @@ WATERMARK = [
     ),
     Twin(
         "_is_sequence_behind",
-        "if pgqueue._highest_number(known) > last then",
+        "if pgqueue._highest_number_in_use(known) > last then",
         "if false then",
         test_sequence.test_a_sweep_puts_the_sequence_above_every_number_in_use,
     ),
@@ -670,7 +670,7 @@ THE_REST = [
             partial(test_due.test_while_something_is_to_be_mended_it_is_looked_again_soon, change=change),
         )
         for condition, change in [
-            ("horizon > pgqueue._last_number()", test_due.SEQUENCE_WENT_BACK),
+            ("horizon > pgqueue._last_number_drawn()", test_due.SEQUENCE_WENT_BACK),
             ("horizon_taken_at > moment + interval '1 second'", test_due.CLOCK_WENT_BACK),
         ]
     ),
@@ -1208,7 +1208,8 @@ TWINS += SEARCH_PATH
 
 @pytest.mark.parametrize("twin", TWINS, ids=str)
 def test_a_broken_twin_is_caught(database: Database, database_server: SharedServer, twin: Twin) -> None:
-    assert twin.original.count(twin.text) == 1
+    assert twin.text in twin.original, f"{twin.function} does not say that any more: change the twin's text, too"
+    assert twin.original.count(twin.text) == 1, f"{twin.function} says that more than once: quote more of it"
     twin.caught_by(database)
     for _ in range(twin.attempts):
         with created(database_server.dsn, database_server.template) as another:
@@ -1216,7 +1217,7 @@ def test_a_broken_twin_is_caught(database: Database, database_server: SharedServ
                 connection.execute(twin.broken.encode())
             if fails(twin.caught_by, another):
                 return
-    pytest.fail(f"nobody noticed what is missing in {twin}")
+    pytest.fail(f"{twin}: its test passes with it. Does the test still come by this piece of the code?")
 
 
 @pytest.mark.parametrize(

@@ -156,8 +156,8 @@ def test_numbers_that_others_draw_while_the_sequence_is_mended_are_not_handed_ou
         ann.value(GO_BACK, number=50)
         stage.rewrite(
             "_repair_sequence",
-            "pgqueue._last_number()));",
-            "pgqueue._last_number()) + (select 0 from pg_advisory_xact_lock_shared(1)));",
+            "pgqueue._last_number_drawn()));",
+            "pgqueue._last_number_drawn()) + (select 0 from pg_advisory_xact_lock_shared(1)));",
         )
         stage.passes(SECOND)
         ann.call("take_turn", queue="q")

@@ -38,7 +38,7 @@ def session(name: str, master: str | None) -> Iterator[tuple[SparkSession, Path 
         yield pgqueue.spark.session(), None
         return
     log = _new_log()
-    with _said_to(log):
+    with _output_redirected_to(log):
         spark = pgqueue.spark.session(name, master=master)
     try:
         yield spark, log
@@ -60,7 +60,7 @@ def _new_log() -> Path:
 
 
 @contextmanager
-def _said_to(log: Path) -> Iterator[None]:
+def _output_redirected_to(log: Path) -> Iterator[None]:
     """Programs that are started in the block say to a file what they would say to our terminal, for good."""
     sys.stdout.flush()
     sys.stderr.flush()

@@ -36,7 +36,7 @@ def throughput(digest: Digest, view: str | None) -> Chart | None:
         said = [f"{words.count(each)} ({words.rate(each / seconds)}/s)" if each else "0" for each in messages]
         color = f"--outcome-{outcome.lower().replace('_', '-')}" if outcome in OUTCOMES else "--muted"
         traces.append(_bars(digest.span, messages, said, outcome, color))
-    return _chart_of_time(
+    return _time_chart(
         digest.span, traces, yaxis={"title": {"text": f"messages per {_each(digest.span)}"}}, barmode="stack"
     )
 
@@ -50,7 +50,7 @@ def backlog(digest: Digest, view: str | None) -> Chart | None:
         rest = [whole - part for whole, part in zip(_left(digest, None), of_shown, strict=True)]
         layers.append(("other queues", rest, "--muted"))
     traces = [_layer(digest.span, left, queue, color) for queue, left, color in layers]
-    return _chart_of_time(digest.span, traces, yaxis={"title": {"text": "messages"}, "rangemode": "tozero"})
+    return _time_chart(digest.span, traces, yaxis={"title": {"text": "messages"}, "rangemode": "tozero"})
 
 
 def waiting_time(digest: Digest, view: str | None) -> Chart | None:
@@ -101,7 +101,7 @@ def retry_cost(digest: Digest, view: str | None) -> Chart | None:
     ]
     trace = _bars(digest.span, [part or 0 for part in shares], said, "in messages delivered more than once", "--warn")
     axis = {"tickformat": ".0%", "title": {"text": "share of processing time"}, "rangemode": "tozero"}
-    return _chart_of_time(digest.span, [trace], yaxis=axis, showlegend=False)
+    return _time_chart(digest.span, [trace], yaxis=axis, showlegend=False)
 
 
 def dead_letters(digest: Digest, view: str | None) -> Chart | None:
@@ -151,7 +151,7 @@ def _times(digest: Digest, view: str | None, figure: str) -> Chart | None:
     if not values:
         return None
     title = {"title": {"text": "99th percentile"}} if view is None else {}
-    return _chart_of_time(digest.span, traces, yaxis=_logarithmic(values) | title)
+    return _time_chart(digest.span, traces, yaxis=_logarithmic(values) | title)
 
 
 def _over_time(span: Span, rows: Iterable[Row], column: str, otherwise: Any) -> list[Any]:
@@ -235,7 +235,7 @@ def _chart(traces: Sequence[Mapping[str, Any]], **layout: Any) -> Chart | None:
     return {"data": list(traces), "layout": layout} if traces else None
 
 
-def _chart_of_time(span: Span, traces: Sequence[Mapping[str, Any]], **layout: Any) -> Chart | None:
+def _time_chart(span: Span, traces: Sequence[Mapping[str, Any]], **layout: Any) -> Chart | None:
     """All have the same axis, so that what happened at one time stands at one place."""
     ends = [words.moment(span.start), words.moment(span.start + span.buckets * span.bucket)]
     return _chart(traces, xaxis={"type": "date", "range": ends}, **layout)

@@ -35,7 +35,7 @@ def page(title: str, digest: Digest) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">
+<meta http-equiv="Content-Security-Policy" content="{_content_security_policy(scripts)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{html.escape(title)}</title>
@@ -55,7 +55,7 @@ def page(title: str, digest: Digest) -> str:
 """
 
 
-def _policy(scripts: Sequence[str]) -> str:
+def _content_security_policy(scripts: Sequence[str]) -> str:
     """Only our own scripts run, whatever a message is called; nothing is loaded from anywhere."""
     allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"

@@ -29,7 +29,7 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         return;                                              -- an old snapshot proves nothing
     end if;
-    last_number := pgqueue._last_number();
+    last_number := pgqueue._last_number_drawn();
     next_xid    := pgqueue._next_xid();                      -- above the ids of all holders of numbers up to the last
     for was in
         select *
@@ -38,7 +38,7 @@ begin
          order by lane
            for update skip locked
     loop
-        if was.horizon > pgqueue._last_number() then          -- read again: the row may be newer than last_number
+        if was.horizon > pgqueue._last_number_drawn() then          -- read again: the row may be newer than last_number
             perform pgqueue._repair_sequence();
             return;
         end if;
@@ -50,7 +50,7 @@ begin
         was     := pgqueue._watch_late_commits(was, open);
         reached := pgqueue._watch_passed(was, was.cursor, pgqueue._cursor_limit(was));
         if reached > was.cursor then
-            was := pgqueue._track_open_transactions(was, open);
+            was := pgqueue._await_open_transactions(was, open);
         end if;
         update pgqueue.progress
            set cursor           = reached,

@@ -22,7 +22,7 @@ begin
             from pgqueue.progress
            where queue_id = source.id
              and (awaited <> '{}'
-                  or horizon > pgqueue._last_number()
+                  or horizon > pgqueue._last_number_drawn()
                   or horizon_taken_at > moment + interval '1 second'
                   or exists (
                      select

@@ -5,14 +5,14 @@ language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    last  bigint := pgqueue._last_number();
+    last  bigint := pgqueue._last_number_drawn();
     known pgqueue.queue;
 begin
     if exists (select from pgqueue.progress where horizon > last) then
         return true;
     end if;
     for known in select * from pgqueue.queue loop
-        if pgqueue._highest_number(known) > last then
+        if pgqueue._highest_number_in_use(known) > last then
             return true;
         end if;
     end loop;

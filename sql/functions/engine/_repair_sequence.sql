@@ -14,7 +14,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     all_open    constant xid8 := '18446744073709551615';
-    last_number bigint        := pgqueue._last_number();
+    last_number bigint        := pgqueue._last_number_drawn();
     highest     bigint;
 begin
     if pgqueue._is_repairing() or not pg_try_advisory_xact_lock(hashtextextended('pgqueue._repair_sequence', 0)) then
@@ -28,9 +28,9 @@ begin
     else
         highest := (select max(number)
                       from pgqueue.queue
-                     cross join lateral pgqueue._highest_number(queue) as number);
+                     cross join lateral pgqueue._highest_number_in_use(queue) as number);
         perform setval('pgqueue.sequence_number', 1000000 + greatest(
-            highest, (select max(horizon) from pgqueue.progress), pgqueue._last_number()));
+            highest, (select max(horizon) from pgqueue.progress), pgqueue._last_number_drawn()));
     end if;
     return true;
 end

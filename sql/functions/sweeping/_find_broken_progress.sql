@@ -22,7 +22,7 @@ as $$
       from pgqueue.progress
      cross join lateral (values
            (cursor > horizon, format('has the cursor %s beyond the horizon %s', cursor, horizon)),
-           (horizon > pgqueue._last_number(), format('has the horizon %s beyond the last number handed out', horizon)),
+           (horizon > pgqueue._last_number_drawn(), format('has the horizon %s beyond the last number handed out', horizon)),
            (cardinality(awaited) <> cardinality(awaited_above), 'awaits transactions without knowing where'),
            (cursor < any (awaited_above), format('awaits messages above the cursor %s', cursor))
            ) as rule (is_broken, broken)

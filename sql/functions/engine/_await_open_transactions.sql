@@ -1,6 +1,6 @@
 -- Records the open transactions that may still commit messages at or below the horizon, when the cursor moves there.
 -- Returns  the progress, with the transactions that were not awaited yet.
-create or replace function pgqueue._track_open_transactions(progress pgqueue.progress, open xid8[])
+create or replace function pgqueue._await_open_transactions(progress pgqueue.progress, open xid8[])
 returns pgqueue.progress
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,5 +1,5 @@
 -- Returns the highest number in use in a queue, as a sequence number or as a position. Reads only the ends of indexes.
-create or replace function pgqueue._highest_number(queue pgqueue.queue)
+create or replace function pgqueue._highest_number_in_use(queue pgqueue.queue)
 returns bigint
 language sql stable
 set search_path = pg_catalog, pg_temp
