@@ -1,7 +1,7 @@
 """pgqueue: a transactional work queue on PostgreSQL.
 
-Messages live in a table, are received under a lock, and are deleted inside the caller's own transaction. The same
-names, asynchronous, are in :mod:`pgqueue.aio`.
+Messages live in a table, are received under a lock, and are deleted in the caller's own transaction. :mod:`pgqueue.aio`
+has the same names with asynchronous methods.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """All names are loaded with the first that is asked for: a worker of Spark's asks for none.
+    """Load all public names when the first one is used: a Spark worker process uses none.
 
-    A module of this package is no such name: ``from pgqueue import transports`` asks here before it loads the module.
+    A submodule is not such a name: ``from pgqueue import transports`` calls this before it imports the submodule.
     """
     if name == "__all__" or not (name.startswith("_") or find_spec(f"{__name__}.{name}")):
         public = importlib.import_module("pgqueue.public")

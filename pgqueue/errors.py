@@ -1,7 +1,8 @@
-"""What can go wrong, as facts with a promise: each class says what is true once it was raised.
+"""The errors. Each class says what is true once it was raised.
 
-Every error carries ``is_transient`` (would the same call help later?), the ``sqlstate`` the database raised, if it
-did, and a ``tracking_id`` that also stands in the log. The private SQLSTATEs are listed in ``sql/README.md``.
+Every error carries ``is_transient`` (whether the same call may succeed later), the ``sqlstate`` that the database
+raised, if any, and a ``tracking_id`` that also appears in the log. The private SQLSTATEs are listed in
+``sql/README.md``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ logger = logging.getLogger("pgqueue")
 
 
 class PGQueueError(Exception):
-    """Something was refused or failed; the subclass says what is true now."""
+    """A call was refused or failed; the subclass says what is true now."""
 
     is_transient: bool = False
     default_sqlstate: ClassVar[str | None] = None
@@ -31,10 +32,10 @@ class PGQueueError(Exception):
 
 
 class LockLostError(PGQueueError):
-    """The message is not locked by this token: it was delivered again, settled or dead-lettered since.
+    """This token no longer locks the message: it was delivered again, settled or dead-lettered since.
 
-    Raised by the database. A transaction in which it was raised cannot commit, even if the error is swallowed, so
-    none of the work done for this delivery counts. Receive again; nothing needs to be undone.
+    Raised by the database. The transaction in which it was raised cannot commit, even if the error is swallowed, so
+    nothing that was done in it for this delivery takes effect. Receive again; nothing needs to be undone.
     """
 
     default_sqlstate = "PQ001"
@@ -43,27 +44,27 @@ class LockLostError(PGQueueError):
 class ConsumerFencedError(LockLostError):
     """Another session has attached to this consumer; calls with an earlier epoch are refused.
 
-    A lost lock, raised by the database: nothing of a transaction in which it was raised counts. The claim is settled
-    by the other session.
+    A kind of lost lock, raised by the database: nothing in the transaction in which it was raised takes effect. The
+    other session settles the claim.
     """
 
     default_sqlstate = "PQ010"
 
 
 class QueueNotFoundError(PGQueueError):
-    """No queue has that name; nothing was stored, received or changed."""
+    """No queue has this name; nothing was stored, received or changed."""
 
     default_sqlstate = "PQ002"
 
 
 class QueueAlreadyExistsError(PGQueueError):
-    """A queue of that name exists; it was not touched."""
+    """A queue with this name exists; it was not touched."""
 
     default_sqlstate = "PQ003"
 
 
 class QueueDisabledError(PGQueueError):
-    """The queue's status forbids sending or receiving; nothing was stored or locked."""
+    """The status of the queue forbids sending or receiving; nothing was stored or locked."""
 
     default_sqlstate = "PQ004"
 
@@ -75,15 +76,15 @@ class MessageSizeExceededError(PGQueueError):
 
 
 class MessageNotFoundError(PGQueueError):
-    """No message with that number is deferred, or scheduled, as the call wants it; nothing was changed."""
+    """No message with this sequence number is deferred, or scheduled, as the call requires; nothing was changed."""
 
     default_sqlstate = "PQ006"
 
 
 class QueueFullError(PGQueueError):
-    """The queue holds as many messages as it may (``max_queue_length``); nothing of the call was stored.
+    """The queue holds its maximum number of messages (``max_queue_length``); nothing of the call was stored.
 
-    Transient: send it again when some were received.
+    Transient: send again after messages were received.
     """
 
     is_transient = True
@@ -91,13 +92,13 @@ class QueueFullError(PGQueueError):
 
 
 class ConsumerInUseError(PGQueueError):
-    """Another session takes messages under this consumer's name, as a stream of Spark does; nothing was changed."""
+    """Another session receives under this consumer's name, for example a Spark stream; nothing was changed."""
 
     default_sqlstate = "PQ009"
 
 
 class InvalidArgumentError(PGQueueError, ValueError):
-    """An argument or a setting is not what it may be; the text names both. Nothing was changed."""
+    """An argument or a setting is invalid; the text names it and its value. Nothing was changed."""
 
     default_sqlstate = "PQ007"
 
@@ -107,36 +108,38 @@ class MessageNotSerializableError(PGQueueError, ValueError):
 
 
 class MessageNotReadableError(PGQueueError, ValueError):
-    """Python cannot read JSON that the database holds: it is nested too deeply, or has a number beyond all bounds.
+    """Python cannot read JSON that the database holds: it is nested too deeply, or has too large a number.
 
-    The text says whose it is. Nothing was changed: a message is settled like any other, ``raw_body`` and
-    ``raw_application_properties`` have the JSON as text. :meth:`~pgqueue.Queue.send` stores no such message, SQL may.
+    The text says which message, queue or effect it belongs to. Nothing was changed: the message can be settled like any
+    other, and ``raw_body`` and ``raw_application_properties`` hold the JSON as text. :meth:`~pgqueue.Queue.send` never
+    stores such a message; SQL can.
     """
 
 
 class InvalidStateError(PGQueueError):
-    """The call is illegal in the state this delivery is in (see ``docs/lifecycle.md``); the state did not change."""
+    """The call is illegal in the state of this delivery (see ``docs/lifecycle.md``); the state did not change."""
 
 
 class MessageAlreadySettledError(InvalidStateError):
-    """This delivery is over: it was completed, dead-lettered or abandoned. That stands."""
+    """This delivery was already completed, dead-lettered or abandoned. That stands."""
 
 
 class FaultedError(InvalidStateError):
-    """This delivery was faulted and is in doubt: the message is gone, or delivered again when its lock expires."""
+    """This delivery was faulted and is in doubt: the message is gone, or is delivered again when its lock expires."""
 
 
 class TransactionRequiredError(PGQueueError):
-    """No transaction could be shared with the library; nothing was changed.
+    """The library cannot take part in the given transaction; nothing was changed.
 
-    What was given as ``transaction`` has none that is open, or one that has failed or is already prepared.
+    The ``transaction`` argument has no open transaction, or one that has failed or is already prepared.
     """
 
 
 class TransactionConflictError(PGQueueError):
     """The database aborted the transaction: a serialization failure, a deadlock or a lock it could not get.
 
-    Nothing of that transaction counts, and the message is still locked by the same token: begin it again.
+    Nothing in that transaction takes effect, and the message is still locked by the same token: begin the transaction
+    again.
     """
 
     is_transient = True
@@ -145,25 +148,25 @@ class TransactionConflictError(PGQueueError):
 class OperationTimeoutError(PGQueueError):
     """The database or the connection pool did not answer in time; nothing was changed.
 
-    A send whose ``result()`` was not there in time is still out, and has its outcome later.
+    A send whose ``result()`` timed out is still in flight, and gets its outcome later.
     """
 
     is_transient = True
 
 
 class ReadOnlyError(PGQueueError):
-    """The transaction, or the server, may only read; nothing was changed.
+    """The transaction or the server is read-only; nothing was changed.
 
-    It was begun READ ONLY, or ``default_transaction_read_only`` is on, or the server is a standby: only that may pass,
-    and only then ``is_transient`` is true.
+    The transaction was begun READ ONLY, or ``default_transaction_read_only`` is on, or the server is a standby.
+    ``is_transient`` is true only for a standby, which may be promoted.
     """
 
 
 class ConnectionLostError(PGQueueError):
     """The connection to the database could not be made, or broke.
 
-    A settlement that was under way is in doubt: its state is COMPLETING until ``received.resolve()``, or the next call
-    on the message, has asked. If that is the same settlement again, it either succeeds, or raises
+    A settlement in progress is in doubt: its state is COMPLETING until ``received.resolve()``, or the next call on the
+    message, has asked the database. If that call is the same settlement again, it either succeeds, or raises
     :class:`MessageAlreadySettledError` because the first one had succeeded.
     """
 
@@ -171,7 +174,7 @@ class ConnectionLostError(PGQueueError):
 
 
 class CommitInDoubtError(ConnectionLostError):
-    """The connection broke during COMMIT, and the database could not yet say what became of the transaction.
+    """The connection broke during COMMIT, and the database could not yet report the outcome of the transaction.
 
     The work and the completion are either both done or both undone. ``received.resolve()`` asks again.
     """
@@ -180,16 +183,16 @@ class CommitInDoubtError(ConnectionLostError):
 
 
 class SendError(PGQueueError, ExceptionGroup[PGQueueError]):
-    """Sends failed, and nobody read their outcomes.
+    """Sends failed, and their outcomes were not read.
 
-    Nothing of them is stored, except where a :class:`CommitInDoubtError` among the errors says that this is not known.
+    Nothing of them is stored, unless a :class:`CommitInDoubtError` among the errors says that this is unknown.
 
-    ``exceptions`` holds an error for each send, so that ``except*`` finds them by class. The error is transient if all
-    of them are, and has their SQLSTATE if they share one.
+    ``exceptions`` holds one error for each send, so ``except*`` finds them by class. The error is transient if all of
+    them are, and has their SQLSTATE if they all have the same one.
     """
 
     def __new__(cls, message: str, failures: Sequence[PGQueueError], **_: str | None) -> Self:
-        """Make the group; an exception group takes its errors here."""
+        """Create the group; an exception group takes its errors in ``__new__``."""
         return super().__new__(cls, message, failures)
 
     def __init__(
@@ -207,13 +210,13 @@ class SendError(PGQueueError, ExceptionGroup[PGQueueError]):
         self.args = (message, failures)
         self.is_transient = all(failure.is_transient for failure in failures)
 
-    def derive(self, failures: Sequence[PGQueueError]) -> SendError:  # type: ignore[override]  # they stay what they are
-        """A group of some of these errors, as ``except*`` and ``split`` ask for."""
+    def derive(self, failures: Sequence[PGQueueError]) -> SendError:  # type: ignore[override]  # its errors keep their type
+        """Return a group of some of these errors, for ``except*`` and ``split``."""
         return SendError(self.message, failures, tracking_id=self.tracking_id)
 
 
 class AccessDeniedError(PGQueueError):
-    """The database role may not do this; nothing was changed."""
+    """The database role lacks the privilege; nothing was changed."""
 
 
 class SchemaVersionError(PGQueueError):
@@ -221,18 +224,18 @@ class SchemaVersionError(PGQueueError):
 
 
 class UnsupportedSourceError(PGQueueError, TypeError):
-    """What was given is not a source of connections or transactions that this call can use; nothing was sent."""
+    """This call cannot use the given object as a source of connections or transactions; nothing was sent."""
 
 
 class HandlerTimeoutError(PGQueueError):
-    """A handler ran longer than its worker allows; nothing that it did in its transaction counts.
+    """A handler exceeded its worker's ``handler_timeout``; nothing that it did in its transaction takes effect.
 
-    Its message is settled as the worker's policy says. What the handler still does is not listened to.
+    Its message is settled as the worker's policy says. Whatever the handler does afterwards is ignored.
     """
 
 
 class DeadLetter(Exception):
-    """Raised by work: dead-letter this message with a reason; trying again would not help.
+    """Raise it in a handler or in work to dead-letter the message with a reason; it is not retried.
 
     >>> raise DeadLetter("UnknownCustomer", "customer 7 is not in the ledger")   # doctest: +SKIP
     """
@@ -287,7 +290,7 @@ BY_SQLSTATE_CLASS: dict[str, type[PGQueueError]] = {
 
 
 def error_class(sqlstate: str | None) -> type[PGQueueError] | None:
-    """The class that stands for an SQLSTATE, or None when it is none of ours to name."""
+    """The error class for an SQLSTATE, or None when pgqueue has no class for it."""
     if sqlstate is None:
         return None
     return BY_SQLSTATE.get(sqlstate) or BY_SQLSTATE_CLASS.get(sqlstate[:2])

@@ -1,4 +1,4 @@
-"""The names of :mod:`pgqueue`, all at once."""
+"""The public names of :mod:`pgqueue`, in one module."""
 
 from __future__ import annotations
 

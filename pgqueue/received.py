@@ -1,4 +1,4 @@
-"""The synchronous face of a message under lock."""
+"""The synchronous face of a received message."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from pgqueue.transports import drive
 
 
 class ReceivedMessage(LockedMessage):
-    """A message that was received under lock, and the ways to settle it.
+    """A message that was received under lock, and the methods that settle it.
 
-    Every verb proves the lock to the database. A lock that was lost raises :class:`~pgqueue.errors.LockLostError`; a
-    verb that is illegal in the delivery's state raises :class:`~pgqueue.errors.InvalidStateError` or a subclass.
-    ``transaction`` is a connection or a session, in whose transaction the verb takes part; without it the verb has a
-    transaction of its own.
+    Every method proves the lock to the database. A lost lock raises :class:`~pgqueue.errors.LockLostError`; a call that
+    is illegal in the state of the delivery raises :class:`~pgqueue.errors.InvalidStateError` or a subclass.
+    ``transaction`` is a connection or a session: the call takes part in its transaction. Without ``transaction`` each
+    call has its own transaction.
     """
 
     @property
     def state(self) -> ReceiveState:
         """The state of this delivery.
 
-        When a settlement was interrupted, or is part of a transaction of yours whose end is not reported to the
-        library, the database is asked. If it cannot be reached, this is the last known state.
+        Asks the database when a settlement was interrupted, or is part of a transaction of yours whose end is not
+        reported to the library. If the database cannot be reached, this is the last known state.
         """
         if self.context.is_in_doubt:
             try:
@@ -49,10 +49,11 @@ class ReceivedMessage(LockedMessage):
         return self.context.state
 
     def complete(self, *, transaction: object = None) -> None:
-        """Deletes the message: the delivery is done.
+        """Completes the message: deletes it, because the delivery succeeded.
 
-        With ``transaction`` the deletion is part of your transaction: the commit finishes both, an abort undoes both,
-        and the message is still locked by us. As WCF's ``ReceiveContext.Complete``.
+        With ``transaction`` the deletion is part of your transaction: a commit makes both your work and the deletion
+        permanent, a rollback undoes both, and the message is still locked by this delivery. Semantics of WCF's
+        ``ReceiveContext.Complete``.
         """
         drive(settle(self, Outcome.COMPLETED, verbs.complete(self.lock), _shared(transaction)))
 
@@ -63,7 +64,7 @@ class ReceivedMessage(LockedMessage):
         properties: Mapping[str, Any] | None = None,
         transaction: object = None,
     ) -> None:
-        """Gives the message back, to be delivered again at once or after ``delay``; that delivery counts one more.
+        """Abandons the message: it is delivered again, at once or after ``delay``, and its delivery count rises.
 
         ``properties`` are merged into its application properties. Abandoning twice has no further effect.
         """
@@ -76,18 +77,18 @@ class ReceivedMessage(LockedMessage):
         drive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction)))
 
     def postpone(self, delay: timedelta, *, body: Any = UNCHANGED, transaction: object = None) -> None:
-        """Gives the message back, to be delivered again after ``delay``; the delivery is not counted.
+        """Gives the message back, to be delivered again after ``delay``; this delivery is not counted.
 
-        For work that waits for something else. With a ``body`` the message has that from now on. Otherwise as
-        :meth:`abandon`: the delivery is abandoned.
+        Use it when the work has to wait for something else. ``body`` replaces the body of the message. Otherwise as
+        :meth:`abandon`: the state of the delivery becomes abandoned.
         """
         statement = verbs.postpone(self.lock, delay=delay, body=body)
         drive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
 
     def defer(self, *, properties: Mapping[str, Any] | None = None, transaction: object = None) -> None:
-        """Sets the message aside: it is received again by its sequence number only, with ``receive_deferred``.
+        """Defers the message: from now on only ``receive_deferred`` receives it, by its sequence number.
 
-        Keep the number. ``properties`` are merged into its application properties. Not counted as a delivery.
+        Keep the number. ``properties`` are merged into its application properties. The delivery is not counted.
         """
         statement = verbs.defer(self.lock, properties=properties)
         drive(settle(self, Outcome.DEFERRED, statement, _shared(transaction)))
@@ -100,44 +101,46 @@ class ReceivedMessage(LockedMessage):
         keep: timedelta = timedelta(days=7),
         transaction: object = None,
     ) -> bool:
-        """Records that something was done for this message outside of the database, and its ``result``, any JSON.
+        """Records that an effect was done for this message outside of the database, with its ``result``, any JSON.
 
-        By its message id, or without one by its number, for as long as ``keep``. Do it in the transaction that
-        completes the message; see ``docs/duplicates.md``. False when it was recorded before.
+        The record is kept for ``keep``, under the message id, or under the sequence number of a message without one.
+        Record the effect in the transaction that completes the message; see ``docs/duplicates.md``. Returns False when
+        it was already recorded.
         """
         where = _shared(transaction) or self._source
         statement = history.record_effect(*self._effect_key, effect, result=result, keep=keep)
         return drive(where.execute(statement))
 
     def recorded_effects(self) -> list[RecordedEffect]:
-        """What was recorded for this message by transactions that have committed, the first first."""
+        """Returns the effects that committed transactions recorded for this message, oldest first."""
         return drive(self._source.execute(history.recorded_effects(*self._effect_key)))
 
     def renew_lock(self, *, lock_duration: timedelta | None = None) -> datetime:
-        """Renews the lock: it lasts the queue's lock duration, or this one, from now. Returns until when."""
+        """Renews the lock for ``lock_duration``, by default that of the queue, from now; returns when it expires."""
         return drive(renew_lock(self, lock_duration))
 
     def fault(self) -> None:
-        """Puts the delivery in doubt, without I/O: its lock runs out by itself. As WCF's ``ReceiveContext.Fault``."""
+        """Puts the delivery in doubt, without I/O; its lock expires by itself. As WCF's ``ReceiveContext.Fault``."""
         self.context.fault()
 
     def resolve(self) -> ReceiveState:
         """Asks the database for the outcome of a settlement: committed, undone, or still open.
 
         Use it when a call was cancelled, the connection broke during COMMIT, or the outcome of your own transaction is
-        not known. If the database does not know the transaction and the lock has run out since, the delivery stays in
-        doubt: FAULTED. Raises :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be asked.
+        unknown. If the database does not know the transaction and the lock has expired since, the delivery stays in
+        doubt: FAULTED. Raises :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be reached.
         """
         return drive(resolve(self))
 
     @contextmanager
     def transaction(self, source: object = None) -> Iterator[Any]:
-        """Begins a transaction to work in; at its end the message is completed and everything is committed.
+        """Begins a transaction for the block; at its end, completes the message and commits.
 
-        The lock is pinned before the block starts. An exception rolls back and leaves the message received and locked.
+        The lock is pinned before the block starts. An exception rolls the transaction back and leaves the message
+        received and locked.
 
         ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
-        block gets its connection or session. Without it the client's own source is used.
+        block gets its connection or session. By default it is the source of the client.
         """
         begun = drive(processing.enter(self, _begin(self, source)))
         try:
@@ -157,13 +160,14 @@ def process(
 ) -> Any:
     """Runs ``work(message, tx)``, or ``work(tx)``, in a transaction that completes the message; returns its result.
 
-    On a serialization failure, a deadlock or a lost connection the transaction is begun again on the same lock, which
-    is renewed between the tries, as often as ``retry`` allows. :class:`~pgqueue.errors.DeadLetter` raised by the work
-    dead-letters the message. After any other error the message is abandoned with backoff, and the error raised.
+    After a serialization failure, a deadlock or a lost connection, the transaction is retried on the same lock, as
+    often as ``retry`` allows; the lock is renewed between the attempts. If the work raises
+    :class:`~pgqueue.errors.DeadLetter`, the message is dead-lettered. After any other error the message is abandoned
+    with backoff, and the error is raised.
 
     Raises:
-        InvalidArgumentError: the work is a coroutine function, which :func:`pgqueue.aio.process` awaits, or a generator
-            function; or it has returned something to be awaited or iterated. The message stays received.
+        InvalidArgumentError: the work is a coroutine function (use :func:`pgqueue.aio.process`) or a generator
+            function, or it returned an awaitable or a generator. The message stays received.
     """
     must_finish(work, "the work", asynchronous=False)
     return drive(traced.process(received, work, _begin(received, source), retry_policy(retry)))

@@ -1,4 +1,4 @@
-"""The synchronous receiver: an endless iterator over what arrives."""
+"""The synchronous receiver: an endless iterator over incoming messages."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pgqueue.transports import drive, forking
 
 
 class Receiver:
-    """An endless iterator over the messages of a queue, which waits for what has not come yet.
+    """An endless iterator over the messages of a queue; it waits when there are none.
 
-    It yields a :class:`~pgqueue.ReceivedMessage` each, or, in the mode RECEIVE_AND_DELETE, a
-    :class:`~pgqueue.PeekedMessage` that is deleted already. It holds no connection between two messages.
+    It yields one :class:`~pgqueue.ReceivedMessage` at a time; in the mode RECEIVE_AND_DELETE, a
+    :class:`~pgqueue.PeekedMessage` that is already deleted. It holds no connection between two messages.
     """
 
     def __init__(self, arrivals: Arrivals) -> None:
@@ -41,9 +41,9 @@ class Receiver:
         raise StopIteration
 
     def close(self) -> None:
-        """Ends the iteration: at once, or after the second that a receive under way may still wait.
+        """Ends the iteration, at once or within a second, while a receive in progress ends its wait.
 
-        What was locked ahead and not handed out is given back, and not counted as delivered.
+        Messages that were locked ahead but not yielded are given back; they do not count as delivered.
         """
         self._closed = True
         drive(self._arrivals.close())

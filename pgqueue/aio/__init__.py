@@ -1,4 +1,4 @@
-"""The asynchronous face of pgqueue: the same names and signatures, to be awaited."""
+"""The asynchronous face of pgqueue: the same names and signatures, with methods to be awaited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping locks for those who run their own loop, asynchronously."""
+"""Renewal of locks for applications with their own asynchronous receive loop."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pgqueue.worker.lock_renewals import OnFailure
 class AutoLockRenewer:
     """Renews the locks of registered messages until they are settled, in a thread and with a connection of its own.
 
-    A blocked event loop does not stop it. Each lock is renewed for ``max_lock_renewal_duration`` at the most; then it
-    runs out. When a lock could not be renewed before it ran out, or was found lost,
-    ``on_lock_renew_failure(message, error)`` is called, in that thread, and ``message.lock_lost`` is set. To be used in
-    an ``async with`` block, or closed. As the AutoLockRenewer of Azure Service Bus.
+    A blocked event loop does not stop the renewals. Each lock is renewed for at most ``max_lock_renewal_duration``;
+    then it expires. When a lock could not be renewed before it expired, or was found lost,
+    ``on_lock_renew_failure(message, error)`` is called in that thread and ``message.lock_lost`` is set. Use it in an
+    ``async with`` block, or close it. Semantics of the AutoLockRenewer of Azure Service Bus.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class AutoLockRenewer:
         await self.close()
 
     def register(self, received: LockedMessage) -> None:
-        """Keeps the lock of a message from now on.
+        """Renews the lock of a message from now on.
 
         Raises:
             InvalidStateError: the delivery is over, or the renewer is closed.
@@ -46,5 +46,5 @@ class AutoLockRenewer:
         self._keeper.keep(received)
 
     async def close(self) -> None:
-        """Renews nothing more; locks run out by themselves."""
+        """Stops all renewals; the locks expire by themselves."""
         await asyncio.to_thread(self._keeper.close)

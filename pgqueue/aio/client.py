@@ -18,16 +18,17 @@ from pgqueue.transports import adrive
 
 
 class QueueClient:
-    """The way in. ``source`` is a DSN, a ``psycopg_pool.AsyncConnectionPool`` or an ``AsyncEngine`` over psycopg.
+    """The entry point: creates and manages queues, and opens them.
 
-    With a DSN the client has a pool of its own, opened at the first use and closed by :meth:`close` or at the end of a
-    ``async with`` block; a pool or an engine that was given stays open. Safe to use from several tasks.
+    ``source`` is a DSN, a ``psycopg_pool.AsyncConnectionPool`` or an ``AsyncEngine`` over psycopg. With a DSN the
+    client has its own pool: it opens the pool at the first use, and closes it in :meth:`close` or at the end of an
+    ``async with`` block. A pool or an engine that you pass stays open. The client is safe to use from several tasks.
 
-    A child of a fork may use it: with a DSN it opens connections of its own there. Over a pool that is open, or an
-    engine that has connections, it raises :class:`~pgqueue.errors.InvalidStateError` in the child.
+    A forked child may use the client. With a DSN the child opens its own connections. Over an open pool, or an engine
+    that has connections, the child gets :class:`~pgqueue.errors.InvalidStateError`.
 
-    Who waits for messages is told by the database when some come, over one connection for all queues; with
-    ``listen=False``, and behind a pooler that makes it impossible, who waits looks from time to time instead.
+    Waiting consumers are woken by NOTIFY, over one connection for all queues. With ``listen=False``, or behind a pooler
+    that does not support LISTEN, they poll instead.
     """
 
     def __init__(self, source: Any, *, listen: bool = True) -> None:
@@ -35,9 +36,9 @@ class QueueClient:
 
     @classmethod
     async def embedded(cls, directory: Path | None = None) -> Self:
-        """A client of the PostgreSQL that pip installed, started if need be, its schema migrated.
+        """Returns a client of the embedded PostgreSQL, which it starts if necessary, and migrates the schema.
 
-        Needs the extra ``pgqueue-tx[embedded]``. ``directory`` is where its data are kept.
+        Needs the extra ``pgqueue-tx[embedded]``. ``directory`` is where the server keeps its data.
         """
         client = cls(await asyncio.to_thread(embedded.start, directory))
         await client.migrate()
@@ -56,7 +57,7 @@ class QueueClient:
         await adrive(self._source.close())
 
     async def migrate(self) -> None:
-        """Brings the schema to the version of this library. Safe when many processes do it at once.
+        """Migrates the schema to the version of this library. Safe to call from many processes at once.
 
         Raises:
             SchemaVersionError: the schema is newer than this library.
@@ -66,57 +67,61 @@ class QueueClient:
     async def create_queue(
         self, name: str, *, exist_ok: bool = False, **settings: Unpack[QueueSettings]
     ) -> QueueProperties:
-        """Creates a queue, with these settings of :class:`~pgqueue.QueueSettings`; the others have their defaults.
+        """Creates a queue with the given :class:`~pgqueue.QueueSettings`; the other settings have their defaults.
 
         Raises:
-            QueueAlreadyExistsError: a queue of that name exists; with ``exist_ok`` it is returned as it is instead.
-            InvalidArgumentError: the name or a setting is not what it may be.
+            QueueAlreadyExistsError: a queue with this name exists; with ``exist_ok`` it is returned unchanged instead.
+            InvalidArgumentError: the name or a setting is invalid.
         """
         return await adrive(flows.create(queues.create_queue(name, settings), name, self._source, exist_ok=exist_ok))
 
     async def get_queue(self, name: str) -> QueueProperties:
-        """The settings of a queue. Raises :class:`~pgqueue.errors.QueueNotFoundError`."""
+        """Returns the settings of a queue. Raises :class:`~pgqueue.errors.QueueNotFoundError`."""
         return await adrive(self._source.execute(queues.get_queue(name)))
 
     async def get_queue_runtime_properties(self, name: str) -> QueueRuntimeProperties:
-        """What is in a queue now. Raises :class:`~pgqueue.errors.QueueNotFoundError`."""
+        """Returns how many messages a queue holds now. Raises :class:`~pgqueue.errors.QueueNotFoundError`."""
         return await adrive(self._source.execute(queues.get_queue_runtime_properties(name)))
 
     async def update_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueProperties:
-        """Changes the settings that are given; None removes a setting that may be absent.
+        """Changes the given settings; None removes an optional setting.
 
-        Locks in force stay, and messages that were already sent keep their times.
+        Locks that are held keep their expiry, and messages that were already sent keep their times.
 
         Raises:
-            QueueNotFoundError: no queue has that name.
+            QueueNotFoundError: no queue has this name.
             InvalidArgumentError: a setting has an invalid value.
         """
         return await adrive(flows.alter(queues.alter_queue(name, settings), name, self._source))
 
     async def delete_queue(self, name: str) -> None:
-        """Deletes a queue with all its messages and dead letters. Raises QueueNotFoundError."""
+        """Deletes a queue with all its messages and dead letters.
+
+        Raises:
+            QueueNotFoundError: no queue has this name.
+        """
         await adrive(flows.drop(name, self._source))
 
     async def purge_queue(self, name: str) -> int:
-        """Deletes the messages of a queue, locked, deferred and scheduled ones included, and returns how many.
+        """Deletes all messages of a queue, including locked, deferred and scheduled ones; returns how many.
 
-        Dead letters stay; to delete those, name them: ``"<queue>/$deadletterqueue"``. Messages that an open transaction
-        holds are left alone.
+        Dead letters stay; to delete them, pass ``"<queue>/$deadletterqueue"``. Messages that an open transaction holds
+        are skipped.
         """
         return await adrive(flows.purge(name, self._source))
 
     async def list_queues(self) -> list[QueueProperties]:
-        """The settings of all queues, by name."""
+        """Returns the settings of all queues, ordered by name."""
         return await adrive(self._source.execute(queues.list_queues()))
 
     async def sweep(self, *, dry_run: bool = False) -> SweepReport:
-        """Tidies up all queues, in short transactions, until nothing is left to do, and says what it did.
+        """Sweeps all queues in short transactions until nothing is left to do, and reports what it did.
 
-        Nothing depends on it. Safe at any time; while another sweeps, there is nothing to do. With ``dry_run`` it only
-        counts what it would do.
+        Correctness does not depend on it. It is safe to call at any time; while another sweep runs, it does nothing.
+        With ``dry_run`` it only counts what it would do.
         """
         return await adrive(sweeping.sweep(self._source, dry_run=dry_run))
 
     def queue(self, name: str) -> Queue:
-        """A queue to send to and receive from; nothing is asked of the database yet."""
+        """Returns a queue to send to and receive from, without a round trip to the database."""
         return Queue(name, self._source)

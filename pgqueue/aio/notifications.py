@@ -1,4 +1,4 @@
-"""Notifications, asynchronous: recipients may be coroutine functions too. See :mod:`pgqueue.notifications`."""
+"""Notifications, asynchronous: recipients may also be coroutine functions. See :mod:`pgqueue.notifications`."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ __all__ = [
 
 
 class Transmitter:
-    """Tells recipients of notifications, within this process. Safe to use from several tasks."""
+    """Delivers notifications to recipients within this process. Safe to use from several tasks."""
 
     def __init__(self) -> None:
         self._recipients = Recipients(asynchronous=True)
 
     def register(self, recipient: Any) -> Any:
-        """Adds a :class:`Recipient`, or a function or coroutine function, behind those that are there.
+        """Registers a :class:`Recipient`, or a function, or a coroutine function, after those already registered.
 
-        Returns it, so that it may decorate one.
+        Returns the recipient, so it can be used as a decorator.
 
         Raises:
-            InvalidArgumentError: it is registered already, or can be no recipient here.
+            InvalidArgumentError: it is already registered, or cannot be a recipient here.
         """
         self._recipients.add(recipient)
         return recipient
 
     def deregister(self, recipient: Any) -> None:
-        """Takes a recipient away; it is not told any more, not even in a round that has begun.
+        """Deregisters a recipient; it is not called any more, not even in a round that has begun.
 
         Raises:
             InvalidArgumentError: it is not registered.
@@ -69,23 +69,24 @@ class Transmitter:
         self._recipients.remove(recipient)
 
     async def notify_all(self, notification: Any, *, transaction: Any = None) -> ReceiptStatus:
-        """Tells the recipients, in the order of their registration, and returns what came of it.
+        """Calls the recipients in the order of their registration, and returns the aggregate of their answers.
 
-        FINISHED ends the round, and the answer is OK; ABORT ends it, and is the answer. A FAIL is remembered, and no
-        later OK or PENDING hides it; PENDING counts as OK. NOT_PROCESSED: nobody knew it. A recipient that raises has
-        failed, and its error is logged. Recipients that need a second argument get the ``transaction``.
+        FINISHED ends the round, and the result is OK. ABORT ends the round, and is the result. FAIL does not end the
+        round, but a later OK or PENDING does not hide it. PENDING counts as OK. NOT_PROCESSED means that no recipient
+        handled the notification. A recipient that raises counts as FAIL, and its error is logged. Recipients with a
+        second parameter get the ``transaction``.
         """
         return (await adrive(self._recipients.tell(notification, transaction))).answer
 
 
 class QueuedTransmitter(Transmitter):
-    """Keeps notifications in a queue, and tells the recipients of them until they are done or their time is over.
+    """Keeps notifications in a queue, and delivers them to recipients until they are complete or time out.
 
-    ``types`` says how notifications become message bodies. ``pace`` is how long one rests before it is sent again,
-    by default 1 s, then twice as long each time, up to 5 minutes; ``time_to_live`` when it times out unless it says so
-    itself. Recipients that need a second argument get a transaction begun on ``source``, by default a connection of the
-    queue's client; it commits with what becomes of the notification. Any number of transmitters, in any number of
-    processes, may work on one queue.
+    ``types`` maps notifications to message bodies. ``pace`` is how long a notification waits before it is sent again:
+    by default 1 s, then twice as long each time, up to 5 minutes. ``time_to_live`` is how long until a notification
+    times out, if it does not set ``expires_at`` itself. Recipients with a second parameter get a transaction begun on
+    ``source``, by default the source of the queue's client; it commits together with the settlement of the
+    notification. Any number of transmitters, in any number of processes, may work on one queue.
     """
 
     def __init__(
@@ -111,9 +112,9 @@ class QueuedTransmitter(Transmitter):
         )
 
     async def notify_all(self, notification: QueueNotification, *, transaction: Any = None) -> ReceiptStatus:
-        """Stores the notification, in your transaction if given, and answers OK: the request has been accepted.
+        """Stores the notification, in your transaction if given, and returns OK: the request was accepted.
 
-        Raises what ``Queue.send`` raises, too.
+        Also raises what ``Queue.send`` raises.
 
         Raises:
             InvalidArgumentError: its type is not registered.
@@ -122,25 +123,25 @@ class QueuedTransmitter(Transmitter):
         return await adrive(self._processing.store(notification, where))
 
     async def process_pending(self) -> Processed:
-        """Tells the recipients of all notifications that are ready now, and says what became of those."""
+        """Delivers all notifications that are ready now to the recipients, and returns how many had which fate."""
         return await adrive(self._processing.pending())
 
     async def run(self) -> Processed:
-        """The same for ever, until :meth:`stop` is called. What passes, such as a lost connection, is waited for.
+        """Processes notifications until :meth:`stop` is called.
 
-        Raises what does not pass, such as QueueNotFoundError.
+        Waits after transient errors, such as a lost connection. Raises permanent errors, such as QueueNotFoundError.
         """
         return await adrive(self._processing.forever(self._stopped.is_set))
 
     def stop(self) -> None:
-        """Lets ``run()`` return after the notification in hand, within a second or so. Not taken back."""
+        """Makes ``run()`` return after the current notification, within about a second. Cannot be undone."""
         self._stopped.set()
 
 
 class Bridge:
-    """A recipient that forwards notifications into another queue, once each, in the transaction of the round.
+    """A recipient that forwards notifications to another queue, once each, in the transaction of the round.
 
-    It answers with ``answer``: PENDING, when somebody here waits for what comes of it, or FINISHED.
+    It returns ``answer``: PENDING if a local recipient waits for the outcome, otherwise FINISHED.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class Bridge:
         self._answer = answer
 
     async def receive(self, notification: Any, transaction: Any) -> ReceiptStatus:
-        """Forwards what is registered with the bridge's types; anything else is NOT_PROCESSED."""
+        """Forwards notifications whose types the bridge has registered; anything else is NOT_PROCESSED."""
         if not self._types.knows(notification):
             return ReceiptStatus.NOT_PROCESSED
         message = to_forward(notification, self._types, self._queue.name)

@@ -1,4 +1,4 @@
-"""The asynchronous face of a queue: signatures and docstrings, one line each to the database."""
+"""The asynchronous face of a queue: signatures and docstrings; each method is one call to the database."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ from pgqueue.transports import adrive
 
 
 class Queue:
-    """A queue by name: cheap, and safe to use from several tasks. It need not exist before its first use.
+    """A queue, identified by its name. It is cheap to make, and safe to use from several tasks.
 
-    Made by :meth:`pgqueue.aio.QueueClient.queue`. ``transaction`` is a psycopg AsyncConnection, or a SQLAlchemy
-    AsyncSession or AsyncConnection, in whose transaction a call takes part; without it a call has a transaction of its
-    own. Every call raises :class:`~pgqueue.errors.QueueNotFoundError` for an unknown queue and
-    :class:`~pgqueue.errors.ConnectionLostError` when the database cannot be reached.
+    Made by :meth:`pgqueue.aio.QueueClient.queue`. The queue need not exist before the first call. ``transaction`` is a
+    psycopg AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection: the call takes part in its transaction.
+    Without ``transaction`` each call has its own transaction. Every call raises
+    :class:`~pgqueue.errors.QueueNotFoundError` for an unknown queue, and :class:`~pgqueue.errors.ConnectionLostError`
+    when the database cannot be reached.
     """
 
     def __init__(self, name: str, source: Source) -> None:
@@ -48,51 +49,53 @@ class Queue:
 
     @property
     def dead_letters(self) -> DeadLetters:
-        """The messages of this queue that went wrong, with the reasons: a queue of its own, but for sending."""
+        """The dead letters of this queue, with their reasons: a queue of their own that cannot be sent to."""
         return DeadLetters(self.name, self._source)
 
     async def send(self, message: Message, *, transaction: object = None) -> SequenceNumber:
         """Stores a message and returns its sequence number; numbers increase, and may have gaps.
 
-        When it returns the message is stored, or part of your transaction. A duplicate is not stored again: the number
-        is that of the message that was sent before, and its ``is_duplicate`` says so.
+        When the call returns, the message is stored, or part of your transaction. A duplicate is not stored again: the
+        call returns the number of the message that was sent first, with ``is_duplicate`` set.
 
         Raises:
             MessageNotSerializableError: a field cannot be stored; the error names it.
-            MessageSizeExceededError: it is larger than the queue allows.
-            QueueFullError: the queue holds as many messages as it may.
-            QueueDisabledError: the queue's status forbids it.
+            MessageSizeExceededError: the message is larger than the queue allows.
+            QueueFullError: the queue has reached its ``max_queue_length``.
+            QueueDisabledError: the status of the queue forbids sending.
         """
         return await adrive(traced.send(self.name, message, self._where(transaction)))
 
     async def send_batch(self, messages: Iterable[Message], *, transaction: object = None) -> list[SequenceNumber]:
         """Stores many messages in one round trip, all or none; returns their sequence numbers in order.
 
-        Raises what :meth:`send` raises; then none is stored.
+        Raises what :meth:`send` raises; then no message is stored.
         """
         return await adrive(traced.send_batch(self.name, messages, self._where(transaction)))
 
     async def schedule(self, message: Message, *, at: datetime, transaction: object = None) -> SequenceNumber:
         """Stores a message that cannot be received before ``at``, an aware time; see :meth:`send`.
 
-        It keeps its number, and goes before the messages that wait when its time has come. Receivers notice it within
-        a second.
+        The message keeps its sequence number. When it is due, it is delivered before the messages that are already
+        waiting. Receivers notice within a second that it is due.
         """
         return await self.send(scheduled(message, at), transaction=transaction)
 
     async def cancel_scheduled(self, sequence_numbers: Sequence[int], *, transaction: object = None) -> None:
-        """Deletes scheduled messages, those that were abandoned with a delay too, before their time comes: all or none.
+        """Deletes messages that are not due yet, all or none: scheduled ones, and those abandoned with a delay.
+
+        Takes their ``sequence_numbers``.
 
         Raises:
-            MessageNotFoundError: one is not scheduled, or not any more.
+            MessageNotFoundError: one of the messages is not scheduled, or no longer scheduled; none was deleted.
         """
         await adrive(self._where(transaction).execute(sending.cancel_scheduled(self.name, sequence_numbers)))
 
     def sender(self, *, max_in_flight: int = 10, retry: tenacity.BaseRetrying | None = None) -> Sender:
-        """Sends that overlap, to be used in an ``async with`` block, whose end waits for all of them.
+        """Returns a sender, which overlaps sends. Use it in an ``async with`` block; its end waits for all sends.
 
-        ``max_in_flight`` is how many may be out; the next one waits. ``retry`` says how often, and how far apart, what
-        failed for a passing reason is tried, as in :func:`pgqueue.aio.process`.
+        At most ``max_in_flight`` sends are in flight; the next one waits. ``retry`` sets how often and at what
+        intervals a send is retried after a transient failure, as in :func:`pgqueue.aio.process`.
         """
         places = count("max_in_flight", max_in_flight)
         return Sender(self.name, self._source, max_in_flight=places, retry=retry_policy(retry))
@@ -104,10 +107,10 @@ class Queue:
         wait: timedelta | None = None,
         lock_duration: timedelta | None = None,
     ) -> list[ReceivedMessage]:
-        """Locks up to ``max_messages`` and returns them; they stay in the queue, hidden from others.
+        """Locks up to ``max_messages`` and returns them; they stay in the queue, hidden from other receivers.
 
-        Waits up to ``wait`` for the first, holding neither a transaction nor a connection; [] when nothing came.
-        ``lock_duration`` is the queue's own unless given.
+        Waits up to ``wait`` for the first message, without a transaction or a connection; returns [] when none came.
+        ``lock_duration`` defaults to that of the queue.
         """
         statement = receiving_verbs.receive(
             self.name, max_messages=max_messages, lock_duration=lock_duration, locked_by=this_process()
@@ -118,12 +121,13 @@ class Queue:
     async def receive_deferred(
         self, sequence_numbers: Sequence[int], *, lock_duration: timedelta | None = None
     ) -> list[ReceivedMessage]:
-        """Locks deferred messages by their numbers and returns them, but for those that somebody else holds.
+        """Locks deferred messages by their sequence numbers and returns them, except those that are locked by others.
 
-        Abandoned, or when the lock has expired, they are deferred still.
+        When such a message is abandoned, or its lock expires, it stays deferred. ``lock_duration`` defaults to that of
+        the queue.
 
         Raises:
-            MessageNotFoundError: one is not deferred, or not any more; none is locked.
+            MessageNotFoundError: one of the messages is not deferred, or no longer deferred; none was locked.
         """
         statement = receiving_verbs.receive_deferred(
             self.name, sequence_numbers, lock_duration=lock_duration, locked_by=this_process()
@@ -136,10 +140,12 @@ class Queue:
     async def receive_and_delete(
         self, *, max_messages: int = 1, wait: timedelta | None = None, transaction: object = None
     ) -> list[PeekedMessage]:
-        """Takes up to ``max_messages`` out of the queue. At most once: what is lost on the way is lost.
+        """Receives up to ``max_messages`` and deletes them at once; returns [] when none came.
 
-        With ``transaction`` it is the traditional transacted receive: your commit takes them out, an abort puts them
-        back for anyone. ``wait`` is for the first to come; then your transaction stays open meanwhile.
+        Without ``transaction`` delivery is at most once: a message that is lost on the way to you is gone. With
+        ``transaction`` this is the traditional transacted receive: your commit deletes the messages, a rollback makes
+        them available to every receiver again. Waits up to ``wait`` for the first message; your transaction stays open
+        meanwhile.
         """
         statement = receiving_verbs.receive_and_delete(self.name, max_messages=max_messages)
         rows = await adrive(
@@ -154,23 +160,25 @@ class Queue:
         prefetch: int = 0,
         sub_queue: SubQueue | None = None,
     ) -> Receiver:
-        """An endless iterator over what arrives, one message at a time, to be used in an ``async with`` block.
+        """Returns an endless iterator over incoming messages, one at a time. Use it in an ``async with`` block.
 
-        ``receive_mode`` says whether it locks what it receives, or deletes it at once. Up to ``prefetch`` messages are
-        locked ahead, to save round trips. Their locks run meanwhile: one that may be over when its turn comes is not
-        handed out. The end of the block gives back what was not. With ``sub_queue`` it receives the dead letters.
+        ``receive_mode`` says whether the receiver locks each message or deletes it at once. It locks up to ``prefetch``
+        messages ahead, to save round trips. Their locks run meanwhile: the receiver does not yield a message whose lock
+        may have expired. The end of the block gives back the messages that were not yielded. With ``sub_queue`` it
+        receives the dead letters.
 
         Raises:
-            InvalidArgumentError: ``prefetch`` with the mode RECEIVE_AND_DELETE, or negative.
+            InvalidArgumentError: ``prefetch`` is negative, or was given with the mode RECEIVE_AND_DELETE.
         """
         name = self.name if sub_queue is None else dead_letter_queue(self.name)
         make = partial(ReceivedMessage._locked, name, source=self._source)
         return Receiver(arrivals(name, receive_mode, prefetch, this_process(), self._source, make))
 
     async def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage]:
-        """Browses by ascending sequence number, locked, deferred and scheduled messages too.
+        """Returns messages in ascending order of sequence number, including locked, deferred and scheduled ones.
 
-        Up to ``max_messages``, and none below ``from_sequence_number``. Changes and counts nothing.
+        Returns up to ``max_messages``, starting at ``from_sequence_number``. Locks nothing, and does not count as a
+        delivery.
         """
         statement = receiving_verbs.peek(
             self.name, max_messages=max_messages, from_sequence_number=from_sequence_number
@@ -180,10 +188,10 @@ class Queue:
     async def complete_batch(
         self, received: Iterable[ReceivedMessage], *, transaction: object = None
     ) -> list[SettlementResult]:
-        """Completes many messages in one round trip; a result each, in order.
+        """Completes many messages in one round trip; returns one result for each message, in order.
 
-        In its own transaction one lost lock neither hides nor undoes the others. In yours it aborts all, with
-        :class:`~pgqueue.errors.LockLostError`.
+        In its own transaction, a lost lock affects only its own message; the others are completed. In your transaction,
+        a lost lock aborts the whole transaction with :class:`~pgqueue.errors.LockLostError`.
         """
         statement = partial(settling.complete_batch, self.name, atomic=transaction is not None)
         return await self._settle(received, Outcome.COMPLETED, statement, transaction)
@@ -196,9 +204,9 @@ class Queue:
         properties: Mapping[str, Any] | None = None,
         transaction: object = None,
     ) -> list[SettlementResult]:
-        """Gives many messages back in one round trip; see :meth:`complete_batch` and ``ReceivedMessage.abandon``.
+        """Abandons many messages in one round trip; see :meth:`complete_batch` and ``ReceivedMessage.abandon``.
 
-        ``delay`` and ``properties`` hold for all of them.
+        ``delay`` and ``properties`` apply to all of them.
         """
         statement = partial(
             settling.abandon_batch, self.name, delay=delay, properties=properties, atomic=transaction is not None
@@ -213,9 +221,9 @@ class Queue:
         description: str | None = None,
         transaction: object = None,
     ) -> list[SettlementResult]:
-        """Moves many messages to the dead letters in one round trip; see :meth:`complete_batch`.
+        """Dead-letters many messages in one round trip; see :meth:`complete_batch`.
 
-        ``reason`` and ``description`` hold for all of them.
+        ``reason`` and ``description`` apply to all of them.
         """
         statement = partial(
             settling.dead_letter_batch,
@@ -233,9 +241,9 @@ class Queue:
         properties: Mapping[str, Any] | None = None,
         transaction: object = None,
     ) -> list[SettlementResult]:
-        """Sets many messages aside in one round trip; see :meth:`complete_batch` and ``ReceivedMessage.defer``.
+        """Defers many messages in one round trip; see :meth:`complete_batch` and ``ReceivedMessage.defer``.
 
-        ``properties`` hold for all of them.
+        ``properties`` apply to all of them.
         """
         statement = partial(settling.defer_batch, self.name, properties=properties, atomic=transaction is not None)
         return await self._settle(received, Outcome.DEFERRED, statement, transaction)
@@ -243,7 +251,10 @@ class Queue:
     async def renew_lock_batch(
         self, received: Iterable[ReceivedMessage], *, lock_duration: timedelta | None = None
     ) -> list[SettlementResult]:
-        """Renews many locks in one round trip; a result each, with ``locked_until``, in order."""
+        """Renews many locks in one round trip; returns a result with ``locked_until`` for each message, in order.
+
+        ``lock_duration`` defaults to that of the queue.
+        """
         return await adrive(batches.renew_lock_batch(self.name, received, lock_duration, self._source))
 
     async def history(
@@ -255,9 +266,10 @@ class Queue:
         sequence_number: int | None = None,
         limit: int = 100,
     ) -> list[SettledMessage]:
-        """What became of settled messages, the last first, up to ``limit``; the queue must ``retain_history``.
+        """Returns what became of settled messages, most recent first; the queue must have ``retain_history`` set.
 
-        Those settled ``since`` then, with this ``outcome``, ``message_id`` or ``sequence_number``, as far as given.
+        Returns up to ``limit`` entries. ``since``, ``outcome``, ``message_id`` and ``sequence_number`` filter them: an
+        entry must match every filter that is given.
         """
         statement = remembering.history(
             self.name,
@@ -283,10 +295,10 @@ class Queue:
 
 
 class DeadLetters(Queue):
-    """The dead letters of a queue, as a queue of their own: received under lock, settled, browsed.
+    """The dead letters of a queue, as a queue of their own: receive them under lock, settle them, peek at them.
 
-    Its name is ``<queue>/$deadletterqueue``. They never expire, are never dead-lettered again, and go only when
-    somebody completes, resubmits or purges them. Nothing can be sent to them, and none be deferred: that raises
+    The name of this queue is ``<queue>/$deadletterqueue``. Dead letters never expire and are never dead-lettered again.
+    They stay until they are completed, resubmitted or purged. Sending to this queue, or deferring its messages, raises
     :class:`~pgqueue.errors.InvalidArgumentError`.
     """
 
@@ -294,7 +306,10 @@ class DeadLetters(Queue):
         super().__init__(dead_letter_queue(queue), source)
 
     async def purge(self) -> int:
-        """Deletes them all, locked ones too, and returns how many. What an open transaction holds is left to it."""
+        """Deletes all dead letters, including locked ones; returns how many.
+
+        Skips those that an open transaction holds.
+        """
         return await adrive(queues.purge(self.name, self._source))
 
     async def resubmit(
@@ -305,11 +320,12 @@ class DeadLetters(Queue):
         older_than: timedelta | None = None,
         limit: int | None = None,
     ) -> list[int]:
-        """Moves dead letters back into the queue, to be delivered as if for the first time; returns their numbers.
+        """Moves dead letters back into the queue, with their delivery count reset; returns their sequence numbers.
 
-        Those with these ``sequence_numbers``, with this ``reason``, dead-lettered longer ago than ``older_than``: all
-        that is given must fit, and nothing given means all, ``limit`` at the most; those that somebody holds stay. By a
-        thousand each in transactions of their own, the oldest first: if one fails, those before it are moved.
+        ``sequence_numbers``, ``reason`` and ``older_than`` (the time since they were dead-lettered) filter the dead
+        letters: a dead letter must match every filter that is given; without a filter, all match. At most ``limit`` are
+        moved, oldest first; those that a transaction or a lock holds are skipped. They are moved in transactions of a
+        thousand each: if one fails, the earlier ones stay moved.
         """
         return await adrive(
             dead_letters.resubmit(

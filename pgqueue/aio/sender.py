@@ -1,4 +1,4 @@
-"""The asynchronous sender: sends that overlap, carried out by a task of its own."""
+"""The asynchronous sender: overlapped sends, run by a task of its own."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pgqueue.transports import adrive
 
 
 class PendingSend(Pending):
-    """A send that is out: ``message``, and its outcome as soon as there is one."""
+    """A send in flight: its ``message``, and its outcome once that is known."""
 
     async def result(self, *, timeout: timedelta | None = None) -> SequenceNumber:  # noqa: ASYNC109 - the same in both faces
-        """Waits for the outcome, and returns the sequence number or raises what :meth:`Queue.send` raises.
+        """Waits for the outcome; returns the sequence number or raises what :meth:`Queue.send` raises.
 
-        Raises OperationTimeoutError when there is none after ``timeout``: the send is still out then.
+        Raises OperationTimeoutError when there is no outcome after ``timeout``; the send is still in flight then.
         """
         self._outbox.check_process()
         patience = duration("timeout", timeout)
@@ -39,14 +39,15 @@ class PendingSend(Pending):
 
 
 class Sender:
-    """Sends that overlap, to be used in an ``async with`` block; made by :meth:`pgqueue.aio.Queue.sender`.
+    """Overlapped sends. Use it in an ``async with`` block; made by :meth:`pgqueue.aio.Queue.sender`.
 
-    What arrives while a flush is out goes with the next one. Each message is stored exactly once, and its outcome is
-    known, even when the connection breaks: the COMMIT of a flush is sent only when the id of its transaction is known,
-    and what became of it is then asked of the database. Only when that has no answer for many seconds, or the server
-    has crashed meanwhile, the outcome is a :class:`~pgqueue.errors.CommitInDoubtError`.
+    Messages that arrive while a flush is in flight go into the next flush. Each message is stored exactly once and its
+    outcome is known, even when the connection breaks: the sender learns the transaction id of a flush before it sends
+    the COMMIT, and later asks the database for the outcome of that transaction. The outcome is a
+    :class:`~pgqueue.errors.CommitInDoubtError` only if the database cannot answer for many seconds, or the server has
+    crashed meanwhile.
 
-    To be used in one event loop, by any number of its tasks. It holds one connection while something is out.
+    Use it in one event loop, from any number of its tasks. It holds one connection while a send is in flight.
     """
 
     def __init__(self, queue: str, source: Source, *, max_in_flight: int, retry: tenacity.Retrying) -> None:
@@ -66,12 +67,12 @@ class Sender:
         report(self._outbox, error)
 
     async def send(self, message: Message) -> PendingSend:
-        """Puts a message on its way, as it is now; waits only while ``max_in_flight`` sends are out.
+        """Starts a send of the message as it is now; waits only while ``max_in_flight`` sends are in flight.
 
         Raises:
-            MessageNotSerializableError: a field cannot be stored; the error names it, and nothing was put on its way.
-            InvalidStateError: the sender is closed, or belongs to the process that forked.
-            SendError: a thousand sends have failed, and nobody has read why.
+            MessageNotSerializableError: a field cannot be stored; the error names it, and nothing is sent.
+            InvalidStateError: the sender is closed, or belongs to the parent process of a fork.
+            SendError: a thousand sends have failed, and their outcomes were not read.
         """
         self._outbox.check_open()
         send = Outgoing(message, self._outbox)
@@ -89,10 +90,10 @@ class Sender:
         return PendingSend(send, self._outbox)
 
     async def close(self) -> None:
-        """Waits for all that is out. Closing twice has no further effect.
+        """Waits for all sends in flight. Closing twice has no further effect.
 
         Raises:
-            SendError: sends have failed, and nobody has read why.
+            SendError: sends have failed, and their outcomes were not read.
         """
         await self._end()
         self._outbox.raise_unread()

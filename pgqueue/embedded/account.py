@@ -1,4 +1,4 @@
-"""The account that PostgreSQL runs as: ourselves, or an unprivileged one, because PostgreSQL refuses to run as root."""
+"""The account that runs PostgreSQL: ours, or an unprivileged one, because PostgreSQL refuses to run as root."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ UNPRIVILEGED = "nobody"
 
 @dataclass(frozen=True)
 class Account:
-    """A user of this machine; ``user_id`` is None when it is the one we are already."""
+    """A user of this machine; ``user_id`` is None if it is the current one."""
 
     user_id: int | None = None
     group_id: int | None = None
 
     def run(self, command: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
         """Run a program as this account, in a directory."""
-        # From a directory of its own: a program complains when it may not read the one it was started in.
+        # In a directory of its own: a program complains when it may not read its working directory.
         return subprocess.run(
             command,
             check=False,
@@ -34,7 +34,7 @@ class Account:
         )
 
     def make_directory(self, path: Path) -> None:
-        """Create a directory that nobody but this account may look into."""
+        """Create a directory that only this account may enter."""
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.stat().st_uid not in (os.geteuid(), self.user_id):
             raise PermissionError(f"{path} belongs to somebody else")
@@ -56,7 +56,7 @@ class Account:
             return False
 
     def copy(self, source: Path, target: Path) -> None:
-        """Copy a directory for this account to read; one that was copied before and did not change is kept."""
+        """Copy a directory so that this account can read it; an earlier copy of the same files is kept."""
         if _newest(source) == _newest(target):
             return
         shutil.rmtree(target, ignore_errors=True)
@@ -71,7 +71,7 @@ def _newest(directory: Path) -> int:
 
 
 def unprivileged() -> Account:
-    """The account to run PostgreSQL as: ``nobody`` if we are root, else our own."""
+    """The account to run PostgreSQL as: ``nobody`` if we are root, otherwise the current one."""
     if os.geteuid() != 0:
         return Account()
     import pwd

@@ -1,4 +1,4 @@
-"""Where the embedded server keeps its data when nobody says otherwise."""
+"""The default data directory of the embedded server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pgqueue.embedded.server import ServerError
 
 
 def default_directory() -> Path:
-    """The same at every start, so that the data stays: the user's data directory, else the temporary one."""
+    """The same directory at every start, so that the data stays: the user's data directory, else the temporary one."""
     for directory in (_of_the_user(), Path(tempfile.gettempdir()) / f"pgqueue-{os.geteuid()}"):
         if _is_writable(directory):
             return directory
@@ -19,7 +19,7 @@ def default_directory() -> Path:
 
 def _of_the_user() -> Path:
     if os.geteuid() == 0:
-        # Root's home is closed to the account that PostgreSQL has to run as.
+        # The account that has to run PostgreSQL cannot enter root's home.
         return Path("/var/lib/pgqueue")
     import platformdirs
 

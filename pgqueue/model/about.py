@@ -1,4 +1,4 @@
-"""Whom a line of the log is about, as fields for a program to read."""
+"""Structured fields for log records: the message that a record is about."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Numbered(Protocol):
-    """What names a message: a message itself, or its lock."""
+    """What identifies a message: a message itself, or its lock."""
 
     @property
     def queue(self) -> str:
@@ -19,7 +19,7 @@ class Numbered(Protocol):
 
 
 def about(message: Numbered, delivery_count: int, error: BaseException | None = None) -> dict[str, Any]:
-    """The fields of a line about one message, and about an error where there is one."""
+    """The fields of a log record about one message, and about an error if there is one."""
     return {
         "queue": message.queue,
         "sequence_number": message.sequence_number,
@@ -29,7 +29,7 @@ def about(message: Numbered, delivery_count: int, error: BaseException | None = 
 
 
 def about_all(queue: str, messages: Iterable[Numbered], error: BaseException | None = None) -> dict[str, Any]:
-    """The fields of a line about several messages of a queue."""
+    """The fields of a log record about several messages of a queue."""
     return {
         "queue": queue,
         "sequence_numbers": [message.sequence_number for message in messages],

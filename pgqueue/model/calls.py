@@ -1,4 +1,4 @@
-"""What an application gives us to call has done its work when the call is over: or it is refused, not forgotten."""
+"""Checks of callables that an application passes in: their work must be done when the call returns."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pgqueue.errors import InvalidArgumentError
 
 
 class UnfinishedError(InvalidArgumentError):
-    """A call has returned what somebody would have to await or to iterate before its work is done. Nobody does."""
+    """A call returned an awaitable or a generator, so its work is not done, and nothing here awaits or iterates it."""
 
 
 def is_coroutine_function(function: Any) -> bool:
-    """Whether a call makes a coroutine, as far as can be told: of a partial, and of an object's __call__, too."""
+    """Whether a call makes a coroutine, as far as can be known; looks into partials and an object's ``__call__``."""
     return _is(inspect.iscoroutinefunction, function)
 
 
 def must_finish(
     function: Any, name: str, *, asynchronous: bool, remedy: str = "use pgqueue.aio, which awaits it"
 ) -> None:
-    """Refuses a generator function; and where nobody awaits, a coroutine function.
+    """Refuses a generator function and, unless ``asynchronous``, a coroutine function.
 
     Raises:
         InvalidArgumentError: it is one.
@@ -37,7 +37,7 @@ def must_finish(
 
 
 def checked_result(result: Any) -> Any:
-    """What a call has answered.
+    """Return what a call returned, if that needs no awaiting or iterating.
 
     Raises:
         UnfinishedError: it is a coroutine, another awaitable or a generator. It is closed.

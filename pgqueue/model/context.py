@@ -1,7 +1,7 @@
 """The state machine of one delivery: WCF 4.0's ReceiveContext.
 
-The table is the rule, and everything is checked against it: this code, ``docs/lifecycle.md`` and the tests. There is
-no state for "unlocked": a context exists only for a delivery.
+The transition table is the source: this code, ``docs/lifecycle.md`` and the tests are checked against it. There is no
+state for "unlocked": a context exists only for a delivery.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pgqueue.model.calls import checked_result, must_finish
 
 
 class Named(Enum):
-    """Each member is one object, and hashed as such: Enum hashes its name, in Python, and that is a busy place here."""
+    """Hashes members by identity: Enum hashes their names, in Python, which is slow where messages are handled."""
 
     __hash__ = object.__hash__
 
 
 class ReceiveState(Named):
-    """Where a delivery stands."""
+    """The state of a delivery."""
 
     RECEIVED = "received"
     COMPLETING = "completing"
@@ -40,7 +40,7 @@ class ReceiveState(Named):
 
 
 class Outcome(Named):
-    """How a delivery that is over was settled."""
+    """How a delivery was settled."""
 
     COMPLETED = "completed"
     DEAD_LETTERED = "dead-lettered"
@@ -49,12 +49,12 @@ class Outcome(Named):
 
     @property
     def event(self) -> Event:
-        """Which call it is, of those that the state machine knows."""
+        """The event of the state machine that leads to this outcome."""
         return Event.ABANDON if self is Outcome.ABANDONED else Event.COMPLETE
 
 
 class Event(Named):
-    """What can happen to a delivery: three calls, and two things that become known."""
+    """What can happen to a delivery: three calls, and the two results of a settlement."""
 
     COMPLETE = "complete()"
     ABANDON = "abandon()"
@@ -67,7 +67,7 @@ RECEIVED, COMPLETING, COMPLETED, ABANDONING, ABANDONED, FAULTED = ReceiveState
 _SETTLED, _BUSY, _IN_DOUBT = MessageAlreadySettledError, InvalidStateError, FaultedError
 
 #: For each event, and each state in the order of :class:`ReceiveState`: the next state, or the error that refuses the
-#: call. A state that leads to itself means that the event has no effect.
+#: call. If a state leads to itself, the event has no effect.
 _NEXT: dict[Event, tuple[ReceiveState | type[InvalidStateError], ...]] = {
     Event.COMPLETE:  (COMPLETING, _BUSY,     _SETTLED,  _BUSY,      _SETTLED,  _IN_DOUBT),
     Event.ABANDON:   (ABANDONING, _BUSY,     _SETTLED,  ABANDONING, ABANDONED, _IN_DOUBT),
@@ -82,17 +82,17 @@ Callback = Callable[[], object]
 
 
 def was_refused(error: BaseException) -> bool:
-    """Whether a statement or a COMMIT that failed so was not carried out; after any other error, nobody knows."""
+    """Whether this error proves that the statement or COMMIT was not carried out; after any other, it is unknown."""
     return isinstance(error, PGQueueError) and not isinstance(error, ConnectionLostError)
 
 
-#: Held for a transition, never while anything is called or awaited; one for all is cheaper than one each. It is
-#: reentrant, because a signal's handler may come in the middle of one and settle something else.
+#: Held during a transition, never while anything is called or awaited. One lock for all contexts is cheaper than one
+#: each. It is reentrant, because a signal handler may interrupt a transition and settle another message.
 _TRANSITION = threading.RLock()
 
 
 def _reset_after_fork() -> None:
-    global _TRANSITION  # noqa: PLW0603 - a thread that was not forked may have held it
+    global _TRANSITION  # noqa: PLW0603 - another thread of the parent may have held it
     _TRANSITION = threading.RLock()
 
 
@@ -102,15 +102,15 @@ os.register_at_fork(after_in_child=_reset_after_fork)
 class ReceiveContext:
     """The state of one delivery; racing calls from several threads end in one legal history.
 
-    The callbacks run while the call that causes them is under way: in COMPLETING, in ABANDONING, on the way to
-    FAULTED. One that raises faults the context. No lock is held while they run, so they may call back. Those of an
-    ``asynchronous`` context are awaited, but for ``on_fault``: :meth:`fault` awaits nothing, and may come from any
+    Callbacks run during the call that causes them: in COMPLETING, in ABANDONING, or on the way to FAULTED. A callback
+    that raises faults the context. No lock is held while a callback runs, so it may call the context. Callbacks of an
+    ``asynchronous`` context are awaited, except ``on_fault``: :meth:`fault` awaits nothing, and may be called from any
     thread.
 
-    ``transaction_id`` is the database's id of the transaction, or of the savepoint in it, that a settlement is part of;
-    the database answers with it what became of that when nobody else tells. ``transaction`` is where that can be asked
-    while it is open, if it is the caller's. ``pinned_in`` is the id of the transaction that the library has begun for
-    this delivery, while it is open.
+    ``transaction_id`` is the database's id of the transaction, or of the savepoint in it, that a settlement is part of.
+    If nothing else reports the outcome, the database is asked with this id. ``transaction`` is the caller's
+    transaction, if any; it can be asked while it is open. ``pinned_in`` is the id of the transaction that the library
+    began for this delivery, while that is open.
     """
 
     __slots__ = (
@@ -139,16 +139,16 @@ class ReceiveContext:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether a settlement has begun, its call is over, and nobody has said yet what became of it."""
+        """Whether a settlement has begun and its call is over, but its outcome is not known yet."""
         return self.state in (COMPLETING, ABANDONING) and self._call is None
 
     @property
     def calls_back(self) -> bool:
-        """Whether anybody wants to know of what happens."""
+        """Whether any callback is registered."""
         return self._callbacks is not None
 
     def on_complete(self, callback: Callback) -> Callback:
-        """Registers a callback that runs when the delivery is being completed, before the database is asked.
+        """Registers a callback that runs when the delivery is being completed, before the database is called.
 
         Raises:
             InvalidArgumentError: it is a generator function, or a coroutine function outside of ``pgqueue.aio``.
@@ -157,7 +157,7 @@ class ReceiveContext:
         return self._register(Event.COMPLETE, callback)
 
     def on_abandon(self, callback: Callback) -> Callback:
-        """Registers a callback that runs when the delivery is being abandoned, before the database is asked.
+        """Registers a callback that runs when the delivery is being abandoned, before the database is called.
 
         Raises:
             InvalidArgumentError: as for :meth:`on_complete`.
@@ -166,7 +166,7 @@ class ReceiveContext:
         return self._register(Event.ABANDON, callback)
 
     def on_fault(self, callback: Callback) -> Callback:
-        """Registers a callback that runs once at the most, when the delivery is faulted, and is never awaited.
+        """Registers a callback that runs at most once, when the delivery is faulted, and is never awaited.
 
         Raises:
             InvalidArgumentError: it is a coroutine function or a generator function.
@@ -175,7 +175,7 @@ class ReceiveContext:
         return self._register(Event.FAULT, callback)
 
     def apply(self, event: Event, call: object = None) -> bool:
-        """Takes the transition of an event; False when it has no effect. ``call`` is the call that settles from now on.
+        """Makes the transition of an event; returns False when it has no effect. ``call`` is the call that now settles.
 
         Raises:
             InvalidStateError: the event is a call that is illegal in this state. The state did not change.
@@ -197,16 +197,16 @@ class ReceiveContext:
         return True
 
     def retract(self) -> None:
-        """Takes back that the settlement is committed: that was announced, and then the COMMIT was not answered."""
+        """Goes back from COMPLETED to COMPLETING: the COMMIT had been announced, but was not confirmed."""
         with _TRANSITION:
             if self.state is COMPLETED:
                 self.state = COMPLETING
 
     def begin(self, outcome: Outcome, call: object = None) -> bool:
-        """Takes the transition of ``complete()`` or ``abandon()``; False: nothing is to be done.
+        """Makes the transition of ``complete()`` or ``abandon()``; returns False when nothing is to be done.
 
-        ``call`` stands for the call that does it: that is under way until the outcome is known or it is passed to
-        :meth:`end` or :meth:`fail`.
+        ``call`` identifies the call: it is in progress until the outcome is known, or until it is passed to :meth:`end`
+        or :meth:`fail`.
         """
         if not self.apply(outcome.event, call):
             return False
@@ -214,7 +214,7 @@ class ReceiveContext:
         return True
 
     def call_back(self, outcome: Outcome) -> Generator[Callback, Any, None]:
-        """Calls back for a completion or an abandonment.
+        """Runs the callbacks of a completion or an abandonment.
 
         Each callback is a step of this flow, so an asynchronous driver awaits it. Dead-lettering and deferring are
         completions with another outcome, and have no callbacks.
@@ -228,37 +228,37 @@ class ReceiveContext:
                 raise
 
     def enter(self, outcome: Outcome, call: object = None) -> Generator[Callback, Any, bool]:
-        """Begins to settle, and calls back; False: nothing is to be done."""
+        """Begins a settlement and runs its callbacks; returns False when nothing is to be done."""
         begun = self.begin(outcome, call)
         if begun and self.calls_back:
             yield from self.call_back(outcome)
         return begun
 
     def end(self, call: object) -> None:
-        """A call is over; what it did has an outcome when the caller's transaction has one."""
+        """Notes that a call is over; the outcome of its settlement may still depend on the caller's transaction."""
         with _TRANSITION:
             if self._call is call:
                 self._call = None
 
     def fail(self, call: object, error: BaseException) -> None:
-        """A call has failed. What was refused is undone; what was only interrupted may have been carried out."""
+        """Notes that a call has failed: a refused call is undone; an interrupted one may have been carried out."""
         if self._call is call and was_refused(error):
             self.apply(Event.ABORTED)
         self.end(call)
 
     def fault(self) -> None:
-        """Puts the delivery in doubt. Does no I/O: an abandon or a completion under way may still win."""
+        """Puts the delivery in doubt, without I/O; an abandon or a completion in progress may still succeed."""
         if self.apply(Event.FAULT):
             for callback in self._called_back(Event.FAULT):
                 checked_result(callback())
 
     def lose(self) -> None:
-        """A renewal found the lock lost: faults, unless a settlement has begun, which finds out what became of it."""
+        """Faults after a renewal found the lock lost, unless a settlement has begun; that learns the outcome itself."""
         if self.state is RECEIVED:
             self.fault()
 
     def require(self, call: str, *legal: ReceiveState) -> None:
-        """Refuses a call that is legal in these states only."""
+        """Refuses a call unless the state is one of these."""
         refusal = TRANSITIONS[Event.COMPLETE][self.state]
         if self.state not in legal:
             kind = refusal if isinstance(refusal, type) else InvalidStateError
@@ -275,7 +275,7 @@ class ReceiveContext:
 
 
 def begin_all(contexts: Iterable[ReceiveContext], outcome: Outcome, call: object) -> list[bool | InvalidStateError]:
-    """:meth:`ReceiveContext.begin` for each; the answer is what it returns or raises."""
+    """Call :meth:`ReceiveContext.begin` on each; the answers are what it returns or raises."""
     answers: list[bool | InvalidStateError] = []
     event = outcome.event
     with _TRANSITION:
@@ -292,12 +292,12 @@ def begin_all(contexts: Iterable[ReceiveContext], outcome: Outcome, call: object
 
 
 def apply_all(contexts: Iterable[ReceiveContext], event: Event) -> None:
-    """:meth:`ReceiveContext.apply` for each, with an event that no state refuses."""
+    """Call :meth:`ReceiveContext.apply` on each, with an event that no state refuses."""
     with _TRANSITION:
         for context in contexts:
             context._apply(event, None)  # noqa: SLF001 - a function beside its class
 
 
 def call_on_fault(context: ReceiveContext, callback: Callback) -> None:
-    """:meth:`ReceiveContext.on_fault` without its check, for a callback of the library's own."""
+    """Register an :meth:`ReceiveContext.on_fault` callback of the library's own, without the check."""
     context._register(Event.FAULT, callback)  # noqa: SLF001 - a function beside its class

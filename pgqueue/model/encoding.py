@@ -1,4 +1,4 @@
-"""How a message becomes what the database stores; what cannot be stored is refused with the field's name."""
+"""Encoding of messages for the database; a field that cannot be stored is refused by name."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from pgqueue.errors import MessageNotSerializableError
 from pgqueue.model.message import Message
 from pgqueue.model.stack import on_any_stack
 
-#: What is sent is not nested more deeply, and has no longer number, wherever the sender stands: so every reader can
-#: read it.
+#: Limits of what is sent, whatever the depth of the sender's stack, so that every reader can read it.
 DEEPEST = 200
 MOST_DIGITS = 4300
 
@@ -35,9 +34,9 @@ JSON = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":
 
 
 def _json_encoder() -> Callable[[Any], str]:
-    """``JSON.encode``, which makes an encoder in C for each value, with one that is made once: half of the time.
+    """Replace ``JSON.encode``, which makes a new encoder in C for each value, by one encoder: half the time.
 
-    A value that holds itself ends in a RecursionError with it.
+    It raises RecursionError for a value that contains itself.
     """
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
@@ -67,23 +66,25 @@ class EncodedMessage(NamedTuple):
 
     @property
     def size(self) -> int:
-        """About how much there is to carry."""
+        """The approximate size of the message."""
         return len(self.body or self.binary_body or "") + len(self.application_properties or "")
 
 
 def scheduled(message: Message, at: datetime) -> Message:
-    """The message with that time, which cannot be left open."""
+    """Return the message with this scheduled time, which must not be None."""
     if at is None:
         raise MessageNotSerializableError("scheduled_enqueue_time must be a datetime with a time zone, not None")
     return replace(message, scheduled_enqueue_time=at)
 
 
 def encode(message: Message, trace: Mapping[str, str] | None = None) -> EncodedMessage:
-    """The message as the database stores it. ``trace`` is added to its application properties, unless it carries one.
+    """Encode a message for the database.
+
+    ``trace`` is added to its application properties, unless they already carry a trace.
 
     Raises:
-        MessageNotSerializableError: a field is not JSON, has a NUL character, NaN or an infinity, a number or a depth
-            beyond what can be read again, or the wrong type.
+        MessageNotSerializableError: a field is not JSON, has the wrong type, or contains a NUL character, NaN, an
+            infinity, or a number or a depth beyond what can be read again.
     """
     if not isinstance(message, Message):
         raise MessageNotSerializableError(f"only a Message can be sent, not {type(message).__name__}: wrap it in one")
@@ -113,7 +114,7 @@ def encode(message: Message, trace: Mapping[str, str] | None = None) -> EncodedM
 
 
 def _is_a_body_alone(message: Message) -> bool:
-    """Whether nothing but the body needs to be checked and encoded, as is usual."""
+    """Whether only the body needs to be checked and encoded, the usual case."""
     return (
         message.application_properties is None
         and message.message_id is None
@@ -140,7 +141,7 @@ def _properties(given: object, trace: Mapping[str, str] | None) -> str | None:
 
 
 def to_json(field: str, value: Any) -> str:
-    """JSON text that PostgreSQL's jsonb takes as it is, and that can be read again wherever it is received."""
+    """Encode as JSON text that PostgreSQL's jsonb accepts as it is, and that every receiver can read."""
     try:
         text = on_any_stack(encode_json, value)
         encoded = text.encode()
@@ -153,7 +154,7 @@ def to_json(field: str, value: Any) -> str:
 
 
 def is_nested_deeper(value: Any, levels: int) -> bool:
-    """Whether lists and dictionaries lie in each other more deeply. Asked without recursion, on any stack."""
+    """Whether lists and dictionaries are nested more deeply than this. Not recursive, so any stack will do."""
     inside = [value]
     for _ in range(levels):
         inside = [each for outer in inside for each in _values(outer) if isinstance(each, NESTED)]
@@ -167,7 +168,7 @@ def _values(outer: Any) -> Iterable[Any]:
 
 
 def _may_be_flawed(text: str, encoded: bytes, value: Any) -> bool:
-    """Tells quickly of nearly all values that they have no flaw but those that the encoder refuses."""
+    """A quick check: False means that the value has no flaw except those that the encoder refuses."""
     if "\\u0000" in text:
         return True
     if len(text) <= 2 * DEEPEST:
@@ -178,11 +179,11 @@ def _may_be_flawed(text: str, encoded: bytes, value: Any) -> bool:
 
 
 def _is_shallow(encoded: bytes) -> bool:
-    """Whether its brackets show that a text is not nested too deeply. Where some stand in strings they may not."""
+    """Whether the brackets of a text prove that it is not nested too deeply; brackets in strings may hide that."""
     if len(encoded.translate(None, NO_BRACKETS)) <= 2 * DEEPEST:
         return True
     nest = encoded.translate(None, NO_STRUCTURE).replace(b'""', b"")
-    for _ in range(DEEPEST // 2):  # each turn takes away one level, or two
+    for _ in range(DEEPEST // 2):  # each pass removes one or two levels
         outer = nest.replace(b"[]", b"").replace(b"{}", b"")
         if outer == nest:
             break
@@ -217,12 +218,12 @@ def _check_times(time_to_live: object, scheduled_enqueue_time: object) -> None:
         )
 
 
-#: In place of a body: the message keeps the one it has. None is a body, JSON's null.
+#: Passed instead of a body: the message keeps its body. (None is a body: JSON's null.)
 UNCHANGED: Any = object()
 
 
 def encode_body(body: Any) -> tuple[str | None, bytes | None]:
-    """A body as JSON text or as bytes; the other is None."""
+    """Encode a body as JSON text or as bytes; the other is None."""
     if isinstance(body, BYTES):
         return None, bytes(body)
     return to_json("body", body), None
@@ -236,7 +237,7 @@ def _text_flaws(path: str, text: str) -> Iterator[str]:
 
 
 def _flaws(path: str, value: Any) -> Iterator[str]:
-    """What in a value is not JSON, by path; walked only once something was found wrong."""
+    """Find by path what in a value is not JSON; called only after something was found wrong."""
     ahead = [(path, value, 0)]
     while ahead:
         path, value, depth = ahead.pop()

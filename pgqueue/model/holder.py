@@ -1,4 +1,4 @@
-"""How this process is named as the holder of its locks, for the person who looks with psql."""
+"""The name of this process as the holder of its locks, for people who look with psql."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ import socket
 
 
 def this_process() -> str:
-    """Host and process id; asked each time, because a process may fork."""
+    """Return host and process id; computed at each call, because a process may fork."""
     return f"{socket.gethostname()}:{os.getpid()}"

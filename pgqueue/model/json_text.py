@@ -1,4 +1,4 @@
-"""JSON as the database holds it, decoded when somebody asks for it: Python cannot read all that jsonb can hold."""
+"""JSON as the database holds it, decoded on first access: Python cannot read all that jsonb can hold."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pgqueue.model.stack import on_any_stack
 
 T = TypeVar("T")
 
-#: What the binary form of jsonb has before the text.
+#: The version byte before the text in the binary form of jsonb.
 VERSION = "\x01"
 
 #: jsonb writes no exponents: a number that is too large for a float has more digits than this.
 DIGITS_OF_A_FLOAT = 308
 
-#: No JSON stands for it, and it is the same in every process.
+#: A value that no JSON text decodes to; the same in every process.
 NOT_DECODED = ...
 
 
 class JsonText:
-    """A JSON value that is decoded once, when it is asked for. Equal to its like, and to what it stands for."""
+    """A JSON value that is decoded on first access. It equals the same text, and the value it stands for."""
 
     __slots__ = ("_text", "_value")
     __hash__ = None  # type: ignore[assignment]  # as lists and dictionaries
@@ -40,7 +40,7 @@ class JsonText:
         return self._text.removeprefix(VERSION)
 
     def decoded(self) -> Any:
-        """The value that the text stands for, decoded at the first call."""
+        """The decoded value; decoded at the first call."""
         if self._value is NOT_DECODED:
             self._value = _decode_what_jsonb_wrote(self.text)
         return self._value
@@ -61,18 +61,18 @@ class JsonText:
 
 
 class JsonHolder(ABC):
-    """A dataclass with fields of JSON. It can be printed, whether these can be read or not."""
+    """A dataclass with JSON fields. It can be printed even if these cannot be decoded."""
 
     @abstractmethod
     def _title(self) -> str:
-        """Says which message, queue or effect this is."""
+        """The message, queue or effect that this is, for error texts."""
 
     def _read(self, name: str) -> Any:
         """What a field shall hold that was never set, where there is something to read it from."""
         raise AttributeError(f"{name} is not set")
 
     def _raw(self, name: str) -> Any:
-        """What a field holds, as text where it is JSON."""
+        """The content of a field, as text if it is JSON."""
         value = held_in(self, name)
         return value.text if type(value) is JsonText else value
 
@@ -82,13 +82,13 @@ class JsonHolder(ABC):
 
 
 def held_in(holder: JsonHolder, name: str) -> Any:
-    """What a field holds, not decoded."""
+    """The content of a field, not decoded."""
     field = getattr(type(holder), name, None)
     return field.held_by(holder) if isinstance(field, JsonField) else getattr(holder, name)
 
 
 class JsonField:
-    """An attribute that takes :class:`JsonText`, and gives the value. Any other value it gives as it is."""
+    """An attribute that takes :class:`JsonText` and returns the decoded value. It returns any other value unchanged."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -103,25 +103,25 @@ class JsonField:
         try:
             return held.decoded()
         except ValueError as error:
-            title = holder._title()  # noqa: SLF001 - a holder and its fields are one
+            title = holder._title()  # noqa: SLF001 - a holder and its fields belong together
             raise MessageNotReadableError(
                 f"the {self._name} of {title} cannot be read: {error}. raw_{self._name} has it as text"
             ) from None
 
     def __set__(self, holder: JsonHolder, value: Any) -> None:
-        object.__setattr__(holder, self._place, value)  # it may be frozen, and is being made
+        object.__setattr__(holder, self._place, value)  # it may be frozen, and this is its construction
 
     def held_by(self, holder: JsonHolder) -> Any:
-        """What is held, not decoded."""
+        """The content, not decoded."""
         held = getattr(holder, self._place, NOT_DECODED)
         if held is NOT_DECODED:
-            held = holder._read(self._name)  # noqa: SLF001 - a holder and its fields are one
+            held = holder._read(self._name)  # noqa: SLF001 - a holder and its fields belong together
             self.__set__(holder, held)
         return held
 
 
 def json_fields(*names: str) -> Callable[[type[T]], type[T]]:
-    """A decorator for a dataclass: these fields may be given as :class:`JsonText`."""
+    """A decorator for a dataclass whose fields with these names may be given as :class:`JsonText`."""
 
     def add(kind: type[T]) -> type[T]:
         for name in names:
@@ -132,12 +132,12 @@ def json_fields(*names: str) -> Callable[[type[T]], type[T]]:
 
 
 def json_text(text: str | None) -> JsonText | None:
-    """A column of jsonb."""
+    """Wrap a jsonb column."""
     return None if text is None else JsonText(text)
 
 
 def decode(text: str) -> Any:
-    """Raises ValueError, which says what is wrong, for what is no JSON or cannot be read."""
+    """Decode JSON. Raises ValueError, with the reason, for text that is not JSON or cannot be read."""
     try:
         return on_any_stack(_decoder(text).decode, text)
     except RecursionError:
@@ -145,7 +145,7 @@ def decode(text: str) -> Any:
 
 
 def _decode_what_jsonb_wrote(text: str) -> Any:
-    """As :func:`decode`, a little sooner: there is nothing before the value and nothing after it."""
+    """As :func:`decode`, but slightly faster: expects nothing before the value or after it."""
     try:
         value, end = _decoder(text).raw_decode(text)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Messages: what an application sends, and what it finds in a queue."""
+"""Messages: what an application sends, and what it receives or peeks at."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ T = TypeVar("T")
 
 @dataclass
 class Message:
-    """A message to be sent.
+    """A message to send.
 
-    ``body`` is anything JSON can hold, or ``bytes``, which are kept byte for byte. ``priority`` is a whole number from
-    -100 to 100, and the smaller is served the sooner, as with Unix ``nice``. It is enqueued at once, or at the
-    ``scheduled_enqueue_time``, an aware time; it expires ``time_to_live`` later, or sooner if its queue says so. The
-    rest is the application's own: the names are those of AMQP and Azure Service Bus.
+    ``body`` is any JSON value, or ``bytes``, which are stored unchanged. ``priority`` is an integer from -100 to 100;
+    lower numbers are delivered first, as with Unix ``nice``. The message is enqueued at once, or at
+    ``scheduled_enqueue_time``, an aware time. It expires ``time_to_live`` later, or sooner if its queue has a shorter
+    default. The application defines the meaning of the other fields; their names are those of AMQP and Azure Service
+    Bus.
     """
 
     body: Any
@@ -38,10 +39,10 @@ class Message:
 
 
 class SequenceNumber(int):
-    """The number of a message that was sent, an ``int``.
+    """The sequence number of a message that was sent, an ``int``.
 
-    ``is_duplicate`` says that nothing was stored, because the queue detects duplicates: the number is that of the
-    message that was sent before with the same message id.
+    ``is_duplicate`` means that nothing was stored, because the queue detects duplicates: the number is that of the
+    message that was sent first with the same message id.
     """
 
     is_duplicate: bool = False
@@ -55,7 +56,7 @@ class SequenceNumber(int):
 
 
 class RowField:
-    """An attribute of a message that is read from its row when it is asked for first, and kept then."""
+    """An attribute of a message that is read from its row on first access and then cached."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -64,13 +65,13 @@ class RowField:
     def __get__(self, message: object, owner: type) -> Any:
         if message is None:
             return self
-        value = self._read(message._row)  # type: ignore[attr-defined]  # it was made of one
+        value = self._read(message._row)  # type: ignore[attr-defined]  # it was made from one
         setattr(message, self._name, value)
         return value
 
 
 def row_fields(kind: type[T]) -> type[T]:
-    """A decorator for a dataclass of messages: one that was made of a row reads its fields from that."""
+    """A decorator for a dataclass of messages: an instance that was made from a row reads its fields from that row."""
     for each in fields(kind):  # type: ignore[arg-type]  # a dataclass
         if each.name in FIELDS and not isinstance(getattr(kind, each.name, None), RowField | JsonField):
             setattr(kind, each.name, RowField(each.name))
@@ -81,15 +82,16 @@ def row_fields(kind: type[T]) -> type[T]:
 @json_fields("body", "application_properties")
 @dataclass(kw_only=True, repr=False)
 class PeekedMessage(JsonHolder, Message):
-    """A message as it stands in a queue: looked at, not locked.
+    """A message as it is in a queue, without a lock for the reader.
 
-    Times are aware and the database's. ``delivery_count`` is how often it was delivered so far. ``locked_until`` is
-    set while somebody holds it; ``locked_by`` names the holder. After ``expires_at`` it is not delivered any more; None
-    is never. ``time_to_live`` is None here. One that ``is_deferred`` is received by its number only. ``dead_letter_…``
-    is set on dead letters; their source only where a message was forwarded before it died, which no queue does yet.
+    Times are aware, by the database's clock. ``delivery_count`` is the number of deliveries so far. While the message
+    is locked, ``locked_until`` is set and ``locked_by`` names the holder. After ``expires_at`` it is not delivered any
+    more; None means never. ``time_to_live`` is always None here. If ``is_deferred``, it is received only by its
+    sequence number. The ``dead_letter_…`` fields are set on dead letters; ``dead_letter_source`` would name the queue a
+    message was forwarded from before it was dead-lettered, which no queue does yet.
 
-    ``body`` and ``application_properties`` are decoded when they are first asked for. What SQL has sent may be JSON
-    that Python cannot read: that raises :class:`~pgqueue.errors.MessageNotReadableError` then, and not before.
+    ``body`` and ``application_properties`` are decoded on first access. A message sent by SQL may contain JSON that
+    Python cannot read: only the access raises :class:`~pgqueue.errors.MessageNotReadableError`.
     """
 
     queue: str
@@ -129,10 +131,10 @@ class PeekedMessage(JsonHolder, Message):
         properties: str | None = self._raw("application_properties")
         return properties
 
-    __hash__ = None  # type: ignore[assignment]  # it can be changed
+    __hash__ = None  # type: ignore[assignment]  # it is mutable
 
     def __eq__(self, other: object) -> bool:
-        """Whether all that is here is the same, be it readable or not."""
+        """Whether all fields are equal, readable or not."""
         if not isinstance(other, type(self)) or type(other) is not type(self):
             return NotImplemented
         return all(held_in(self, each.name) == held_in(other, each.name) for each in fields(PeekedMessage))
@@ -146,7 +148,7 @@ class SettledMessage:
     """What the history of a queue keeps of a message: how it ended, when, and after how many deliveries.
 
     ``outcome`` is COMPLETED, DEAD_LETTERED (for this ``reason``), EXPIRED, RECEIVED_AND_DELETED, PURGED or CANCELLED.
-    ``locked_by`` held it last. ``body_size`` is in bytes, as stored; the body itself is not kept.
+    ``locked_by`` names the last holder of its lock. ``body_size`` is in bytes, as stored; the body itself is not kept.
     """
 
     queue: str
@@ -169,7 +171,7 @@ class SettledMessage:
 @json_fields("result")
 @dataclass(frozen=True, repr=False)
 class RecordedEffect(JsonHolder):
-    """That something was done for a message outside of the database, and what came of it."""
+    """The record of an effect that was done for a message outside of the database, with its result."""
 
     effect: str
     result: Any
@@ -186,7 +188,7 @@ class RecordedEffect(JsonHolder):
 
 
 class Lock(NamedTuple):
-    """The proof that a delivery is ours: every settlement and every renewal shows it to the database."""
+    """The proof that a delivery holds its message: every settlement and every renewal sends it to the database."""
 
     queue: str
     sequence_number: int

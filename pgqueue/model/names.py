@@ -1,4 +1,4 @@
-"""Names of queues. The dead letters of a queue are a queue of their own, named after it."""
+"""Names of queues. The dead letters of a queue are a queue of their own, with a name derived from it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ DEAD_LETTER_QUEUE = "/$deadletterqueue"
 
 
 def dead_letter_queue(queue: str) -> str:
-    """The name under which the dead letters of a queue are received and settled, as in Azure Service Bus."""
+    """The name of a queue's dead letters, under which they are received and settled, as in Azure Service Bus."""
     return queue + DEAD_LETTER_QUEUE
 
 

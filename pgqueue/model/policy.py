@@ -1,7 +1,7 @@
-"""Which failures are worth another try, and how often: decisions as values.
+"""Which failures are retried, and how often: decisions as values.
 
-For transactions and sends, and for messages given back by ``process()``. How a worker answers a failed handler is in
-:mod:`pgqueue.worker.policy`, and how pauses grow in :mod:`pgqueue.model.backoff`.
+For transactions and sends, and for messages that ``process()`` abandons. What a worker does when a handler fails is in
+:mod:`pgqueue.worker.policy`, and growing pauses are in :mod:`pgqueue.model.backoff`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pgqueue.errors import InvalidArgumentError, PGQueueError, error_class
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether beginning the transaction again may help: a conflict, a deadlock, a lost connection.
+    """Whether retrying the transaction may help: after a conflict, a deadlock or a lost connection.
 
-    Drivers' errors are judged by their SQLSTATE, SQLAlchemy's by the driver's error they wrap. An OperationalError
-    without an SQLSTATE means that the database did not get to answer: the connection is gone.
+    Drivers' errors are judged by their SQLSTATE, SQLAlchemy's by the driver error they wrap. An OperationalError
+    without an SQLSTATE means that the server did not answer: the connection is lost.
     """
     if isinstance(error, PGQueueError):
         return error.is_transient
@@ -33,7 +33,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def default_retry(attempts: int = 5) -> tenacity.Retrying:
-    """So many tries of a transaction on one lock, from 50 ms apart, doubling, with jitter."""
+    """This many attempts of a transaction on one lock, 50 ms apart at first, doubling, with jitter."""
     return retry_policy(
         tenacity.Retrying(
             stop=tenacity.stop_after_attempt(attempts),
@@ -60,7 +60,7 @@ def retry_policy(policy: tenacity.BaseRetrying | None) -> tenacity.Retrying:
 
 
 class Tries:
-    """The tries made under a :func:`retry_policy`; for use in one thread, because tenacity counts tries by thread.
+    """The attempts made under a :func:`retry_policy`. Use it in one thread: tenacity counts attempts by thread.
 
     The state of tenacity is created after the first failure: failures are rare, and creating it takes longer than a
     statement.
@@ -72,18 +72,18 @@ class Tries:
 
     @property
     def number(self) -> int:
-        """Which try this is, from 1."""
+        """The number of this attempt, from 1."""
         return self._state.attempt_number if self._state else 1
 
     def begin(self) -> None:
-        """Tells the policy of a try that begins."""
+        """Announces an attempt to the policy."""
         if self._policy.before is not tenacity.before_nothing:
             self._policy.before(self._known())
 
     def pause_after(
         self, error: Exception, on_retry: Callable[[tenacity.RetryCallState], object] | None = None
     ) -> timedelta | None:
-        """How long to wait before the next try, of which ``on_retry`` is told; None if there is no next try."""
+        """Returns the wait before the next attempt, or None if there is none; calls ``on_retry`` if there is one."""
         state = self._known()
         policy = self._policy.copy()  # it would keep the error, and what the frames of its traceback hold
         policy.begin()

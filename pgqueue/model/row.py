@@ -1,4 +1,4 @@
-"""How a row of a message is laid out, and what its columns mean. They are read when somebody asks for them."""
+"""The layout of a message's row, and the meaning of its columns. Columns are decoded on first access."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS: Final = (
     "application_properties",
 )
 
-#: ``lasts`` is for how much longer the lock of a received message lasts, by the database's clock alone.
+#: ``lasts`` is the time left on the lock of a received message, measured by the database's clock alone.
 MORE: Final = (
     "lasts",
     "scheduled_enqueue_time",
@@ -42,7 +42,7 @@ MORE: Final = (
 SEQUENCE_NUMBER, LOCK_TOKEN = COLUMNS.index("sequence_number"), COLUMNS.index("lock_token")
 LASTS: Final = len(COLUMNS)
 
-#: The lanes of deferred messages stand above those that are received; see ``sql/functions/engine/_priority.sql``.
+#: The lanes of deferred messages have higher numbers than all others; see ``sql/functions/engine/_priority.sql``.
 DEFERRED_LANES: Final = 800
 
 _LANE, _BODY, _BINARY, _PROPERTIES = map(COLUMNS.index, ("lane", "body", "binary_body", "application_properties"))
@@ -73,7 +73,7 @@ def _always(value: object) -> Callable[[Row], Any]:
     return lambda _: value
 
 
-#: How each field of a message is read from its row, but for the queue, which no row says.
+#: How each field of a message is read from its row; except the queue, which is not in the row.
 FIELDS: Final[Mapping[str, Callable[[Row], Any]]] = {
     **{name: itemgetter(place) for place, name in enumerate(COLUMNS)},
     **{name: _if_there(place) for place, name in enumerate(MORE, len(COLUMNS))},

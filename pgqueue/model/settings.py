@@ -1,4 +1,4 @@
-"""What a queue is set to, and what is in it."""
+"""The settings of a queue, and the number of its messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgqueue.model.json_text import JsonHolder, json_fields
 
 
 class QueueStatus(StrEnum):
-    """Whether a queue may be sent to and received from."""
+    """Whether a queue accepts sends and receives."""
 
     ACTIVE = "ACTIVE"
     DISABLED = "DISABLED"
@@ -20,48 +20,48 @@ class QueueStatus(StrEnum):
 
 
 class ReceiveMode(Enum):
-    """Whether a receiver locks what it receives, or deletes it at once (at most once)."""
+    """Whether a receiver locks each message, or deletes it at once (at most once)."""
 
     PEEK_LOCK = "peek-lock"
     RECEIVE_AND_DELETE = "receive-and-delete"
 
 
 class SubQueue(StrEnum):
-    """What else belongs to a queue and can be received from."""
+    """The other queues that belong to a queue and can be received from."""
 
     DEAD_LETTER = "deadletter"
 
 
 class QueueSettings(TypedDict, total=False):
-    """The settings of a queue that are given: what is left out has its default, or stays as it is.
+    """The settings to give a queue: omitted ones have their defaults, or stay as they are.
 
-    See :class:`QueueProperties` for what they mean. The defaults: a ``lock_duration`` of 60 s, a ``max_delivery_count``
-    of 10, the ``status`` ACTIVE, a ``duplicate_detection_history_time_window`` of 10 minutes (20 s to 7 days), and
-    nothing of the rest. None is the default in a new queue; in an existing one it takes away what may be absent.
+    See :class:`QueueProperties` for their meaning. The defaults: ``lock_duration`` 60 s, ``max_delivery_count`` 10,
+    ``status`` ACTIVE, ``duplicate_detection_history_time_window`` 10 minutes (20 s to 7 days); the rest is off or
+    unset. In a new queue None means the default; in an existing one it removes an optional setting.
     """
 
     lock_duration: timedelta | None
     """How long a receive locks a message, 1 ms to 7 days; by default 60 s."""
     max_delivery_count: int | None
-    """After so many deliveries a message is dead-lettered; by default 10."""
+    """The number of deliveries after which a message is dead-lettered; by default 10."""
     max_message_size: int | None
-    """The most bytes of a message (``docs/limits.md``)."""
+    """The maximum size of a message in bytes (``docs/limits.md``)."""
     status: QueueStatus | str | None
-    """Whether it may be sent to and received from; by default ACTIVE."""
+    """Whether the queue accepts sends and receives; by default ACTIVE."""
     user_metadata: Any
-    """Anything JSON, for you."""
+    """Any JSON value, for the application."""
     default_message_time_to_live: timedelta | None
-    """After how long messages expire (``docs/expiry.md``)."""
+    """How long until messages expire (``docs/expiry.md``)."""
     dead_lettering_on_message_expiration: bool | None
-    """Whether they go to the dead letters then; by default False."""
+    """Whether expired messages are dead-lettered; by default False."""
     requires_duplicate_detection: bool | None
-    """Whether a message id is stored once (``docs/duplicates.md``); by default False."""
+    """Whether a message id is stored only once (``docs/duplicates.md``); by default False."""
     duplicate_detection_history_time_window: timedelta | None
-    """For how long a message id is remembered, 20 s to 7 days; by default 10 minutes."""
+    """How long a message id is remembered, 20 s to 7 days; by default 10 minutes."""
     max_queue_length: int | None
-    """The most messages besides dead letters (``docs/limits.md``)."""
+    """The maximum number of messages, dead letters not counted (``docs/limits.md``)."""
     retain_history: timedelta | None
-    """For how long what became of messages is kept, 1 minute to 60 days (``docs/history.md``)."""
+    """How long the history of settled messages is kept, 1 minute to 60 days (``docs/history.md``)."""
 
 
 @json_fields("user_metadata")
@@ -69,15 +69,16 @@ class QueueSettings(TypedDict, total=False):
 class QueueProperties(JsonHolder):
     """The settings of a queue.
 
-    ``lock_duration`` is how long a message is locked by a receive. A message that was delivered ``max_delivery_count``
-    times is dead-lettered. ``max_message_size`` bounds body and application properties, in bytes; ``max_queue_length``
-    bounds how many messages there are besides dead letters; None is no bound. ``status`` says whether it may be sent to
-    and received from; ``user_metadata`` is any JSON of your own.
+    A receive locks a message for ``lock_duration``. After ``max_delivery_count`` deliveries a message is dead-lettered.
+    ``max_message_size`` limits the body and the application properties, in bytes; ``max_queue_length`` limits the
+    number of messages, dead letters not counted; None means no limit. ``status`` says whether the queue accepts sends
+    and receives; ``user_metadata`` is any JSON value of your own.
 
-    A message expires after its own time to live or ``default_message_time_to_live``, whichever is shorter, and is
-    dropped then, or dead-lettered with ``dead_lettering_on_message_expiration``. With ``requires_duplicate_detection``
-    a message id is stored once within the ``duplicate_detection_history_time_window``. ``retain_history`` is for how
-    long the history keeps what became of settled messages; None keeps nothing.
+    A message expires after its own time to live or ``default_message_time_to_live``, whichever is shorter. An expired
+    message is deleted, or dead-lettered with ``dead_lettering_on_message_expiration``. With
+    ``requires_duplicate_detection`` a message id is stored only once within
+    ``duplicate_detection_history_time_window``. The history of settled messages is kept for ``retain_history``; None
+    keeps no history.
     """
 
     name: str
@@ -97,7 +98,7 @@ class QueueProperties(JsonHolder):
 
     @property
     def raw_user_metadata(self) -> str | None:
-        """The user metadata as the database holds them: JSON as text, or None."""
+        """The user metadata as the database holds it: JSON as text, or None."""
         metadata: str | None = self._raw("user_metadata")
         return metadata
 
@@ -107,9 +108,9 @@ class QueueProperties(JsonHolder):
 
 @dataclass(frozen=True)
 class QueueRuntimeProperties:
-    """What is in a queue: messages by where they are, and when the oldest that can be received was sent.
+    """The number of messages in a queue by state, and when the oldest receivable message was enqueued.
 
-    ``expired`` are those that nobody will receive, and that no receive and no sweep has met yet.
+    ``expired`` counts messages that will not be delivered any more, but that no receive and no sweep has removed yet.
     """
 
     name: str
@@ -124,7 +125,7 @@ class QueueRuntimeProperties:
 
 @dataclass(frozen=True)
 class Depth:
-    """How much is in a queue, and for how many seconds the oldest message that can be received has been there."""
+    """The number of messages in a queue, and the age of the oldest receivable message in seconds."""
 
     ready: int
     locked: int
@@ -135,7 +136,7 @@ class Depth:
 
 @dataclass(frozen=True, slots=True)
 class SettlementResult:
-    """What became of one message of a batch: settled when ``error`` is None."""
+    """The result for one message of a batch: it was settled if ``error`` is None."""
 
     sequence_number: int
     error: Exception | None = None

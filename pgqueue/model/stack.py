@@ -1,4 +1,4 @@
-"""Python follows what is nested by recursion, and how deep it can depends on how deep its caller stands."""
+"""Calls that may need more stack than is left: Python handles nested values by recursion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 def on_any_stack(function: Callable[[V], T], value: V) -> T:
-    """Calls the function, and where the stack is too short for it, once more on that of a new thread."""
+    """Call the function; if the stack is too short for it, call it again in a new thread."""
     try:
         return function(value)
     except RecursionError:

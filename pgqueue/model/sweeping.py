@@ -1,4 +1,4 @@
-"""What a sweep has done."""
+"""The result of a sweep."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from operator import add
 
 @dataclass(frozen=True)
 class SweepReport:
-    """How many messages a sweep has tidied up, or would have in a dry run.
+    """The number of messages and records that a sweep tidied up, or would have in a dry run.
 
-    ``expired``: their time to live was over; they were dropped, or dead-lettered where their queue says so.
-    ``dead_lettered``: they were delivered as often as their queue allows. ``returned``: their locks had expired; they
-    can be received again. ``activated``: their time had come; they can be received now. ``forgotten``: message ids and
-    recorded effects that need not be remembered any more, and what was sent to a queue while it was dropped.
-    ``reclaimed_days``: of history that no queue retains.
+    ``expired``: messages whose time to live was over; they were deleted, or dead-lettered if their queue says so.
+    ``dead_lettered``: messages that had reached the maximum delivery count. ``returned``: messages whose locks had
+    expired; they can be received again. ``activated``: scheduled messages that are due and can be received now.
+    ``forgotten``: message ids and recorded effects whose retention is over, and messages that were sent to a queue
+    while it was deleted. ``reclaimed_days``: days of history that no queue retains.
     """
 
     expired: int = 0

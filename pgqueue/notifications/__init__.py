@@ -1,7 +1,7 @@
-"""Notifications: fan-out to recipients in this process, kept in a queue until they are done.
+"""Notifications: fan-out to recipients in this process, kept in a queue until they are complete.
 
-The QueuedTransmitter protocol on an ordinary queue: its locks, delivery counts, dead letters and views apply. The same
-names, asynchronous, are in :mod:`pgqueue.aio.notifications`.
+Implements the QueuedTransmitter protocol on an ordinary queue, with its locks, delivery counts, dead letters and views.
+:mod:`pgqueue.aio.notifications` has the same names with asynchronous methods.
 """
 
 from __future__ import annotations

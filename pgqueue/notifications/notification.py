@@ -1,4 +1,4 @@
-"""Notifications: what is told to recipients, and what a queued one remembers between two rounds."""
+"""Notifications: what recipients receive, and what a queued one keeps between two rounds."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pgqueue.notifications.receipts import ReceiptStatus
 
 
 class Notification:
-    """Something that recipients are told. Subclass it, as a dataclass, a pydantic model or plainly."""
+    """What is delivered to recipients. Subclass it: as a dataclass, a pydantic model or a plain class."""
 
 
 class Recipient(Protocol):
-    """Somebody who is told of notifications; a plain function or coroutine function will do as well.
+    """A recipient of notifications; a plain function or a coroutine function works as well.
 
-    It answers with a :class:`ReceiptStatus`; None stands for NOT_PROCESSED, which is for what it does not know. One
-    that needs a second argument gets the transaction that a queued notification is processed in.
+    It returns a :class:`ReceiptStatus`; None means NOT_PROCESSED, the answer to a notification that the recipient does
+    not handle. A recipient with a second parameter gets the transaction in which a queued notification is processed.
     """
 
     def receive(self, notification: Any) -> ReceiptStatus | None:
-        """Is told of a notification, and says what it made of it."""
+        """Handles a notification, and returns the result."""
 
 
 MEMORY = "_memory_"
@@ -32,10 +32,10 @@ LONGEST_LIFE = timedelta(days=36_500)
 
 @dataclass
 class Memory:
-    """What is kept of a queued notification beside its own fields, in the body of its message.
+    """What the body of a queued notification's message holds besides the notification's own fields.
 
-    ``now`` is the database's time when the round began, ``timed_out`` what a recipient said in it; the rest is as the
-    last finished round left it.
+    ``now`` is the database's time at the beginning of the round, ``timed_out`` is set by a recipient in the round; the
+    other fields are as the last finished round left them.
     """
 
     created_at: datetime | None = None
@@ -60,35 +60,43 @@ def _remembered(name: str, doc: str) -> Any:
 
 
 def checked_expiry(value: Any) -> datetime | None:
-    """A time that can be compared with the database's."""
+    """Return a time that can be compared with the database's.
+
+    Raises:
+        InvalidArgumentError: it is not an aware datetime or None.
+    """
     if not (value is None or (isinstance(value, datetime) and value.tzinfo is not None)):
         raise InvalidArgumentError(f"expires_at must be an aware datetime or None, not {value!r}")
     return value
 
 
 def checked_time_to_live(value: timedelta | None) -> timedelta | None:
-    """A duration after which something can expire."""
+    """Return a time to live that is positive and at most 100 years, or None.
+
+    Raises:
+        InvalidArgumentError: it is out of these bounds.
+    """
     if value is not None and not timedelta(0) < value <= LONGEST_LIFE:
         raise InvalidArgumentError(f"time_to_live must be positive and at most 100 years, or None, not {value}")
     return value
 
 
 class QueueNotification(Notification):
-    """A notification that is kept in a queue until it is done, whatever becomes of processes meanwhile.
+    """A notification that is kept in a queue until it is complete, even if processes end meanwhile.
 
-    A recipient that starts something which ends later writes what it needs to recognise it into ``state``, answers
-    PENDING, and at the next invocation, in whatever process, looks it up and sets ``complete``. What it writes is
-    persisted when the round is over. As the QueueNotification of the QueuedTransmitter protocol.
+    A recipient can start work that ends later: it writes what identifies this work into ``state`` and answers PENDING.
+    At the next invocation, in any process, it reads ``state``, checks the work, and sets ``complete`` when it is done.
+    Changes are persisted at the end of the round. Semantics of the QueueNotification of the QueuedTransmitter protocol.
     """
 
-    created_at = _remembered("created_at", "When it was stored, by the database's clock; None before.")
-    complete = _remembered("complete", "Set by whoever processes it; a complete one is never sent again.")
-    state = _remembered("state", "Any JSON that recipients want to find again at the next invocation.")
-    attempts = _remembered("attempts", "How many rounds there have been.")
+    created_at = _remembered("created_at", "When it was stored, by the database's clock; None before that.")
+    complete = _remembered("complete", "Set by a recipient when the work is done; then it is never sent again.")
+    state = _remembered("state", "Any JSON that recipients want to read at the next invocation.")
+    attempts = _remembered("attempts", "The number of rounds so far.")
 
     @property
     def expires_at(self) -> datetime | None:
-        """When it times out, an aware time: set it before it is sent, or the transmitter's time to live holds."""
+        """When it times out, an aware time. Set it before sending; otherwise the transmitter's time to live applies."""
         return self._memory.expires_at
 
     @expires_at.setter
@@ -102,7 +110,7 @@ class QueueNotification(Notification):
 
     @property
     def timed_out(self) -> bool:
-        """Whether its time is over; a recipient may set it, to give up before."""
+        """Whether it has timed out; a recipient may set it, to give up early."""
         memory = self._memory
         is_over = memory.now is not None and memory.expires_at is not None and memory.expires_at <= memory.now
         return memory.timed_out or is_over
@@ -118,13 +126,13 @@ class QueueNotification(Notification):
 
     @property
     def _memory(self) -> Memory:
-        memory: Memory = self.__dict__.setdefault(MEMORY, Memory())  # past pydantic, which knows its own fields only
+        memory: Memory = self.__dict__.setdefault(MEMORY, Memory())  # past pydantic, which accepts only its own fields
         return memory
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How long a notification rests between two rounds: exponentially longer, up to ``longest``."""
+    """How long a notification waits between two rounds: exponentially longer, up to ``longest``."""
 
     base: timedelta = timedelta(seconds=1)
     factor: float = 2.0
@@ -137,9 +145,9 @@ class Pace:
             )
 
     def rest(self, attempts: int) -> timedelta:
-        """The rest after so many rounds."""
+        """The wait after this many rounds."""
         return Backoff(self.base, self.longest, self.factor).pause(attempts)
 
     def rest_unready(self, age: timedelta) -> timedelta:
-        """The rest of one that was not ready at that age: as long as the rounds would be apart by then."""
+        """The wait of a notification of this age that was not ready: as long as between rounds at that age."""
         return min(self.base + max(age, timedelta(0)) * (self.factor - 1), self.longest)

@@ -1,4 +1,4 @@
-"""What a queued transmitter does, as flows: both faces run them."""
+"""What a queued transmitter does, as flows that both faces run."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ LONGEST_RENEWAL = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Processed:
-    """How many notifications were removed, kept to be sent again, dead-lettered, and lost.
+    """The number of notifications that were removed, kept to be sent again, dead-lettered, and lost.
 
-    ``lost`` counts those that could not be settled; they are delivered again when their locks have run out.
+    ``lost`` counts those that could not be settled; they are delivered again when their locks have expired.
     """
 
     removed: int = 0
@@ -47,7 +47,7 @@ class Processed:
 
     @property
     def total(self) -> int:
-        """All that were received."""
+        """The number of all that were received."""
         return self.removed + self.kept + self.dead_lettered + self.lost
 
 
@@ -55,7 +55,7 @@ FIELDS = {Fate.REMOVED: "removed", Fate.SENT_AGAIN: "kept", Fate.DEAD_LETTERED: 
 
 
 class Processing:
-    """Receives notifications from a queue, tells the recipients, and does with them what the table says."""
+    """Receives notifications from a queue, calls the recipients, and settles them as the table says."""
 
     def __init__(
         self, queue: str, source: Source, types: NotificationTypes, recipients: Recipients, *,
@@ -73,7 +73,7 @@ class Processing:
         )
 
     def store(self, notification: QueueNotification, where: Shared | Source) -> Flow[ReceiptStatus]:
-        """Puts a notification into the queue: the request has been accepted."""
+        """Puts a notification into the queue; OK means that the request was accepted."""
         memory = notification._memory
         if memory.expires_at is None:
             memory.time_to_live = self.time_to_live
@@ -83,7 +83,7 @@ class Processing:
         return ReceiptStatus.OK
 
     def pending(self) -> Flow[Processed]:
-        """All that are ready now, one after the other."""
+        """Processes all notifications that are ready now, one after the other."""
         done = Processed()
         renewals = LockRenewals(LONGEST_RENEWAL, None)
         try:
@@ -94,7 +94,7 @@ class Processing:
         return done
 
     def forever(self, is_over: Callable[[], bool]) -> Flow[Processed]:
-        """The same until it is over. What passes is waited for; what does not is raised."""
+        """Processes notifications until ``is_over``. Waits after transient errors, and raises permanent ones."""
         done = Processed()
         renewals = LockRenewals(LONGEST_RENEWAL, None)
         recovery = Recovery("notifications", Heartbeat())
@@ -123,7 +123,7 @@ class Processing:
         try:
             fate = yield from self._process(received)
         except PGQueueError as error:
-            received.context.fault()  # so that its lock is not renewed any more
+            received.context.fault()  # stops the renewal of its lock
             logger.warning(
                 "notification %s of %s could not be settled, its lock runs out: %s",
                 received.sequence_number,
@@ -148,7 +148,7 @@ class Processing:
             return (yield from self._settle(received, memory, round_, timed_out=is_over))
         try:
             is_due = notification.timed_out or notification.is_ready_to_send
-        except Exception as error:  # noqa: BLE001 - it is the application's, and may raise anything
+        except Exception as error:  # noqa: BLE001 - the application's code may raise anything
             logger.warning("notification %s of %s failed", received.sequence_number, self.queue, exc_info=error)
             round_.fail(error)
             return (yield from self._settle(received, memory, round_, timed_out=is_over))
@@ -161,7 +161,7 @@ class Processing:
         return (yield from self._settle(received, memory, round_, timed_out=notification.timed_out))
 
     def _read(self, received: LockedMessage, round_: Round) -> tuple[QueueNotification | None, Memory]:
-        """The notification, if it can be read, and what is remembered of it; what is wrong counts as a failure."""
+        """Read the notification, if possible, and its memory; what cannot be read counts as a failure of the round."""
         memory, notification = Memory(time_to_live=self.time_to_live), None
         try:
             memory = memory_of(received.body, otherwise=memory.time_to_live)
@@ -174,10 +174,10 @@ class Processing:
         return notification, memory
 
     def _tell_in_transaction(self, received: LockedMessage, notification: QueueNotification) -> Flow[Fate]:
-        """What recipients did in the transaction is committed with what becomes of the notification.
+        """Commit the recipients' work in the transaction together with the settlement of the notification.
 
-        Where that is sent again because of a failure, or dead-lettered, it is undone, but not the pin: nobody can take
-        the message over in between. A commit that is refused is a failure.
+        If the notification is sent again because of a failure, or is dead-lettered, that work is undone, but not the
+        pin: nobody can take the message over in between. A refused commit counts as a failure.
         """
         memory = notification._memory
         forwarded, complete = [*memory.forwarded], memory.complete
@@ -206,7 +206,7 @@ class Processing:
     def _commit(
         self, received: LockedMessage, memory: Memory, begun: Begun, round_: Round, fate: Fate, *, is_undone: bool
     ) -> Flow[None]:
-        """Ends the transaction of a round, with the removal or with what is remembered."""
+        """End the transaction of a round: remove the notification, or store its memory."""
         try:
             if is_undone:
                 yield from begun.roll_back_to_savepoint()
@@ -228,7 +228,7 @@ class Processing:
             received.context.pinned_in = None
 
     def _settle(self, received: LockedMessage, memory: Memory, round_: Round, *, timed_out: bool) -> Flow[Fate]:
-        """Does what the table says, in a transaction of its own."""
+        """Do what the table says, in a transaction of its own."""
         fate = _fate(round_, memory, timed_out=timed_out)
         match fate:
             case Fate.REMOVED:
@@ -245,13 +245,13 @@ class Processing:
         yield from settling.settle(received, Outcome.ABANDONED, statement)
 
     def _dead_lettering(self, received: LockedMessage, memory: Memory, round_: Round) -> Statement[str]:
-        """With the memory of the last round, for whoever resubmits it."""
+        """Keeps the memory of the last round in the body, for a later resubmission."""
         _, body = self._again(received, memory)
         why = described(round_.errors, round_.aggregate)
         return verbs.dead_letter(received.lock, reason="TTLExpiredException", description=why, body=body)
 
     def _again(self, received: LockedMessage, memory: Memory) -> tuple[timedelta, Any]:
-        """When it comes again, and with what it remembers then."""
+        """When the notification comes again, and with which memory."""
         after = replace(memory, attempts=memory.attempts + 1)
         body = _readable_body(received)
         if isinstance(body, dict):
@@ -259,7 +259,7 @@ class Processing:
         return self._rest_unready(memory), UNCHANGED
 
     def _rest_unready(self, memory: Memory) -> timedelta:
-        """The longer it has not been ready, the less often it is asked."""
+        """The longer a notification has not been ready, the less often it is asked."""
         assert memory.now is not None
         assert memory.created_at is not None
         return max(SHORTEST_REST, _until(memory, self.pace.rest_unready(memory.now - memory.created_at)))

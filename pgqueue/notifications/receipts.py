@@ -1,6 +1,6 @@
-"""The protocol of receipts: what a recipient may answer, what becomes of the answers, and of a queued notification.
+"""The protocol of receipts: a recipient's answers, their aggregate, and the fate of a queued notification.
 
-The two tables are the rule, and code, ``docs/notifications.md`` and the tests are checked against them.
+The two tables are the source: the code, ``docs/notifications.md`` and the tests are checked against them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import Enum, StrEnum
 
 
 class ReceiptStatus(StrEnum):
-    """What a recipient says of a notification."""
+    """A recipient's answer to a notification."""
 
     OK = "OK"
     FAIL = "FAIL"
@@ -22,7 +22,7 @@ class ReceiptStatus(StrEnum):
 
 
 class Fate(Enum):
-    """What becomes of a notification in a queue."""
+    """What happens to a notification in a queue after a round."""
 
     REMOVED = "removed"
     SENT_AGAIN = "stays, and is sent again when it is ready"
@@ -31,9 +31,9 @@ class Fate(Enum):
 
 @dataclass(frozen=True)
 class Rule:
-    """What one receipt does: whether it ends the round, and how much it weighs beside the others of its round.
+    """The effect of a receipt: whether it ends the round, and its weight among the receipts of the round.
 
-    The heaviest of a round counts, and ``answer`` is what ``notify_all`` says of it.
+    The receipt with the highest weight counts; ``answer`` is what ``notify_all`` returns for it.
     """
 
     stops: bool
@@ -43,8 +43,8 @@ class Rule:
 
 _S = ReceiptStatus
 
-#: The heaviest receipt is the aggregate of a round; a later one of the same weight changes nothing. ``answer`` is what
-#: ``notify_all`` says of an aggregate: who accepted a notification to act on it later counts as OK.
+#: The receipt with the highest weight is the aggregate of a round; a later one of the same weight changes nothing.
+#: ``answer`` is what ``notify_all`` returns for an aggregate: PENDING, accepted to be done later, counts as OK.
 AGGREGATION: dict[ReceiptStatus, Rule] = {
     _S.NOT_PROCESSED: Rule(stops=False, weight=0, answer=_S.NOT_PROCESSED),
     _S.OK:            Rule(stops=False, weight=1, answer=_S.OK),
@@ -54,7 +54,7 @@ AGGREGATION: dict[ReceiptStatus, Rule] = {
     _S.FINISHED:      Rule(stops=True,  weight=5, answer=_S.OK),
 }  # fmt: skip
 
-#: aggregate → what becomes of a queued notification that has not timed out, and of one that has.
+#: aggregate → the fate of a queued notification that has not timed out, and of one that has.
 REMOVAL: dict[ReceiptStatus, tuple[Fate, Fate]] = {
     _S.OK:            (Fate.REMOVED,    Fate.REMOVED),
     _S.FINISHED:      (Fate.REMOVED,    Fate.REMOVED),
@@ -67,25 +67,25 @@ REMOVAL: dict[ReceiptStatus, tuple[Fate, Fate]] = {
 
 @dataclass
 class Round:
-    """The receipts of one notification, as they come in, and the errors of those recipients that raised."""
+    """The receipts of one notification so far, and the errors of recipients that raised."""
 
     aggregate: ReceiptStatus = ReceiptStatus.NOT_PROCESSED
     errors: list[Exception] = field(default_factory=list)
 
     def take(self, receipt: ReceiptStatus) -> bool:
-        """Notes a receipt; whether it ends the round."""
+        """Notes a receipt; returns whether it ends the round."""
         if AGGREGATION[receipt].weight > AGGREGATION[self.aggregate].weight:
             self.aggregate = receipt
         return AGGREGATION[receipt].stops
 
     def fail(self, error: Exception) -> None:
-        """A recipient that raises has failed; its error is kept."""
+        """Notes the error of a recipient that raised; it counts as a failure."""
         self.errors.append(error)
         self.take(ReceiptStatus.FAIL)
 
     @property
     def answer(self) -> ReceiptStatus:
-        """What the receipts answer together."""
+        """The answer of all receipts together."""
         return AGGREGATION[self.aggregate].answer
 
     @property
@@ -94,7 +94,7 @@ class Round:
         return self.aggregate in (ReceiptStatus.FAIL, ReceiptStatus.ABORT)
 
     def fate(self, *, timed_out: bool) -> Fate:
-        """What becomes of the notification after this round."""
+        """The fate of the notification after this round."""
         return REMOVAL[self.aggregate][timed_out]
 
 

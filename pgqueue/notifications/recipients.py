@@ -1,4 +1,4 @@
-"""Who is told of notifications, one after the other, and what they answered."""
+"""The registered recipients: they are called one after the other, and their answers collected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pgqueue.notifications.receipts import ReceiptStatus, Round
 
 @dataclass(frozen=True, eq=False)
 class Registered:
-    """A recipient, and how it is called."""
+    """A recipient, and how to call it."""
 
     recipient: Any
     receive: Callable[..., Any]
@@ -28,7 +28,7 @@ class Registered:
 
 
 class Recipients:
-    """Those who are registered, in that order. Any thread may change them, and recipients while they are told."""
+    """The registered recipients, in order. Any thread may change them, even a recipient during its call."""
 
     def __init__(self, *, asynchronous: bool) -> None:
         self._asynchronous = asynchronous
@@ -66,11 +66,11 @@ class Recipients:
 
     @property
     def take_transactions(self) -> bool:
-        """Whether a recipient wants the transaction as a second argument."""
+        """Whether any recipient takes the transaction as a second argument."""
         return any(known.takes_transaction for known in self._registered)
 
     def tell(self, notification: Any, transaction: Any) -> Flow[Round]:
-        """One round: those who were registered when it began, but for those who were deregistered before their turn."""
+        """Run one round: call those registered when it began, except those deregistered before their turn."""
         round_ = Round()
         for each in self._registered:
             if each not in self._registered:
@@ -78,7 +78,7 @@ class Recipients:
             given = (notification, transaction) if each.takes_transaction else (notification,)
             try:
                 receipt = _checked((yield partial(each.receive, *given)))
-            except Exception as error:  # noqa: BLE001 - a recipient may raise anything, and that is a failure of its own
+            except Exception as error:  # noqa: BLE001 - a recipient may raise anything; only that recipient has failed
                 logger.warning("the recipient %s failed on %s", each, type(notification).__name__, exc_info=error)
                 round_.fail(error)
                 continue
@@ -88,7 +88,7 @@ class Recipients:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """A bound method is another object each time that it is asked for."""
+    """Compare bound methods by equality: each access makes another object."""
     return one is other or (inspect.ismethod(one) and inspect.ismethod(other) and one == other)
 
 
@@ -101,7 +101,7 @@ def _checked(receipt: Any) -> ReceiptStatus:
 
 
 def _takes_two(receive: Callable[..., Any]) -> bool:
-    """Whether it wants a transaction, too: an argument that has a default is the recipient's own."""
+    """Whether it also takes a transaction; a parameter with a default is the recipient's own."""
     try:
         signature = inspect.signature(receive)
     except (TypeError, ValueError):

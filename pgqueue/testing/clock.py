@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-# A sequence, because what is written to one is seen at once: by every transaction, whatever its snapshot.
+# A sequence, because every transaction sees its new value at once, whatever its snapshot.
 INSTALL = """
 create schema pgqueue_testing;
 create sequence pgqueue_testing.clock_shift minvalue -9223372036854775807 start 0;
@@ -25,7 +25,7 @@ MOVE = "select pg_catalog.setval('pgqueue_testing.clock_shift', last_value + %s)
 
 
 class Clock:
-    """The time that pgqueue goes by in one test database."""
+    """The time that pgqueue uses in one test database."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -36,7 +36,7 @@ class Clock:
             connection.execute(MOVE, [by // timedelta(microseconds=1)])
 
     def now(self) -> datetime:
-        """The time that pgqueue goes by."""
+        """The current time that pgqueue uses."""
         with psycopg.connect(self._dsn, autocommit=True) as connection:
             row = connection.execute("select pgqueue.clock()").fetchone()
             assert row is not None

@@ -1,4 +1,4 @@
-"""A database per test: a copy of a template that was migrated once."""
+"""A database per test: a copy of a template that is migrated once."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from pgqueue.testing.clock import Clock, install
 
 @dataclass(frozen=True)
 class Database:
-    """A database of one test's own; ``dsn`` is a URL that libpq understands, ``url`` one for SQLAlchemy.
+    """A database for one test; ``dsn`` is a URL for libpq, ``url`` one for SQLAlchemy.
 
-    Where ``dsn`` leads through PgBouncer, ``direct`` leads past it; what a test does with ``connect`` goes there.
+    If ``dsn`` leads through PgBouncer, ``direct`` bypasses it; ``connect`` uses ``direct``.
     """
 
     dsn: str
@@ -47,11 +47,11 @@ class Database:
         return Clock(self.direct)
 
     def connect(self, **kwargs: Any) -> psycopg.Connection[Any]:
-        """Connect with psycopg, past PgBouncer."""
+        """Connect with psycopg, bypassing PgBouncer."""
         return psycopg.connect(self.direct, **kwargs)
 
     async def connect_async(self, **kwargs: Any) -> psycopg.AsyncConnection[Any]:
-        """Connect with asynchronous psycopg, past PgBouncer."""
+        """Connect with asynchronous psycopg, bypassing PgBouncer."""
         return await psycopg.AsyncConnection.connect(self.direct, **kwargs)
 
     def move_clock(self, by: timedelta) -> None:
@@ -61,7 +61,7 @@ class Database:
 
 @contextmanager
 def created(server: str, template: str | None = None, through: str | None = None) -> Iterator[Database]:
-    """A new database on a server, empty or a copy; dropped at the end, whoever is still connected.
+    """Create a database on a server, empty or a copy, and drop it at the end, even if clients are connected.
 
     Clients reach it ``through`` a PgBouncer, if there is one.
     """
@@ -80,19 +80,19 @@ def create(server: str, template: str | None = None, name: str | None = None) ->
     )
     with psycopg.connect(server, autocommit=True) as connection:
         if connection.info.server_version >= 150000:
-            command += sql.SQL(" strategy file_copy")  # half the time that it takes through the log
+            command += sql.SQL(" strategy file_copy")  # takes half the time of a copy through the WAL
         connection.execute(command)
     return Database(dsn(server, name))
 
 
 def drop(server: str, name: str) -> None:
-    """Drop a database, whoever is still connected."""
+    """Drop a database, even if clients are connected."""
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
 
 
 def create_template(server: str) -> str:
-    """A migrated database with a movable clock, to be copied."""
+    """Create a migrated database with a movable clock, to be copied."""
     template = create(server, name=f"pgqueue_template_{uuid.uuid4().hex[:12]}")
     try:
         schema.migrate(template.dsn)

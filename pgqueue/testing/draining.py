@@ -1,4 +1,4 @@
-"""Working off a queue in a test."""
+"""Processing all messages of a queue in a test."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pgqueue.model.calls import must_finish
 
 
 def drain(queue: pgqueue.Queue, handler: Callable[..., Any]) -> list[Any]:
-    """Works off everything that can be received now, and returns what the handler answered for each message.
+    """Processes every message that can be received now, and returns the handler's result for each.
 
     ``handler(message, tx)``, or ``handler(tx)``, runs in the transaction that completes its message, as in
-    :func:`pgqueue.process`, but once: the first error ends the draining and is raised, its message abandoned.
+    :func:`pgqueue.process`, but is called only once: its first error abandons the message and is raised.
 
     Raises:
         InvalidArgumentError: the handler is a coroutine function or a generator function; nothing was received.

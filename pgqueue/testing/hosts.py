@@ -1,7 +1,6 @@
-"""Where the tests' databases live: on a server that was given, in a container, or on a throw-away server of our own.
+"""Where the test databases are: on a given server, in a container, or on a temporary server.
 
-A host is started by one process of a test run and stopped by another, so what ``start`` returns is all that ``stop``
-needs to know.
+One process of a test run starts a host and another stops it, so ``stop`` needs only what ``start`` returns.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ IMAGE = "postgres:18-alpine"
 
 @dataclass(frozen=True)
 class Address:
-    """A started host: how to reach it as somebody who may create databases, and what stops it."""
+    """A started host: its address for a role that may create databases, and the handle that stops it."""
 
     dsn: str
     handle: str
@@ -30,14 +29,14 @@ class Address:
 
 @dataclass(frozen=True)
 class Host:
-    """A way to have a server: how to start one, and how to stop it by its handle."""
+    """A kind of host: how to start a server, and how to stop it by its handle."""
 
     start: Callable[[Path], Address]
     stop: Callable[[str], None]
 
 
 def choose() -> str:
-    """What was asked for by name comes first: PGQUEUE_TEST_DSN, then PGQUEUE_TEST_PG_BIN."""
+    """Choose the host: PGQUEUE_TEST_DSN comes first, then PGQUEUE_TEST_PG_BIN."""
     if os.environ.get("PGQUEUE_TEST_DSN"):
         return "given"
     if not os.environ.get("PGQUEUE_TEST_PG_BIN") and _docker_answers():
@@ -56,7 +55,7 @@ def _start_given(_directory: Path) -> Address:
 
 
 def _stop_given(handle: str) -> None:
-    """It was there before us and stays."""
+    """A given server was running before and stays."""
 
 
 def _start_throwaway(directory: Path) -> Address:
@@ -74,7 +73,7 @@ def _start_container(_directory: Path) -> Address:
     from testcontainers.community.postgres import PostgresContainer
     from testcontainers.core.config import testcontainers_config
 
-    # Its reaper would remove the container as soon as the process that started it ends; others still use it then.
+    # Its reaper would remove the container when the process that started it ends, while others still use it.
     testcontainers_config.ryuk_disabled = True
     container = PostgresContainer(IMAGE, driver=None).with_command("postgres -c fsync=off -c max_connections=200")
     container.start()

@@ -1,8 +1,8 @@
-"""A ledger for tests that break things: whatever happens, every message is somewhere, once.
+"""A ledger for tests that break things: every message must be in exactly one place, once.
 
-Who sends a message, or works on one, posts that in the same transaction. However processes, connections and servers
-die, the books must balance afterwards: what was sent is completed, dead-lettered, purged or still there, each message
-in one of these places and once.
+Code that sends a message, or works on one, posts that in the same transaction. However processes, connections and
+servers die, the books must balance afterwards: each message that was sent is completed, dead-lettered, purged or still
+in the queue; in one of these places and once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ select sequence_number,
 
 @dataclass(frozen=True)
 class Fate:
-    """What the books say about one message: how often it was sent, and in how many places it is."""
+    """What the ledger says about one message: how often it was sent, and in how many places it is."""
 
     sequence_number: int
     sent: int
@@ -56,13 +56,13 @@ class Fate:
 
     @property
     def is_in_order(self) -> bool:
-        """Whether the message was sent once, and exactly one thing became of it."""
+        """Whether the message was sent once, and is in exactly one place."""
         return self.sent == 1 and self.completed + self.dead_lettered + self.purged + self.remaining == 1
 
 
 @dataclass(frozen=True)
 class Balance:
-    """What the books say about all messages; ``wrong`` holds those that are lost, doubled or never were sent."""
+    """What the ledger says about all messages; ``wrong`` holds those that were lost, duplicated or never sent."""
 
     sent: int
     completed: int
@@ -73,9 +73,9 @@ class Balance:
 
 
 class Ledger:
-    """The books of one database.
+    """The ledger of one database.
 
-    ``transaction`` is a psycopg connection, or a SQLAlchemy session or connection; asynchronous ones post with
+    ``transaction`` is a psycopg connection, or a SQLAlchemy session or connection; with asynchronous ones use
     :meth:`acompleted`.
     """
 
@@ -92,7 +92,7 @@ class Ledger:
         self._post("sent", transaction, sequence_numbers)
 
     def completed(self, transaction: object, sequence_number: int) -> None:
-        """The effect of a message: posted by the work, in the transaction that completes the message."""
+        """Post the effect of a message: the work calls this in the transaction that completes the message."""
         self._post("completed", transaction, [sequence_number])
 
     async def acompleted(self, transaction: object, sequence_number: int) -> None:
@@ -105,7 +105,7 @@ class Ledger:
         self._post("purged", transaction, sequence_numbers)
 
     def balance(self) -> Balance:
-        """Compare the books with the queues."""
+        """Compare the ledger with the queues."""
         with psycopg.connect(self._dsn) as connection:
             fates = [Fate(*row) for row in connection.execute(FATES)]
         return Balance(

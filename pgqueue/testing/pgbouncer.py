@@ -1,4 +1,4 @@
-"""A PgBouncer to be thrown away, in transaction mode, before the server that the tests' databases are on."""
+"""A temporary PgBouncer in transaction mode, in front of the server that holds the test databases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pgqueue.testing.database import dsn
 PORT = 6432
 START_SECONDS = 20
 
-#: Few server connections for each database, so that clients share them all the time.
+#: Few server connections for each database, so that clients have to share them.
 SETTINGS = {
     "auth_type": "any",
     "default_pool_size": 8,
@@ -35,12 +35,12 @@ SETTINGS = {
 
 
 def program() -> str | None:
-    """The PgBouncer that clients shall go through: PGQUEUE_TEST_PGBOUNCER."""
+    """The PgBouncer program that clients go through: PGQUEUE_TEST_PGBOUNCER."""
     return os.environ.get("PGQUEUE_TEST_PGBOUNCER") or None
 
 
 class PgBouncer:
-    """Leads to every database of a server, by a Unix socket. Whoever may start it may stop it, in any process."""
+    """A proxy to every database of a server, on a Unix socket. Any process of the same account may start or stop it."""
 
     def __init__(self, program: str, directory: Path, server: str) -> None:
         self.program = program
@@ -54,12 +54,12 @@ class PgBouncer:
         return dsn(f"host={self.directory} port={PORT} user={user}", "postgres")
 
     def start(self, **settings: object) -> None:
-        """Start it, with these settings in place of ours; it listens when this returns."""
+        """Start it, with these settings replacing the defaults; it is listening when this returns."""
         account = unprivileged()
         account.make_directory(self.directory)
         configuration = self.directory / "pgbouncer.ini"
         configuration.write_text(self._configuration(SETTINGS | settings))
-        switch = [] if account.user_id is None else ["--user", UNPRIVILEGED]  # it refuses to run as root
+        switch = [] if account.user_id is None else ["--user", UNPRIVILEGED]  # PgBouncer refuses to run as root
         log = self.directory / "start.log"
         with log.open("w") as output:
             outcome = subprocess.run(
@@ -74,16 +74,16 @@ class PgBouncer:
             raise RuntimeError(f"{self.program} failed: {log.read_text()}")
 
     def stop(self) -> None:
-        """Stop it at once, whoever is still connected."""
+        """Stop it at once, even if clients are connected."""
         try:
             process = psutil.Process(int((self.directory / "pid").read_text()))
         except (FileNotFoundError, psutil.NoSuchProcess):
             return
-        process.send_signal(signal.SIGQUIT)  # SIGTERM waits for the clients to go
+        process.send_signal(signal.SIGQUIT)  # SIGTERM waits for clients to disconnect
         process.wait(20)
 
     def _listens(self) -> bool:
-        """Whether it takes connections, for which it needs a moment after it has started."""
+        """Whether it accepts connections; it needs a moment after it has started."""
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             with socket.socket(socket.AF_UNIX) as client, suppress(OSError):

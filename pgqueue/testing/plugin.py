@@ -1,7 +1,7 @@
-"""The pytest plugin: one server for a whole test run, whatever the number of its processes, and a database per test.
+"""The pytest plugin: one server for a whole test run, whatever its number of processes, and a database per test.
 
-The server is started by the first test that wants a database, in whichever process that is, and stopped by the
-process that started the run. So is a PgBouncer before it, where PGQUEUE_TEST_PGBOUNCER names the program.
+The first test that needs a database starts the server, in any process; the process that started the run stops it. The
+same holds for a PgBouncer in front of it, if PGQUEUE_TEST_PGBOUNCER names the program.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DIRECTORY = pytest.StashKey[Path]()
 
 @dataclass(frozen=True)
 class SharedServer:
-    """What the processes of a test run tell each other about their server."""
+    """What the processes of a test run share about their server."""
 
     host: str
     handle: str
@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist the shared directory."""
+    """Pass the shared directory to a worker of pytest-xdist."""
     node.workerinput[SHARED] = str(node.config.stash[DIRECTORY])
 
 
@@ -72,7 +72,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def database_server(pytestconfig: pytest.Config) -> SharedServer:
-    """The server that all databases of this test run are on."""
+    """The server with all databases of this test run."""
     directory = pytestconfig.stash[DIRECTORY]
     with exclusive(directory / "lock"):
         return _known(directory) or _start(directory)
@@ -87,14 +87,14 @@ def database(database_server: SharedServer) -> Iterator[Database]:
 
 @pytest.fixture
 def empty_database(database_server: SharedServer) -> Iterator[Database]:
-    """A database of this test's own in which pgqueue was never installed."""
+    """A database for one test, without pgqueue."""
     with database_server.database() as database:
         yield database
 
 
 @pytest.fixture
 def another_empty_database(database_server: SharedServer) -> Iterator[Database]:
-    """One more, to compare with."""
+    """A second empty database, to compare with."""
     with database_server.database() as database:
         yield database
 
@@ -107,7 +107,7 @@ def clock(database: Database) -> Clock:
 
 @pytest.fixture
 def throwaway_server() -> Iterator[ThrowawayServer]:
-    """A server of this test's own, running, to be restarted and killed."""
+    """A running server for one test, which may restart and kill it."""
     server = ThrowawayServer(binaries())
     try:
         server.create()
@@ -131,7 +131,7 @@ def _start(directory: Path) -> SharedServer:
 
 
 def _put_before(server: str, directory: Path) -> tuple[str, str] | tuple[()]:
-    """Starts the PgBouncer that is asked for: what program it is, and how to reach it."""
+    """Start the requested PgBouncer: its program, and how to reach it."""
     pgbouncer = program()
     if pgbouncer is None:
         return ()

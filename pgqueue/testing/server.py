@@ -1,4 +1,4 @@
-"""A PostgreSQL server to be thrown away: small, fast and forgetful, and easily killed."""
+"""A temporary PostgreSQL server for tests: small, fast, not durable, and easy to kill."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SETTINGS = {
 
 
 class ThrowawayServer(Server):
-    """Its data does not survive a crash of the machine, but it does survive ``stop("immediate")`` and ``kill()``."""
+    """Its data does not survive a crash of the machine, but does survive ``stop("immediate")`` and ``kill()``."""
 
     def __init__(self, binaries: Path, directory: Path | None = None) -> None:
         super().__init__(directory or short_directory(), binaries, settings=SETTINGS)
@@ -40,14 +40,14 @@ class ThrowawayServer(Server):
         self.start()
 
     def kill(self) -> None:
-        """SIGKILL for the server and everything it started; ``start`` then recovers as after a power cut."""
+        """Send SIGKILL to the server and all its processes; ``start`` then recovers as after a power failure."""
         postmaster = psutil.Process(self.process_id())
         family = [postmaster, *postmaster.children(recursive=True)]
         for process in family:
             _kill(process)
         while not all(_is_dead(process) for process in family):
             time.sleep(0.005)
-        # Files of a dead server would be believed while its process number still means something.
+        # The pid file of a dead server would be believed if another process has its process id.
         for claim in (self.data / "postmaster.pid", self.sockets / f"{SOCKET}.lock"):
             claim.unlink(missing_ok=True)
 
@@ -59,9 +59,10 @@ class ThrowawayServer(Server):
 
 
 def short_directory(*, in_memory: bool = True) -> Path:
-    """A temporary directory whose name leaves room for that of a Unix socket, and that every user may pass through.
+    """A temporary directory whose path is short enough for a Unix socket, and that every user may pass through.
 
-    In memory where there is room: a database is hundreds of files, which a disk may take twenty times as long to make.
+    It is in memory if there is room: a database is hundreds of files, which a disk may take twenty times as long to
+    create.
     """
     roomy = in_memory and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM
     directory = Path(tempfile.mkdtemp(prefix="pgqueue-", dir=MEMORY if roomy else None))

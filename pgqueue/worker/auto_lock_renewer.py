@@ -1,4 +1,4 @@
-"""Keeping locks for those who run their own loop."""
+"""Renewal of locks for applications with their own receive loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pgqueue.worker.loop import Loop
 
 
 class LockRenewals:
-    """A thread that renews locks of whatever queues and databases, over a connection to each database."""
+    """A thread that renews locks of any number of queues and databases, over one connection to each database."""
 
     def __init__(self, longest: timedelta, on_failure: OnFailure | None) -> None:
         check_renewal_callback(on_failure)
@@ -38,7 +38,7 @@ class LockRenewals:
         self._thread: threading.Thread | None = None
 
     def reset_after_fork(self) -> None:
-        """In a child: what the parent has registered it keeps, and only that. What is registered here is kept here."""
+        """Drop the registrations in a forked child: the parent keeps renewing them; the child renews only new ones."""
         if not self._over.is_set():
             self._over = threading.Event()
         self._begin()
@@ -76,7 +76,7 @@ class LockRenewals:
     def _run(self) -> None:
         try:
             Loop("renewals", self._turn, self._over, self._woken).run()
-        except BaseException as error:  # noqa: BLE001 - told by the next call of register()
+        except BaseException as error:  # noqa: BLE001 - the next call of register() raises it
             logger.exception("the lock renewer ends: its locks run out")
             self._error = error
             self._over.set()
@@ -89,10 +89,10 @@ class LockRenewals:
 class AutoLockRenewer:
     """Renews the locks of registered messages until they are settled, in a thread and with a connection of its own.
 
-    Each is renewed for ``max_lock_renewal_duration`` at the most; then its lock runs out. When a lock could not be
-    renewed before it ran out, or was found lost, ``on_lock_renew_failure(message, error)`` is called, in that thread,
-    and ``message.lock_lost`` is set. To be used in a ``with`` block, or closed. As the AutoLockRenewer of Azure Service
-    Bus.
+    Each lock is renewed for at most ``max_lock_renewal_duration``; then it expires. When a lock could not be renewed
+    before it expired, or was found lost, ``on_lock_renew_failure(message, error)`` is called in that thread and
+    ``message.lock_lost`` is set. Use it in a ``with`` block, or close it. Semantics of the AutoLockRenewer of Azure
+    Service Bus.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class AutoLockRenewer:
         self.close()
 
     def register(self, received: LockedMessage) -> None:
-        """Keeps the lock of a message from now on.
+        """Renews the lock of a message from now on.
 
         Raises:
             InvalidStateError: the delivery is over, or the renewer is closed.
@@ -120,5 +120,5 @@ class AutoLockRenewer:
         self._keeper.keep(received)
 
     def close(self) -> None:
-        """Renews nothing more; locks run out by themselves."""
+        """Stops all renewals; the locks expire by themselves."""
         self._keeper.close()

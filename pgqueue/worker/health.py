@@ -1,4 +1,4 @@
-"""How a worker is: what its loops say of themselves, for an operator and for a probe."""
+"""The health of a worker: what its loops report, for an operator and for a probe."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-#: A loop that has not come round for so long is stuck. None of them waits longer than half a minute, for a dead socket.
+#: A loop without a heartbeat for so long is stuck. No loop waits longer than half a minute, even on a dead socket.
 STUCK_AFTER = timedelta(seconds=60)
 
 
 @dataclass
 class Heartbeat:
-    """When a loop last came round, and what it failed with since."""
+    """When a loop last completed a round, and its error since then, if any."""
 
     turned_at: float = field(default_factory=time.monotonic)
     failures: int = 0
     error: BaseException | None = None
 
     def beat(self) -> None:
-        """Note that the loop has come round."""
+        """Note that the loop has completed a round."""
         self.turned_at = time.monotonic()
 
     @property
     def age(self) -> timedelta:
-        """How long ago the loop last came round."""
+        """How long ago the loop last completed a round."""
         return timedelta(seconds=time.monotonic() - self.turned_at)
 
 
 @dataclass(frozen=True)
 class Health:
-    """How a worker is.
+    """The health of a worker.
 
-    ``loops`` says for each loop how long ago it last came round, ``failing`` which of them fail at the moment, with the
-    error: the database is away, as a rule. ``running`` and ``waiting`` count messages in handlers and ready for one,
-    ``overdue`` handlers that ran out of their time and ignore it.
+    ``loops`` says for each loop how long ago it last completed a round. ``failing`` holds the loops that fail at the
+    moment, with their errors; usually the database cannot be reached. ``running`` counts the messages in handlers,
+    ``waiting`` the messages ready for one, ``overdue`` the handlers that exceeded their timeout and still run.
     """
 
     is_stopping: bool
@@ -47,11 +47,11 @@ class Health:
 
     @property
     def is_alive(self) -> bool:
-        """Whether every loop comes round. A worker that waits for its database is alive."""
+        """Whether no loop is stuck. A worker that waits for its database is alive."""
         return all(age < STUCK_AFTER for age in self.loops.values())
 
     def as_dict(self) -> dict[str, object]:
-        """For a program to read; durations in seconds."""
+        """Return the fields as a dictionary for programs; durations in seconds."""
         return {
             "is_alive": self.is_alive,
             "is_stopping": self.is_stopping,

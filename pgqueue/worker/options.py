@@ -1,4 +1,4 @@
-"""What a worker is told, checked once, for both drivers."""
+"""The arguments of a worker, checked once for both drivers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a worker answers a handler that fails: decisions as values."""
+"""What a worker does when a handler fails: decisions as values."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from pgqueue.errors import (
 from pgqueue.model.backoff import Backoff
 from pgqueue.model.policy import default_retry
 
-#: Descriptions of dead letters are for people; the end of a traceback says most.
+#: People read the descriptions of dead letters; the end of a traceback is the most useful part.
 LONGEST_DESCRIPTION = 4_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """When a worker tries again, how long it waits, and when it dead-letters.
+    """When a worker retries, how long it waits, and when it dead-letters.
 
-    A transaction that fails for a passing reason, a conflict, a deadlock or a lost connection, is begun again on the
-    same lock, ``transaction_attempts`` times in all. Any other failure ends the delivery: the message rests for
-    ``first_delay``, doubled with each delivery up to ``max_delay``, more or less by the share ``jitter``, and is
-    delivered again.
+    A transaction that fails for a transient reason (a conflict, a deadlock or a lost connection) is begun again on the
+    same lock, ``transaction_attempts`` times in all. Any other failure ends the delivery: the message is delivered
+    again after a delay. The delay is ``first_delay``, doubled with each delivery up to ``max_delay``, and varied at
+    random by the fraction ``jitter``.
 
-    It is dead-lettered, with the type of the exception as the reason and its traceback as the description, when the
-    exception is one of ``dead_letter_on``, or after ``max_attempts`` deliveries; the queue's ``max_delivery_count``
-    holds in any case. A handler dead-letters on demand by raising :class:`~pgqueue.DeadLetter`.
+    A message is dead-lettered when the exception is one of ``dead_letter_on``, or after ``max_attempts`` deliveries;
+    the queue's ``max_delivery_count`` applies in any case. The reason is the type of the exception, the description its
+    traceback. A handler dead-letters its message by raising :class:`~pgqueue.DeadLetter`.
     """
 
     transaction_attempts: int = 5
@@ -56,18 +56,18 @@ class RetryPolicy:
             raise InvalidArgumentError("jitter must be a share between 0 and 1")
 
     def delay(self, delivery_count: int, luck: float) -> timedelta:
-        """How long a message rests after that many deliveries; ``luck`` between 0 and 1 picks from the range."""
+        """The delay after this many deliveries; ``luck``, between 0 and 1, picks a value within the jitter."""
         jitter = (1 - self.jitter, 1 + self.jitter)
         return Backoff(self.first_delay, self.max_delay, jitter=jitter).pause(delivery_count, luck)
 
     def transaction_retry(self) -> tenacity.Retrying:
-        """How often, and how far apart, a transaction is tried on one lock."""
+        """How often, and at what intervals, a transaction is tried on one lock."""
         return default_retry(self.transaction_attempts)
 
 
 @dataclass(frozen=True)
 class Abandon:
-    """Give the message back, to rest that long."""
+    """Abandon the message; deliver it again after this delay."""
 
     delay: timedelta
 
@@ -82,14 +82,14 @@ class MoveToDeadLetters:
 
 @dataclass(frozen=True)
 class LeaveLocked:
-    """Nothing is to be done: the delivery is over, or its lock runs out by itself."""
+    """Do nothing: the delivery is over, or its lock expires by itself."""
 
 
 Verdict = Abandon | MoveToDeadLetters | LeaveLocked
 
 
 def judge(failure: BaseException, delivery_count: int, policy: RetryPolicy, luck: float) -> Verdict:
-    """What becomes of a message whose handler failed."""
+    """Decide what to do with a message whose handler failed."""
     match failure:
         case DeadLetter(reason=reason, description=description):
             return MoveToDeadLetters(reason, description or _traceback(failure))

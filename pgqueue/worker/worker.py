@@ -19,27 +19,29 @@ from pgqueue.worker.threads import ThreadDriver
 class Worker:
     """Receives the messages of a queue and runs a handler on each, until it is stopped.
 
-    The handler is ``handler(message)``, or ``handler(message, tx)`` with ``transaction="psycopg"`` (it gets a
-    connection), ``"sqlalchemy"`` (a session) or a source of your own, an engine, a session maker or a pool: then the
-    message is completed in the transaction it works in, and both are done or none. A coroutine function runs in an
-    event loop of its thread; for many at once see :class:`pgqueue.aio.Worker`.
+    The handler is ``handler(message)`` or ``handler(message, tx)``. The second form needs ``transaction``:
+    ``"psycopg"`` (it gets a connection), ``"sqlalchemy"`` (a session), or a source of your own: an engine, a session
+    maker or a pool. The message is then completed in the transaction that the handler works in: both take effect or
+    neither. A coroutine function runs in an event loop of its thread; to run many at once, see
+    :class:`pgqueue.aio.Worker`.
 
-    With ``transaction_batch=n`` up to n messages share a transaction and its commit. When the handler fails on one,
-    all is undone, and each message gets a transaction of its own, the failed one last.
+    With ``transaction_batch=n`` up to n messages share a transaction and its commit. When the handler fails on one of
+    them, the transaction is rolled back and each message gets its own transaction, the failed one last.
 
-    ``concurrency`` is the number of threads; ``retry``, by default ``RetryPolicy()``, says what follows when a handler
-    fails. Up to ``prefetch`` messages lie ready beyond the idle threads: fewer the longer the handler takes, none when
-    it takes long. A handler that runs longer than ``handler_timeout`` loses its message, its transaction and its
+    ``concurrency`` is the number of threads. ``retry``, by default ``RetryPolicy()``, says what to do when a handler
+    fails. Up to ``prefetch`` messages are locked ahead for the next free threads: fewer, the longer the handler takes;
+    none for slow handlers. A handler that exceeds ``handler_timeout`` loses its message, its transaction and its
     thread.
 
-    The locks of messages in hand are renewed by a thread with a connection of its own, for as long as
-    ``max_lock_renewal_duration``. ``on_lock_renew_failure(message, error)`` is called when that fails; the handler can
-    see it in ``message.lock_lost``, and can never commit.
+    A thread with its own connection renews the locks of the messages in hand for up to ``max_lock_renewal_duration``.
+    ``on_lock_renew_failure(message, error)`` is called when a renewal fails; the handler sees it in
+    ``message.lock_lost``, and can no longer commit.
 
-    With ``sweep_interval`` the worker sweeps the database so often; of several that do, one at a time does.
+    On :meth:`stop`, handlers that run get ``grace_period`` to finish. With ``sweep_interval`` the worker sweeps the
+    database at that interval; when several workers do, only one sweeps at a time.
 
     Raises:
-        InvalidArgumentError: an argument is not what it may be.
+        InvalidArgumentError: an argument is invalid.
     """
 
     def __init__(
@@ -75,27 +77,28 @@ class Worker:
 
     @property
     def tally(self) -> Tally:
-        """What was received, completed, failed, lost and timed out since the worker started."""
+        """Counts of messages received, completed, failed, lost and timed out since the worker started."""
         return self._driver.dispatcher.tally
 
     def run(self) -> None:
-        """Works until :meth:`stop`, SIGTERM or SIGINT.
+        """Runs until :meth:`stop`, SIGTERM or SIGINT.
 
-        Then it claims nothing more, finishes what runs within the grace period, and gives back what was not begun. A
-        second signal ends the process at once. While the database cannot be reached, the worker waits for it.
+        Then the worker receives nothing more, lets running handlers finish within the grace period, and gives back the
+        messages that no handler has started. A second signal ends the process at once. While the database cannot be
+        reached, the worker waits for it.
 
         Raises:
             QueueNotFoundError: the queue does not exist.
             AccessDeniedError: the role may not use the queue.
             SchemaVersionError: the schema does not fit this version of pgqueue.
-            InvalidStateError: the worker has run already; make another.
+            InvalidStateError: the worker has already run; make another.
         """
         self._driver.run()
 
     def stop(self) -> None:
-        """Asks the worker to stop; :meth:`run` returns when it has. Safe to call from anywhere, more than once."""
+        """Asks the worker to stop; :meth:`run` returns once it has. Safe to call from anywhere, more than once."""
         self._driver.stop()
 
     def health(self) -> Health:
-        """How the worker is; see :class:`pgqueue.Health`."""
+        """Returns the health of the worker; see :class:`pgqueue.Health`."""
         return self._driver.health()
