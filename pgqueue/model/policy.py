@@ -43,7 +43,7 @@ def default_retry(attempts: int = 5) -> tenacity.Retrying:
 
 
 def retry_policy(policy: tenacity.BaseRetrying | None) -> tenacity.Retrying:
-    """The caller's policy, or the default, says how often and how far apart; what is worth a retry is ours to say."""
+    """Take the number and intervals of attempts from the caller's policy or the default; retry transient errors."""
     if policy is None:
         return default_retry()
     if not isinstance(policy, tenacity.BaseRetrying):

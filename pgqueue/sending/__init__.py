@@ -1,6 +1,6 @@
-"""Sends that overlap: what goes with the next flush, and what to do with its outcome.
+"""Overlapped sends: what goes into the next flush, and what to do with its outcome.
 
-Decisions only. The thread and the task that carry them out are in ``pgqueue.sender`` and ``pgqueue.aio.sender``.
+Decisions only. The thread and the task that run them are in ``pgqueue.sender`` and ``pgqueue.aio.sender``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Emptying an outbox into a queue, flush by flush, each a transaction on one connection.
+"""Sends the contents of an outbox to a queue, flush by flush, each a transaction on one connection.
 
-The COMMIT of a flush is sent only when the id of its transaction has been heard, together with the next flush. So a
-connection may break at any time and nothing is guessed: who has heard no id has sent no COMMIT, and nothing is stored;
-who has heard it asks the database what became of that transaction. A message takes two round trips, and there is a
-flush in every one.
+The COMMIT of a flush is sent together with the next flush, and only after the id of its transaction is known. So
+nothing is guessed when a connection breaks: without the id, no COMMIT was sent, and nothing is stored; with the id, the
+database is asked for the outcome of that transaction. A message takes two round trips, and every round trip carries a
+flush.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pgqueue.sending.outbox import Outbox, Portion
 from pgqueue.statements import sending
 from pgqueue.statements.sending import Stored
 
-#: What is refused so is not refused because of one message among many.
+#: Refusals that no single message of a flush is the cause of.
 REFUSED_FOR_ALL = (AccessDeniedError, QueueDisabledError, QueueNotFoundError, SchemaVersionError)
 
 INVALID_PARAMETER_VALUE = "22023"
@@ -37,14 +37,14 @@ INVALID_PARAMETER_VALUE = "22023"
 
 @dataclass(frozen=True)
 class OpenTransaction:
-    """A portion that is stored, and whose COMMIT is not sent yet."""
+    """A portion that is stored, and whose COMMIT has not been sent yet."""
 
     portion: Portion
     stored: Stored
 
 
 class Flusher:
-    """Empties an outbox, on a connection that is given back whenever nothing is out."""
+    """Sends the contents of an outbox, on a connection that it gives back whenever no send is in flight."""
 
     def __init__(self, outbox: Outbox, source: Source, policy: tenacity.Retrying) -> None:
         self._outbox = outbox
@@ -55,7 +55,7 @@ class Flusher:
         self._committing: OpenTransaction | None = None
 
     def run(self, wait: Step) -> Flow[None]:
-        """Until the outbox is closed and empty; ``wait`` is the step that waits for something to do."""
+        """Runs until the outbox is closed and empty; ``wait`` is the step that waits for work."""
         try:
             while True:
                 portion = self._outbox.take()
@@ -73,12 +73,12 @@ class Flusher:
             yield from self._let_go()
 
     def _leave_open(self, failure: BaseException) -> None:
-        """Nobody asks any more about a COMMIT that may have been sent."""
+        """Reports a COMMIT that may have been sent as in doubt."""
         if self._committing is not None:
             self._outbox.refuse(self._committing.portion, _in_doubt(self._committing, failure))
 
     def _turn(self, portion: Portion | None) -> Flow[None]:
-        """One round trip: commits what is held, and stores the next portion."""
+        """One round trip: commits the open transaction, and stores the next portion."""
         committing = self._committing = self._held
         self._held = None
         statement = None if portion is None else sending.store(self._outbox.queue, portion.messages)
@@ -98,11 +98,11 @@ class Flusher:
             self._held = OpenTransaction(portion, stored)
 
     def _recover(self, committing: OpenTransaction | None, portion: Portion | None, error: PGQueueError) -> Flow[None]:
-        """Finds out whom an error concerns. What was not committed is tried again, apart, or refused."""
+        """Finds out which sends an error concerns. Uncommitted sends are retried, in smaller portions, or refused."""
         committed = committing is None or (yield from self._is_committed(committing, error))
         its_own_fault = not committed and not isinstance(error, ConnectionLostError)
         if portion is not None and its_own_fault:
-            self._outbox.put_back(portion)  # the COMMIT before it was refused, so it had not even begun
+            self._outbox.put_back(portion)  # the preceding COMMIT was refused, so it had not begun
         elif portion is not None:
             yield from self._judge(portion, error)
         if committing is not None and not committed:
@@ -121,13 +121,13 @@ class Flusher:
             yield Pause(pause)
 
     def _is_committed(self, held: OpenTransaction, error: PGQueueError) -> Flow[bool]:
-        """Whether a COMMIT went through; settles the portion unless it is to be tried again."""
+        """Whether a COMMIT succeeded; settles the portion unless it is to be retried."""
         question = sending.outcome(held.stored)
         try:
             committed = yield from was_committed(held.stored.transaction_id, question, self._source, error)
         except PGQueueError as failure:
             if failure.sqlstate == INVALID_PARAMETER_VALUE:
-                return False  # an id in the future: the server crashed before it wrote it down
+                return False  # an id in the future: the server crashed before it recorded it
             self._outbox.refuse(held.portion, _in_doubt(held, error))
             return True
         if committed:
@@ -147,5 +147,5 @@ def _in_doubt(held: OpenTransaction, cause: BaseException) -> CommitInDoubtError
 
 
 def _fewer_may_pass(error: PGQueueError) -> bool:
-    """Whether a portion is refused because of some of its messages, or because there are too many."""
+    """Whether a portion was refused because of some of its messages, or because there are too many."""
     return isinstance(error, QueueFullError) or not (is_transient(error) or isinstance(error, REFUSED_FOR_ALL))

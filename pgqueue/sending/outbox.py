@@ -1,4 +1,4 @@
-"""What a sender was given, from the send to its outcome: what goes with the next flush, and what nobody has read."""
+"""The sends of a sender, from the call to the outcome: what goes into the next flush, and which failures are unread."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pgqueue.model.encoding import EncodedMessage, encode
 from pgqueue.model.message import Message, SequenceNumber
 from pgqueue.model.policy import Tries
 
-#: The most messages, and the most characters and bytes, of one flush; one message goes, however large.
+#: The limits of one flush: messages, and characters and bytes; a single message may be larger.
 MESSAGES_AT_ONCE = 1_000
 SIZE_AT_ONCE = 8_000_000
 
-#: So many outcomes that nobody has read are kept, before the next send raises them.
+#: The number of unread failures that are kept before the next send raises them.
 UNREAD_AT_MOST = 1_000
 
 
@@ -35,7 +35,7 @@ class Event(Protocol):
 
 
 class Outgoing:
-    """One send: its message as it is stored, its span, and its outcome as soon as there is one."""
+    """One send: its encoded message, its span, and its outcome once that is known."""
 
     __slots__ = ("encoded", "event", "message", "outcome", "span")
 
@@ -58,7 +58,7 @@ class Outgoing:
 
 
 class Pending:
-    """What both faces have in common of a send that is out."""
+    """What the pending sends of both faces have in common."""
 
     def __init__(self, send: Outgoing, outbox: Outbox) -> None:
         self.message = send.message
@@ -72,7 +72,7 @@ class Pending:
 
 @dataclass
 class Portion:
-    """Sends that are stored together, all or none, and how often that was tried in vain."""
+    """Sends that are stored together, all or none, and the number of failed attempts."""
 
     sends: Sequence[Outgoing]
     tries: Tries | None = None
@@ -87,9 +87,10 @@ class Portion:
 
 
 class Outbox:
-    """The sends of one sender. Safe to be filled by several threads while one empties it.
+    """The sends of one sender. Several threads may fill it while one empties it.
 
-    ``arrived`` is rung when there is something to do for who empties it; ``make_room`` is told how many were settled.
+    ``arrived`` is set when there is work for the thread or task that empties it; ``make_room`` is called with the
+    number of settled sends.
     """
 
     def __init__(self, queue: str, arrived: Event, make_room: Callable[[int], object]) -> None:
@@ -108,12 +109,12 @@ class Outbox:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is out, and nothing will be."""
+        """Whether nothing is in flight, and nothing more will come."""
         with self._lock:
             return self._closed and not self._out
 
     def check_process(self) -> None:
-        """A fork copies the sends, but not the thread that sends them."""
+        """Refuses a forked child: a fork copies the sends, but not the thread that sends them."""
         if os.getpid() != self._process:
             raise InvalidStateError("this sender belongs to the process that forked: make one in this process")
 
@@ -135,7 +136,7 @@ class Outbox:
             self._arrived.set()
 
     def take(self) -> Portion | None:
-        """What goes with the next flush: what was put back comes first, then all that waits, within bounds."""
+        """Returns the next portion: first what was put back, then what waits, within the limits."""
         with self._lock:
             if self._put_back:
                 return self._put_back.popleft()
@@ -149,7 +150,7 @@ class Outbox:
             return Portion(sends) if sends else None
 
     def put_back(self, *portions: Portion) -> None:
-        """To go before all others, in this order."""
+        """Puts portions before all others, in this order."""
         with self._lock:
             self._put_back.extendleft(reversed(portions))
 
@@ -157,11 +158,11 @@ class Outbox:
         self._settle(zip(portion.sends, numbers, strict=True))
 
     def refuse(self, portion: Portion, error: PGQueueError) -> None:
-        """One refusal of the database, hence one tracking id; but an error for each send, to be raised on its own."""
+        """Ends sends with one refusal of the database: one tracking id, but one error each, to be raised on its own."""
         self._settle((send, _copy(error)) for send in portion.sends)
 
     def fail(self, failure: BaseException) -> None:
-        """Nobody empties this any more: no COMMIT was sent for what is out still, and what comes is refused."""
+        """The sender's loop has ended: no COMMIT was sent for what is in flight, and new sends are refused."""
         with self._lock:
             self._failure = failure
             self._waiting.clear()
@@ -176,7 +177,7 @@ class Outbox:
         self._arrived.set()
 
     def read(self, send: Outgoing) -> SequenceNumber:
-        """The outcome of a send, which now counts as read."""
+        """Returns or raises the outcome of a send, which then counts as read."""
         assert send.outcome is not None, "it was waited for"
         self._unread.pop(send, None)
         if isinstance(send.outcome, PGQueueError):
@@ -184,7 +185,7 @@ class Outbox:
         return send.outcome
 
     def unread(self) -> SendError | None:
-        """The failures that nobody has read; they count as read from now on."""
+        """Returns the unread failures; they count as read from now on."""
         with self._lock:
             failures = [send.outcome for send in self._unread if isinstance(send.outcome, PGQueueError)]
             self._unread.clear()
@@ -198,7 +199,7 @@ class Outbox:
             raise error
 
     def wait_for(self, send: Outgoing, make_event: Callable[[], B]) -> B | None:
-        """The event that is set when the send has its outcome; None when it has one."""
+        """The event that is set when the send has its outcome; None if it already has one."""
         with self._lock:
             if send.outcome is not None:
                 return None
@@ -209,7 +210,7 @@ class Outbox:
         settled = 0
         with self._lock:
             for send, outcome in outcomes:
-                if self._out.pop(send, self) is self:  # an interruption came when it was settled already
+                if self._out.pop(send, self) is self:  # an interruption came after it was settled
                     continue
                 if isinstance(outcome, PGQueueError):
                     self._unread[send] = None
@@ -226,7 +227,7 @@ def _copy(error: PGQueueError) -> PGQueueError:
 
 
 def report(outbox: Outbox, error: BaseException | None) -> None:
-    """At the end of a block: raises what nobody has read, or adds it to the exception that is under way."""
+    """At the end of a block: raise the unread failures, or add them to the exception being raised."""
     failures = outbox.unread()
     if failures is not None and error is None:
         raise failures
@@ -236,7 +237,7 @@ def report(outbox: Outbox, error: BaseException | None) -> None:
 
 
 def log_unread(outbox: Outbox) -> None:
-    """What nobody can read any more."""
+    """Log the failures that cannot be read any more."""
     failures = outbox.unread()
     if failures is not None:
         logger.error(

@@ -1,7 +1,7 @@
-"""Connections: what applications have is made into what flows need.
+"""Connections: adapts what applications have to what flows need.
 
-Queues, messages, workers and notifications reach the database through this package only; import-linter holds them to
-it. :mod:`pgqueue.schema`, ``embedded``, ``testing``, ``spark``, ``cli`` and ``demo`` open connections of their own.
+Queues, messages, workers and notifications reach the database only through this package; import-linter enforces that.
+:mod:`pgqueue.schema`, ``embedded``, ``testing``, ``spark``, ``cli`` and ``demo`` open connections of their own.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def _source_of(given: object, asynchronous: bool) -> PoolSource | EngineSource:
 
 
 def sized(source: Source, size: int, *, asynchronous: bool) -> PoolSource:
-    """A pool of one's own to the same database, so large that who has to wait for a connection waits for the server."""
+    """Make a private pool to the same database, large enough that callers wait for the server, not for a connection."""
     pool = own_pool(source.conninfo, asynchronous=asynchronous, size=size, patience=5)
     forking.register_for_reset(pool)
     return pool
 
 
 class GivenSource:
-    """A source of transactions that the application gave us, and keeps."""
+    """A source of transactions that the application passed, and keeps open."""
 
     def __init__(self, source: object, *, asynchronous: bool) -> None:
         self._source = source
@@ -79,7 +79,7 @@ class GivenSource:
 def transactions(
     kind: object, pool: PoolSource, size: int, *, asynchronous: bool
 ) -> PoolSource | SessionSource | GivenSource | None:
-    """Where transactions of the kind asked for are begun: "psycopg", "sqlalchemy", a source that is given, or None."""
+    """Where transactions of this kind are begun: "psycopg", "sqlalchemy", a given source, or None."""
     match kind:
         case None:
             return None
@@ -108,7 +108,7 @@ def shared(transaction: object, *, asynchronous: bool) -> Shared:
 
 
 def begin(source: object, *, asynchronous: bool) -> Flow[Begun]:
-    """Begins a transaction for the application to work in."""
+    """Begin a transaction for the application to work in."""
     match _checked(source, asynchronous):
         case psycopg.Connection() | psycopg.AsyncConnection():
             return BegunConnection(source).begin()
@@ -133,7 +133,7 @@ def _checked(source: object, asynchronous: bool) -> Any:
 
 
 def _kinds(source: object, asynchronous: bool) -> tuple[type, ...]:
-    """What a source may be of the kind that this one is, psycopg's or SQLAlchemy's."""
+    """The types that a source of this kind may have, psycopg's or SQLAlchemy's."""
     if _is_of_sqlalchemy(source):
         from pgqueue.transports import alchemy
 
@@ -142,7 +142,7 @@ def _kinds(source: object, asynchronous: bool) -> tuple[type, ...]:
 
 
 def _is_of_sqlalchemy(source: object) -> bool:
-    """Whether this is one of SQLAlchemy's objects, told without loading SQLAlchemy."""
+    """Whether this is a SQLAlchemy object, checked without importing SQLAlchemy."""
     return any(kind.__module__.partition(".")[0] == "sqlalchemy" for kind in type(source).__mro__)
 
 

@@ -1,7 +1,8 @@
 """SQLAlchemy: sessions, connections and engines over psycopg, synchronous and asynchronous.
 
-Statements run on the psycopg connection beneath, inside the transaction SQLAlchemy has begun, so that types and errors
-are the same everywhere. Imported only for who has one of these: SQLAlchemy takes as long to load as all the rest.
+Statements run on the underlying psycopg connection, inside the transaction that SQLAlchemy has begun, so types and
+errors are the same everywhere. Imported only when the application uses SQLAlchemy: its import takes as long as all the
+rest.
 """
 
 from __future__ import annotations
@@ -56,18 +57,18 @@ OWNERS = (Session, Connection, AsyncSession, AsyncConnection)
 
 
 def source_of(source: object) -> EngineSource | None:
-    """Where a client's own statements run; None where this is nothing for that."""
+    """Where a client's own statements run; None if this object is no such source."""
     return EngineSource(source) if isinstance(source, Engine | AsyncEngine) else None
 
 
 def shared(transaction: object) -> SharedOwner | None:
-    """A caller's transaction; None where this is not in one."""
+    """A caller's transaction; None if this object has none."""
     owner = _registered(transaction)
     return SharedOwner(owner) if isinstance(owner, OWNERS) else None
 
 
 def begin(source: object) -> Flow[Begun] | None:
-    """Begins a transaction; None where this begins none."""
+    """Begin a transaction; None if this object cannot begin one."""
     match _registered(source):
         case Engine() | AsyncEngine() as engine:
             return EngineSource(engine).begin()
@@ -79,13 +80,13 @@ def begin(source: object) -> Flow[Begun] | None:
 
 
 def _registered(source: object) -> object:
-    """The session of who is here, where sessions are looked up by that."""
+    """The current session of a scoped session."""
     return source() if isinstance(source, scoped_session | async_scoped_session) else source
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raises the library's error in place of the driver's or SQLAlchemy's, which stays its cause."""
+    """Raise the library's error in place of the driver's or SQLAlchemy's, which becomes its cause."""
     try:
         with translation.translated():
             yield
@@ -116,7 +117,7 @@ class SharedOwner:
         return (yield from connections.execute(driver, statement))
 
     def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:
-        """Listens to the connection until its transaction is over, and to the savepoints that enclose this moment."""
+        """Observes the end of the connection's transaction, and of the savepoints that are open now."""
         yield from self.driver()
         connection = _sync(self._connection)
         TransactionObserver.of(connection).follow(connection, contexts)
@@ -142,7 +143,7 @@ class SharedOwner:
 
 
 class BegunOwner:
-    """A transaction that we began on a Session or a Connection; closed afterwards when it is ours."""
+    """A transaction that we began on a Session or a Connection; we close these afterwards if they are ours."""
 
     def __init__(self, owner: AnyOwner, *, owned: bool) -> None:
         self.handle = owner
@@ -214,7 +215,7 @@ class EngineSource(NotifyListenerOwner):
             self._the_parents = self._engine.pool
 
     @property
-    def conninfo(self) -> str:  # type: ignore[override]  # a property is an attribute to whom reads it
+    def conninfo(self) -> str:  # type: ignore[override]  # readers see a property as an attribute
         url = self._engine.url.set(drivername="postgresql")
         return str(url.render_as_string(hide_password=False))
 
@@ -248,7 +249,7 @@ class EngineSource(NotifyListenerOwner):
         yield self.stop_listening
 
     def _take(self) -> Flow[tuple[AnyOwner, Any]]:
-        """A connection in autocommit mode, and that of psycopg beneath."""
+        """A connection in autocommit mode, and its psycopg connection."""
         with translated():
             connection = yield self._connect
         try:
@@ -269,7 +270,7 @@ class EngineSource(NotifyListenerOwner):
 
 
 class SessionSource:
-    """Sessions of an engine of our own, over that many connections."""
+    """Sessions of a private engine, over that many connections."""
 
     def __init__(self, conninfo: str, size: int, *, asynchronous: bool) -> None:
         conninfo = connections.with_timeouts(conninfo)
@@ -296,7 +297,7 @@ class SessionSource:
 
 
 def begin_new(maker: Callable[[], AnyOwner]) -> Flow[Begun]:
-    """Begins a transaction in a new session of a session maker."""
+    """Begin a transaction in a new session of a session maker."""
     begun = BegunOwner(maker(), owned=True)
     try:
         return (yield from begun.begin())
@@ -306,7 +307,7 @@ def begin_new(maker: Callable[[], AnyOwner]) -> Flow[Begun]:
 
 
 def _has_connections(pool: Pool) -> bool:
-    """Whether this process has made any. Asks without a lock, which a thread may have held that was not forked."""
+    """Whether this process has opened connections. Takes no lock: a parent's thread may have held it at the fork."""
     if isinstance(pool, QueuePool) and pool.size():
         return pool.size() + pool.overflow() > 0
     return not isinstance(pool, NullPool)

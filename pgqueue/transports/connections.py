@@ -37,14 +37,14 @@ AnyPool = Any
 #: Arguments of psycopg's connect() that are not part of a DSN.
 NOT_OF_LIBPQ = ("autocommit", "context", "cursor_factory", "prepare_threshold", "row_factory")
 
-#: The name of our own pools, by which psycopg's log knows them.
+#: The name of our own pools in psycopg's log.
 POOL = "pgqueue"
 
 #: In seconds, until psycopg calls ``reconnect_failed``. A pool pauses for a second before its second attempt, and for
 #: longer from then on: begun anew so often, it never pauses for longer than that.
 RECONNECT_TIMEOUT = 2.0
 
-#: A server that has vanished without a word is noticed within half a minute. What a DSN says itself counts.
+#: Detects within half a minute that a server has vanished silently. Settings in the DSN take precedence.
 SOCKET_TIMEOUTS = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
@@ -55,7 +55,7 @@ SOCKET_TIMEOUTS = {
 
 
 def execute(connection: AnyConnection, statement: Statement[T], kept: cursors.Kept | None = None) -> Flow[T]:
-    """One round trip, with one of the cursors that are kept, or another."""
+    """One round trip, on a kept cursor or a new one."""
     with translated(connection):
         sql = statement.sql
         cursor = cursors.cursor(connection) if kept is None else cursors.kept_cursor(connection, sql, kept)
@@ -65,17 +65,17 @@ def execute(connection: AnyConnection, statement: Statement[T], kept: cursors.Ke
 
 
 def execute_among(connection: AnyConnection, before: str, statement: Statement[T], after: str = "") -> Flow[T]:
-    """A statement before a command or after others, in one round trip: the first that fails is the last."""
+    """Run a statement before or after other commands, in one round trip; the first that fails is the last to run."""
     with translated(connection):
         rows = yield partial(cursors.run, connection, f"{before}{statement.text()}{after}")
     return statement.read(rows)
 
 
 def prepare_later(connection: AnyConnection) -> Flow[None]:
-    """Makes a transaction fit to be prepared: PostgreSQL refuses that where a NOTIFY was sent, so nobody is woken.
+    """Allow PREPARE TRANSACTION: PostgreSQL refuses it after a NOTIFY, so this transaction wakes no consumers.
 
     Raises:
-        TransactionRequiredError: it is prepared already.
+        TransactionRequiredError: it is already prepared.
     """
     if connection.info.transaction_status == TransactionStatus.IDLE:
         raise TransactionRequiredError("the transaction is prepared: nothing more can be part of it, only end it")
@@ -84,14 +84,14 @@ def prepare_later(connection: AnyConnection) -> Flow[None]:
 
 
 def is_two_phase(connection: AnyConnection) -> bool:
-    """Whether ``tpc_begin`` has begun the transaction, which psycopg tells in no other way."""
+    """Whether ``tpc_begin`` began the transaction; psycopg has no public attribute for it."""
     return getattr(connection, "_tpc", None) is not None
 
 
 def is_in_transaction(connection: AnyConnection) -> bool:
-    """Whether a statement can be run in a transaction that is open.
+    """Whether a statement can be run in an open transaction.
 
-    A connection with unread input from the server may be dead, and counts as none: a psycopg block that finds its
+    A connection with unread input from the server may be dead, and does not count: a psycopg block that finds its
     connection broken ends without an error.
     """
     if connection.closed or connection.info.transaction_status != TransactionStatus.INTRANS:
@@ -104,7 +104,7 @@ def is_in_a_pipeline(connection: AnyConnection) -> bool:
 
 
 def refuse_a_pipeline(connection: AnyConnection) -> None:
-    """In a pipeline COMMIT is sent, and nobody waits for what the server says to it."""
+    """Refuse a pipeline: it sends COMMIT, but does not wait for the server's answer."""
     if is_in_a_pipeline(connection):
         raise TransactionRequiredError(
             "the connection is in a pipeline, where nobody sees a COMMIT fail: leave that first"
@@ -112,7 +112,7 @@ def refuse_a_pipeline(connection: AnyConnection) -> None:
 
 
 class SharedConnection:
-    """A connection in whose transaction we take part."""
+    """A caller's connection, in whose transaction we take part."""
 
     def __init__(self, connection: AnyConnection) -> None:
         if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
@@ -133,12 +133,12 @@ class SharedConnection:
 
     @property
     def is_open(self) -> bool:
-        # What a parent of ours has open is not ours to ask.
+        # A forked child must not use a connection of its parent.
         return self._process == os.getpid() and is_in_transaction(self._connection)
 
 
 class BegunConnection:
-    """A transaction that we began on a connection, given back to where it came from."""
+    """A transaction that we began on a connection, which is given back to its source afterwards."""
 
     def __init__(
         self, connection: AnyConnection, give_back: Callable[[], Any] | None = None, *, is_ours: bool = False
@@ -193,18 +193,18 @@ class BegunConnection:
 
     @property
     def can_commit_and_begin(self) -> bool:
-        # A pool of the application's has its connection back after each transaction: others wait for it, and it resets.
+        # An application's pool gets its connection back after each transaction: others wait for it, and it is reset.
         return self._is_ours and bool(self.handle.autocommit) and not is_in_a_pipeline(self.handle)
 
     def commit_and_begin(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
         return execute_among(self.handle, f"{last.text()}; commit; begin; ", first)
 
     def rollback(self) -> Flow[None]:
-        # A coroutine that is closed awaits nothing more, and psycopg ends what is cancelled by itself.
+        # A closed coroutine cannot await, and psycopg itself ends a cancelled statement.
         if isinstance(self.handle, psycopg.Connection):
             yield from end_statement(self.handle)
         if self._give_back is not None and is_in_a_pipeline(self.handle):
-            yield self.handle.close  # who comes next would find it there
+            yield self.handle.close  # otherwise the next user would find it
         if not self.handle.closed:
             with translated():
                 yield self.handle.rollback
@@ -229,7 +229,7 @@ class PoolSource(NotifyListenerOwner):
         self._belongs_to_parent = not self._pool.closed
 
     @property
-    def conninfo(self) -> str:  # type: ignore[override]  # a property is an attribute to whom reads it
+    def conninfo(self) -> str:  # type: ignore[override]  # readers see a property as an attribute
         return _conninfo(self._pool)
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
@@ -300,13 +300,13 @@ class PoolSource(NotifyListenerOwner):
                 raise
 
     def _test_connection(self) -> Flow[None]:
-        """Connects for once without the pool, which would keep trying for long, and not say why it failed."""
+        """Connects once without the pool, which would keep trying for long without giving the reason of the failure."""
         connection = yield partial(self._pool.connection_class.connect, self._pool.conninfo)
         yield connection.close
 
 
 class OwnPoolSource(PoolSource):
-    """A pool that the client opens at its first use, in each process anew."""
+    """A pool that the client opens at its first use, separately in each process."""
 
     def __init__(self, make: Callable[[], AnyPool]) -> None:
         super().__init__(make(), owned=True)
@@ -315,13 +315,13 @@ class OwnPoolSource(PoolSource):
     def reset_after_fork(self) -> None:
         super().reset_after_fork()
         if self._belongs_to_parent:
-            # A pool that is open waits for its threads when it is collected, and these are the parent's.
+            # A garbage-collected open pool waits for its threads, which exist only in the parent.
             self._pool._closed = True  # noqa: SLF001 - close() would end the parent's connections
             self._pool, self._opened, self._belongs_to_parent = self._make(), False, False
 
 
 def own_pool(conninfo: str, *, asynchronous: bool, size: int = 10, patience: float = 30.0) -> PoolSource:
-    """The pool of a client that was given a DSN: opened at the first use, checked before it gives a connection."""
+    """The pool of a client with a DSN: opened at the first use; each connection is checked before it is handed out."""
     make: Callable[..., AnyPool] = partial(
         psycopg_pool.AsyncConnectionPool if asynchronous else psycopg_pool.ConnectionPool,
         with_timeouts(conninfo),
@@ -351,7 +351,7 @@ async def _atry_again(pool: AnyPool) -> None:
 
 
 def _is_not_of_our_pools(record: logging.LogRecord) -> bool:
-    """Drops psycopg's warnings for failed attempts of our pools: callers get an error, a worker logs it once."""
+    """Drop psycopg's warnings about failed attempts of our pools: callers get an error, a worker logs it once."""
     return not (isinstance(record.args, tuple) and record.args[:1] == (POOL,) and record.levelno == logging.WARNING)
 
 
@@ -359,13 +359,13 @@ logging.getLogger("psycopg.pool").addFilter(_is_not_of_our_pools)
 
 
 def _reconnecting(pool: AnyPool) -> Flow[None]:
-    """A pool that has tried in vain for a while tries again only for who comes, and who waits already is forgotten."""
+    """Make a pool that has failed to reconnect try again for requests that still wait; psycopg would forget them."""
     if pool.get_stats()["requests_waiting"]:
         yield pool.check
 
 
 def with_timeouts(conninfo: str) -> str:
-    """The same DSN, with the bounds of our patience and our name where it says nothing of its own."""
+    """The same DSN, with our timeouts and application name where it has none."""
     try:
         said = psycopg.conninfo.conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError as error:
@@ -375,7 +375,7 @@ def with_timeouts(conninfo: str) -> str:
 
 
 def _conninfo(pool: AnyPool) -> str:
-    """How to reach the database of a pool otherwise: what it says in its DSN, and beside it."""
+    """The conninfo of a pool's database, from its DSN and its keyword arguments."""
     conninfo = pool.conninfo() if callable(pool.conninfo) else pool.conninfo
     beside = pool.kwargs() if callable(pool.kwargs) else pool.kwargs
     options = {name: value for name, value in (beside or {}).items() if name not in NOT_OF_LIBPQ}
@@ -383,7 +383,7 @@ def _conninfo(pool: AnyPool) -> str:
 
 
 def _is_broken(connection: AnyConnection) -> bool:
-    """Whether the server has ended an idle connection: reads what came from it unasked, if anything did.
+    """Whether the server has ended an idle connection: reads unsolicited input, if any.
 
     A pool may have a check of its own, but it waits longer after each connection that fails it, up to half a minute.
     """

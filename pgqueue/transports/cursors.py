@@ -1,8 +1,8 @@
 """Cursors of our own on the application's connections.
 
-What an application registers with its connections, adapters, row and cursor factories, is for its own statements:
-Django has JSON read as text, others have times of another kind. Ours are written and read as psycopg does by itself.
-Results are binary where they can be, so that the DateStyle and IntervalStyle of the session do not matter, either.
+Adapters, row factories and cursor factories that an application registers on its connections are for its own
+statements: Django reads JSON as text, others convert times to other types. Our statements use psycopg's defaults.
+Results are binary where possible, so the DateStyle and IntervalStyle of the session do not matter.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AnyCursor = Any
 
 
 def _original_adapters() -> AdaptersMap:
-    """Those that psycopg begins with, but that JSON stays text: whoever asks for it decodes it."""
+    """Return the default adapters of psycopg, except that JSON stays text: it is decoded on first access."""
     adapters = AdaptersMap(types=psycopg.adapters.types)
     register_default_adapters(adapters)
     register_all_arrays(adapters)
@@ -38,18 +38,18 @@ def _original_adapters() -> AdaptersMap:
 
 ADAPTERS = _original_adapters()
 
-#: What psycopg's dumpers and loaders read of the session when they are made, and never again.
+#: The session settings that psycopg's dumpers and loaders read only once, when they are made.
 READ_ONCE = (b"client_encoding", b"TimeZone", b"IntervalStyle")
 
-#: Cursors by statement, each with what it has read of the session.
+#: Cursors by statement, each with the session settings it has read.
 Kept = dict[str, tuple[tuple[bytes | None, ...], AnyCursor]]
 
-#: The attribute of an idle connection that has its cursors.
+#: The attribute of an idle connection that holds its cursors.
 KEPT = "_pgqueue_cursors"
 
 
 class _Unaffected:
-    """Before the cursor's class: its adapters are not copied from the connection."""
+    """A mixin before the cursor class: it does not copy the adapters of the connection."""
 
     @property
     def adapters(self) -> AdaptersMap:
@@ -80,13 +80,13 @@ class _AsyncClientCursor(_Unaffected, psycopg.AsyncClientCursor[Any]):
 
 
 def cursor(connection: AnyConnection) -> AnyCursor:
-    """For one statement; to be executed with ``binary=True``."""
+    """Make a cursor for one statement, to be executed with ``binary=True``."""
     kind: Any = _AsyncCursor if isinstance(connection, psycopg.AsyncConnection) else _Cursor
     return kind(connection, row_factory=tuple_row)
 
 
 def kept_cursor(connection: AnyConnection, sql: str, kept: Kept) -> AnyCursor:
-    """For this statement again: a cursor remembers how the parameters and rows of its last statement are converted."""
+    """Return the cursor kept for this statement: it remembers how to convert the parameters and rows."""
     session = tuple(map(connection.pgconn.parameter_status, READ_ONCE))
     if sql not in kept or kept[sql][0] != session:
         kept[sql] = session, cursor(connection)
@@ -94,20 +94,20 @@ def kept_cursor(connection: AnyConnection, sql: str, kept: Kept) -> AnyCursor:
 
 
 def take_kept(connection: AnyConnection) -> Kept:
-    """The cursors that are kept on a connection, which is closed as soon as nobody refers to it again."""
+    """Take the kept cursors off a connection: they refer to it, and it is closed once nothing does."""
     kept: Kept = connection.__dict__.pop(KEPT, {})
     return kept
 
 
 def keep(connection: AnyConnection, kept: Kept) -> None:
-    """On a connection that goes back to a pool of ours, which will close it. Cursors refer to their connection."""
+    """Keep cursors on a connection that returns to our pool, which will close it. Cursors refer to their connection."""
     connection.__dict__[KEPT] = kept
 
 
 def run(connection: AnyConnection, text: str) -> Any:
-    """Runs several statements in one round trip, none of which is prepared; the rows of the last, or an awaitable.
+    """Run several unprepared statements in one round trip; return the rows of the last, or an awaitable.
 
-    Raises what psycopg raises for the first that fails, which is the last that runs.
+    Raises what psycopg raises for the first that fails; those after it do not run.
     """
     send = _run_async if isinstance(connection, psycopg.AsyncConnection) else _run
     return send(connection, text.encode(connection.info.encoding))
@@ -139,13 +139,13 @@ def _rows(connection: AnyConnection, results: list[PGresult]) -> list[Any]:
 
 
 class _Context(_Unaffected):
-    """What rows are read by: our adapters, and the session's settings."""
+    """What converts rows: our adapters and the session's settings."""
 
     def __init__(self, connection: AnyConnection) -> None:
         self.connection = connection
 
 
 def client_cursor(connection: AnyConnection) -> AnyCursor:
-    """For several statements in one round trip; their results are text."""
+    """Make a cursor for several statements in one round trip; their results are text."""
     kind: Any = _AsyncClientCursor if isinstance(connection, psycopg.AsyncConnection) else _ClientCursor
     return kind(connection, row_factory=tuple_row)

@@ -16,10 +16,10 @@ Resume = Callable[[Any], Step]
 
 
 def drive(flow: Flow[T]) -> T:
-    """Runs a flow to its end, blocking at each step.
+    """Run a flow to its end, blocking at each step.
 
-    Whatever is raised meanwhile goes to the flow, which decides what to do about it: an exception that another thread
-    sets may come between two steps, too.
+    Any exception is thrown into the flow, which decides what to do about it; an exception that another thread sets may
+    also arrive between two steps.
     """
     resume: Resume = flow.send
     given: Any = None
@@ -37,9 +37,9 @@ def drive(flow: Flow[T]) -> T:
 
 
 async def adrive(flow: Flow[T]) -> T:
-    """Runs a flow to its end, awaiting each step.
+    """Run a flow to its end, awaiting each step.
 
-    A coroutine that is closed cannot await any more: what the flow still wants to do then is left undone.
+    A closed coroutine cannot await: the remaining steps of the flow are then not run.
     """
     resume: Resume = flow.send
     given: Any = None
@@ -60,7 +60,7 @@ async def adrive(flow: Flow[T]) -> T:
 
 
 def _break_off(flow: Flow[Any]) -> None:
-    """Ends a flow none of whose steps can be taken any more."""
+    """End a flow whose steps cannot be run any more."""
     with suppress(asyncio.CancelledError, StopIteration):
         while True:
             flow.throw(asyncio.CancelledError())
@@ -71,7 +71,7 @@ def _is_over(flow: Flow[Any]) -> bool:
 
 
 def _result(end: BaseException) -> Any:
-    """What a flow that is over has ended with."""
+    """The result of a finished flow."""
     if isinstance(end, StopIteration):
         return end.value
     raise end

@@ -1,4 +1,4 @@
-"""Statements that an exception has left under way on a connection of ours."""
+"""Statements that were left running on one of our connections by an exception."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pgqueue.flows import Flow
 #: A psycopg Connection or AsyncConnection: the methods used here have the same names in both.
 AnyConnection = Any
 
-#: In seconds, for how long the server is asked to end a statement, and how often: a request that comes before the
+#: In seconds: how long, and at what intervals, to ask the server to end a statement. A request that arrives before the
 #: statement has no effect.
 PATIENCE = 5.0
 INTERVAL = 0.5
 
 
 def end_statement(connection: AnyConnection) -> Flow[None]:
-    """Cancels the statement that is under way, if one is, and waits until the server is done with it.
+    """Cancel the statement that is running, if any, and wait until the server has ended it.
 
-    Else the server may carry it out after it was asked what became of it. psycopg does the same, but for
-    KeyboardInterrupt, SystemExit and CancelledError only. Where the server does not answer, the connection is closed.
+    Otherwise the server may carry it out after it was asked for the outcome. psycopg does the same, but only for
+    KeyboardInterrupt, SystemExit and CancelledError. If the server does not answer, the connection is closed.
     """
     until = time.monotonic() + PATIENCE
     try:
@@ -48,7 +48,7 @@ def _cancel(connection: AnyConnection) -> Flow[None]:
 
 
 def _rest(connection: AnyConnection, until: float) -> Generator[Wait, Ready, None]:
-    """Sends what is left of the statement and drops its results, as a generator that psycopg waits for."""
+    """Send the rest of the statement and discard its results; a generator for psycopg to wait on."""
     while _is_active(connection) and time.monotonic() < until:
         if not connection.pgconn.is_busy():
             connection.pgconn.get_result()

@@ -1,6 +1,6 @@
-"""What a fork leaves to a child: a copy of every object, one thread, and sockets that it shares with its parent.
+"""What a forked child gets: a copy of every object, one thread, and sockets shared with its parent.
 
-All of it is put right when the child begins, so that no call has to ask which process it is in.
+All of it is reset when the child starts, so that no call has to check which process it is in.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ C = TypeVar("C", bound="psycopg.Connection[Any] | psycopg.AsyncConnection[Any]")
 
 
 class Forked(Protocol):
-    """What has threads, locks or connections."""
+    """An object with threads, locks or connections."""
 
     def reset_after_fork(self) -> None:
-        """Called in the child: what is not ours any more is forgotten, and never closed."""
+        """Called in the child: forget what belongs to the parent, without closing it."""
 
 
 _forked: WeakSet[Forked] = WeakSet()
@@ -27,12 +27,12 @@ _connections: WeakSet[Any] = WeakSet()
 
 
 def register_for_reset(thing: Forked) -> None:
-    """From now on ``begin_anew`` is called in a child."""
+    """Have ``reset_after_fork`` called in every child from now on."""
     _forked.add(thing)
 
 
 def detach_after_fork(connection: C) -> C:
-    """A connection that the library has opened: a child lets go of its socket."""
+    """Register a connection that the library opened: a child detaches from its socket."""
     _connections.add(connection)
     return connection
 
@@ -46,10 +46,10 @@ def _reset_after_fork() -> None:
 
 
 def _detach_sockets() -> None:
-    """Puts a socket that leads nowhere in the place of each that is shared.
+    """Replace each shared socket by one that is not connected to anything.
 
-    Closing a connection would end the parent's session, so nothing may be said on it, by whoever holds it here. Kept
-    open, it would keep that session alive, with its locks, when the parent is killed.
+    Closing a connection would end the parent's session, so nothing may be sent on it in the child. If the socket stayed
+    open, it would keep that session alive, with its locks, after the parent was killed.
     """
     nowhere, other_end = socket.socketpair()
     other_end.close()

@@ -1,4 +1,4 @@
-"""A connection of psycopg that is kept for a while, whose transactions follow each other without a pause."""
+"""A psycopg connection that is kept for several transactions, one directly after the other."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ AnyConnection = Any
 
 
 class ConnectionLine:
-    """Speaks the simple protocol, in which one round trip carries several statements; the first that fails is the last.
+    """Uses the simple query protocol, in which one round trip carries several statements.
 
-    The connection is in autocommit mode, which leaves it to us to say where a transaction begins and ends.
+    The first statement that fails is the last to run. The connection is in autocommit mode, so we write BEGIN and
+    COMMIT ourselves.
     """
 
     def __init__(self, connection: AnyConnection, give_back: Callable[[], Any], *, restore: bool = False) -> None:

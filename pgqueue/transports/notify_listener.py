@@ -22,7 +22,7 @@ from pgqueue.transports.wake_signals import WakeSignal
 
 #: For how many seconds a subscription lasts, and how long before its end it is renewed.
 SUBSCRIBED_FOR, RENEWED_BEFORE = 15.0, 5.0
-#: With more, consumers do better to poll: a NOTIFY makes senders wait for each other.
+#: Above this rate consumers poll instead: a NOTIFY makes senders wait for each other.
 MOST_NOTIFICATIONS_A_SECOND = 500.0
 COUNTED_FOR = 0.1
 #: For how many seconds a queue is not subscribed to then, or after it could not be.
@@ -48,7 +48,7 @@ class Subscription:
         return self.wake_signal.is_awaited and now >= max(self.subscribed_until - RENEWED_BEFORE, self.muted_until)
 
     def look_at(self, now: float) -> float:
-        """Notices that the subscription is over; returns when to look again."""
+        """Checks whether the subscription has ended; returns when to check again."""
         if now >= self.subscribed_until:
             self.wake_signal.is_live = False
         if self.wake_signal.is_awaited:
@@ -75,7 +75,7 @@ class Subscription:
 
 
 class NotifyListenerOwner:
-    """Part of a source: has a listener as soon as a consumer waits, if the client listens at all."""
+    """The part of a source that starts a listener when the first consumer waits, if the client listens at all."""
 
     conninfo: str
     listens = False
@@ -83,7 +83,7 @@ class NotifyListenerOwner:
     _one_at_a_time = threading.Lock()
 
     def wake_signal(self, queue: str) -> WakeSignal | None:
-        """The signal that is set when messages of a queue have come; None when the client does not listen."""
+        """The signal that is set when a queue has new messages; None if the client does not listen."""
         with self._one_at_a_time:
             if self.listens and self._listener is None:
                 self._listener = NotifyListener(self.conninfo)
@@ -104,8 +104,8 @@ class NotifyListenerOwner:
 class NotifyListener:
     """Listens for all queues of a client, in one thread, over one connection, as long as a consumer waits.
 
-    Nothing depends on it: a missed notification costs consumers the time until they look again. It does not work behind
-    a pooler that gives each transaction another session, and ends there.
+    Correctness does not depend on it: after a missed notification, consumers find the messages at their next poll.
+    LISTEN does not work behind a pooler that gives each transaction another session; then the listener ends.
     """
 
     def __init__(self, conninfo: str) -> None:
@@ -123,7 +123,7 @@ class NotifyListener:
         self._failures = 0
 
     def reset_after_fork(self) -> None:
-        """In a child of a fork the signals stay, nobody listens yet, and another pipe replaces the parent's."""
+        """In a forked child the signals stay, no thread listens yet, and a new pipe replaces the parent's."""
         self._close_pipe()
         self._begin()
         for subscription in self._subscriptions.values():
@@ -155,7 +155,7 @@ class NotifyListener:
         os.close(self._wake_writer)
 
     def _wake(self) -> None:
-        """A consumer has begun to wait, and the database does not notify us yet."""
+        """A consumer has begun to wait for a queue without a subscription."""
         with self._lock:
             if self._thread is None and not (self._is_over or self._is_unavailable):
                 self._thread = threading.Thread(target=self._run, name="pgqueue-notify-listener", daemon=True)
@@ -163,7 +163,7 @@ class NotifyListener:
         self._wake_thread()
 
     def _goes_on(self) -> bool:
-        """Whether a consumer waits, or a subscription runs; else the thread ends, until a consumer waits again."""
+        """Whether a consumer waits or a subscription is active; if not, the thread ends until one waits again."""
         with self._lock:
             known = self._subscriptions.values()
             is_wanted = any(each.wake_signal.is_awaited or each.wake_signal.is_live for each in known)
@@ -196,7 +196,7 @@ class NotifyListener:
             self._end_all()
 
     def _pause(self, seconds: float) -> None:
-        """Unlike an event, a pipe may be written to by a finalizer, which runs in any thread at any time."""
+        """Wait on a pipe, not on an event: a finalizer, which runs in any thread at any time, may write to a pipe."""
         until = time.monotonic() + seconds
         while not self._is_over and (left := until - time.monotonic()) > 0:
             if select.select([self._wake_reader], [], [], left)[0]:
@@ -253,7 +253,7 @@ class NotifyListener:
                 each.mute(now)
 
     def _wait(self, connection: psycopg.Connection[Any], seconds: float) -> bool:
-        """Waits for a notification, or for a consumer that begins to wait; returns whether one has."""
+        """Waits for a notification, or for a consumer that begins to wait; returns whether there was one."""
         ready, _, _ = select.select([connection.fileno(), self._wake_reader], [], [], min(seconds, PROBED_EVERY))
         if connection.fileno() in ready:
             connection.pgconn.consume_input()
@@ -274,7 +274,7 @@ class NotifyListener:
             subscription.wake_signal.set()
 
     def _unsubscribe_noisy(self, connection: psycopg.Connection[Any]) -> None:
-        """Ends the subscriptions to queues that notify too often."""
+        """Ends the subscriptions to queues with too many notifications."""
         now = time.monotonic()
         noisy = [
             each.wake_signal.queue for each in self._known() if each.muted_until > now and each.subscribed_until == 0.0

@@ -1,4 +1,4 @@
-"""A question that is asked once, of a database that may be away."""
+"""A single query to a database that may be unreachable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def ask_once(dsn: str, statement: Statement[T], patience: timedelta) -> T:
-    """Asks on a connection that is closed again. So long is waited for the connection, and again for the answer."""
+    """Run a query on a temporary connection. The timeout applies to connecting, and again to the answer."""
     milliseconds = round(patience.total_seconds() * 1_000)
     sockets: dict[str, Any] = {
         "connect_timeout": max(round(patience.total_seconds()), 2),  # libpq takes no less

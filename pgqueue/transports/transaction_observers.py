@@ -1,4 +1,4 @@
-"""How the transactions of a SQLAlchemy connection end, overheard for the deliveries that are settled in them."""
+"""Observes how transactions of a SQLAlchemy connection end, for the deliveries that are settled in them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pgqueue.model.context import Event, ReceiveContext
 
 AnyDriver = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
-#: What SQL text may end a transaction with, or a part of it. A text that only looks like it costs a question.
+#: SQL text that may end a transaction, or a part of it. A false match only costs a query.
 ENDS = re.compile(r"\b(?:rollback|abort|commit|prepare\s+transaction)\b|(?:^|;)\s*end\b", re.IGNORECASE)
 
 UNDONE = "select id::text from unnest(%s::xid8[]) as id where pg_xact_status(id) = 'aborted'"
@@ -26,9 +26,10 @@ UNDONE = "select id::text from unnest(%s::xid8[]) as id where pg_xact_status(id)
 
 @dataclass(frozen=True)
 class Follower:
-    """Deliveries that are settled in a transaction, and the savepoints that were open when they were.
+    """Deliveries that are settled in a transaction, and the savepoints that were open then.
 
-    A delivery that knows already, because it has asked, may be part of another transaction by now.
+    A delivery whose outcome is already known, because the database was asked, may be part of another transaction by
+    now.
     """
 
     contexts: Sequence[ReceiveContext]
@@ -54,11 +55,12 @@ class Follower:
 
 
 class TransactionObserver:
-    """Overhears how the transactions of one SQLAlchemy connection end, and tells all deliveries that are part of them.
+    """Observes how the transactions of one SQLAlchemy connection end, and reports it to the deliveries in them.
 
-    A savepoint that was there before us and is rolled back undoes what we did; one that came later does not concern us.
-    What is undone by SQL text tells no event: once a statement was seen that ends something, the database is asked
-    before a commit. What is prepared is neither open nor over, and told again when its COMMIT is.
+    Rolling back a savepoint that was open at the settlement undoes the settlement; a later savepoint does not matter.
+    SQLAlchemy reports no event when SQL text undoes something: after a statement that may end a transaction or a part
+    of it, the database is asked before a commit. A prepared transaction is neither open nor over; its outcome is
+    reported with its COMMIT.
     """
 
     _of_connection: ClassVar[WeakKeyDictionary[Connection, TransactionObserver]] = WeakKeyDictionary()
@@ -97,7 +99,7 @@ class TransactionObserver:
         self._followers.append(Follower(contexts, transaction_ids, _savepoints(connection)))
 
     def take_back(self, *, undone: bool) -> None:
-        """Takes back the outcome that was reported before a COMMIT which then failed, or was not answered.
+        """Takes back the outcome that was reported before a COMMIT that failed or was not answered.
 
         A prepared transaction stays prepared when its COMMIT is refused.
         """
@@ -113,10 +115,10 @@ class TransactionObserver:
         self._has_seen_an_end = False
 
     def _on_commit(self, connection: Connection) -> None:
-        """SQLAlchemy says so *before* it commits: if that fails, what we tell here is taken back.
+        """SQLAlchemy calls this *before* it commits: if the COMMIT fails, the reported outcome is taken back.
 
-        A transaction that has failed commits nothing, and PostgreSQL does not call that an error. One that SQL text has
-        ended is not known to be either.
+        The COMMIT of a failed transaction commits nothing, without an error from PostgreSQL. If SQL text has ended the
+        transaction, its outcome is unknown here.
         """
         followers = self._taken()
         match _status_of(connection):
@@ -128,7 +130,7 @@ class TransactionObserver:
                 self._announce([each for each in followers if not each.is_undone(undone)], prepared=False)
 
     def _on_rollback(self, connection: Connection) -> None:
-        """A transaction that SQL text has ended is not undone by this."""
+        """A transaction that SQL text has already ended is not undone by this."""
         followers = self._taken()
         if not self._has_seen_an_end:
             _apply_outcome(followers, Event.ABORTED)
@@ -141,7 +143,7 @@ class TransactionObserver:
 
     def _on_prepare(self, connection: Connection, xid: Any) -> None:
         followers = self._taken()
-        if _status_of(connection) is TransactionStatus.INERROR:  # PREPARE rolls it back then, and that is no error
+        if _status_of(connection) is TransactionStatus.INERROR:  # then PREPARE rolls back, without an error
             _apply_outcome(followers, Event.ABORTED)
         else:
             self._prepared[xid] = followers
@@ -153,7 +155,7 @@ class TransactionObserver:
             self._on_commit(connection)
 
     def _on_rollback_twophase(self, connection: Connection, xid: Any, is_prepared: bool) -> None:
-        """What was prepared stays so if its ROLLBACK fails, so nobody is told; the database is asked."""
+        """A prepared transaction stays prepared if its ROLLBACK fails: nothing is reported; the database is asked."""
         if is_prepared:
             self._prepared.pop(xid, None)
         else:
@@ -186,25 +188,25 @@ def _on_error(failure: ExceptionContext) -> None:
 
 
 def driver_of(connection: Connection) -> AnyDriver:
-    """The psycopg connection beneath."""
+    """The underlying psycopg connection."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection | psycopg.AsyncConnection)
     return driver
 
 
 def _status_of(connection: Connection) -> TransactionStatus:
-    """Whether the session is in a transaction, and whether that can only be rolled back: SQLAlchemy need not know."""
+    """The status of the session's transaction, from psycopg: SQLAlchemy may not know that it has failed."""
     return driver_of(connection).info.transaction_status
 
 
 def _undone(connection: Connection, followers: Sequence[Follower]) -> Collection[str]:
-    """Asks in the transaction itself, which is about to be committed, what of it was undone."""
+    """Ask in the transaction itself, before its commit, which parts of it were undone."""
     ids = [transaction_id for follower in followers for transaction_id in follower.transaction_ids]
     return connection.exec_driver_sql(UNDONE, (ids,)).scalars().all()
 
 
 def _savepoints(connection: Connection) -> frozenset[str]:
-    """The names of the savepoints that are open. Events cannot tell: one that is announced has no name yet."""
+    """The names of the open savepoints. Events do not help: a savepoint has no name yet when it is announced."""
     names, savepoint = set(), connection.get_nested_transaction()
     while savepoint is not None:
         names.add(savepoint._savepoint)  # noqa: SLF001 - SQLAlchemy has no public name of it

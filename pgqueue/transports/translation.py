@@ -1,4 +1,4 @@
-"""What drivers raise, as the errors of this library."""
+"""Translation of drivers' errors into the errors of this library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pgqueue.errors import (
 
 REMEDY = "run `pgqueue migrate`, or client.migrate()"
 
-#: A statement of that name exists already, or does not: somebody else has been in the session.
+#: A prepared statement already exists, or does not: a pooler has given the session to another client.
 NOT_OUR_STATEMENT = ("42P05", "26000")
 POOLER_REMEDY = "PgBouncer needs max_prepared_statements > 0, or connections with prepare_threshold=None"
 
@@ -34,7 +34,7 @@ READ_ONLY_REMEDY = (
 class translated:  # noqa: N801 - read as a word, like contextlib's suppress
     """Raises the library's error in place of psycopg's, which becomes its cause.
 
-    What a standby refuses is a transient error: it may be promoted, or the next connection may lead to the primary.
+    A refusal by a standby is a transient error: it may be promoted, or the next connection may lead to the primary.
     """
 
     __slots__ = ("_connection",)
@@ -43,7 +43,7 @@ class translated:  # noqa: N801 - read as a word, like contextlib's suppress
         self._connection = connection
 
     def __enter__(self) -> None:
-        """Nothing is to be done before an error."""
+        """Does nothing."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -1,4 +1,4 @@
-"""Wakes consumers that wait for messages of a queue, whether they block or await."""
+"""Wakes consumers that wait for messages of a queue, blocking or awaiting."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from contextlib import contextmanager
 
 Callback = Callable[[], object]
 
-#: A consumer that waited so recently counts as waiting: a worker does not wait while it claims and settles.
+#: A consumer that waited this recently counts as waiting: a worker does not wait while it claims and settles.
 RECENTLY = 1.0
 
 
 class WakeSignal:
-    """Is set each time messages of a queue have come. Consumers look when it is, and from time to time anyway.
+    """Is set each time a queue has new messages. Consumers poll when it is set, and at intervals anyway.
 
-    ``count`` says how often it was set: a consumer that looked when it stood lower need not wait. ``is_live`` says
-    whether the database notifies us; ``wanted`` is called when a consumer begins to wait and it does not.
+    ``count`` is the number of times it was set: a consumer whose last poll was at a lower count need not wait.
+    ``is_live`` says whether the database notifies us; if not, ``wanted`` is called when a consumer begins to wait.
     """
 
     def __init__(self, queue: str, wanted: Callback) -> None:
@@ -28,7 +28,7 @@ class WakeSignal:
         self.reset_after_fork()
 
     def reset_after_fork(self) -> None:
-        """In a child of a fork nobody waits: the waiting threads are the parent's."""
+        """In a forked child no thread waits: the waiting threads are the parent's."""
         self.is_live = False
         self._callbacks: list[Callback] = []
         self._awaited_at = float("-inf")
@@ -62,7 +62,7 @@ class WakeSignal:
                 self._callbacks.remove(callback)
 
     def wait(self, seconds: float, since: int) -> None:
-        """Waits until it is set, at most for so long."""
+        """Waits until it is set, or until the timeout."""
         event = threading.Event()
         with self.calling(event.set, since):
             event.wait(seconds)
