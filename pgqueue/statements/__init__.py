@@ -1,4 +1,4 @@
-"""One round trip as a value: the text, the parameters, and how its rows are read. No I/O."""
+"""One round trip as a value: the SQL, the parameters, and how its rows are read. No I/O."""
 
 from __future__ import annotations
 

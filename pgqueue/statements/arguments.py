@@ -1,4 +1,4 @@
-"""Arguments, refused by name when they are of the wrong kind. None passes: what it means, the database knows."""
+"""Checks of arguments: one of the wrong type is refused by name. None passes; the database decides what it means."""
 
 from __future__ import annotations
 

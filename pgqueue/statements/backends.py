@@ -1,4 +1,4 @@
-"""Transactions by their ids, and other sessions of the same role."""
+"""Transactions by their ids, and the other sessions of the same role."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pgqueue.statements.statement import Statement, nothing, scalar
 
 
 def end_transaction(transaction_id: str) -> Statement[None]:
-    """Ends the session that a transaction is open in, so that it is rolled back; none, when it is over by now.
+    """End the session in which a transaction is open, so that it is rolled back; none if it is already over.
 
-    The session is looked for: what a driver knows of it may be made up by PgBouncer, and another's by now.
+    The session is looked up: the process id that a driver has may be PgBouncer's invention, or another session's by
+    now.
     """
     return Statement(
         """select pg_terminate_backend(pid) from pg_stat_activity
@@ -19,7 +20,7 @@ def end_transaction(transaction_id: str) -> Statement[None]:
 
 
 def outcome(transaction_id: str) -> Statement[str | None]:
-    """Answers ``in progress``, ``committed`` or ``aborted``; None where the server has forgotten it."""
+    """Returns ``in progress``, ``committed`` or ``aborted``; None if the server no longer knows."""
     return Statement(
         "select pg_xact_status(%(transaction_id)s::text::xid8)", {"transaction_id": transaction_id}, scalar
     )

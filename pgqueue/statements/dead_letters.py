@@ -1,4 +1,4 @@
-"""Dead letters: bring back, throw away."""
+"""Dead letters: resubmit and purge."""
 
 from __future__ import annotations
 

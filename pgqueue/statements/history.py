@@ -1,4 +1,4 @@
-"""What is remembered of messages: how they were settled, and what was done for them outside of the database."""
+"""Records about messages: how they were settled, and their effects outside of the database."""
 
 from __future__ import annotations
 

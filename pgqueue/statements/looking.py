@@ -1,4 +1,4 @@
-"""Polling a queue that is mostly empty: a poll that finds nothing says when the next is of use."""
+"""Polling a queue that is mostly empty: a poll that finds nothing says when to poll again."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pgqueue.statements.statement import Statement
 
 #: In seconds: how long a consumer that is notified pauses between two polls. pgqueue._due_in goes by the longest.
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 4.0
-#: In seconds: two clocks differ, and a poll that comes too early is repeated a second later.
+#: In seconds: clocks differ, and a poll that is too early is repeated a second later.
 MARGIN = 0.01
 
 _DUE_IN: Final = "case when sequence_number is null then pgqueue._due_in(%(looked_at)s::text) end"
 
 
 class Look(NamedTuple):
-    """What a poll has found; if nothing, for how many seconds the next is of no use to a consumer that is notified."""
+    """The result of a poll; if empty, in how many seconds a consumer that is notified should poll again."""
 
     rows: list[Row]
     pause: float
 
 
 def look(statement: Statement[list[Row]], queue: str) -> Statement[Look]:
-    """Runs a statement that receives."""
+    """Run a statement that receives."""
     return Statement(
         f"select found.*, {_DUE_IN} from (select) as look left join ({statement.sql}) as found on true",
         {**statement.parameters, "looked_at": queue},
@@ -33,7 +33,7 @@ def look(statement: Statement[list[Row]], queue: str) -> Statement[Look]:
 
 
 def turn_and_look(statement: Statement[list[Row]], queue: str) -> Statement[Look]:
-    """Runs a statement that receives and takes no turn, after a turn."""
+    """Take a turn, then run a statement that receives but takes no turn itself."""
     return Statement(
         f"""select found.*, {_DUE_IN}
               from (select pgqueue.take_turn(%(looked_at)s::text)) as turn
@@ -44,7 +44,7 @@ def turn_and_look(statement: Statement[list[Row]], queue: str) -> Statement[Look
 
 
 def turn(queue: str) -> Statement[float]:
-    """Takes a turn; returns for how many seconds the next is of no use to a consumer that is notified."""
+    """Take a turn; return in how many seconds a consumer that is notified should poll again."""
     return Statement(
         """select pgqueue._due_in(%(looked_at)s::text)
              from (select pgqueue.take_turn(%(looked_at)s::text) as came_back) as turn
@@ -55,7 +55,7 @@ def turn(queue: str) -> Statement[float]:
 
 
 def pause_until(due_in: float | None) -> float:
-    """How long to pause, where the next message that is known comes within reach in so many seconds."""
+    """How long to pause if the next known message can be received in this many seconds."""
     return LONGEST_PAUSE if due_in is None else min(max(due_in + MARGIN, SHORTEST_PAUSE), LONGEST_PAUSE)
 
 

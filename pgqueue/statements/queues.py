@@ -1,4 +1,4 @@
-"""Queues: create, alter, look at, drop."""
+"""Queues: create, alter, inspect, drop."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _only(name: str, found: Sequence[T]) -> T:
 
 
 def _altered(setting: str, value: Any) -> Any:
-    """What alter_queue is told: what stands for none at all, for None, because null keeps a setting as it is."""
+    """The arguments of alter_queue: None becomes the value that removes a setting, because null keeps it."""
     if value is None and setting not in (*NONE_AT_ALL, "user_metadata"):
         raise InvalidArgumentError(f"{setting} cannot be None: leave it out to keep it as it is")
     if value is not None and setting in NONE_AT_ALL and value == NONE_AT_ALL[setting]:
@@ -159,7 +159,7 @@ def _metadata(settings: QueueSettings) -> str | None:
 
 
 def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings by name, each of the kind it must be; None for what was not given."""
+    """The settings by name, each checked for its type; None for those not given."""
     if unknown := settings.keys() - QueueSettings.__annotations__.keys():
         raise TypeError(f"no setting of a queue is called {', '.join(sorted(unknown))}")
     return {setting: check(setting, settings.get(setting)) for setting, check in KINDS.items()}

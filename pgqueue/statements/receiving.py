@@ -1,4 +1,4 @@
-"""Receiving and browsing: how the rows of pgqueue.message are asked for and read."""
+"""Receiving and peeking: queries for rows of pgqueue.message, and how they are read."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def receive_and_delete(queue: str, *, max_messages: int) -> Statement[list[Row]]
 
 
 def clock() -> Statement[datetime]:
-    """The time that the database goes by."""
+    """The time by the database's clock."""
     return Statement("select pgqueue.clock()", {}, scalar)
 
 

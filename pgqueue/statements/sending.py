@@ -16,16 +16,16 @@ from pgqueue.statements.statement import Statement, nothing, scalar
 SINCE: LiteralString = "extract(epoch from pg_stat_get_bgwriter_stat_reset_time())::text"
 
 
-#: What a message has where nobody sets anything.
+#: The values of a message whose fields are not set.
 NOTHING = EncodedMessage(None, None)
 
 
 @dataclass(frozen=True)
 class Stored:
-    """Messages that a transaction has stored and not committed yet.
+    """Messages that a transaction has stored but not committed yet.
 
-    ``since`` tells one life of the server from the next: in a crash it may forget transaction ids, and give them to
-    others. It is when the server's statistics began, as they do anew after a crash.
+    ``since`` identifies one run of the server: in a crash it may forget transaction ids, and assign them again. It is
+    the time when the server's statistics began, which restart after a crash.
     """
 
     transaction_id: str
@@ -71,7 +71,7 @@ def cancel_scheduled(queue: str, sequence_numbers: Sequence[int]) -> Statement[N
 
 
 def store(queue: str, messages: Sequence[EncodedMessage]) -> Statement[Stored]:
-    """Sends in an open transaction, and says in which."""
+    """Send in an open transaction, and return its id."""
     sent = send(queue, messages[0]) if len(messages) == 1 else send_batch(queue, messages)
     return Statement(
         f"select pg_current_xact_id()::text, {SINCE}, array({sent.sql})",
@@ -81,9 +81,9 @@ def store(queue: str, messages: Sequence[EncodedMessage]) -> Statement[Stored]:
 
 
 def outcome(stored: Stored) -> Statement[str]:
-    """What became of a transaction: 'committed', 'aborted', 'in progress', or 'unknown' when the server has crashed.
+    """The outcome of a transaction: 'committed', 'aborted', 'in progress', or 'unknown' after a crash of the server.
 
-    Raises 22023 for an id that the server has not given out, or has forgotten that it did.
+    Raises 22023 for an id that the server has not assigned, or does not know any more to have assigned.
     """
     return Statement(
         f"""select case when status = 'committed' and since is distinct from %(since)s::text then 'unknown'
@@ -108,18 +108,18 @@ def _numbers(rows: Sequence[Row]) -> list[SequenceNumber]:
 
 
 def _read_number(number: int) -> SequenceNumber:
-    """A duplicate's number has a minus sign."""
+    """The number of a duplicate is negative."""
     return SequenceNumber(number) if number > 0 else SequenceNumber(-number, is_duplicate=True)
 
 
 def _columns(messages: Sequence[EncodedMessage]) -> dict[str, list[Any] | None]:
-    """The values by field; None for a field that no message sets, which spares the database the array."""
+    """The values by field; None for a field that no message sets, so that the database reads no array for it."""
     columns = zip(EncodedMessage._fields, NOTHING, zip(*messages, strict=True), strict=True)
     return {field: list(values) if values.count(unset) < len(values) else None for field, unset, values in columns}
 
 
 def _literal(values: Sequence[Any]) -> str:
-    """An array as text, for who has no binary parameters; psycopg's own way takes thirty times as long."""
+    """An array as text, for cursors without binary parameters; psycopg's own conversion takes thirty times as long."""
     return f"{{{','.join(map(_element, values))}}}"
 
 

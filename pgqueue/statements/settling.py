@@ -1,4 +1,4 @@
-"""Settling and renewing: every statement shows the token of the lock."""
+"""Settling and renewing: every statement sends the lock token."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _proofs(queue: str, locks: Sequence[Lock]) -> dict[str, Any]:
 
 
 def _array(values: Iterable[int | UUID]) -> str:
-    """As PostgreSQL reads it: drivers take longer to write an array."""
+    """An array as PostgreSQL text: drivers take longer to write an array."""
     return "{" + ",".join(map(str, values)) + "}"
 
 
@@ -38,7 +38,7 @@ def _properties(properties: Any) -> str | None:
 
 
 def pin(lock: Lock) -> Statement[str]:
-    """Answers with the id of the transaction the message is pinned in."""
+    """Returns the id of the transaction that the message is pinned in."""
     return Statement(
         """select pg_current_xact_id()::text,
                   pgqueue.pin(%(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid)""",
@@ -48,7 +48,7 @@ def pin(lock: Lock) -> Statement[str]:
 
 
 def pin_batch(queue: str, locks: Sequence[Lock]) -> Statement[list[tuple[str | None, str]]]:
-    """Answers for each lock with the SQLSTATE that it is refused with, if it is, and the id of the transaction."""
+    """Returns for each lock the SQLSTATE of its refusal, if any, and the id of the transaction."""
     return Statement(
         """select sqlstate, pg_current_xact_id()::text
              from pgqueue.pin_batch(%(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[])""",
@@ -58,7 +58,7 @@ def pin_batch(queue: str, locks: Sequence[Lock]) -> Statement[list[tuple[str | N
 
 
 def complete(lock: Lock) -> Statement[str]:
-    """Answers with the id of the transaction the message is deleted in."""
+    """Returns the id of the transaction that deletes the message."""
     return Statement(
         "select pgqueue.complete(%(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid)::text",
         _proof(lock),
@@ -88,7 +88,7 @@ def postpone(lock: Lock, *, delay: timedelta, body: Any = UNCHANGED) -> Statemen
 
 
 def dead_letter(lock: Lock, *, reason: str, description: str | None, body: Any = UNCHANGED) -> Statement[str]:
-    """Answers with the id of the transaction the message is moved in. A ``body`` is its last one."""
+    """Returns the id of the transaction that moves the message. A ``body`` replaces that of the message."""
     return Statement(
         """select pgqueue.dead_letter(
                %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid,
@@ -104,7 +104,7 @@ def dead_letter(lock: Lock, *, reason: str, description: str | None, body: Any =
 
 
 def defer(lock: Lock, *, properties: Any) -> Statement[str]:
-    """Answers with the id of the transaction the message is deferred in."""
+    """Returns the id of the transaction that defers the message."""
     return Statement(
         """select pgqueue.defer(
                %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(properties)s::jsonb)::text""",
@@ -114,7 +114,7 @@ def defer(lock: Lock, *, properties: Any) -> Statement[str]:
 
 
 def renew_lock(lock: Lock, *, lock_duration: timedelta | None) -> Statement[datetime]:
-    """Answers with the time until which the message is locked now."""
+    """Returns when the renewed lock expires."""
     return Statement(
         """select pgqueue.renew_lock(
                %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(lock_duration)s::interval)""",
@@ -124,7 +124,7 @@ def renew_lock(lock: Lock, *, lock_duration: timedelta | None) -> Statement[date
 
 
 def keep_locks(queue: str, locks: Sequence[Lock]) -> Statement[list[tuple[datetime | None, timedelta | None]]]:
-    """Renews locks; answers for each until when it holds and for how long from now, or with nothing when it is lost."""
+    """Renew locks; returns for each when it expires and how long it lasts from now, or nothing if it is lost."""
     return Statement(
         """select locked_until, locked_until - pgqueue.clock()
              from pgqueue.renew_lock_batch(
@@ -134,12 +134,12 @@ def keep_locks(queue: str, locks: Sequence[Lock]) -> Statement[list[tuple[dateti
     )
 
 
-#: While a lock runs nobody else can end it: what has gone meanwhile was settled by whoever holds it.
+#: Only its holder can end a lock that has not expired: a message that is gone meanwhile was settled by the holder.
 _OUTCOME = "case when outcome = 'gone' and pgqueue.clock() < locked_until then 'committed' else outcome end"
 
 
 def resolve(lock: Lock, transaction_id: str | None, locked_until: datetime | None) -> Statement[str]:
-    """Answers ``committed``, ``aborted`` or ``in progress``; ``gone`` where that cannot be known any more."""
+    """Returns ``committed``, ``aborted`` or ``in progress``; ``gone`` if the outcome cannot be known any more."""
     return Statement(
         f"""select {_OUTCOME}
               from pgqueue.resolve(
@@ -154,7 +154,7 @@ def resolve(lock: Lock, transaction_id: str | None, locked_until: datetime | Non
 def resolve_batch(
     queue: str, locks: Sequence[Lock], transaction_ids: Sequence[str | None], locked_until: Sequence[datetime | None]
 ) -> Statement[list[str]]:
-    """Answers for each lock as :func:`resolve` does."""
+    """Returns for each lock what :func:`resolve` returns."""
     return Statement(
         f"""select {_OUTCOME}
               from unnest(%(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[], %(transaction_ids)s::xid8[],
@@ -168,7 +168,7 @@ def resolve_batch(
 
 
 def settled_in(batch: Statement[list[SettlementResult]]) -> Statement[tuple[list[SettlementResult], str]]:
-    """Answers as a batch does, and with the id of the transaction, or of the savepoint in it, that it is part of."""
+    """Returns the results of a batch, and the id of the transaction, or of the savepoint in it, that it is part of."""
     return Statement(
         f"""with settled as ({batch.sql})
             select settled.*, case when row_number() over () = 1 then pgqueue._settlement_xid()::text end

@@ -11,14 +11,14 @@ T = TypeVar("T")
 
 
 class Statement(NamedTuple, Generic[T]):
-    """SQL text with named parameters, and how its rows become a result."""
+    """SQL text with named parameters, and how its rows are converted to a result."""
 
     sql: LiteralString
     parameters: Mapping[str, Any]
     read: Callable[[Sequence[Row]], T]
 
     def text(self) -> str:
-        """The SQL with its parameters in it, to be sent with other commands in one round trip."""
+        """The SQL with its parameters inserted, to be sent with other commands in one round trip."""
         return self.sql % {name: _literal(value) for name, value in self.parameters.items()}
 
 
@@ -30,7 +30,7 @@ def _literal(value: object) -> str:
 
 
 def nothing(rows: Sequence[Row]) -> None:
-    """For a statement whose rows do not matter."""
+    """For a statement whose rows are ignored."""
 
 
 def scalar(rows: Sequence[Row]) -> Any:
@@ -44,5 +44,5 @@ def column(rows: Sequence[Row]) -> list[Any]:
 
 
 def rows(found: Sequence[Row]) -> list[Any]:
-    """The rows as they are."""
+    """The rows unchanged."""
     return list(found)

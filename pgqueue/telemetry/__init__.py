@@ -1,7 +1,7 @@
-"""What OpenTelemetry is told of sends and of handling: spans, counts and durations; see ``docs/observability.md``.
+"""OpenTelemetry for sends and for handling: spans, counts and durations; see ``docs/observability.md``.
 
-Nothing here imports it for a program that does not use it. Who sends or handles many asks once who watches, a single
-send asks each time: that is a look into a dictionary, or two questions to the API where it is imported.
+Nothing here imports OpenTelemetry for a program that does not use it. Senders and workers ask once whether telemetry is
+on, a single send asks each time: a dictionary lookup, or two calls of the API if it is imported.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ NOBODY = Recorder()
 
 
 def recorder() -> Recorder:
-    """Who watches at the moment: nobody, where OpenTelemetry is not imported, or the program has set no provider."""
-    if sys.modules.get("opentelemetry.trace") is None:  # the SDK imports it, for metrics alone, too
+    """The current recorder; it does nothing if OpenTelemetry is not imported or the program has set no provider."""
+    if sys.modules.get("opentelemetry.trace") is None:  # the SDK imports it, even for metrics alone
         return NOBODY
     return _current()() or NOBODY
 

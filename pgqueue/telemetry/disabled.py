@@ -1,4 +1,4 @@
-"""Sends and handling that nobody watches: all of this does nothing."""
+"""Telemetry that is off: everything here does nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNMARKED: AbstractContextManager[None] = nullcontext()
 
 
 class Sending:
-    """A send, from before the message is encoded to its outcome. ``trace`` is what the message carries of it."""
+    """A send, from before the message is encoded to its outcome. ``trace`` is its trace context for the message."""
 
     trace: Mapping[str, str] | None = None
 
@@ -25,17 +25,17 @@ class Sending:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """The send has ended, with an error or well."""
+        """The send has ended, successfully or with an error."""
 
     def stored(self, numbers: Sequence[int]) -> None:
-        """The sequence numbers that the messages got."""
+        """The sequence numbers of the stored messages."""
 
     def end(self, outcome: int | BaseException) -> None:
-        """For a send that was not entered, because others begin before it ends."""
+        """For a send that is not used as a context manager, because other sends begin before it ends."""
 
 
 class Processing:
-    """The handling of a message, all tries of its transaction together."""
+    """The handling of a message, with all attempts of its transaction."""
 
     def __enter__(self) -> Self:
         return self
@@ -43,29 +43,29 @@ class Processing:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """The handling has ended, with an error or well."""
+        """The handling has ended, successfully or with an error."""
 
     def at_work(self) -> AbstractContextManager[None]:
-        """While this is entered, what happens belongs to the handling of this message."""
+        """A context manager: what happens in it belongs to the handling of this message."""
         return UNMARKED
 
     def failed(self, failure: BaseException) -> None:
-        """What the handling failed with, where that is not raised."""
+        """The error of the handling, if it is not raised."""
 
     def tries_again(self, state: tenacity.RetryCallState) -> None:
-        """A transaction has failed for a passing reason, and is begun again."""
+        """A transaction has failed for a transient reason, and is begun again."""
 
 
 SENDING, PROCESSING = Sending(), Processing()
 
 
 class Recorder:
-    """Who watches; this one does not look."""
+    """The recorder when telemetry is off."""
 
     def sending(self, queue: str, count: int = 1) -> Sending:
-        """A send of so many messages in one: to be entered, or ended with its outcome."""
+        """One send of this many messages: a context manager, or to be ended with its outcome."""
         return SENDING
 
     def processing(self, message: PeekedMessage) -> Processing:
-        """The handling of one message, with all its tries: to be entered."""
+        """The handling of one message, with all its attempts: a context manager."""
         return PROCESSING

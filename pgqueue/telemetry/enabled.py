@@ -1,4 +1,4 @@
-"""Who tells OpenTelemetry. Names and attributes are those of its conventions for messaging."""
+"""The recorder for OpenTelemetry. Names and attributes follow its conventions for messaging."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pgqueue.model.message import PeekedMessage
 from pgqueue.telemetry.disabled import Recorder
 from pgqueue.telemetry.spans import Instruments, ProcessSpan, SendSpan
 
-#: The API's own providers do nothing, and wait for others to be set.
+#: The API's own providers do nothing until the program sets others.
 IDLE = ("opentelemetry.trace", "opentelemetry.metrics")
 
 
 class OpenTelemetryRecorder(Recorder):
-    """Makes the spans and counts of one pair of providers."""
+    """Records the spans and counts for one pair of providers."""
 
     def __init__(self, tracers: trace.TracerProvider, meters: metrics.MeterProvider) -> None:
         self._tracer = tracers.get_tracer("pgqueue")
@@ -29,7 +29,7 @@ class OpenTelemetryRecorder(Recorder):
 
 
 def current() -> OpenTelemetryRecorder | None:
-    """Who tells the providers that the program has set; None while it has set none."""
+    """The recorder for the providers that the program has set; None if it has set none."""
     tracers, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
     return _recorder(tracers, meters) if _is_set(tracers) or _is_set(meters) else None
 

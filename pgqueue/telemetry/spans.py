@@ -1,4 +1,4 @@
-"""A send and the handling of a message, as OpenTelemetry sees them: a span each, a count and a duration."""
+"""Sends and handling of messages in OpenTelemetry: a span, a count and a duration each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Attributes = dict[str, Any]
 
 
 class Instruments:
-    """What is counted and measured, by queue."""
+    """The counters and histograms, by queue."""
 
     def __init__(self, meter: Meter) -> None:
         self.sent = meter.create_counter(
@@ -44,7 +44,7 @@ class Instruments:
 
 
 class SendSpan(Sending):
-    """A span ``send <queue>``, which all messages of the send carry as W3C trace context."""
+    """A span ``send <queue>``; all messages of the send carry it as W3C trace context."""
 
     def __init__(self, tracer: Tracer, instruments: Instruments, queue: str, count: int) -> None:
         self._instruments = instruments
@@ -86,7 +86,7 @@ class SendSpan(Sending):
 
 
 class ProcessSpan(Processing):
-    """A span ``process <queue>``, linked to that of the send, with an event for each try that has failed."""
+    """A span ``process <queue>``, linked to the span of the send, with an event for each failed attempt."""
 
     def __init__(self, tracer: Tracer, instruments: Instruments, message: PeekedMessage) -> None:
         self._instruments = instruments
@@ -137,7 +137,7 @@ def _said(operation: str, queue: str) -> Attributes:
 
 
 def _finish(span: trace.Span, said: Attributes, error: BaseException | None) -> Attributes:
-    """Ends a span, and answers with what the metrics shall say."""
+    """End a span, and return the attributes for the metrics."""
     if error is not None:
         said = {**said, "error.type": _kind(error)}
         span.set_attribute("error.type", said["error.type"])
@@ -155,7 +155,7 @@ def _kind(error: BaseException) -> str:
 def _links(message: PeekedMessage) -> list[Link]:
     try:
         carried = message.application_properties
-    except MessageNotReadableError:  # the handler shall find out, if it asks for them
+    except MessageNotReadableError:  # the handler gets the error if it reads them
         return []
     if not isinstance(carried, Mapping):
         return []
@@ -165,6 +165,6 @@ def _links(message: PeekedMessage) -> list[Link]:
 
 
 def _texts(carried: Mapping[str, Any]) -> dict[str, str]:
-    """What may be trace context; an application may keep anything under these names."""
+    """What may be trace context; an application may store anything under these names."""
     names = ("traceparent", "tracestate")
     return {name: value for name in names if isinstance(value := carried.get(name), str)}
