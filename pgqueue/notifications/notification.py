@@ -121,7 +121,7 @@ class QueueNotification(Notification):
 
     @property
     def is_ready_to_send(self) -> bool:
-        """Whether it is to be sent, or sent again, now. The transmitter paces by itself; override it to say more."""
+        """Whether it may be sent, or sent again, now; override it to add a condition. The transmitter paces anyway."""
         return True
 
     @property
