@@ -1,4 +1,4 @@
-"""The commands in one tree, and what happens around each: exit codes, errors in a line, Ctrl-C, broken pipes."""
+"""The commands in one tree, and what applies to each: exit codes, errors in one line, Ctrl-C, broken pipes."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def root(
 
 
 def main() -> None:
-    """Runs the command that the process was started with, and ends the process."""
+    """Run the command that the process was started with, and end the process."""
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
-    """Runs a command and returns its exit code. Whatever goes wrong, there is a line about it and no traceback."""
+    """Run a command and return its exit code. Every error is one line, without a traceback."""
     sys.stdout, sys.stderr = _reliable(sys.stdout), _reliable(sys.stderr)
-    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # what its pools meet with, we tell ourselves
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # the commands report connection errors themselves
     try:
         code = app(arguments, prog_name="pgqueue", standalone_mode=False)
         sys.stdout.flush()
@@ -86,19 +86,19 @@ def run(arguments: list[str]) -> int:
 
 
 def _reliable(stream: TextIO | None) -> TextIO:
-    """Reopens a stream so that one bad character, or a reader that leaves, costs no other output.
+    """Reopen a stream so that a bad character, or a reader that closes the pipe, does not lose other output.
 
     A character that the terminal lacks is escaped. The stream is buffered, even under PYTHONUNBUFFERED: without a
-    buffer, Python would not notice a reader that leaves in the middle of a write.
+    buffer, Python would not notice that the reader closed the pipe in the middle of a write.
     """
-    if stream is None:  # it was closed before we came
+    if stream is None:  # it was closed before we started
         return Path(os.devnull).open("w")
     line = 1 if stream is sys.stderr or stream.isatty() else -1
     return open(stream.fileno(), "w", line, stream.encoding, "backslashreplace", closefd=False)
 
 
 def _hang_up() -> int:
-    """Whoever read our output has gone, as `head` does: there is nobody left to tell."""
+    """The reader of our output has closed the pipe, as `head` does: write nothing more."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     return FAILED

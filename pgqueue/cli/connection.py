@@ -1,4 +1,4 @@
-"""Which database a command works on: the options that say so, and the client they lead to."""
+"""The database that a command works on: its options, and the client for it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ OPTIONS = [
 
 @dataclass(frozen=True)
 class Choice:
-    """What was said on the command line about the database, before the command or after it."""
+    """What the command line says about the database, before the command or after it."""
 
     dsn: str | None = None
     embedded: bool = False
@@ -64,13 +64,13 @@ class Choice:
 
 @dataclass(frozen=True)
 class Database:
-    """The database a command was pointed at."""
+    """The database of a command."""
 
     dsn: str
     client: QueueClient
 
     def now(self) -> datetime:
-        """The time the database goes by: clocks differ, and locks end by this one."""
+        """The time by the database's clock: clocks differ, and locks expire by this one."""
         with self.transaction() as connection:
             row = connection.execute("select pgqueue.clock()").fetchone()
         assert row is not None
@@ -79,13 +79,13 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:
-        """A transaction of the command's own; an error undoes it."""
+        """A transaction of the command's own; an error rolls it back."""
         with psycopg.connect(self.dsn) as connection:
             yield connection
 
 
 def on_database(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options that choose a database, and that database as its first argument."""
+    """Add the options that choose a database to a command, and pass it that database as the first argument."""
     signature = inspect.signature(command, eval_str=True)
     own = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()][1:]
 
@@ -100,7 +100,7 @@ def on_database(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def choose(context: typer.Context, dsn: str | None, use_embedded: bool) -> str:
-    """The DSN of a database that answers: as said after the command, before it, or in the environment."""
+    """The DSN of a reachable database: from the options after the command, before it, or from the environment."""
     said = Choice(dsn, use_embedded).or_else(context.find_root().obj or Choice())
     if said.dsn is not None and said.embedded:
         raise WrongUse("--dsn and --embedded name two databases: say one of them")
@@ -114,10 +114,10 @@ def choose(context: typer.Context, dsn: str | None, use_embedded: bool) -> str:
 
 
 def knock(dsn: str) -> None:
-    """Makes sure that somebody answers: a pool would go on trying for long, and could not say what is wrong."""
+    """Check that the database answers: a pool would keep trying for long without giving the reason."""
     try:
         patience = int(conninfo_to_dict(dsn).get("connect_timeout") or CONNECT_SECONDS)
-    except psycopg.ProgrammingError:  # its text repeats the DSN, and with it the password
+    except psycopg.ProgrammingError:  # its text contains the DSN, and with it the password
         raise WrongUse("the DSN cannot be read: write postgresql://user:password@host:5432/name") from None
     try:
         psycopg.connect(dsn, connect_timeout=patience).close()

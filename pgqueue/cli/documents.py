@@ -1,4 +1,4 @@
-"""What commands print: messages and queues, as JSON documents and as tables. In JSON, durations are seconds."""
+"""The output of commands: messages and queues, as JSON documents and as tables. In JSON, durations are seconds."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ DEAD_LETTER_FIELDS = ("dead_letter_reason", "dead_letter_error_description", "de
 
 
 def message_document(message: PeekedMessage) -> dict[str, Any]:
-    """Bytes are base64, in ``binary_body``; a message under our lock has its token, with which SQL can settle it.
+    """Return a message as a JSON document; the document of a message locked by us has its lock token, for use in SQL.
 
-    JSON that Python cannot read is text, in ``raw_body`` and ``raw_application_properties``.
+    Bytes are base64, in ``binary_body``. JSON that Python cannot read is text, in ``raw_body`` and
+    ``raw_application_properties``.
     """
     fields = [*MESSAGE_FIELDS, *(DEAD_LETTER_FIELDS if message.dead_letter_reason is not None else ())]
     document = {field: _plain(getattr(message, field)) for field in fields}
@@ -113,7 +114,7 @@ def history_table(messages: Sequence[SettledMessage], now: datetime) -> Table:
 
 
 def message_record(message: PeekedMessage) -> Table:
-    """Everything about one message; what it does not have, and is not, is left out."""
+    """Everything about one message; fields that are empty or false are left out."""
     document = message_document(message)
     body = next(document.pop(name) for name in ("body", "binary_body", "raw_body") if name in document)
     fields = [(name.replace("_", " "), _readable(value)) for name, value in document.items() if _says(value)]
@@ -127,7 +128,7 @@ def body_text(message: PeekedMessage) -> str:
 
 
 def _json(holder: PeekedMessage | QueueProperties, field: str) -> dict[str, Any]:
-    """A field of JSON as a part of a document: as text, under another name, where Python cannot read or write it."""
+    """A JSON field as a part of a document; as text, under another name, if Python cannot read or write it."""
     name = f"raw_{field}" if _is_unreadable(holder, field) else field
     return {name: getattr(holder, name)}
 
@@ -149,7 +150,7 @@ def counts_document(counts: QueueRuntimeProperties) -> dict[str, Any]:
 
 
 def queues_table(queues: Sequence[QueueProperties]) -> Table:
-    """What distinguishes the queues, as far as it fits; :func:`settings_record` has all."""
+    """The main settings of the queues, as far as they fit; :func:`settings_record` has all."""
     rows = [
         (
             queue.name,
@@ -192,7 +193,7 @@ def queue_record(queue: QueueProperties, counts: QueueRuntimeProperties, now: da
 
 
 def _settings(queue: QueueProperties) -> list[tuple[str, object]]:
-    """Named as the options that set them."""
+    """The settings under the names of the options that set them."""
     size, length = queue.max_message_size, queue.max_queue_length
     return [
         ("queue", queue.name),
@@ -257,7 +258,7 @@ def _duration(duration: timedelta | None) -> str | None:
 
 
 def _state(message: PeekedMessage, now: datetime) -> str:
-    """Where a message stands, and for how long."""
+    """The state of a message, and how long it lasts."""
     if message.locked_until is not None and message.locked_until > now:
         aside = "deferred, " if message.is_deferred else ""
         return f"{aside}locked for {_remaining(message.locked_until, now)}"
@@ -271,7 +272,7 @@ def _state(message: PeekedMessage, now: datetime) -> str:
 
 
 def _age(moment: datetime | None, now: datetime) -> str | None:
-    """To the second: nobody looks that fast."""
+    """An age in whole seconds: more precision is of no use to a reader."""
     return None if moment is None else format_duration(timedelta(seconds=max((now - moment).total_seconds() // 1, 0)))
 
 

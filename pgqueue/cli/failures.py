@@ -1,4 +1,4 @@
-"""What went wrong, as an exit code and one line that says what to do about it."""
+"""Errors as an exit code and one line that says what to do."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ ADVICE = re.compile(r"\. |: create it with")
 
 
 class WrongUse(Exception):
-    """The command cannot be meant like this."""
+    """The command line is invalid."""
 
 
 class Failed(Exception):
-    """The command could not do what it should; nothing is known to be wrong with it."""
+    """The command could not do its work, although its command line is valid."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What a command ends with: its exit code and a line that says why."""
+    """How a failed command ends: its exit code and a line with the reason."""
 
     exit_code: int
     line: str
@@ -55,9 +55,9 @@ Kinds = type[BaseException] | tuple[type[BaseException], ...]
 
 
 def failure_of(error: BaseException) -> Failure:
-    """The exit code and the line for an error. What nobody foresaw is a bug, and says so.
+    """The exit code and the line for an error. An unexpected error is reported as a bug.
 
-    What goes wrong while an interrupt is on its way out is the interrupt's doing.
+    An error that is raised while an interrupt propagates counts as the interrupt.
     """
     if any(isinstance(cause, KeyboardInterrupt) for cause in _history(error)):
         return Failure(INTERRUPTED, "")
@@ -68,7 +68,7 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def _history(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, and what was being handled when it came, back to the first."""
+    """An error, and the errors that were being handled when it was raised, back to the first."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

@@ -1,4 +1,4 @@
-"""How commands speak: results on stdout, for people as text and tables or for programs as JSON; hints on stderr."""
+"""Output of commands: results on stdout, as text and tables or as JSON; hints on stderr."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 class Number(int):
-    """A number that counts nothing: it is written as it must be typed."""
+    """A number that is an identifier: written as it must be typed, without separators."""
 
 
 def counted(number: int, noun: str) -> str:
@@ -40,22 +40,22 @@ def counted(number: int, noun: str) -> str:
 
 
 def say(text: str) -> None:
-    """What was done."""
+    """Print what was done."""
     console().print(text, soft_wrap=True)
 
 
 def hint(text: str) -> None:
-    """What is worth knowing besides; not part of the result."""
+    """Print additional advice; not part of the result."""
     console(stderr=True).print(text, soft_wrap=True)
 
 
 def document(value: Any) -> None:
-    """One JSON document."""
+    """Print one JSON document."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
 def flush() -> None:
-    """Returns when what was said has left us: before that, nothing may be settled that depends on it."""
+    """Return when the output has been written: a settlement that depends on it must not happen before."""
     sys.stdout.flush()
 
 
@@ -88,7 +88,7 @@ def table(
 def _kept(
     columns: Sequence[str], rows: Sequence[Sequence[object]], wide: Collection[str], spare: Collection[str]
 ) -> list[int]:
-    """The places of the columns that are shown."""
+    """The positions of the columns that are shown."""
     needed = {
         place: _needed(column, [row[place] for row in rows], FEW_WORDS if place and column in wide else sys.maxsize)
         for place, column in enumerate(columns)
@@ -108,7 +108,7 @@ def _needed(column: str, values: Sequence[object], enough: int) -> int:
 
 
 def record(fields: Sequence[tuple[str, object]]) -> Table:
-    """One thing: a field a line."""
+    """Print one object: a field a line."""
     grid = Table(box=None, show_header=False, pad_edge=False)
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -122,7 +122,7 @@ def show(picture: Table) -> None:
 
 
 def cell(value: object, *, line: bool = False) -> Text:
-    """A value as it stands in a table, in one line if it must."""
+    """A value as a table cell, in one line if required."""
     match value:
         case None:
             return Text("-", style="dim")
@@ -135,7 +135,7 @@ def cell(value: object, *, line: bool = False) -> Text:
 
 
 def printable(text: str) -> str:
-    """Text that cannot command a terminal: what is not printable is written as an escape."""
+    """Text that cannot control a terminal: characters that are not printable are escaped."""
     return "".join(
         character if character.isprintable() or character == "\n" else repr(character)[1:-1] for character in text
     )

@@ -58,7 +58,7 @@ def format_duration(duration: timedelta) -> str:
 
 @dataclass(frozen=True)
 class Moment:
-    """A time, or how far it is from now. Whose now, only the command knows."""
+    """A time, or a distance from now; the command decides whose clock now is."""
 
     text: str
     said: datetime | timedelta

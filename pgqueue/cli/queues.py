@@ -119,6 +119,6 @@ def _messages(counts: QueueRuntimeProperties) -> str:
 
 
 def ask(question: str, yes: bool) -> None:
-    """Asks before something is deleted, where somebody can answer."""
+    """Ask before deleting, if the terminal is interactive."""
     if not yes and sys.stdin.isatty() and not typer.confirm(question, err=True):
         raise Failed("nothing was deleted")

@@ -32,7 +32,7 @@ PANEL = "The message"
 
 
 class Form(Enum):
-    """What a body is read as."""
+    """How a body is read."""
 
     JSON = "JSON"
     TEXT = "text"
@@ -75,7 +75,7 @@ def _field(meaning: str, *names: str, **options: Any) -> Any:
 
 @dataclass(frozen=True)
 class Envelope:
-    """All of a message but its body."""
+    """All of a message except its body."""
 
     message_id: str | None
     correlation_id: str | None
@@ -211,7 +211,7 @@ def _send_one(database: Database, name: str, body: bytes, form: Form, envelope: 
 
 
 def _send_file(database: Database, name: str, file: str, form: Form, envelope: Envelope) -> list[SequenceNumber]:
-    """All lines in one transaction, so that after a failure the file can be put right and sent again."""
+    """Send all lines in one transaction, so that after a failure the file can be corrected and sent again."""
     numbers: list[SequenceNumber] = []
     with _opened(file) as stream, database.transaction() as transaction:
         messages = _messages(file, stream, form, envelope)
@@ -244,7 +244,7 @@ def _opened(file: str) -> AbstractContextManager[BinaryIO]:
 
 
 def _print_numbers(name: str, numbers: list[SequenceNumber], as_json: bool, message_id: str | None = None) -> None:
-    """A file's lines have no message ids, so that none of them is a duplicate."""
+    """Print the numbers; the lines of a file have no message ids, so none is a duplicate."""
     duplicate = any(number.is_duplicate for number in numbers)
     if as_json:
         output.document({"queue": name, "sequence_numbers": numbers, "duplicate": duplicate})

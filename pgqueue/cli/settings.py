@@ -1,4 +1,4 @@
-"""The settings of a queue as options, the same wherever they can be said."""
+"""The settings of a queue as options, the same in every command."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def worker(
 
 
 class MonitoredWorker(Worker):
-    """A worker whose driver is asked for its health and its metrics."""
+    """A worker with access to its driver, for health and metrics."""
 
     @property
     def driver(self) -> Monitored:
@@ -86,7 +86,7 @@ class MonitoredWorker(Worker):
 
 
 class MonitoredAsyncWorker(pgqueue.aio.Worker):
-    """The same for a handler that is awaited."""
+    """The same for an asynchronous handler."""
 
     @property
     def driver(self) -> Monitored:
@@ -95,7 +95,7 @@ class MonitoredAsyncWorker(pgqueue.aio.Worker):
 
 @dataclass(frozen=True)
 class Work:
-    """What a worker process does; to be pickled."""
+    """What a worker process runs; picklable."""
 
     dsn: str
     queue: str
@@ -131,7 +131,7 @@ def _run_alone(work: Work, client: QueueClient, file: Path | None, port: int | N
 
 
 def _run_several(count: int, work: Work, client: QueueClient, file: Path | None, port: int | None) -> None:
-    """The handler is imported by the processes only: what it does when it is imported may not be done once more."""
+    """Only the child processes import the handler: its import may have effects that must not happen twice."""
     _log(process="[%(process)d] ")
     client.get_queue(work.queue)
     client.close()
@@ -141,7 +141,7 @@ def _run_several(count: int, work: Work, client: QueueClient, file: Path | None,
 
 
 def _be_one_of_several(work: Work, measured: bool, reporter: Reporter) -> None:
-    """Raises what a single worker would end with as its line: the parent says it."""
+    """Raise what a single worker would report as its error line; the parent reports it."""
 
     def watch(worker: Monitored) -> AbstractContextManager[None]:
         return reporter.reporting(worker, work.queue, measured=measured)
@@ -161,7 +161,7 @@ def _log(process: str = "") -> None:
 
 
 def load(name: str) -> Callable[..., Any]:
-    """The function that ``module:function`` names."""
+    """Return the function that ``module:function`` names."""
     module_name, _, path = name.partition(":")
     if not module_name or not path:
         raise WrongUse(f"{name!r} names no handler: write module:function")
