@@ -55,14 +55,14 @@ def wait_for(
     def look() -> Flow[list[Row]]:
         return source.execute(statement)
 
-    def look_told() -> Flow[Look]:
+    def look_notified() -> Flow[Look]:
         return source.execute(looking.look(statement, queue))
 
     if not rest.is_begun:
         rows = yield from look()
         if rows or not patience:
             return rows
-    return (yield from _look(look, look_told, queue, source, patience, rest))
+    return (yield from _look(look, look_notified, queue, source, patience, rest))
 
 
 @dataclass
@@ -109,7 +109,7 @@ def receive_and_delete(
         yield from turns.take()
         return (yield from (transaction or source).execute(statement))
 
-    def look_told() -> Flow[Look]:
+    def look_notified() -> Flow[Look]:
         if transaction is None:
             return (yield from source.execute(looking.turn_and_look(statement, turns.queue)))
         pause = yield from source.execute(looking.turn(turns.queue))
@@ -121,12 +121,12 @@ def receive_and_delete(
         rows = yield from (transaction or source).execute(statement)
         if rows:
             return rows
-    return (yield from _look(look, look_told, turns.queue, source, patience, rest))
+    return (yield from _look(look, look_notified, turns.queue, source, patience, rest))
 
 
 def _look(
     look: Callable[[], Flow[list[Row]]],
-    look_told: Callable[[], Flow[Look]],
+    look_notified: Callable[[], Flow[Look]],
     queue: str,
     source: WakeableExecutor,
     wait: timedelta | None,
@@ -141,7 +141,7 @@ def _look(
         if rest.is_over(wake_signal, now):
             rest.count, rest.until = wake_signal.count if wake_signal else 0, -inf
             if wake_signal and wake_signal.is_live:
-                rows, rests = yield from look_told()
+                rows, rests = yield from look_notified()
             else:
                 rows, rests = (yield from look()), next(pauses).total_seconds()
             now = yield time.monotonic

@@ -171,7 +171,7 @@ def settled_in(batch: Statement[list[SettlementResult]]) -> Statement[tuple[list
     """Returns the results of a batch, and the id of the transaction, or of the savepoint in it, that it is part of."""
     return Statement(
         f"""with settled as ({batch.sql})
-            select settled.*, case when row_number() over () = 1 then pgqueue._settlement_xid()::text end
+            select settled.*, case when row_number() over () = 1 then pgqueue._settling_xid()::text end
               from settled""",
         batch.parameters,
         lambda rows: (batch.read([row[:-1] for row in rows]), rows[0][-1]),

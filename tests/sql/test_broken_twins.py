@@ -639,7 +639,7 @@ def resolved(database: Database, *, is_pinned: bool, retain_history: str | None 
 
 OUTCOMES = [
     Twin("complete", "if stamp = whole::pg_catalog.xid then", "if true then", partial(resolved, is_pinned=False)),
-    Twin("_settlement_xid", "select max(", "select min(", partial(resolved, is_pinned=True)),
+    Twin("_settling_xid", "select max(", "select min(", partial(resolved, is_pinned=True)),
     Twin(
         "resolve",
         "then 'aborted' else coalesce(outcome, 'committed') end",

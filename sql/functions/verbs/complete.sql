@@ -24,6 +24,6 @@ begin
     if stamp = whole::pg_catalog.xid then
         return whole;
     end if;
-    return pgqueue._settlement_xid();
+    return pgqueue._settling_xid();
 end
 $$;

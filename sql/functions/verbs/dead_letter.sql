@@ -25,6 +25,6 @@ begin
     end if;
     perform from pgqueue.dead_letter_batch(
         queue, array[dead_letter.sequence_number], array[dead_letter.lock_token], reason, description, atomic => true);
-    return pgqueue._settlement_xid();
+    return pgqueue._settling_xid();
 end
 $$;

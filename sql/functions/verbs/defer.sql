@@ -9,5 +9,5 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
     select from pgqueue.defer_batch(queue, array[sequence_number], array[lock_token], properties, atomic => true);
-    select pgqueue._settlement_xid();
+    select pgqueue._settling_xid();
 $$;
