@@ -8,12 +8,14 @@ PG     ?= 14 15 16 17 18
 MINUTES ?= 30
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Hundreds of tests start a Python: each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 # A .venv that was moved, or whose Python is gone, is set up anew.
 $(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test models lint format types layers check reference test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-spark soak chaos wheel try-wheel lock clean
+.PHONY: help demo demo-spark test models lint format types layers check reference test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak chaos wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -83,6 +85,12 @@ bench-scaling: $(READY) ## what a message costs, by what waits, by who consumes,
 bench-performance: bench-peers bench-scaling ## both, then the tables and pictures of docs/performance.md
 	$(BIN)/python -m benchmarks.performance
 
+FLOW = sessions topics forwarding limits
+bench-flow: $(READY) ## sessions, topics, forwarding and limits, beside plain queues; some of them: make bench-flow FLOW=sessions
+	@set -e; for name in $(FLOW); do \
+	    $(BIN)/python -m benchmarks.$$name --markdown benchmarks/results/$$name.md; \
+	done
+
 bench-spark: $(READY) ## Spark in and out of a queue beside its own JDBC and one psycopg process; then memory
 	$(BIN)/python -m benchmarks.spark --markdown benchmarks/results/spark.md
 
@@ -105,7 +113,7 @@ wheel: $(READY) ## dist/*.whl
 try-wheel: wheel ## the wheel in an empty environment: the demo, from another directory
 	@set -e; empty=$$(mktemp -d); trap 'rm -rf "$$empty"' EXIT; \
 	$(BIN)/python -m venv $$empty; \
-	$$empty/bin/pip install --quiet "pgqueue-tx[embedded] @ file://$$(ls $(CURDIR)/dist/pgqueue_tx-*.whl)"; \
+	$$empty/bin/pip install --quiet "$$(ls dist/pgqueue_tx-*.whl)[embedded]"; \
 	cd /; $$empty/bin/pgqueue demo
 
 lock: $(READY) ## requirements.lock anew from pyproject.toml, at the newest versions

@@ -86,7 +86,7 @@ WatchLate(messages, lane, p, over) ==
                  ELSE Highest({late.above : late \in over})
     IN IF over = {} \/ ~Rule("what comes late is watched") THEN messages ELSE Watch(messages, lane, above, p.cursor)
 
-(* _await_open_transactions: open transactions that may hold a number up to the horizon are remembered, as the cursor leaves for it. *)
+(* _advance_cursors: open transactions that may hold a number up to the horizon are remembered, as the cursor leaves for it. *)
 Await(p, open, reached) ==
     LET late  == {xid \in open : xid < p.xid /\ \A known \in p.awaited : known.xid # xid}
         above == IF Rule("awaited from where the cursor stood") THEN p.cursor ELSE reached

@@ -10,6 +10,7 @@ HERE = Path(__file__).parent
 INVARIANTS = {
     "Cursor": ("NoMessageIsClaimedByTwo", "EveryReceiverReceivesAll"),
     "Session": ("TypesAreRight", "NothingNewIsPassed"),
+    "MessageSessions": ("EverySessionIsFound", "TheHolderSettles", "NothingIsPassed"),
     "Claims": ("EachTakesEffectOnce", "NobodySettlesWhatItHasNotSeen"),
 }
 
@@ -61,8 +62,9 @@ HELD = cursor("cursor, sequence and claims", MaxNumber=1, Claims=True, Backs=1)
 RESTORE = cursor("cursor, restore", MaxNumber=3, Restores=1)
 SESSION = Model("session", "Session", "Senders=2 MaxNumber=3")
 EPOCHS = Model("claims of Spark", "Claims", 'Drivers={"A", "B"} Messages={1, 2} MaxEpoch=2 MaxClaims=2 MaxDrops=1')
+MESSAGE_SESSIONS = Model("message sessions", "MessageSessions", 'Senders=3 Receivers={"A", "B"} MaxToken=3')
 
-MODELS = (CLAIMED, RESTORE, SEQUENCE, SAVEPOINTS, HELD, SESSION, EPOCHS)
+MODELS = (CLAIMED, RESTORE, SEQUENCE, SAVEPOINTS, HELD, SESSION, MESSAGE_SESSIONS, EPOCHS)
 
 # Each line is a twin: the model in which TLC finds a counterexample, and the rules that are left out.
 TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
@@ -78,7 +80,7 @@ TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
     # of _take_turn
     (FEW, "a turn looks at who has ended"),
     (HELD, "a turn looks at the sequence"),
-    # of _advance_cursors, _next_xid, _await_open_transactions, _watch_passed, _watch_late_commits
+    # of _advance_cursors, _next_xid, _watch_passed, _watch_late_commits
     (FEW, "the number is read before the id"),
     (FEW, "the id is above all handed out"),
     (FEW, "who is open is read before the messages"),
@@ -106,6 +108,13 @@ TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
     (SESSION, "all smaller ids are over"),
     (SESSION, "the number is older than the id"),
     (SESSION, "no further than is settled"),
+    # of _announce_sessions, _forget_waiting
+    (MESSAGE_SESSIONS, "a sender shares the row"),
+    (MESSAGE_SESSIONS, "rows that a sender shares are left"),
+    (MESSAGE_SESSIONS, "messages are looked for after the lock"),
+    # of accept_session, receive_from_session and settlements
+    (MESSAGE_SESSIONS, "a settlement pins the session"),
+    (MESSAGE_SESSIONS, "a settlement proves the session's lock"),
     # of attach_consumer, complete_claim
     (EPOCHS, "a settlement names the epoch"),
     (EPOCHS, "each session draws an epoch"),
@@ -119,6 +128,11 @@ SPARED = (
     (FEW, "the cursor stops before what is free", "so that what waits is not put under watch, and comes in its order"),
     (FEW, "the cursor stops whoever takes the turn", "a session goes back, wherever the cursor stops"),
     (FEW, "the cursor passes held rows", "so that one long transaction does not make every session walk from there"),
+    (
+        MESSAGE_SESSIONS,
+        "a receive stops at what a transaction holds",
+        "a settlement pins the session: its holder's transaction is over",
+    ),
     (EPOCHS, "a settlement names the claim", "a driver of the current epoch works on the newest claim"),
     (EPOCHS, "a task checks the claim after it has read", "a transaction is refused later; other work settles nothing"),
 )

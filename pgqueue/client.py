@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
 from pgqueue import embedded, schema, transports
 from pgqueue.flows import queues as flows
+from pgqueue.flows import schedules as scheduling
 from pgqueue.flows import sweeping
+from pgqueue.flows import topics as publishing
+from pgqueue.model.access import Grant
+from pgqueue.model.message import Message, SequenceNumber
+from pgqueue.model.names import subscription_queue
+from pgqueue.model.schedule import CatchUp, Schedule
 from pgqueue.model.settings import QueueProperties, QueueRuntimeProperties, QueueSettings
 from pgqueue.model.sweeping import SweepReport
+from pgqueue.model.topic import Filter, SubscriptionProperties, TopicProperties
 from pgqueue.queue import Queue
-from pgqueue.statements import queues
+from pgqueue.statements import access, queues, schedules, topics
+from pgqueue.topic import Topic
 from pgqueue.transports import drive
 
 
 class QueueClient:
     """The entry point: creates and manages queues, and opens them.
 
-    ``source`` is a DSN, a ``psycopg_pool.ConnectionPool`` or a ``sqlalchemy.Engine`` over psycopg. With a DSN the
-    client has its own pool: it opens the pool at the first use, and closes it in :meth:`close` or at the end of a
+    ``source`` is a DSN, a ``psycopg_pool.ConnectionPool`` or a ``sqlalchemy.Engine`` over psycopg. Without it the
+    client takes the database that libpq's environment variables name: ``PGSERVICE``, or ``PGHOST``, ``PGDATABASE`` and
+    so on. SQLAlchemy's form of a DSN, ``postgresql+psycopg://…``, is understood, too. With a DSN, or without a source,
+    the client has its own pool: it opens the pool at the first use, and closes it in :meth:`close` or at the end of a
     ``with`` block. A pool or an engine that you pass stays open. The client is safe to use from several threads.
 
     A forked child may use the client. With a DSN the child opens its own connections. Over an open pool, or an engine
@@ -30,11 +42,11 @@ class QueueClient:
     that does not support LISTEN, they poll instead.
     """
 
-    def __init__(self, source: Any, *, listen: bool = True) -> None:
+    def __init__(self, source: Any = None, *, listen: bool = True) -> None:
         self._source = transports.source_of(source, asynchronous=False, listens=listen)
 
     @classmethod
-    def embedded(cls, directory: Path | None = None) -> Self:
+    def embedded(cls, directory: Path | str | None = None) -> Self:
         """Returns a client of the embedded PostgreSQL, which it starts if necessary, and migrates the schema.
 
         Needs the extra ``pgqueue-tx[embedded]``. ``directory`` is where the server keeps its data.
@@ -91,6 +103,25 @@ class QueueClient:
         """
         return drive(flows.alter(queues.alter_queue(name, settings), name, self._source))
 
+    def pause_queue(self, name: str) -> QueueProperties:
+        """Pauses a queue: it hands out nothing until :meth:`resume_queue`.
+
+        Receives return nothing, as from an empty queue. Sending and settling go on. A queue that is paused already
+        stays as it is.
+
+        Raises:
+            QueueNotFoundError: no queue has this name.
+        """
+        return drive(flows.alter(queues.pause_queue(name), name, self._source))
+
+    def resume_queue(self, name: str) -> QueueProperties:
+        """Resumes a queue that was paused, and wakes its waiting consumers.
+
+        Raises:
+            QueueNotFoundError: no queue has this name.
+        """
+        return drive(flows.alter(queues.resume_queue(name), name, self._source))
+
     def delete_queue(self, name: str) -> None:
         """Deletes a queue with all its messages and dead letters.
 
@@ -111,6 +142,181 @@ class QueueClient:
         """Returns the settings of all queues, ordered by name."""
         return drive(self._source.execute(queues.list_queues()))
 
+    def list_queues_runtime_properties(self, *, exact: bool = False) -> list[QueueRuntimeProperties]:
+        """Returns how many messages each queue holds now, ordered by name.
+
+        In a large database the numbers of some queues are estimates: their ``is_exact`` is false. With ``exact`` all
+        messages are counted, in one pass over each table.
+        """
+        return drive(self._source.execute(queues.list_queues_runtime_properties(exact=exact)))
+
+    def create_schedule(
+        self,
+        name: str,
+        *,
+        queue: str,
+        message: Message[Any],
+        cron: str | None = None,
+        every: timedelta | None = None,
+        timezone: str = "UTC",
+        catch_up: CatchUp | str = CatchUp.NONE,
+        jitter: timedelta | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        exist_ok: bool = False,
+    ) -> Schedule:
+        """Creates a schedule: a message that workers and sweeps send to a queue again and again.
+
+        It is due at the times of a ``cron`` expression, such as ``"30 2 * * *"``, in a ``timezone``, or ``every`` so
+        often, not before ``start`` and not after ``end``. Each message can be received up to ``jitter`` later, at
+        random. ``catch_up`` is a :class:`~pgqueue.CatchUp`: what happens to due times that were missed while nobody
+        ran. ``docs/schedules.md`` has the details, and the rules of daylight saving.
+
+        Raises:
+            ScheduleAlreadyExistsError: the name is taken; with ``exist_ok`` that schedule is returned unchanged
+                instead.
+            QueueNotFoundError: the queue does not exist.
+            InvalidArgumentError: an argument is invalid, or the schedule would never be due.
+            MessageNotSerializableError: the message cannot be stored.
+        """
+        statement = schedules.create_schedule(
+            name,
+            queue=queue,
+            message=message,
+            cron=cron,
+            every=every,
+            timezone=timezone,
+            catch_up=catch_up,
+            jitter=jitter,
+            start=start,
+            end=end,
+        )
+        return drive(scheduling.create(statement, name, self._source, exist_ok=exist_ok))
+
+    def get_schedule(self, name: str) -> Schedule:
+        """Returns a schedule. Raises :class:`~pgqueue.errors.ScheduleNotFoundError`."""
+        return drive(self._source.execute(schedules.get_schedule(name)))
+
+    def list_schedules(self) -> list[Schedule]:
+        """Returns all schedules, ordered by name."""
+        return drive(self._source.execute(schedules.list_schedules()))
+
+    def pause_schedule(self, name: str) -> Schedule:
+        """Pauses a schedule: it sends nothing until :meth:`resume_schedule`.
+
+        Raises:
+            ScheduleNotFoundError: no schedule has this name.
+        """
+        return drive(scheduling.pause(name, self._source))
+
+    def resume_schedule(self, name: str) -> Schedule:
+        """Resumes a schedule. Due times that passed while it was paused are skipped, whatever its ``catch_up``.
+
+        Raises:
+            ScheduleNotFoundError: no schedule has this name.
+        """
+        return drive(scheduling.resume(name, self._source))
+
+    def run_schedule(self, name: str) -> SequenceNumber:
+        """Sends the message of a schedule now, also while it is paused. Its due times stay as they are.
+
+        Raises:
+            ScheduleNotFoundError: no schedule has this name.
+            QueueDisabledError: the status of the queue forbids sending; or another error of a send.
+        """
+        return drive(self._source.execute(schedules.run_schedule(name)))
+
+    def delete_schedule(self, name: str) -> None:
+        """Deletes a schedule. Messages that it has sent stay.
+
+        Raises:
+            ScheduleNotFoundError: no schedule has this name.
+        """
+        drive(self._source.execute(schedules.drop_schedule(name)))
+
+    def create_topic(self, name: str, *, exist_ok: bool = False) -> None:
+        """Creates a topic. What is sent to it is stored in each of its subscriptions whose filter matches.
+
+        Raises:
+            TopicAlreadyExistsError: a topic with this name exists; with ``exist_ok`` nothing is done instead.
+            QueueAlreadyExistsError: a queue has this name.
+            InvalidArgumentError: the name is invalid.
+        """
+        drive(publishing.create_topic(name, self._source, exist_ok=exist_ok))
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic and its subscriptions, with all their messages and dead letters.
+
+        Raises:
+            TopicNotFoundError: no topic has this name.
+        """
+        drive(publishing.drop_topic(name, self._source))
+
+    def list_topics(self) -> list[TopicProperties]:
+        """Returns all topics, ordered by name."""
+        return drive(self._source.execute(topics.list_topics()))
+
+    def create_subscription(
+        self,
+        topic: str,
+        name: str,
+        *,
+        filter: Filter | None = None,
+        set_properties: Mapping[str, Any] | None = None,
+        exist_ok: bool = False,
+        **settings: Unpack[QueueSettings],
+    ) -> SubscriptionProperties:
+        """Creates a subscription of a topic: a queue, in which the messages are stored that its ``filter`` matches.
+
+        The filter is a :class:`~pgqueue.CorrelationFilter` or a :class:`~pgqueue.JsonPathFilter`; without one, every
+        message matches. ``set_properties`` are merged into the application properties of each message that is stored in
+        this subscription. The settings are those of a queue, named ``<topic>/Subscriptions/<name>``.
+
+        Raises:
+            TopicNotFoundError: no topic has this name.
+            QueueAlreadyExistsError: the subscription exists; with ``exist_ok`` it is returned unchanged instead.
+            InvalidArgumentError: the name, the filter or a setting is invalid.
+        """
+        statement = topics.create_subscription(topic, name, filter, set_properties, settings)
+        flow = publishing.create_subscription(statement, topic, name, self._source, exist_ok=exist_ok)
+        return drive(flow)
+
+    def update_subscription(
+        self,
+        topic: str,
+        name: str,
+        *,
+        filter: Filter | None = topics.UNCHANGED,
+        set_properties: Mapping[str, Any] | None = topics.UNCHANGED,
+        **settings: Unpack[QueueSettings],
+    ) -> SubscriptionProperties:
+        """Changes a subscription in one transaction, as far as it is given; None removes an optional setting.
+
+        A ``filter`` replaces the former one; with None every message matches. ``set_properties`` replace what was set.
+        Messages that are in the subscription stay there. Senders do not wait, and each message that they send meets
+        either all of the old subscription or all of the new one.
+
+        Raises:
+            TopicNotFoundError: no topic has this name.
+            QueueNotFoundError: the topic has no such subscription.
+            InvalidArgumentError: the filter or a setting is invalid.
+        """
+        statement = topics.alter_subscription(topic, name, filter, set_properties, settings)
+        return drive(publishing.alter_subscription(statement, topic, name, self._source))
+
+    def delete_subscription(self, topic: str, name: str) -> None:
+        """Deletes a subscription with all its messages and dead letters. Senders do not wait.
+
+        Raises:
+            TopicNotFoundError: no topic has this name.
+            QueueNotFoundError: the topic has no such subscription.
+        """
+        drive(publishing.drop_subscription(topic, name, self._source))
+
+    def list_subscriptions(self, topic: str) -> list[SubscriptionProperties]:
+        """Returns the subscriptions of a topic, ordered by name. Raises :class:`~pgqueue.errors.TopicNotFoundError`."""
+        return drive(self._source.execute(topics.list_subscriptions(topic)))
+
     def sweep(self, *, dry_run: bool = False) -> SweepReport:
         """Sweeps all queues in short transactions until nothing is left to do, and reports what it did.
 
@@ -119,6 +325,58 @@ class QueueClient:
         """
         return drive(sweeping.sweep(self._source, dry_run=dry_run))
 
+    def grant_send(self, queue: str, role: str) -> None:
+        """Lets a database role send to a queue, schedule messages and cancel them, or send to a topic.
+
+        It cannot see what is there. ``"public"`` is every role. See ``docs/security.md``.
+
+        Raises:
+            AccessDeniedError: the client's own role is no administrator.
+            QueueNotFoundError: no queue has this name.
+            InvalidArgumentError: no role has this name.
+        """
+        drive(self._source.execute(access.of_queue("grant_send", queue, role)))
+
+    def grant_receive(self, queue: str, role: str) -> None:
+        """Lets a database role receive, settle, peek and resubmit messages of a queue. Raises as :meth:`grant_send`."""
+        drive(self._source.execute(access.of_queue("grant_receive", queue, role)))
+
+    def grant_monitor(self, role: str) -> None:
+        """Lets a database role see counts and ages of all queues, but no messages. Raises as :meth:`grant_send`."""
+        drive(self._source.execute(access.of_all_queues("grant_monitor", role)))
+
+    def grant_admin(self, role: str) -> None:
+        """Lets a database role do everything with all queues. Raises as :meth:`grant_send`."""
+        drive(self._source.execute(access.of_all_queues("grant_admin", role)))
+
+    def revoke_send(self, queue: str, role: str) -> None:
+        """Takes back what :meth:`grant_send` gave. A role that does not have it is no error."""
+        drive(self._source.execute(access.of_queue("revoke_send", queue, role)))
+
+    def revoke_receive(self, queue: str, role: str) -> None:
+        """Takes back what :meth:`grant_receive` gave. A role that does not have it is no error."""
+        drive(self._source.execute(access.of_queue("revoke_receive", queue, role)))
+
+    def revoke_monitor(self, role: str) -> None:
+        """Takes back what :meth:`grant_monitor` gave. A role that does not have it is no error."""
+        drive(self._source.execute(access.of_all_queues("revoke_monitor", role)))
+
+    def revoke_admin(self, role: str) -> None:
+        """Takes back what :meth:`grant_admin` gave. A role that does not have it is no error."""
+        drive(self._source.execute(access.of_all_queues("revoke_admin", role)))
+
+    def list_grants(self) -> list[Grant]:
+        """Returns who may do what, ordered by role. Superusers may do everything, and are not listed."""
+        return drive(self._source.execute(access.grants()))
+
     def queue(self, name: str) -> Queue:
         """Returns a queue to send to and receive from, without a round trip to the database."""
         return Queue(name, self._source)
+
+    def topic(self, name: str) -> Topic:
+        """Returns a topic to send to, without a round trip to the database."""
+        return Topic(name, self._source)
+
+    def subscription(self, topic: str, name: str) -> Queue:
+        """Returns the queue that is a subscription, to receive from, without a round trip to the database."""
+        return self.queue(subscription_queue(topic, name))

@@ -41,6 +41,16 @@ class LockLostError(PGQueueError):
     default_sqlstate = "PQ001"
 
 
+class SessionLockLostError(LockLostError):
+    """This token no longer locks the session: somebody has accepted it since, or it was released.
+
+    A kind of lost lock, raised by the database: the locks of its messages are lost with it, and nothing in the
+    transaction in which it was raised takes effect. Accept the session again; its messages come in their order.
+    """
+
+    default_sqlstate = "PQ020"
+
+
 class ConsumerFencedError(LockLostError):
     """Another session has attached to this consumer; calls with an earlier epoch are refused.
 
@@ -76,7 +86,7 @@ class MessageSizeExceededError(PGQueueError):
 
 
 class MessageNotFoundError(PGQueueError):
-    """No message with this sequence number is deferred, or scheduled, as the call requires; nothing was changed."""
+    """No message with this number is deferred, scheduled or locked, as the call requires; nothing was changed."""
 
     default_sqlstate = "PQ006"
 
@@ -95,6 +105,46 @@ class ConsumerInUseError(PGQueueError):
     """Another session receives under this consumer's name, for example a Spark stream; nothing was changed."""
 
     default_sqlstate = "PQ009"
+
+
+class ScheduleNotFoundError(PGQueueError):
+    """No schedule has this name; nothing was sent or changed."""
+
+    default_sqlstate = "PQ030"
+
+
+class ScheduleAlreadyExistsError(PGQueueError):
+    """A schedule with this name exists; it was not touched."""
+
+    default_sqlstate = "PQ031"
+
+
+class SessionCannotBeLockedError(PGQueueError):
+    """Somebody else holds this session; nothing was locked. The text says who, and until when.
+
+    Transient: try again later, or accept the next session that is available.
+    """
+
+    is_transient = True
+    default_sqlstate = "PQ021"
+
+
+class TopicNotFoundError(PGQueueError):
+    """No topic has this name; nothing was stored or changed."""
+
+    default_sqlstate = "PQ040"
+
+
+class TopicAlreadyExistsError(PGQueueError):
+    """A topic with this name exists; it was not touched, and no queue can have its name."""
+
+    default_sqlstate = "PQ041"
+
+
+class NoSubscriptionError(PGQueueError):
+    """No subscription of the topic matches a message that requires one; nothing of the call was stored."""
+
+    default_sqlstate = "PQ042"
 
 
 class InvalidArgumentError(PGQueueError, ValueError):
@@ -234,8 +284,17 @@ class HandlerTimeoutError(PGQueueError):
     """
 
 
+class NoHandlerError(PGQueueError):
+    """No handler of the worker takes the subject of this message; nothing was done for it.
+
+    The message is settled as the worker's policy says: a newer version of the application may have a handler for it.
+    """
+
+
 class DeadLetter(Exception):
     """Raise it in a handler or in work to dead-letter the message with a reason; it is not retried.
+
+    Raise it ``from`` another exception to keep that as the message's ``last_error``.
 
     >>> raise DeadLetter("UnknownCustomer", "customer 7 is not in the ledger")   # doctest: +SKIP
     """
@@ -259,6 +318,13 @@ BY_SQLSTATE: dict[str, type[PGQueueError]] = {
         QueueFullError,
         ConsumerInUseError,
         ConsumerFencedError,
+        SessionLockLostError,
+        SessionCannotBeLockedError,
+        ScheduleNotFoundError,
+        ScheduleAlreadyExistsError,
+        TopicNotFoundError,
+        TopicAlreadyExistsError,
+        NoSubscriptionError,
     )
     if kind.default_sqlstate
 } | {

@@ -5,30 +5,43 @@ from __future__ import annotations
 from pgqueue import errors
 from pgqueue.client import QueueClient
 from pgqueue.errors import DeadLetter, LockLostError, PGQueueError
+from pgqueue.model.access import Grant
 from pgqueue.model.context import ReceiveContext, ReceiveState
+from pgqueue.model.failure import DeliveryError, Resubmission
 from pgqueue.model.message import Message, PeekedMessage, RecordedEffect, SequenceNumber, SettledMessage
+from pgqueue.model.schedule import CatchUp, Schedule
 from pgqueue.model.settings import (
     QueueProperties,
     QueueRuntimeProperties,
     QueueSettings,
     QueueStatus,
     ReceiveMode,
+    SessionProperties,
     SettlementResult,
     SubQueue,
 )
 from pgqueue.model.sweeping import SweepReport
+from pgqueue.model.topic import CorrelationFilter, JsonPathFilter, SubscriptionProperties, TopicProperties
 from pgqueue.queue import DeadLetters, Queue
 from pgqueue.received import ReceivedMessage, process
 from pgqueue.receiver import Receiver
 from pgqueue.sender import PendingSend, Sender
-from pgqueue.worker import Health, RetryPolicy, Tally, Worker
+from pgqueue.session import Session
+from pgqueue.topic import Topic
+from pgqueue.worker import Handlers, Health, RetryPolicy, Tally, Worker
 from pgqueue.worker.auto_lock_renewer import AutoLockRenewer
 
 __all__ = [
     "AutoLockRenewer",
+    "CatchUp",
+    "CorrelationFilter",
     "DeadLetter",
     "DeadLetters",
+    "DeliveryError",
+    "Grant",
+    "Handlers",
     "Health",
+    "JsonPathFilter",
     "LockLostError",
     "Message",
     "PGQueueError",
@@ -46,14 +59,21 @@ __all__ = [
     "ReceivedMessage",
     "Receiver",
     "RecordedEffect",
+    "Resubmission",
     "RetryPolicy",
+    "Schedule",
     "Sender",
     "SequenceNumber",
+    "Session",
+    "SessionProperties",
     "SettledMessage",
     "SettlementResult",
     "SubQueue",
+    "SubscriptionProperties",
     "SweepReport",
     "Tally",
+    "Topic",
+    "TopicProperties",
     "Worker",
     "errors",
     "process",

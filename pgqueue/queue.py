@@ -5,37 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Generic, Literal, overload
 
 import tenacity
 
 from pgqueue import transports
-from pgqueue.flows import Shared, Source, batches, dead_letters, queues, receiving, traced
+from pgqueue.flows import Shared, Source, batches, dead_letters, queues, receiving, sessions, traced
 from pgqueue.flows.arrivals import arrivals
 from pgqueue.model.context import Outcome
 from pgqueue.model.encoding import scheduled
 from pgqueue.model.holder import this_process
-from pgqueue.model.message import Message, PeekedMessage, SequenceNumber, SettledMessage
+from pgqueue.model.message import BodyT, Message, PeekedMessage, SequenceNumber, SettledMessage
 from pgqueue.model.names import dead_letter_queue, dead_letters_of
 from pgqueue.model.policy import retry_policy
-from pgqueue.model.settings import ReceiveMode, SettlementResult, SubQueue
+from pgqueue.model.settings import ReceiveMode, SessionProperties, SettlementResult, SubQueue
 from pgqueue.received import ReceivedMessage
 from pgqueue.receiver import Receiver
 from pgqueue.sender import Sender
+from pgqueue.session import Session
 from pgqueue.statements import history as remembering
 from pgqueue.statements import receiving as receiving_verbs
 from pgqueue.statements import sending, settling
+from pgqueue.statements import sessions as session_verbs
 from pgqueue.statements.arguments import count
 from pgqueue.transports import drive
 
 
-class Queue:
+class Queue(Generic[BodyT]):
     """A queue, identified by its name. It is cheap to make, and safe to use from several threads.
 
     Made by :meth:`pgqueue.QueueClient.queue`. The queue need not exist before the first call. ``transaction`` is a
     psycopg connection, or a SQLAlchemy session or connection: the call takes part in its transaction. Without
     ``transaction`` each call has its own transaction. Every call raises :class:`~pgqueue.errors.QueueNotFoundError` for
     an unknown queue, and :class:`~pgqueue.errors.ConnectionLostError` when the database cannot be reached.
+
+    For a type checker a queue is generic in the type of its bodies, as messages are. At run time bodies are checked
+    only where a handler asks for a type.
     """
 
     def __init__(self, name: str, source: Source) -> None:
@@ -47,11 +52,11 @@ class Queue:
         return f"Queue({self.name!r})"
 
     @property
-    def dead_letters(self) -> DeadLetters:
+    def dead_letters(self) -> DeadLetters[BodyT]:
         """The dead letters of this queue, with their reasons: a queue of their own that cannot be sent to."""
         return DeadLetters(self.name, self._source)
 
-    def send(self, message: Message, *, transaction: object = None) -> SequenceNumber:
+    def send(self, message: Message[BodyT], *, transaction: object = None) -> SequenceNumber:
         """Stores a message and returns its sequence number; numbers increase, and may have gaps.
 
         When the call returns, the message is stored, or part of your transaction. A duplicate is not stored again: the
@@ -65,14 +70,14 @@ class Queue:
         """
         return drive(traced.send(self.name, message, self._where(transaction)))
 
-    def send_batch(self, messages: Iterable[Message], *, transaction: object = None) -> list[SequenceNumber]:
+    def send_batch(self, messages: Iterable[Message[BodyT]], *, transaction: object = None) -> list[SequenceNumber]:
         """Stores many messages in one round trip, all or none; returns their sequence numbers in order.
 
         Raises what :meth:`send` raises; then no message is stored.
         """
         return drive(traced.send_batch(self.name, messages, self._where(transaction)))
 
-    def schedule(self, message: Message, *, at: datetime, transaction: object = None) -> SequenceNumber:
+    def schedule(self, message: Message[BodyT], *, at: datetime, transaction: object = None) -> SequenceNumber:
         """Stores a message that cannot be received before ``at``, an aware time; see :meth:`send`.
 
         The message keeps its sequence number. When it is due, it is delivered before the messages that are already
@@ -90,7 +95,7 @@ class Queue:
         """
         drive(self._where(transaction).execute(sending.cancel_scheduled(self.name, sequence_numbers)))
 
-    def sender(self, *, max_in_flight: int = 10, retry: tenacity.BaseRetrying | None = None) -> Sender:
+    def sender(self, *, max_in_flight: int = 10, retry: tenacity.BaseRetrying | None = None) -> Sender[BodyT]:
         """Returns a sender, which overlaps sends. Use it in a ``with`` block; its end waits for all sends.
 
         At most ``max_in_flight`` sends are in flight; the next one waits. ``retry`` sets how often and at what
@@ -105,7 +110,7 @@ class Queue:
         max_messages: int = 1,
         wait: timedelta | None = None,
         lock_duration: timedelta | None = None,
-    ) -> list[ReceivedMessage]:
+    ) -> list[ReceivedMessage[BodyT]]:
         """Locks up to ``max_messages`` and returns them; they stay in the queue, hidden from other receivers.
 
         Waits up to ``wait`` for the first message, without a transaction or a connection; returns [] when none came.
@@ -117,9 +122,44 @@ class Queue:
         rows = drive(receiving.wait_for(self.name, statement, self._source, wait))
         return [ReceivedMessage._locked(self.name, row, self._source) for row in rows]
 
+    @overload
+    def accept_session(
+        self, session_id: str, *, wait: timedelta | None = ..., lock_duration: timedelta | None = ...
+    ) -> Session[BodyT]: ...
+
+    @overload
+    def accept_session(
+        self, session_id: None = ..., *, wait: timedelta | None = ..., lock_duration: timedelta | None = ...
+    ) -> Session[BodyT] | None: ...
+
+    def accept_session(
+        self,
+        session_id: str | None = None,
+        *,
+        wait: timedelta | None = None,
+        lock_duration: timedelta | None = None,
+    ) -> Session[BodyT] | None:
+        """Locks a session, so that only you receive its messages: the one named, or the next that is available.
+
+        The next one is that which has waited longest; None when none has messages, after waiting up to ``wait``.
+        ``lock_duration`` defaults to that of the queue, which must have been created with ``requires_session``.
+
+        Raises:
+            SessionCannotBeLockedError: somebody else holds the session that you named, also when ``wait`` is over.
+        """
+        row = drive(sessions.accept(self.name, session_id, self._source, wait, lock_duration))
+        return None if row is None else Session._locked(self.name, row, self._source)
+
+    def list_sessions(self) -> list[SessionProperties]:
+        """Returns the sessions of this queue that are locked, have messages or state: who holds each until when.
+
+        It counts the messages of each session, so it takes time in proportion to their number.
+        """
+        return drive(self._source.execute(session_verbs.list_sessions(self.name)))
+
     def receive_deferred(
         self, sequence_numbers: Sequence[int], *, lock_duration: timedelta | None = None
-    ) -> list[ReceivedMessage]:
+    ) -> list[ReceivedMessage[BodyT]]:
         """Locks deferred messages by their sequence numbers and returns them, except those that are locked by others.
 
         When such a message is abandoned, or its lock expires, it stays deferred. ``lock_duration`` defaults to that of
@@ -135,7 +175,7 @@ class Queue:
 
     def receive_and_delete(
         self, *, max_messages: int = 1, wait: timedelta | None = None, transaction: object = None
-    ) -> list[PeekedMessage]:
+    ) -> list[PeekedMessage[BodyT]]:
         """Receives up to ``max_messages`` and deletes them at once; returns [] when none came.
 
         Without ``transaction`` delivery is at most once: a message that is lost on the way to you is gone. With
@@ -147,13 +187,27 @@ class Queue:
         rows = drive(receiving.receive_and_delete(statement, self._turns, self._source, _shared(transaction), wait))
         return [PeekedMessage._from_row(self.name, row) for row in rows]
 
+    @overload
+    def receiver(
+        self,
+        *,
+        receive_mode: Literal[ReceiveMode.PEEK_LOCK] = ...,
+        prefetch: int = ...,
+        sub_queue: SubQueue | None = ...,
+    ) -> Receiver[ReceivedMessage[BodyT]]: ...
+
+    @overload
+    def receiver(
+        self, *, receive_mode: ReceiveMode, prefetch: int = ..., sub_queue: SubQueue | None = ...
+    ) -> Receiver[PeekedMessage[BodyT]]: ...
+
     def receiver(
         self,
         *,
         receive_mode: ReceiveMode = ReceiveMode.PEEK_LOCK,
         prefetch: int = 0,
         sub_queue: SubQueue | None = None,
-    ) -> Receiver:
+    ) -> Receiver[Any]:
         """Returns an endless iterator over incoming messages, one at a time. Use it in a ``with`` block.
 
         ``receive_mode`` says whether the receiver locks each message or deletes it at once. It locks up to ``prefetch``
@@ -168,7 +222,7 @@ class Queue:
         make = partial(ReceivedMessage._locked, name, source=self._source)
         return Receiver(arrivals(name, receive_mode, prefetch, this_process(), self._source, make))
 
-    def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage]:
+    def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage[BodyT]]:
         """Returns messages in ascending order of sequence number, including locked, deferred and scheduled ones.
 
         Returns up to ``max_messages``, starting at ``from_sequence_number``. Locks nothing, and does not count as a
@@ -179,8 +233,26 @@ class Queue:
         )
         return [PeekedMessage._from_row(self.name, row) for row in drive(self._source.execute(statement))]
 
+    def explain_message(self, sequence_number: int) -> str:
+        """Says in words why a message is delivered now or is not: locked by whom, scheduled, resting, exhausted, dead.
+
+        Locks and changes nothing.
+        """
+        return drive(self._source.execute(receiving_verbs.explain_message(self.name, sequence_number)))
+
+    def unlock(self, sequence_number: int) -> None:
+        """Takes the lock of a message away, whoever holds it: the holder's lock is lost, and anyone can receive it.
+
+        The delivery has counted; if it was the last that the queue allows, the message is dead-lettered.
+
+        Raises:
+            MessageNotFoundError: no message with this ``sequence_number`` is locked.
+            TransactionConflictError: an open transaction holds the message; the text names its process.
+        """
+        drive(self._source.execute(receiving_verbs.unlock(self.name, sequence_number)))
+
     def complete_batch(
-        self, received: Iterable[ReceivedMessage], *, transaction: object = None
+        self, received: Iterable[ReceivedMessage[BodyT]], *, transaction: object = None
     ) -> list[SettlementResult]:
         """Completes many messages in one round trip; returns one result for each message, in order.
 
@@ -192,45 +264,56 @@ class Queue:
 
     def abandon_batch(
         self,
-        received: Iterable[ReceivedMessage],
+        received: Iterable[ReceivedMessage[BodyT]],
         *,
         delay: timedelta | None = None,
         properties: Mapping[str, Any] | None = None,
+        error: BaseException | None = None,
         transaction: object = None,
     ) -> list[SettlementResult]:
         """Abandons many messages in one round trip; see :meth:`complete_batch` and ``ReceivedMessage.abandon``.
 
-        ``delay`` and ``properties`` apply to all of them.
+        ``delay``, ``properties`` and ``error`` apply to all of them.
         """
         statement = partial(
-            settling.abandon_batch, self.name, delay=delay, properties=properties, atomic=transaction is not None
+            settling.abandon_batch,
+            self.name,
+            delay=delay,
+            properties=properties,
+            error=error,
+            atomic=transaction is not None,
         )
         return self._settle(received, Outcome.ABANDONED, statement, transaction)
 
     def dead_letter_batch(
         self,
-        received: Iterable[ReceivedMessage],
+        received: Iterable[ReceivedMessage[BodyT]],
         *,
         reason: str,
         description: str | None = None,
+        properties: Mapping[str, Any] | None = None,
+        error: BaseException | None = None,
         transaction: object = None,
     ) -> list[SettlementResult]:
         """Dead-letters many messages in one round trip; see :meth:`complete_batch`.
 
-        ``reason`` and ``description`` apply to all of them.
+        ``reason``, ``description``, ``properties`` and ``error`` apply to all of them, as in
+        ``ReceivedMessage.dead_letter``.
         """
         statement = partial(
             settling.dead_letter_batch,
             self.name,
             reason=reason,
             description=description,
+            properties=properties,
+            error=error,
             atomic=transaction is not None,
         )
         return self._settle(received, Outcome.DEAD_LETTERED, statement, transaction)
 
     def defer_batch(
         self,
-        received: Iterable[ReceivedMessage],
+        received: Iterable[ReceivedMessage[BodyT]],
         *,
         properties: Mapping[str, Any] | None = None,
         transaction: object = None,
@@ -243,13 +326,18 @@ class Queue:
         return self._settle(received, Outcome.DEFERRED, statement, transaction)
 
     def renew_lock_batch(
-        self, received: Iterable[ReceivedMessage], *, lock_duration: timedelta | None = None
+        self,
+        received: Iterable[ReceivedMessage[BodyT]],
+        *,
+        lock_duration: timedelta | None = None,
+        transaction: object = None,
     ) -> list[SettlementResult]:
         """Renews many locks in one round trip; returns a result with ``locked_until`` for each message, in order.
 
-        ``lock_duration`` defaults to that of the queue.
+        ``lock_duration`` defaults to that of the queue. With ``transaction`` they are renewed if, and only if, your
+        transaction commits, and one lock that is lost raises :class:`~pgqueue.errors.LockLostError`, for all of them.
         """
-        return drive(batches.renew_lock_batch(self.name, received, lock_duration, self._source))
+        return drive(batches.renew_lock_batch(self.name, received, lock_duration, self._source, _shared(transaction)))
 
     def history(
         self,
@@ -277,7 +365,7 @@ class Queue:
 
     def _settle(
         self,
-        received: Iterable[ReceivedMessage],
+        received: Iterable[ReceivedMessage[BodyT]],
         outcome: Outcome,
         statement: batches.BatchStatement,
         transaction: object,
@@ -288,7 +376,7 @@ class Queue:
         return _shared(transaction) or self._source
 
 
-class DeadLetters(Queue):
+class DeadLetters(Queue[BodyT]):
     """The dead letters of a queue, as a queue of their own: receive them under lock, settle them, peek at them.
 
     The name of this queue is ``<queue>/$deadletterqueue``. Dead letters never expire and are never dead-lettered again.

@@ -6,26 +6,38 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import tenacity
 
 from pgqueue import transports
 from pgqueue.errors import PGQueueError
 from pgqueue.flows import Shared, processing, traced
-from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.locked import LockedMessage, require_received
 from pgqueue.flows.settling import renew_lock, resolve, settle
-from pgqueue.model.calls import must_finish
 from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.model.encoding import UNCHANGED
-from pgqueue.model.message import RecordedEffect
+from pgqueue.model.handler import Handler
+from pgqueue.model.message import BodyT, BodyT_co, RecordedEffect
 from pgqueue.model.policy import retry_policy
-from pgqueue.statements import history
+from pgqueue.statements import history, sessions
 from pgqueue.statements import settling as verbs
 from pgqueue.transports import drive
 
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
-class ReceivedMessage(LockedMessage):
+    from pgqueue.transports.typed import (
+        GivesConnection,
+        GivesPsycopgConnection,
+        GivesSession,
+        PsycopgConnection,
+        SQLAlchemyConnection,
+        SQLAlchemySession,
+    )
+
+
+class ReceivedMessage(LockedMessage[BodyT_co]):
     """A message that was received under lock, and the methods that settle it.
 
     Every method proves the lock to the database. A lost lock raises :class:`~pgqueue.errors.LockLostError`; a call that
@@ -62,18 +74,34 @@ class ReceivedMessage(LockedMessage):
         *,
         delay: timedelta | None = None,
         properties: Mapping[str, Any] | None = None,
+        error: BaseException | None = None,
         transaction: object = None,
     ) -> None:
         """Abandons the message: it is delivered again, at once or after ``delay``, and its delivery count rises.
 
-        ``properties`` are merged into its application properties. Abandoning twice has no further effect.
+        ``properties`` are merged into its application properties. ``error`` is kept with the message, as its
+        ``last_error``. Abandoning twice has no further effect.
         """
-        statement = verbs.abandon(self.lock, delay=delay, properties=properties)
+        statement = verbs.abandon(self.lock, delay=delay, properties=properties, error=error)
         drive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
 
-    def dead_letter(self, reason: str, description: str | None = None, *, transaction: object = None) -> None:
-        """Moves the message to the dead letters of its queue, with a reason and a description."""
-        statement = verbs.dead_letter(self.lock, reason=reason, description=description)
+    def dead_letter(
+        self,
+        reason: str,
+        description: str | None = None,
+        *,
+        properties: Mapping[str, Any] | None = None,
+        error: BaseException | None = None,
+        transaction: object = None,
+    ) -> None:
+        """Moves the message to the dead letters of its queue, with a reason and a description.
+
+        ``properties`` are merged into its application properties. ``error`` is kept with the message, as its
+        ``last_error``, and is the description if none is given.
+        """
+        statement = verbs.dead_letter(
+            self.lock, reason=reason, description=description, properties=properties, error=error
+        )
         drive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction)))
 
     def postpone(self, delay: timedelta, *, body: Any = UNCHANGED, transaction: object = None) -> None:
@@ -115,9 +143,29 @@ class ReceivedMessage(LockedMessage):
         """Returns the effects that committed transactions recorded for this message, oldest first."""
         return drive(self._source.execute(history.recorded_effects(*self._effect_key)))
 
-    def renew_lock(self, *, lock_duration: timedelta | None = None) -> datetime:
-        """Renews the lock for ``lock_duration``, by default that of the queue, from now; returns when it expires."""
-        return drive(renew_lock(self, lock_duration))
+    def get_session_state(self, *, transaction: object = None) -> Any:
+        """Returns the state of the message's session: any JSON, or bytes; None if it has none.
+
+        With ``transaction`` this is the state as your transaction sees it.
+        """
+        return drive((_shared(transaction) or self._source).execute(sessions.get_session_state(self.session_lock)))
+
+    def set_session_state(self, state: Any, *, transaction: object = None) -> None:
+        """Sets the state of the message's session: any JSON, or bytes, up to 256 KiB; None removes it.
+
+        With ``transaction`` it is part of your transaction: set in the one that completes the message, it always agrees
+        with the completion. A lost lock raises :class:`~pgqueue.errors.SessionLockLostError`.
+        """
+        drive((_shared(transaction) or self._source).execute(sessions.set_session_state(self.session_lock, state)))
+
+    def renew_lock(self, *, lock_duration: timedelta | None = None, transaction: object = None) -> datetime:
+        """Renews the lock for ``lock_duration``, by default that of the queue, from now; returns when it expires.
+
+        With ``transaction`` the lock is renewed if, and only if, your transaction commits. Nobody can take the message
+        before it ends, and ``locked_until`` of this object stays as it was. While another transaction has the lock
+        pinned, it is kept but not renewed.
+        """
+        return drive(renew_lock(self, lock_duration, _shared(transaction)))
 
     def fault(self) -> None:
         """Puts the delivery in doubt, without I/O; its lock expires by itself. As WCF's ``ReceiveContext.Fault``."""
@@ -131,6 +179,18 @@ class ReceivedMessage(LockedMessage):
         doubt: FAULTED. Raises :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be reached.
         """
         return drive(resolve(self))
+
+    @overload
+    def transaction(self, source: GivesPsycopgConnection) -> AbstractContextManager[PsycopgConnection]: ...
+
+    @overload
+    def transaction(self, source: GivesSession) -> AbstractContextManager[SQLAlchemySession]: ...
+
+    @overload
+    def transaction(self, source: GivesConnection) -> AbstractContextManager[SQLAlchemyConnection]: ...
+
+    @overload
+    def transaction(self, source: None = None) -> AbstractContextManager[Any]: ...
 
     @contextmanager
     def transaction(self, source: object = None) -> Iterator[Any]:
@@ -151,14 +211,66 @@ class ReceivedMessage(LockedMessage):
         drive(processing.leave(self, begun))
 
 
+@overload
 def process(
-    received: ReceivedMessage,
+    received: ReceivedMessage[BodyT],
+    work: Callable[[ReceivedMessage[BodyT]], object],
+    source: GivesPsycopgConnection | GivesSession | GivesConnection | None = None,
+    *,
+    retry: tenacity.BaseRetrying | None = None,
+) -> Any: ...
+
+
+@overload
+def process(
+    received: ReceivedMessage[BodyT],
+    work: Callable[[ReceivedMessage[BodyT], PsycopgConnection], object],
+    source: GivesPsycopgConnection,
+    *,
+    retry: tenacity.BaseRetrying | None = None,
+) -> Any: ...
+
+
+@overload
+def process(
+    received: ReceivedMessage[BodyT],
+    work: Callable[[ReceivedMessage[BodyT], SQLAlchemySession], object],
+    source: GivesSession,
+    *,
+    retry: tenacity.BaseRetrying | None = None,
+) -> Any: ...
+
+
+@overload
+def process(
+    received: ReceivedMessage[BodyT],
+    work: Callable[[ReceivedMessage[BodyT], SQLAlchemyConnection], object],
+    source: GivesConnection,
+    *,
+    retry: tenacity.BaseRetrying | None = None,
+) -> Any: ...
+
+
+@overload
+def process(
+    received: ReceivedMessage[BodyT],
+    work: Callable[[ReceivedMessage[BodyT], Any], object],
+    source: None = None,
+    *,
+    retry: tenacity.BaseRetrying | None = None,
+) -> Any: ...
+
+
+def process(
+    received: ReceivedMessage[Any],
     work: Callable[..., Any],
     source: object = None,
     *,
     retry: tenacity.BaseRetrying | None = None,
 ) -> Any:
-    """Runs ``work(message, tx)``, or ``work(tx)``, in a transaction that completes the message; returns its result.
+    """Runs ``work(message, tx)``, or ``work(message)``, in a transaction that completes the message.
+
+    Returns what the work returned.
 
     After a serialization failure, a deadlock or a lost connection, the transaction is retried on the same lock, as
     often as ``retry`` allows; the lock is renewed between the attempts. If the work raises
@@ -166,11 +278,13 @@ def process(
     with backoff, and the error is raised.
 
     Raises:
-        InvalidArgumentError: the work is a coroutine function (use :func:`pgqueue.aio.process`) or a generator
-            function, or it returned an awaitable or a generator. The message stays received.
+        InvalidArgumentError: the work takes other arguments, is a coroutine function (use :func:`pgqueue.aio.process`)
+            or a generator function, or it returned an awaitable or a generator; or the message was received with
+            :mod:`pgqueue.aio`. The message stays received.
     """
-    must_finish(work, "the work", asynchronous=False)
-    return drive(traced.process(received, work, _begin(received, source), retry_policy(retry)))
+    require_received(received, asynchronous=False)
+    handler = Handler.of(work, "the work", asynchronous=False)
+    return drive(traced.process(received, handler, _begin(received, source), retry_policy(retry)))
 
 
 def _begin(received: ReceivedMessage, source: object) -> processing.Begin:

@@ -7,13 +7,13 @@ import weakref
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Generic, Self
 
 import tenacity
 
 from pgqueue.errors import OperationTimeoutError, PGQueueError
 from pgqueue.flows import Source
-from pgqueue.model.message import Message, SequenceNumber
+from pgqueue.model.message import BodyT, Message, SequenceNumber
 from pgqueue.sending import Flusher, Outbox, Outgoing, Pending, log_unread, report
 from pgqueue.statements.arguments import duration
 from pgqueue.transports import drive
@@ -35,7 +35,7 @@ class PendingSend(Pending):
         return self._outbox.read(self._send)
 
 
-class Sender:
+class Sender(Generic[BodyT]):
     """Overlapped sends. Use it in a ``with`` block; made by :meth:`pgqueue.Queue.sender`.
 
     Messages that arrive while a flush is in flight go into the next flush. Each message is stored exactly once and its
@@ -67,7 +67,7 @@ class Sender:
         self._end()
         report(self._outbox, error)
 
-    def send(self, message: Message) -> PendingSend:
+    def send(self, message: Message[BodyT]) -> PendingSend:
         """Starts a send of the message as it is now; waits only while ``max_in_flight`` sends are in flight.
 
         Raises:

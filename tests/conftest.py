@@ -1,12 +1,19 @@
-"""What all tests share: the fixtures of pgqueue.testing, and how hard hypothesis tries."""
+"""What all tests share: fixtures, how many processes run them, and how hard hypothesis tries."""
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import settings
 
-pytest_plugins = ["pgqueue.testing", "pytester"]
+pytest_plugins = ["pgqueue.testing", "pytester", "tests.quiet"]
 
 # More with `--hypothesis-profile=thorough`. No deadline: the database's turn is not the test's.
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.register_profile("thorough", parent=settings.get_profile("default"), max_examples=2_000)
 settings.load_profile("default")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors: many tests wait."""
+    return (os.cpu_count() or 1) + 1

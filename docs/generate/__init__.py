@@ -31,6 +31,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "views": sql.views,
     "calls": sql.calls,
     "callers": sql.callers,
+    "library": sql.library,
 }
 
 BLOCK = re.compile(r"(?P<begin><!-- generated: (?P<what>[^>]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)

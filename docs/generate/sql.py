@@ -62,7 +62,9 @@ class File:
     def signature(self) -> str:
         """As PostgreSQL's manual has it: what may be left out is in brackets."""
         found = re.search(
-            r"create or replace function pgqueue\.\w+\((.*?)\)\s*(?:returns|language)\b", self.text, re.DOTALL
+            r"create or replace (?:function|procedure) pgqueue\.\w+\((.*?)\)\s*(?:returns|language)\b",
+            self.text,
+            re.DOTALL,
         )
         assert found, f"{self.path} creates no function"
         arguments = [argument.split() for argument in found[1].split(",")]
@@ -88,7 +90,7 @@ def verbs(*names: str) -> str:
 
 
 def views() -> str:
-    files = map(File, sorted(SQL.glob("views/*.sql")))
+    files = map(File, sorted(SQL.glob("views/[!_]*.sql")))
     return table(["", ""], ([f"`pgqueue.{view.name}`", view.purpose] for view in files))
 
 
@@ -126,7 +128,7 @@ def calls() -> str:
 def callers() -> str:
     """For each helper where it is, and who calls it."""
     views = {f"pgqueue.{path.stem}": _functions_in(File(path).body) for path in sorted(SQL.glob("views/*.sql"))}
-    python = _functions_in("".join(path.read_text() for path in sorted((ROOT / "pgqueue").rglob("*.py"))))
+    python = _functions_in_python()
     rows = []
     for name, helper in functions().items():
         if name.startswith("_"):
@@ -135,6 +137,19 @@ def callers() -> str:
             seen = [by, f"the views {looked_at}" if looked_at else "", "Python" if name in python else ""]
             rows.append([f"`{name}`", f"`{helper.path.parent.name}`", "; ".join(filter(None, seen))])
     return table(["helper", "in `sql/functions/`", "called by"], rows)
+
+
+def library() -> str:
+    """The helpers that the library calls as it calls verbs, the views that it reads, and what each is for."""
+    helpers = sorted(name for name in _functions_in_python() if name.startswith("_"))
+    rows = [[f"`{functions()[name].signature}`", functions()[name].purpose] for name in helpers]
+    views = map(File, sorted(SQL.glob("views/_*.sql")))
+    return table(["", ""], rows + [[f"`pgqueue.{view.name}`", view.purpose] for view in views])
+
+
+@cache
+def _functions_in_python() -> frozenset[str]:
+    return _functions_in("".join(path.read_text() for path in sorted((ROOT / "pgqueue").rglob("*.py"))))
 
 
 def _sorted(names: Iterable[str]) -> str:

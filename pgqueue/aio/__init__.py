@@ -9,27 +9,40 @@ from pgqueue.aio.queue import DeadLetters, Queue
 from pgqueue.aio.received import ReceivedMessage, process
 from pgqueue.aio.receiver import Receiver
 from pgqueue.aio.sender import PendingSend, Sender
+from pgqueue.aio.session import Session
+from pgqueue.aio.topic import Topic
 from pgqueue.aio.worker import Worker
 from pgqueue.errors import DeadLetter, LockLostError, PGQueueError
+from pgqueue.model.access import Grant
 from pgqueue.model.context import ReceiveContext, ReceiveState
+from pgqueue.model.failure import DeliveryError, Resubmission
 from pgqueue.model.message import Message, PeekedMessage, RecordedEffect, SequenceNumber, SettledMessage
+from pgqueue.model.schedule import CatchUp, Schedule
 from pgqueue.model.settings import (
     QueueProperties,
     QueueRuntimeProperties,
     QueueSettings,
     QueueStatus,
     ReceiveMode,
+    SessionProperties,
     SettlementResult,
     SubQueue,
 )
 from pgqueue.model.sweeping import SweepReport
-from pgqueue.worker import Health, RetryPolicy, Tally
+from pgqueue.model.topic import CorrelationFilter, JsonPathFilter, SubscriptionProperties, TopicProperties
+from pgqueue.worker import Handlers, Health, RetryPolicy, Tally
 
 __all__ = [
     "AutoLockRenewer",
+    "CatchUp",
+    "CorrelationFilter",
     "DeadLetter",
     "DeadLetters",
+    "DeliveryError",
+    "Grant",
+    "Handlers",
     "Health",
+    "JsonPathFilter",
     "LockLostError",
     "Message",
     "PGQueueError",
@@ -47,14 +60,21 @@ __all__ = [
     "ReceivedMessage",
     "Receiver",
     "RecordedEffect",
+    "Resubmission",
     "RetryPolicy",
+    "Schedule",
     "Sender",
     "SequenceNumber",
+    "Session",
+    "SessionProperties",
     "SettledMessage",
     "SettlementResult",
     "SubQueue",
+    "SubscriptionProperties",
     "SweepReport",
     "Tally",
+    "Topic",
+    "TopicProperties",
     "Worker",
     "errors",
     "process",

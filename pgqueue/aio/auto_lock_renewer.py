@@ -8,17 +8,19 @@ from types import TracebackType
 from typing import Self
 
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.sessions import AcceptedSession
 from pgqueue.worker.auto_lock_renewer import LockRenewals
 from pgqueue.worker.lock_renewals import OnFailure
 
 
 class AutoLockRenewer:
-    """Renews the locks of registered messages until they are settled, in a thread and with a connection of its own.
+    """Renews the locks of registered messages and sessions, in a thread and with a connection of its own.
 
-    A blocked event loop does not stop the renewals. Each lock is renewed for at most ``max_lock_renewal_duration``;
-    then it expires. When a lock could not be renewed before it expired, or was found lost,
-    ``on_lock_renew_failure(message, error)`` is called in that thread and ``message.lock_lost`` is set. Use it in an
-    ``async with`` block, or close it. Semantics of the AutoLockRenewer of Azure Service Bus.
+    A blocked event loop does not stop the renewals. Each lock is renewed until the message is settled or the session
+    released, for at most ``max_lock_renewal_duration``; then it expires. When a lock could not be renewed before it
+    expired, or was found lost, ``on_lock_renew_failure(received, error)`` is called in that thread and its
+    ``lock_lost`` is set. Use it in an ``async with`` block, or close it. Semantics of the AutoLockRenewer of Azure
+    Service Bus.
     """
 
     def __init__(
@@ -37,13 +39,16 @@ class AutoLockRenewer:
     ) -> None:
         await self.close()
 
-    def register(self, received: LockedMessage) -> None:
-        """Renews the lock of a message from now on.
+    def register(self, received: LockedMessage | AcceptedSession) -> None:
+        """Renews the lock of a message, or of a session, from now on.
 
         Raises:
-            InvalidStateError: the delivery is over, or the renewer is closed.
+            InvalidStateError: the delivery is over or the session was released, or the renewer is closed.
         """
-        self._keeper.keep(received)
+        if isinstance(received, AcceptedSession):
+            self._keeper.keep_session(received)
+        else:
+            self._keeper.keep(received)
 
     async def close(self) -> None:
         """Stops all renewals; the locks expire by themselves."""

@@ -68,15 +68,24 @@ class Transmitter:
         """
         self._recipients.remove(recipient)
 
-    async def notify_all(self, notification: Any, *, transaction: Any = None) -> ReceiptStatus:
+    async def notify_all(
+        self, notification: Any, *, transaction: Any = None, errors: list[Exception] | None = None
+    ) -> ReceiptStatus:
         """Calls the recipients in the order of their registration, and returns the aggregate of their answers.
 
-        FINISHED ends the round, and the result is OK. ABORT ends the round, and is the result. FAIL does not end the
-        round, but a later OK or PENDING does not hide it. PENDING counts as OK. NOT_PROCESSED means that no recipient
-        handled the notification. A recipient that raises counts as FAIL, and its error is logged. Recipients with a
+        FINISHED ends the round, and the result is OK; so does a recipient that makes ``notification.is_complete`` true.
+        ABORT ends the round, and the result is FAIL. FAIL does not end the round, but a later OK or PENDING does not
+        hide it. PENDING counts as OK. NOT_PROCESSED means that no recipient handled the notification. Recipients with a
         second parameter get the ``transaction``.
+
+        A recipient that raises counts as FAIL; its error is logged, and appended to ``errors`` if you pass a list. No
+        recipient is called for a notification that is complete already, which is OK, or whose ``is_ready_to_send`` is
+        false, which is NOT_PROCESSED, unless it has ``timed_out``.
         """
-        return (await adrive(self._recipients.tell(notification, transaction))).answer
+        round_ = await adrive(self._recipients.tell_if_due(notification, transaction))
+        if errors is not None:
+            errors.extend(round_.errors)
+        return round_.answer
 
 
 class QueuedTransmitter(Transmitter):
@@ -111,10 +120,12 @@ class QueuedTransmitter(Transmitter):
             asynchronous=True,
         )
 
-    async def notify_all(self, notification: QueueNotification, *, transaction: Any = None) -> ReceiptStatus:
+    async def notify_all(
+        self, notification: QueueNotification, *, transaction: Any = None, errors: list[Exception] | None = None
+    ) -> ReceiptStatus:
         """Stores the notification, in your transaction if given, and returns OK: the request was accepted.
 
-        Also raises what ``Queue.send`` raises.
+        Recipients are called later, so nothing is appended to ``errors``. Also raises what ``Queue.send`` raises.
 
         Raises:
             InvalidArgumentError: its type is not registered.

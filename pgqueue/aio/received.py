@@ -6,25 +6,37 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import tenacity
 
 from pgqueue import transports
 from pgqueue.flows import Shared, processing, traced
-from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.locked import LockedMessage, require_received
 from pgqueue.flows.settling import renew_lock, resolve, settle
-from pgqueue.model.calls import must_finish
 from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.model.encoding import UNCHANGED
-from pgqueue.model.message import RecordedEffect
+from pgqueue.model.handler import Handler
+from pgqueue.model.message import BodyT, BodyT_co, RecordedEffect
 from pgqueue.model.policy import retry_policy
-from pgqueue.statements import history
+from pgqueue.statements import history, sessions
 from pgqueue.statements import settling as verbs
 from pgqueue.transports import adrive
 
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
 
-class ReceivedMessage(LockedMessage):
+    from pgqueue.transports.typed import (
+        AsyncPsycopgConnection,
+        AsyncSQLAlchemyConnection,
+        AsyncSQLAlchemySession,
+        GivesAsyncConnection,
+        GivesAsyncPsycopgConnection,
+        GivesAsyncSession,
+    )
+
+
+class ReceivedMessage(LockedMessage[BodyT_co]):
     """A message that was received under lock, and the methods that settle it.
 
     Every method proves the lock to the database. A lost lock raises :class:`~pgqueue.errors.LockLostError`; a call that
@@ -58,18 +70,34 @@ class ReceivedMessage(LockedMessage):
         *,
         delay: timedelta | None = None,
         properties: Mapping[str, Any] | None = None,
+        error: BaseException | None = None,
         transaction: object = None,
     ) -> None:
         """Abandons the message: it is delivered again, at once or after ``delay``, and its delivery count rises.
 
-        ``properties`` are merged into its application properties. Abandoning twice has no further effect.
+        ``properties`` are merged into its application properties. ``error`` is kept with the message, as its
+        ``last_error``. Abandoning twice has no further effect.
         """
-        statement = verbs.abandon(self.lock, delay=delay, properties=properties)
+        statement = verbs.abandon(self.lock, delay=delay, properties=properties, error=error)
         await adrive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
 
-    async def dead_letter(self, reason: str, description: str | None = None, *, transaction: object = None) -> None:
-        """Moves the message to the dead letters of its queue, with a reason and a description."""
-        statement = verbs.dead_letter(self.lock, reason=reason, description=description)
+    async def dead_letter(
+        self,
+        reason: str,
+        description: str | None = None,
+        *,
+        properties: Mapping[str, Any] | None = None,
+        error: BaseException | None = None,
+        transaction: object = None,
+    ) -> None:
+        """Moves the message to the dead letters of its queue, with a reason and a description.
+
+        ``properties`` are merged into its application properties. ``error`` is kept with the message, as its
+        ``last_error``, and is the description if none is given.
+        """
+        statement = verbs.dead_letter(
+            self.lock, reason=reason, description=description, properties=properties, error=error
+        )
         await adrive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction)))
 
     async def postpone(self, delay: timedelta, *, body: Any = UNCHANGED, transaction: object = None) -> None:
@@ -111,9 +139,33 @@ class ReceivedMessage(LockedMessage):
         """Returns the effects that committed transactions recorded for this message, oldest first."""
         return await adrive(self._source.execute(history.recorded_effects(*self._effect_key)))
 
-    async def renew_lock(self, *, lock_duration: timedelta | None = None) -> datetime:
-        """Renews the lock for ``lock_duration``, by default that of the queue, from now; returns when it expires."""
-        return await adrive(renew_lock(self, lock_duration))
+    async def get_session_state(self, *, transaction: object = None) -> Any:
+        """Returns the state of the message's session: any JSON, or bytes; None if it has none.
+
+        With ``transaction`` this is the state as your transaction sees it.
+        """
+        return await adrive(
+            (_shared(transaction) or self._source).execute(sessions.get_session_state(self.session_lock))
+        )
+
+    async def set_session_state(self, state: Any, *, transaction: object = None) -> None:
+        """Sets the state of the message's session: any JSON, or bytes, up to 256 KiB; None removes it.
+
+        With ``transaction`` it is part of your transaction: set in the one that completes the message, it always agrees
+        with the completion. A lost lock raises :class:`~pgqueue.errors.SessionLockLostError`.
+        """
+        await adrive(
+            (_shared(transaction) or self._source).execute(sessions.set_session_state(self.session_lock, state))
+        )
+
+    async def renew_lock(self, *, lock_duration: timedelta | None = None, transaction: object = None) -> datetime:
+        """Renews the lock for ``lock_duration``, by default that of the queue, from now; returns when it expires.
+
+        With ``transaction`` the lock is renewed if, and only if, your transaction commits. Nobody can take the message
+        before it ends, and ``locked_until`` of this object stays as it was. While another transaction has the lock
+        pinned, it is kept but not renewed.
+        """
+        return await adrive(renew_lock(self, lock_duration, _shared(transaction)))
 
     def fault(self) -> None:
         """Puts the delivery in doubt, without I/O; its lock expires by itself. As WCF's ``ReceiveContext.Fault``."""
@@ -127,6 +179,20 @@ class ReceivedMessage(LockedMessage):
         doubt: FAULTED. Raises :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be reached.
         """
         return await adrive(resolve(self))
+
+    @overload
+    def transaction(
+        self, source: GivesAsyncPsycopgConnection
+    ) -> AbstractAsyncContextManager[AsyncPsycopgConnection]: ...
+
+    @overload
+    def transaction(self, source: GivesAsyncSession) -> AbstractAsyncContextManager[AsyncSQLAlchemySession]: ...
+
+    @overload
+    def transaction(self, source: GivesAsyncConnection) -> AbstractAsyncContextManager[AsyncSQLAlchemyConnection]: ...
+
+    @overload
+    def transaction(self, source: None = None) -> AbstractAsyncContextManager[Any]: ...
 
     @asynccontextmanager
     async def transaction(self, source: object = None) -> AsyncIterator[Any]:
@@ -147,14 +213,66 @@ class ReceivedMessage(LockedMessage):
         await adrive(processing.leave(self, begun))
 
 
+@overload
 async def process(
-    received: ReceivedMessage,
+    received: ReceivedMessage[BodyT],
+    work: Callable[[ReceivedMessage[BodyT]], object],
+    source: GivesAsyncPsycopgConnection | GivesAsyncSession | GivesAsyncConnection | None = None,
+    *,
+    retry: tenacity.BaseRetrying | None = None,
+) -> Any: ...
+
+
+@overload
+async def process(
+    received: ReceivedMessage[BodyT],
+    work: Callable[[ReceivedMessage[BodyT], AsyncPsycopgConnection], object],
+    source: GivesAsyncPsycopgConnection,
+    *,
+    retry: tenacity.BaseRetrying | None = None,
+) -> Any: ...
+
+
+@overload
+async def process(
+    received: ReceivedMessage[BodyT],
+    work: Callable[[ReceivedMessage[BodyT], AsyncSQLAlchemySession], object],
+    source: GivesAsyncSession,
+    *,
+    retry: tenacity.BaseRetrying | None = None,
+) -> Any: ...
+
+
+@overload
+async def process(
+    received: ReceivedMessage[BodyT],
+    work: Callable[[ReceivedMessage[BodyT], AsyncSQLAlchemyConnection], object],
+    source: GivesAsyncConnection,
+    *,
+    retry: tenacity.BaseRetrying | None = None,
+) -> Any: ...
+
+
+@overload
+async def process(
+    received: ReceivedMessage[BodyT],
+    work: Callable[[ReceivedMessage[BodyT], Any], object],
+    source: None = None,
+    *,
+    retry: tenacity.BaseRetrying | None = None,
+) -> Any: ...
+
+
+async def process(
+    received: ReceivedMessage[Any],
     work: Callable[..., Any],
     source: object = None,
     *,
     retry: tenacity.BaseRetrying | None = None,
 ) -> Any:
-    """Runs ``work(message, tx)``, or ``work(tx)``, in a transaction that completes the message; returns its result.
+    """Runs ``work(message, tx)``, or ``work(message)``, in a transaction that completes the message.
+
+    Returns what the work returned.
 
     After a serialization failure, a deadlock or a lost connection, the transaction is retried on the same lock, as
     often as ``retry`` allows; the lock is renewed between the attempts. If the work raises
@@ -165,10 +283,12 @@ async def process(
     awaitable, that is awaited.
 
     Raises:
-        InvalidArgumentError: the work is a generator function, or returned a generator. The message stays received.
+        InvalidArgumentError: the work takes other arguments, is a generator function, or returned a generator; or the
+            message was received with :mod:`pgqueue`. The message stays received.
     """
-    must_finish(work, "the work", asynchronous=True)
-    return await adrive(traced.process(received, work, _begin(received, source), retry_policy(retry)))
+    require_received(received, asynchronous=True)
+    handler = Handler.of(work, "the work")
+    return await adrive(traced.process(received, handler, _begin(received, source), retry_policy(retry)))
 
 
 def _begin(received: ReceivedMessage, source: object) -> processing.Begin:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
+from typing import Generic, Self, TypeVar, cast
 
 from pgqueue.flows.arrivals import Arrivals
 from pgqueue.model.message import PeekedMessage
 from pgqueue.transports import adrive, forking
 
+MessageT = TypeVar("MessageT", bound=PeekedMessage)
 
-class Receiver:
+
+class Receiver(Generic[MessageT]):
     """An endless asynchronous iterator over the messages of a queue; it waits when there are none.
 
     It yields one :class:`~pgqueue.aio.ReceivedMessage` at a time; in the mode RECEIVE_AND_DELETE, a
@@ -33,11 +35,11 @@ class Receiver:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> PeekedMessage:
+    async def __anext__(self) -> MessageT:
         while not self._closed:
             message = await adrive(self._arrivals.next())
             if message is not None:
-                return message
+                return cast(MessageT, message)
         raise StopAsyncIteration
 
     async def close(self) -> None:

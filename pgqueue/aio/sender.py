@@ -7,13 +7,13 @@ import weakref
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Generic, Self
 
 import tenacity
 
 from pgqueue.errors import OperationTimeoutError
 from pgqueue.flows import Source
-from pgqueue.model.message import Message, SequenceNumber
+from pgqueue.model.message import BodyT, Message, SequenceNumber
 from pgqueue.sending import Flusher, Outbox, Outgoing, Pending, log_unread, report
 from pgqueue.statements.arguments import duration
 from pgqueue.transports import adrive
@@ -38,7 +38,7 @@ class PendingSend(Pending):
         return self._outbox.read(self._send)
 
 
-class Sender:
+class Sender(Generic[BodyT]):
     """Overlapped sends. Use it in an ``async with`` block; made by :meth:`pgqueue.aio.Queue.sender`.
 
     Messages that arrive while a flush is in flight go into the next flush. Each message is stored exactly once and its
@@ -66,7 +66,7 @@ class Sender:
         await self._end()
         report(self._outbox, error)
 
-    async def send(self, message: Message) -> PendingSend:
+    async def send(self, message: Message[BodyT]) -> PendingSend:
         """Starts a send of the message as it is now; waits only while ``max_in_flight`` sends are in flight.
 
         Raises:

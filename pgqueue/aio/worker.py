@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from pgqueue.aio.client import QueueClient
 from pgqueue.aio.queue import Queue
 from pgqueue.aio.received import ReceivedMessage
+from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.message import BodyT
 from pgqueue.worker import Health, RetryPolicy, Tally
+from pgqueue.worker.handlers import Handlers, routes_of
 from pgqueue.worker.lock_renewals import OnFailure
-from pgqueue.worker.options import Options
+from pgqueue.worker.options import Options, WorkerOptions
+from pgqueue.worker.service import tally_of
 from pgqueue.worker.tasks import TaskDriver
+
+if TYPE_CHECKING:
+    from pgqueue.transports.typed import (
+        AsyncPsycopgConnection,
+        AsyncSQLAlchemyConnection,
+        AsyncSQLAlchemySession,
+        GivesAsyncConnection,
+        GivesAsyncPsycopgConnection,
+        GivesAsyncSession,
+    )
 
 
 class Worker:
-    """Receives the messages of a queue and runs a handler on each, until it is stopped.
+    """Receives the messages of a queue, or of several, and runs a handler on each, until it is stopped.
+
+    ``Worker(queue, handler)`` serves one queue, ``Worker(client, handlers)`` all queues of :class:`pgqueue.Handlers`;
+    they share connections, and stop together.
 
     The handler is a coroutine function, ``handler(message)`` or ``handler(message, tx)``. The second form needs
     ``transaction``: ``"psycopg"`` (it gets an AsyncConnection), ``"sqlalchemy"`` (an AsyncSession), or a source of your
@@ -25,13 +43,17 @@ class Worker:
     With ``transaction_batch=n`` up to n messages share a transaction and its commit. When the handler fails on one of
     them, the transaction is rolled back and each message gets its own transaction, the failed one last.
 
-    ``concurrency`` is the number of handlers that run at a time. ``retry``, by default ``RetryPolicy()``, says what to
-    do when a handler fails. Up to ``prefetch`` messages are locked ahead: fewer, the longer the handler takes; none for
-    slow handlers. A handler that exceeds ``handler_timeout`` is cancelled.
+    ``concurrency`` is the number of handlers that run at a time, for each queue. ``retry``, by default
+    ``RetryPolicy()``, says what to do when a handler fails. Up to ``prefetch`` messages are locked ahead: fewer, the
+    longer the handler takes; none for slow handlers. A handler that exceeds ``handler_timeout`` is cancelled.
 
     A thread with its own connection renews the locks of the messages in hand for up to ``max_lock_renewal_duration``,
     even while the event loop is blocked. When a renewal fails, ``on_lock_renew_failure(message, error)`` is called in
     that thread; the handler is cancelled, and can no longer commit.
+
+    A queue that requires sessions is worked by session: up to ``concurrency`` sessions at a time, one message of each
+    after the other, in order. A session is released when it has been empty for
+    ``session_idle_timeout``, by default at once, or after ``max_messages_per_session``: then others have their turn.
 
     On :meth:`stop`, handlers that run get ``grace_period`` to finish. With ``sweep_interval`` the worker sweeps the
     database at that interval; when several workers do, only one sweeps at a time.
@@ -40,10 +62,64 @@ class Worker:
         InvalidArgumentError: an argument is invalid.
     """
 
+    @overload
     def __init__(
         self,
-        queue: Queue,
-        handler: Callable[..., Any],
+        queue: Queue[BodyT],
+        handler: Callable[[ReceivedMessage[BodyT]], object],
+        *,
+        transaction: None = None,
+        **options: Unpack[WorkerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        queue: Queue[BodyT],
+        handler: Callable[[ReceivedMessage[BodyT], AsyncPsycopgConnection], Awaitable[object]],
+        *,
+        transaction: Literal["psycopg"] | GivesAsyncPsycopgConnection,
+        **options: Unpack[WorkerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        queue: Queue[BodyT],
+        handler: Callable[[ReceivedMessage[BodyT], AsyncSQLAlchemySession], Awaitable[object]],
+        *,
+        transaction: Literal["sqlalchemy"] | GivesAsyncSession,
+        **options: Unpack[WorkerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        queue: Queue[BodyT],
+        handler: Callable[[ReceivedMessage[BodyT], AsyncSQLAlchemyConnection], Awaitable[object]],
+        *,
+        transaction: GivesAsyncConnection,
+        **options: Unpack[WorkerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        queue: QueueClient,
+        handler: Handlers,
+        *,
+        transaction: Literal["psycopg", "sqlalchemy"]
+        | GivesAsyncPsycopgConnection
+        | GivesAsyncSession
+        | GivesAsyncConnection
+        | None = None,
+        **options: Unpack[WorkerOptions],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        queue: Queue[Any] | QueueClient,
+        handler: Callable[..., Any] | Handlers,
         *,
         concurrency: int = 8,
         transaction: object = None,
@@ -55,9 +131,15 @@ class Worker:
         on_lock_renew_failure: OnFailure | None = None,
         grace_period: timedelta = timedelta(seconds=30),
         sweep_interval: timedelta | None = None,
+        session_idle_timeout: timedelta = timedelta(0),
+        max_messages_per_session: int | None = 100,
     ) -> None:
+        if not isinstance(queue, Queue | QueueClient):
+            given = f"{type(queue).__module__}.{type(queue).__qualname__}"
+            raise InvalidArgumentError(f"pgqueue.aio.Worker takes a queue or a client of pgqueue.aio, not {given}")
+        name = queue.name if isinstance(queue, Queue) else None
         options = Options(
-            handler=handler,
+            routes=routes_of(name, handler),
             concurrency=concurrency,
             transaction=transaction,
             retry=retry or RetryPolicy(),
@@ -68,13 +150,15 @@ class Worker:
             on_lock_renew_failure=on_lock_renew_failure,
             grace_period=grace_period,
             sweep_interval=sweep_interval,
+            session_idle_timeout=session_idle_timeout,
+            max_messages_per_session=max_messages_per_session,
         )
-        self._driver = TaskDriver(queue.name, queue._source, ReceivedMessage._locked, options)
+        self._driver = TaskDriver(queue._source, ReceivedMessage._locked, options)
 
     @property
     def tally(self) -> Tally:
         """Counts of messages received, completed, failed, lost and timed out since the worker started."""
-        return self._driver.dispatcher.tally
+        return tally_of(self._driver.services)
 
     async def run(self) -> None:
         """Runs until :meth:`stop`, SIGTERM or SIGINT.

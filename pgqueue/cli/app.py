@@ -11,40 +11,18 @@ from typing import Annotated, TextIO
 import typer
 
 import pgqueue
-from pgqueue.cli import dead_letters, output, queues, spark
-from pgqueue.cli.connection import Choice, Dsn, Embedded
-from pgqueue.cli.demonstration import demo
-from pgqueue.cli.failures import FAILED, failure_of, one_line
-from pgqueue.cli.history import history
-from pgqueue.cli.migration import migrate
-from pgqueue.cli.output import printable
-from pgqueue.cli.receiving import peek, receive
-from pgqueue.cli.sending import cancel, send
-from pgqueue.cli.stats import stats
-from pgqueue.cli.sweeping import sweep
-from pgqueue.cli.working import worker
+from pgqueue.cli.choice import Choice, Dsn, Embedded
+from pgqueue.cli.commands import Commands
+from pgqueue.cli.exit_codes import FAILED
 
-EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted. Durations are written 30s, 5m or 1h30m."
+EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted. Write durations as 30s, 5m or 1h30m."
 
-app = typer.Typer(name="pgqueue", epilog=EPILOG, no_args_is_help=True, add_completion=False)
-app.command("demo")(demo)
-app.command("migrate")(migrate)
-app.add_typer(queues.app, name="queue")
-app.command("send")(send)
-app.command("cancel")(cancel)
-app.command("receive")(receive)
-app.command("peek")(peek)
-app.command("stats")(stats)
-app.command("history")(history)
-app.add_typer(dead_letters.app, name="dead-letters")
-app.command("sweep")(sweep)
-app.command("worker")(worker)
-app.add_typer(spark.app, name="spark")
+app = typer.Typer(name="pgqueue", cls=Commands, epilog=EPILOG, add_completion=False, rich_markup_mode=None)
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        output.say(f"pgqueue {pgqueue.__version__}")
+        typer.echo(f"pgqueue {pgqueue.__version__}")
         raise typer.Exit
 
 
@@ -105,6 +83,9 @@ def _hang_up() -> int:
 
 
 def _report(error: BaseException) -> int:
+    from pgqueue.cli.failures import failure_of, one_line  # these load the driver
+    from pgqueue.model.printable import printable
+
     failure = failure_of(error)
     if failure.line:
         sys.stderr.write(f"pgqueue: {printable(one_line(failure.line))}\n")

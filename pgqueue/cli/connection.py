@@ -7,42 +7,22 @@ import inspect
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from inspect import Parameter
-from typing import Annotated, Any
+from typing import Any
 
 import psycopg
 import typer
 from psycopg.conninfo import conninfo_to_dict
 
 from pgqueue import QueueClient, embedded
+from pgqueue.cli.choice import ENVIRONMENT, Choice, Dsn, Embedded
 from pgqueue.cli.failures import WrongUse
 from pgqueue.errors import ConnectionLostError
+from pgqueue.transports import dsn as dsns
 
-ENVIRONMENT = "PGQUEUE_DSN"
-PANEL = "Which database"
 CONNECT_SECONDS = 10
-
-Dsn = Annotated[
-    str | None,
-    typer.Option(
-        "--dsn",
-        metavar="DSN",
-        help=f"Where the database is: postgresql://user:password@host:5432/name, or host=… dbname=…  "
-        f"Without it, the environment variable {ENVIRONMENT} says.",
-        show_default=False,
-        rich_help_panel=PANEL,
-    ),
-]
-Embedded = Annotated[
-    bool,
-    typer.Option(
-        "--embedded",
-        help="Use the PostgreSQL that pip installed; it is started for as long as the command runs.",
-        rich_help_panel=PANEL,
-    ),
-]
 
 CONTEXT = Parameter("context", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
 OPTIONS = [
@@ -52,21 +32,10 @@ OPTIONS = [
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What the command line says about the database, before the command or after it."""
-
-    dsn: str | None = None
-    embedded: bool = False
-
-    def or_else(self, other: Choice) -> Choice:
-        return self if self.dsn is not None or self.embedded else other
-
-
-@dataclass(frozen=True)
 class Database:
     """The database of a command."""
 
-    dsn: str
+    dsn: str = field(repr=False)
     client: QueueClient
 
     def now(self) -> datetime:
@@ -106,9 +75,13 @@ def choose(context: typer.Context, dsn: str | None, use_embedded: bool) -> str:
         raise WrongUse("--dsn and --embedded name two databases: say one of them")
     if said.embedded:
         return _start_embedded()
-    named = said.dsn if said.dsn is not None else os.environ.get(ENVIRONMENT)
+    named = said.dsn if said.dsn is not None else os.environ.get(ENVIRONMENT) or dsns.from_environment()
     if not named:
-        raise WrongUse(f"no database was named: say --dsn DSN, set {ENVIRONMENT}, or use the built-in one: --embedded")
+        raise WrongUse(
+            f"no database was named: say --dsn DSN, set {ENVIRONMENT}, or PGHOST and the like, or use the built-in one:"
+            " --embedded"
+        )
+    named = dsns.for_libpq(named)
     knock(named)
     return named
 
@@ -116,7 +89,8 @@ def choose(context: typer.Context, dsn: str | None, use_embedded: bool) -> str:
 def knock(dsn: str) -> None:
     """Check that the database answers: a pool would keep trying for long without giving the reason."""
     try:
-        patience = int(conninfo_to_dict(dsn).get("connect_timeout") or CONNECT_SECONDS)
+        said = conninfo_to_dict(dsn).get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT")
+        patience = int(said or CONNECT_SECONDS)
     except psycopg.ProgrammingError:  # its text contains the DSN, and with it the password
         raise WrongUse("the DSN cannot be read: write postgresql://user:password@host:5432/name") from None
     try:

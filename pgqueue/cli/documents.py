@@ -11,11 +11,26 @@ from typing import Any
 
 from rich.table import Table
 
-from pgqueue import PeekedMessage, QueueProperties, QueueRuntimeProperties, ReceivedMessage, SettledMessage
+from pgqueue import (
+    DeliveryError,
+    Grant,
+    JsonPathFilter,
+    PeekedMessage,
+    QueueProperties,
+    QueueRuntimeProperties,
+    ReceivedMessage,
+    Resubmission,
+    Schedule,
+    SessionProperties,
+    SettledMessage,
+    SubscriptionProperties,
+    TopicProperties,
+)
 from pgqueue.cli import output
 from pgqueue.cli.quantities import NONE, format_duration
 from pgqueue.errors import MessageNotReadableError
 from pgqueue.model.encoding import DEEPEST, is_nested_deeper
+from pgqueue.model.recurrence import zone
 
 MESSAGE_FIELDS = (
     "queue",
@@ -33,8 +48,14 @@ MESSAGE_FIELDS = (
     "subject",
     "content_type",
     "reply_to",
+    "session_id",
 )
-DEAD_LETTER_FIELDS = ("dead_letter_reason", "dead_letter_error_description", "dead_lettered_at")
+DEAD_LETTER_FIELDS = (
+    "dead_letter_reason",
+    "dead_letter_error_description",
+    "dead_letter_source",
+    "dead_lettered_at",
+)
 
 
 def message_document(message: PeekedMessage) -> dict[str, Any]:
@@ -46,11 +67,21 @@ def message_document(message: PeekedMessage) -> dict[str, Any]:
     fields = [*MESSAGE_FIELDS, *(DEAD_LETTER_FIELDS if message.dead_letter_reason is not None else ())]
     document = {field: _plain(getattr(message, field)) for field in fields}
     document.update(_json(message, "application_properties"))
+    document["last_error"] = None if message.last_error is None else _plain_fields(message.last_error)
+    if message.resubmitted_from is not None:
+        document["resubmitted_from"] = _plain_fields(message.resubmitted_from)
+    if message.delivery_log:
+        document["delivery_log"] = [_plain_fields(error) for error in message.delivery_log]
     if isinstance(message, ReceivedMessage):
         document["lock_token"] = str(message.lock_token)
     if isinstance(message.raw_body, bytes):
         return {**document, "binary_body": base64.b64encode(message.raw_body).decode()}
     return {**document, **_json(message, "body")}
+
+
+def _plain_fields(value: DeliveryError | Resubmission) -> dict[str, Any]:
+    shown = {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    return {name: _plain_fields(each) if isinstance(each, DeliveryError) else each for name, each in shown.items()}
 
 
 def messages_table(messages: Sequence[PeekedMessage], now: datetime) -> Table:
@@ -64,12 +95,15 @@ def messages_table(messages: Sequence[PeekedMessage], now: datetime) -> Table:
             _state(message, now),
             _remaining(message.expires_at, now),
             message.subject,
+            message.last_error and str(message.last_error),
             body_text(message),
         )
         for message in messages
     ]
-    columns = ("number", "age", "deliveries", "state", "expires in", "subject", "body")
-    return output.table(columns, rows, wide=("subject", "body"), spare=("expires in", "subject"))
+    columns = ("number", "age", "deliveries", "state", "expires in", "subject", "last error", "body")
+    return output.table(
+        columns, rows, wide=("subject", "last error", "body"), spare=("expires in", "subject", "last error")
+    )
 
 
 def dead_letters_table(messages: Sequence[PeekedMessage], now: datetime) -> Table:
@@ -117,6 +151,10 @@ def message_record(message: PeekedMessage) -> Table:
     """Everything about one message; fields that are empty or false are left out."""
     document = message_document(message)
     body = next(document.pop(name) for name in ("body", "binary_body", "raw_body") if name in document)
+    log = [str(error) for error in message.delivery_log]
+    if message.last_error is not None:
+        document["last_error"] = message.last_error.traceback or str(message.last_error)
+        document["delivery_log"] = "\n".join(log) if len(log) > 1 else None
     fields = [(name.replace("_", " "), _readable(value)) for name, value in document.items() if _says(value)]
     is_text = isinstance(message.raw_body, bytes) or _is_unreadable(message, "body")
     return output.record([*fields, ("body", body if is_text else json.dumps(body, ensure_ascii=False, indent=2))])
@@ -154,7 +192,7 @@ def queues_table(queues: Sequence[QueueProperties]) -> Table:
     rows = [
         (
             queue.name,
-            str(queue.status),
+            str(queue.status) if queue.paused_at is None else f"{queue.status}, paused",
             format_duration(queue.lock_duration),
             queue.max_delivery_count,
             _duration(queue.default_message_time_to_live),
@@ -173,6 +211,11 @@ def queues_table(queues: Sequence[QueueProperties]) -> Table:
     return output.table(columns, rows, wide=("queue", "user metadata"), spare=spare)
 
 
+def grants_table(grants: Sequence[Grant]) -> Table:
+    rows = [(each.role, each.may, each.queue or "all queues") for each in grants]
+    return output.table(("role", "may", "queue"), rows, wide=("queue",))
+
+
 def settings_record(queue: QueueProperties) -> Table:
     return output.record(_settings(queue))
 
@@ -188,6 +231,7 @@ def queue_record(queue: QueueProperties, counts: QueueRuntimeProperties, now: da
             ("scheduled", counts.scheduled),
             ("dead letters", counts.dead_letters),
             ("oldest waits for", _age(counts.oldest_enqueued_time, now)),
+            ("size", f"{counts.size_in_bytes:,} bytes"),
         ]
     )
 
@@ -198,6 +242,7 @@ def _settings(queue: QueueProperties) -> list[tuple[str, object]]:
     return [
         ("queue", queue.name),
         ("status", str(queue.status)),
+        ("paused since", NONE if queue.paused_at is None else queue.paused_at.isoformat()),
         ("lock duration", format_duration(queue.lock_duration)),
         ("max delivery count", queue.max_delivery_count),
         ("max message size", "no bound" if size is None else f"{size:,} bytes"),
@@ -207,6 +252,14 @@ def _settings(queue: QueueProperties) -> list[tuple[str, object]]:
         ("requires duplicate detection", _readable(queue.requires_duplicate_detection)),
         ("duplicate detection history time window", format_duration(queue.duplicate_detection_history_time_window)),
         ("retain history", _duration(queue.retain_history) or NONE),
+        ("retain errors", queue.retain_errors or NONE),
+        ("auto delete on idle", _duration(queue.auto_delete_on_idle) or NONE),
+        ("requires session", _readable(queue.requires_session)),
+        ("forward to", queue.forward_to or NONE),
+        ("forward dead lettered messages to", queue.forward_dead_lettered_messages_to or NONE),
+        ("max receive rate", f"{queue.max_receive_rate:g} a second" if queue.max_receive_rate else NONE),
+        ("max concurrent", queue.max_concurrent or NONE),
+        ("priority ageing", _duration(queue.priority_ageing) or NONE),
         ("user metadata", queue.raw_user_metadata),
         ("created", _readable(queue.created_at.isoformat())),
         ("updated", _readable(queue.updated_at.isoformat())),
@@ -224,11 +277,174 @@ def counts_table(all_counts: Sequence[QueueRuntimeProperties], now: datetime) ->
             counts.scheduled,
             counts.dead_letters,
             _age(counts.oldest_enqueued_time, now),
+            counts.size_in_bytes,
+            None if counts.is_exact else "estimate",
         )
         for counts in all_counts
     ]
-    columns = ("queue", "ready", "locked", "deferred", "expired", "scheduled", "dead\nletters", "oldest")
-    return output.table(columns, rows, wide=("queue",))
+    named = (
+        "queue",
+        "ready",
+        "locked",
+        "deferred",
+        "expired",
+        "scheduled",
+        "dead\nletters",
+        "oldest",
+        "bytes",
+        "counts",
+    )
+    are_exact = all(counts.is_exact for counts in all_counts)
+    return output.table(named, rows, wide=("queue",), spare=("bytes", "counts") if are_exact else ("bytes",))
+
+
+def topic_document(topic: TopicProperties) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in asdict(topic).items()}
+
+
+def topics_table(topics: Sequence[TopicProperties]) -> Table:
+    rows = [(topic.name, topic.subscriptions, topic.created_at.isoformat()) for topic in topics]
+    return output.table(("topic", "subscriptions", "created"), rows, wide=("topic",), spare=("created",))
+
+
+def subscription_document(subscription: SubscriptionProperties) -> dict[str, Any]:
+    """Return a subscription as a JSON document; its filter has a ``path``, or what a correlation filter asks for."""
+    return {
+        "topic": subscription.topic,
+        "name": subscription.name,
+        "filter": _filter_document(subscription),
+        "set_properties": subscription.set_properties,
+        "created_at": _plain(subscription.created_at),
+        "queue": queue_document(subscription.queue),
+    }
+
+
+def subscriptions_table(subscriptions: Sequence[SubscriptionProperties]) -> Table:
+    rows = [
+        (
+            subscription.name,
+            str(subscription.queue.status),
+            _filter_text(subscription),
+            None if subscription.set_properties is None else _readable(subscription.set_properties),
+        )
+        for subscription in subscriptions
+    ]
+    columns = ("subscription", "status", "filter", "sets")
+    return output.table(columns, rows, wide=("filter", "sets"), spare=("sets",))
+
+
+def subscription_record(subscription: SubscriptionProperties) -> Table:
+    return output.record(
+        [
+            ("topic", subscription.topic),
+            ("subscription", subscription.name),
+            ("filter", _filter_text(subscription) or NONE),
+            ("sets", NONE if subscription.set_properties is None else _readable(subscription.set_properties)),
+            *_settings(subscription.queue),
+        ]
+    )
+
+
+def _filter_document(subscription: SubscriptionProperties) -> dict[str, Any] | None:
+    if subscription.filter is None:
+        return None
+    return {name: value for name, value in asdict(subscription.filter).items() if value is not None}
+
+
+def _filter_text(subscription: SubscriptionProperties) -> str | None:
+    if isinstance(subscription.filter, JsonPathFilter):
+        return subscription.filter.path
+    return None if subscription.filter is None else _readable(_filter_document(subscription))
+
+
+def schedule_document(schedule: Schedule) -> dict[str, Any]:
+    """Return a schedule as a JSON document. The body is JSON, or base64 of bytes in ``binary_body``."""
+    shown = {each.name: _plain(getattr(schedule, each.name)) for each in fields(schedule) if each.repr}
+    message = schedule.message
+    body = message.body
+    told = {"binary_body": base64.b64encode(body).decode()} if isinstance(body, bytes) else {"body": body}
+    options = {
+        name: _plain(value) for name, value in vars(message).items() if name not in ("body", "scheduled_enqueue_time")
+    }
+    return {**shown, "message": {**options, **told}}
+
+
+def session_document(session: SessionProperties) -> dict[str, Any]:
+    return {each.name: _plain(getattr(session, each.name)) for each in fields(session)}
+
+
+def sessions_table(sessions: Sequence[SessionProperties]) -> Table:
+    rows = [
+        (
+            session.session_id,
+            session.messages,
+            _duration(session.oldest_age),
+            session.locked_by if session.is_locked else None,
+            _plain(session.locked_until) if session.is_locked else None,
+            session.state_size,
+        )
+        for session in sessions
+    ]
+    return output.table(("session", "messages", "oldest", "locked by", "locked until", "bytes of state"), rows)
+
+
+def schedules_table(schedules: Sequence[Schedule]) -> Table:
+    rows = [
+        (
+            schedule.name,
+            schedule.queue,
+            _recurrence(schedule),
+            schedule.timezone if schedule.cron else None,
+            _next_due(schedule),
+            _last_due(schedule),
+            schedule.last_error,
+        )
+        for schedule in schedules
+    ]
+    spare = ("time zone", "last due", "last error")
+    columns = ("schedule", "queue", "when", "time zone", "next due", "last due", "last error")
+    return output.table(columns, rows, wide=("last error",), spare=spare)
+
+
+def schedule_record(schedule: Schedule) -> Table:
+    document = {name: value for name, value in schedule_document(schedule)["message"].items() if value is not None}
+    return output.record(
+        [
+            ("schedule", schedule.name),
+            ("queue", schedule.queue),
+            ("when", _recurrence(schedule)),
+            ("time zone", schedule.timezone),
+            ("next due", _next_due(schedule)),
+            ("last due", _last_due(schedule)),
+            ("last error", schedule.last_error),
+            ("catch up", str(schedule.catch_up)),
+            ("jitter", _duration(schedule.jitter) or NONE),
+            ("start", local(schedule.start, schedule)),
+            ("end", NONE if schedule.end is None else local(schedule.end, schedule)),
+            ("created", schedule.created_at.isoformat()),
+            *((name.replace("_", " "), _readable(value)) for name, value in document.items() if name != "body"),
+            *((name, json.dumps(value, ensure_ascii=False)) for name, value in document.items() if name == "body"),
+        ]
+    )
+
+
+def local(moment: datetime, schedule: Schedule) -> str:
+    """A time in the time zone of a schedule."""
+    return moment.astimezone(zone(schedule.timezone)).isoformat()
+
+
+def _recurrence(schedule: Schedule) -> str:
+    return schedule.cron or f"every {_duration(schedule.every)}"
+
+
+def _next_due(schedule: Schedule) -> str | None:
+    if schedule.is_paused:
+        return "paused"
+    return None if schedule.next_due is None else local(schedule.next_due, schedule)
+
+
+def _last_due(schedule: Schedule) -> str | None:
+    return None if schedule.last_due is None else local(schedule.last_due, schedule)
 
 
 def _plain(value: Any) -> Any:

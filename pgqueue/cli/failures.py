@@ -11,19 +11,23 @@ import psycopg
 import typer
 
 from pgqueue import errors
-
-FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
+from pgqueue.cli.exit_codes import FAILED, INTERRUPTED, WRONG_USE
 
 #: Typer shows BadParameter alone; its ancestors are click's, whichever click it carries.
 UsageError, CommandLineError = typer.BadParameter.__mro__[1:3]
 
 REMEDIES: dict[type[Exception], str] = {
-    errors.QueueNotFoundError: "`pgqueue queue list` shows what there is, `pgqueue queue create` makes one",
+    errors.QueueNotFoundError: "`pgqueue queue list` shows the queues, `pgqueue queue create` makes one",
     errors.QueueAlreadyExistsError: "change it with `pgqueue queue update`, or say --exist-ok",
     errors.QueueDisabledError: "`pgqueue queue update NAME --status ACTIVE` opens it",
     errors.MessageSizeExceededError: "send less, or raise the bound with `pgqueue queue update --max-message-size`",
     errors.QueueFullError: "try again when some were received, or raise the bound with `pgqueue queue update"
     " --max-queue-length`",
+    errors.ScheduleNotFoundError: "`pgqueue schedule list` shows the schedules, `pgqueue schedule create` makes one",
+    errors.ScheduleAlreadyExistsError: "delete it with `pgqueue schedule delete`, or say --exist-ok",
+    errors.TopicNotFoundError: "`pgqueue topic list` shows the topics, `pgqueue topic create` makes one",
+    errors.TopicAlreadyExistsError: "choose another name, or say --exist-ok",
+    errors.NoSubscriptionError: "`pgqueue subscription list TOPIC` shows the filters",
     errors.MessageNotFoundError: "nothing was changed; `pgqueue peek` shows what is scheduled and what is deferred",
     errors.ConnectionLostError: "is the server running, and is the DSN right?",
     errors.OperationTimeoutError: "try again",

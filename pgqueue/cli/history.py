@@ -35,18 +35,18 @@ def history(
         typer.Option(
             parser=parse_moment,
             metavar="TIME",
-            help="Those settled since then: a time with its zone, or how long ago, such as 1h.",
+            help="Only those settled since then: a time with its zone, or how long ago, such as 1h.",
             show_default=False,
         ),
     ] = None,
     outcome: Annotated[
-        Ending | None, typer.Option(case_sensitive=False, help="Those that ended so.", show_default=False)
+        Ending | None, typer.Option(case_sensitive=False, help="Only those with this outcome.", show_default=False)
     ] = None,
-    message_id: Annotated[str | None, typer.Option(help="Those with this message id.", show_default=False)] = None,
+    message_id: Annotated[str | None, typer.Option(help="Only those with this message id.", show_default=False)] = None,
     sequence_number: Annotated[
-        int | None, typer.Option(metavar="NUMBER", help="The one with this sequence number.", show_default=False)
+        int | None, typer.Option(metavar="NUMBER", help="Only the one with this sequence number.", show_default=False)
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="So many at the most.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The maximum number of messages.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Show what became of messages, the last first, for as long as their queue retains it.

@@ -2,26 +2,82 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from typing import Annotated
+
 import typer
 
 from pgqueue import schema
 from pgqueue.cli import output
-from pgqueue.cli.connection import Dsn, Embedded, choose
+from pgqueue.cli.choice import ENVIRONMENT, Choice, Dsn, Embedded
+from pgqueue.cli.connection import choose
+from pgqueue.cli.exit_codes import FAILED
+from pgqueue.cli.failures import WrongUse
 from pgqueue.cli.output import AsJson
 
+Check = Annotated[
+    bool, typer.Option("--check", help="Change nothing. Say what is left to do; exit code 1 if there is anything.")
+]
+Sql = Annotated[
+    bool,
+    typer.Option(
+        "--sql",
+        help="Change nothing. Print the migration as a script for psql; without a database, that of an empty one.",
+    ),
+]
 
-def migrate(context: typer.Context, as_json: AsJson = False, dsn: Dsn = None, embedded: Embedded = False) -> None:
+
+def migrate(
+    context: typer.Context,
+    check: Check = False,
+    sql: Sql = False,
+    as_json: AsJson = False,
+    dsn: Dsn = None,
+    embedded: Embedded = False,
+) -> None:
     """Install the schema in a database, or bring it to this version of pgqueue.
 
     Any number of processes may do this at once, and while others send and receive. It waits five seconds at the most
     for a lock, so that nobody is held up behind it, and tries again.
     """
-    chosen = choose(context, dsn, embedded)
-    before = schema.current(chosen)
-    revision = schema.migrate(chosen)
+    if sql and (check or as_json):
+        raise WrongUse("--sql prints a script: say it without --check and --json")
+    if sql:
+        sys.stdout.write(schema.script(_named(context, dsn, embedded)))
+    elif check:
+        _check(choose(context, dsn, embedded), as_json=as_json)
+    else:
+        _migrate(choose(context, dsn, embedded), as_json=as_json)
+
+
+def _migrate(dsn: str, *, as_json: bool) -> None:
+    before = schema.current(dsn)
+    revision = schema.migrate(dsn)
     if as_json:
         output.document({"revision": revision, "revision_before": before})
     elif before == revision:
         output.say(f"the schema is at revision {revision}")
     else:
         output.say(f"the schema was brought from {before or 'nothing'} to revision {revision}")
+
+
+def _check(dsn: str, *, as_json: bool) -> None:
+    pending = schema.pending(dsn)
+    if as_json:
+        output.document({"revision": schema.current(dsn), "head": schema.head(), "pending": pending})
+    elif not pending:
+        output.say(f"the schema is at revision {schema.head()}, and nothing is left to do")
+    else:
+        for line in pending:
+            output.say(line)
+        output.hint("`pgqueue migrate` does this, `pgqueue migrate --sql` shows how")
+    if pending:
+        raise typer.Exit(FAILED)
+
+
+def _named(context: typer.Context, dsn: str | None, embedded: bool) -> str | None:
+    """The database that is named, if one is."""
+    said = Choice(dsn, embedded).or_else(context.find_root().obj or Choice())
+    is_named = said.dsn is not None or said.embedded or os.environ.get(ENVIRONMENT)
+    return choose(context, dsn, embedded) if is_named else None

@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pgqueue.model.printable import printable, printable_json
+
 #: Where nobody looks at a terminal, lines are not cut to fit one.
 WIDTH_OF_A_FILE = 200
 
@@ -41,17 +43,17 @@ def counted(number: int, noun: str) -> str:
 
 def say(text: str) -> None:
     """Print what was done."""
-    console().print(text, soft_wrap=True)
+    console().print(printable(text), soft_wrap=True)
 
 
 def hint(text: str) -> None:
     """Print additional advice; not part of the result."""
-    console(stderr=True).print(text, soft_wrap=True)
+    console(stderr=True).print(printable(text), soft_wrap=True)
 
 
 def document(value: Any) -> None:
     """Print one JSON document."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    sys.stdout.write(printable_json(json.dumps(value, ensure_ascii=False, indent=2)) + "\n")
 
 
 def flush() -> None:
@@ -76,7 +78,7 @@ def table(
     for place in kept:
         numeric = bool(rows) and all(isinstance(row[place], int | None) for row in rows)
         grid.add_column(
-            columns[place],
+            printable(columns[place]),
             justify="right" if numeric else "left",
             no_wrap=columns[place] not in wide,
         )
@@ -113,7 +115,7 @@ def record(fields: Sequence[tuple[str, object]]) -> Table:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in fields:
-        grid.add_row(name, cell(value))
+        grid.add_row(printable(name), cell(value))
     return grid
 
 
@@ -132,10 +134,3 @@ def cell(value: object, *, line: bool = False) -> Text:
             return Text(f"{value:,}")
     text = printable(str(value))
     return Text(" ".join(text.splitlines()), no_wrap=True, overflow="ellipsis") if line else Text(text)
-
-
-def printable(text: str) -> str:
-    """Text that cannot control a terminal: characters that are not printable are escaped."""
-    return "".join(
-        character if character.isprintable() or character == "\n" else repr(character)[1:-1] for character in text
-    )

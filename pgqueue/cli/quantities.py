@@ -103,6 +103,13 @@ def parse_count(text: str) -> int:
     return int(text)
 
 
+def parse_rate(text: str) -> float:
+    """Reads a number of messages a second, which may have a fraction."""
+    if BARE.fullmatch(text) is None:
+        raise typer.BadParameter(f"{text!r} is no number: write digits, such as 100 or 0.5")
+    return float(text)
+
+
 def parse_size(text: str) -> int:
     """Reads a number of bytes; units are PostgreSQL's, of 1024.
 

@@ -1,4 +1,4 @@
-"""``pgqueue queue``: create, list, show, update, delete, purge."""
+"""``pgqueue queue``: create, list, show, update, pause, resume, delete, purge."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from pgqueue.cli.settings import with_settings
 app = typer.Typer(no_args_is_help=True, help="Create, look at, change and delete queues.")
 
 Name = Annotated[str, typer.Argument(metavar="QUEUE", help="The name of the queue.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a terminal nothing is asked anyway.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; without a terminal, nothing is asked anyway.")
+]
 
 
 @app.command("create")
@@ -27,7 +29,7 @@ def create(
     database: Database,
     name: Name,
     settings: QueueSettings,
-    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="It is fine if it exists; it stays as it is.")] = False,
+    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="Do nothing if the queue exists.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Create a queue. What is not said is 60s, 10 deliveries, ACTIVE, and no bounds: messages never expire.
@@ -79,6 +81,20 @@ def update(database: Database, name: Name, settings: QueueSettings, as_json: AsJ
     _print_queue(database.client.update_queue(name, **settings), f"queue {name} changed", as_json)
 
 
+@app.command("pause")
+@on_database
+def pause(database: Database, name: Name, as_json: AsJson = False) -> None:
+    """Pause a queue: it hands out nothing until it is resumed. Sending and settling go on."""
+    _print_queue(database.client.pause_queue(name), f"queue {name} paused", as_json)
+
+
+@app.command("resume")
+@on_database
+def resume(database: Database, name: Name, as_json: AsJson = False) -> None:
+    """Resume a queue that was paused."""
+    _print_queue(database.client.resume_queue(name), f"queue {name} resumed", as_json)
+
+
 @app.command("delete")
 @on_database
 def delete(database: Database, name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
@@ -115,7 +131,8 @@ def _print_queue(queue: QueueProperties, done: str, as_json: bool) -> None:
 
 
 def _messages(counts: QueueRuntimeProperties) -> str:
-    return output.counted(counts.ready + counts.locked + counts.deferred + counts.expired + counts.scheduled, "message")
+    there = counts.ready + counts.locked + counts.deferred + counts.expired + counts.exhausted + counts.scheduled
+    return output.counted(there, "message")
 
 
 def ask(question: str, yes: bool) -> None:

@@ -20,7 +20,7 @@ from pgqueue.cli.settings import LockDuration
 from pgqueue.model.names import is_dead_letter_queue
 
 SOURCE = "Which messages"
-PANEL = "What becomes of the messages once they are printed"
+PANEL = "How to settle the messages once they are printed"
 
 
 class Afterwards(Enum):
@@ -36,7 +36,9 @@ class Afterwards(Enum):
 def peek(
     database: Database,
     name: Name,
-    max_messages: Annotated[int, typer.Option("--max-messages", "-n", min=1, help="How many at the most.")] = 10,
+    max_messages: Annotated[
+        int, typer.Option("--max-messages", "-n", min=1, help="The maximum number of messages.")
+    ] = 10,
     start: Annotated[
         int, typer.Option("--from", metavar="NUMBER", help="Begin with this sequence number.", show_default=False)
     ] = 0,
@@ -60,14 +62,14 @@ def receive(
     database: Database,
     name: Name,
     max_messages: Annotated[
-        int | None, typer.Option("--max-messages", "-n", min=1, help="How many at the most; 1 without it.")
+        int | None, typer.Option("--max-messages", "-n", min=1, help="The maximum number of messages; by default 1.")
     ] = None,
     wait: Annotated[
         timedelta | None,
         typer.Option(
             parser=parse_duration,
             metavar="DURATION",
-            help="Wait so long for the first, such as 30s; without it, not at all.",
+            help="How long to wait for the first message, such as 30s; by default not at all.",
             show_default=False,
         ),
     ] = None,
@@ -83,20 +85,25 @@ def receive(
         ),
     ] = None,
     dead_letters: Annotated[
-        bool, typer.Option("--dead-letters", help="The dead letters of the queue.", rich_help_panel=SOURCE)
+        bool, typer.Option("--dead-letters", help="Receive the dead letters of the queue.", rich_help_panel=SOURCE)
     ] = False,
     complete: Annotated[
-        bool, typer.Option("--complete", help="Complete them: they are gone from the queue.", rich_help_panel=PANEL)
+        bool,
+        typer.Option("--complete", help="Complete them, which deletes them from the queue.", rich_help_panel=PANEL),
     ] = False,
     abandon: Annotated[
         bool,
-        typer.Option("--abandon", help="Give them back at once; this delivery has counted.", rich_help_panel=PANEL),
+        typer.Option(
+            "--abandon",
+            help="Abandon them: they can be received again at once; this delivery counts.",
+            rich_help_panel=PANEL,
+        ),
     ] = False,
     defer: Annotated[
         bool,
         typer.Option(
             "--defer",
-            help="Set them aside: from then on --deferred receives them, and nothing else does.",
+            help="Defer them: from then on only --deferred receives them.",
             rich_help_panel=PANEL,
         ),
     ] = False,
@@ -104,8 +111,8 @@ def receive(
         bool,
         typer.Option(
             "--keep-locked",
-            help="Leave them locked until the lock runs out; then they come back. This is what happens unless you say"
-            " otherwise, so that nothing is ever lost by looking.",
+            help="Leave them locked until their locks expire; then they are delivered again. This is the default, so"
+            " that no message is lost by looking.",
             rich_help_panel=PANEL,
         ),
     ] = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from pgqueue import Message, SequenceNumber
+from pgqueue import Message, Queue, SequenceNumber, Topic
 from pgqueue.cli import output
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed, WrongUse
@@ -73,6 +73,34 @@ def _field(meaning: str, *names: str, **options: Any) -> Any:
     return typer.Option(*names, help=meaning, show_default=False, rich_help_panel=PANEL, **options)
 
 
+AsText = Annotated[bool, typer.Option("--text", help="Send the body as text, not as JSON.")]
+AsBinary = Annotated[bool, typer.Option("--binary", help="Send the body as bytes, not as JSON.")]
+Properties = Annotated[
+    list[str] | None,
+    _field(
+        "An application property: key=text, or key:=JSON. May be repeated.",
+        "--property",
+        "-p",
+        metavar="KEY=VALUE",
+    ),
+]
+MessageId = Annotated[str | None, _field("The application's own id of the message.")]
+CorrelationId = Annotated[str | None, _field("An id that related messages share.")]
+Subject = Annotated[str | None, _field("The subject.")]
+ContentType = Annotated[str | None, _field("The type of the body, such as application/json.")]
+SessionId = Annotated[str | None, _field("The session that it belongs to, where the queue requires sessions.")]
+ReplyTo = Annotated[str | None, _field("The queue for a reply.")]
+Priority = Annotated[int, _field("From -100 to 100; lower numbers are delivered first.", min=-100, max=100)]
+TimeToLive = Annotated[
+    timedelta | None,
+    _field(
+        "How long until it expires; sooner if its queue has a shorter default.",
+        parser=parse_time_to_live,
+        metavar="DURATION",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Envelope:
     """All of a message except its body."""
@@ -86,6 +114,7 @@ class Envelope:
     properties: dict[str, Any] | None
     time_to_live: timedelta | None
     at: datetime | None
+    session_id: str | None = None
 
     def around(self, body: Any) -> Message:
         return Message(
@@ -99,6 +128,7 @@ class Envelope:
             application_properties=self.properties,
             time_to_live=self.time_to_live,
             scheduled_enqueue_time=self.at,
+            session_id=self.session_id,
         )
 
 
@@ -120,37 +150,26 @@ def send(
             show_default=False,
         ),
     ] = None,
-    text: Annotated[bool, typer.Option("--text", help="A body is text as it stands, not JSON.")] = False,
-    binary: Annotated[bool, typer.Option("--binary", help="A body is bytes as they stand, not JSON.")] = False,
-    properties: Annotated[
-        list[str] | None,
-        _field(
-            "An application property: key=text, or key:=JSON. May be repeated.",
-            "--property",
-            "-p",
-            metavar="KEY=VALUE",
-        ),
-    ] = None,
-    message_id: Annotated[str | None, _field("The application's own id of the message.")] = None,
-    correlation_id: Annotated[str | None, _field("What the message belongs to.")] = None,
-    subject: Annotated[str | None, _field("What it is about.")] = None,
-    content_type: Annotated[str | None, _field("What the body is, such as application/json.")] = None,
-    reply_to: Annotated[str | None, _field("The queue that an answer should go to.")] = None,
-    priority: Annotated[int, _field("From -100 to 100; the smaller is served the sooner.", min=-100, max=100)] = 0,
-    time_to_live: Annotated[
-        timedelta | None,
-        _field(
-            "It expires after so long, or sooner if its queue says so.", parser=parse_time_to_live, metavar="DURATION"
-        ),
-    ] = None,
+    text: AsText = False,
+    binary: AsBinary = False,
+    properties: Properties = None,
+    message_id: MessageId = None,
+    correlation_id: CorrelationId = None,
+    subject: Subject = None,
+    content_type: ContentType = None,
+    reply_to: ReplyTo = None,
+    session_id: SessionId = None,
+    priority: Priority = 0,
+    time_to_live: TimeToLive = None,
     at: Annotated[
         Moment | None,
         _field(
-            "Nobody receives it before: a time with its zone, or a duration from now, such as 10m.",
+            "Do not deliver it before: a time with its zone, or a duration from now, such as 10m.",
             parser=parse_moment,
             metavar="TIME",
         ),
     ] = None,
+    topic: Annotated[bool, typer.Option("--topic", help="The name is that of a topic.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Send a message, or a file of them. When this returns, they are stored.
@@ -163,21 +182,30 @@ def send(
 
     pgqueue send orders '{"id": 8}' --at 2026-12-24T18:00+01:00 --time-to-live 2h
 
+    pgqueue send --topic events '{"id": 7}' --subject paid
+
     Where the queue detects duplicates, a message id that was sent before is not stored again; that is no failure.
     """
     if (body is None) == (file is None):
         raise WrongUse(f"what is to be sent? Say a body, {STDIN} to read it from stdin, or --file PATH")
     if file is not None and message_id is not None:
         raise WrongUse("--message-id is for one message, and --file may send many")
-    form = _form(text, binary)
+    form = form_of(text, binary)
     given = dict(map(parse_property, properties or ())) or None
     due = at.after(database.now()) if at else None
-    envelope = Envelope(message_id, correlation_id, subject, content_type, reply_to, priority, given, time_to_live, due)
+    envelope = Envelope(
+        message_id, correlation_id, subject, content_type, reply_to, priority, given, time_to_live, due, session_id
+    )
+    target = database.client.topic(name) if topic else database.client.queue(name)
     if file is not None:
-        _print_numbers(name, _send_file(database, name, file, form, envelope), as_json)
+        sent = _send_file(database, target, file, form, envelope)
     else:
         whole = sys.stdin.buffer.read() if body == STDIN else os.fsencode(body or "")
-        _print_numbers(name, [_send_one(database, name, whole, form, envelope)], as_json, message_id)
+        sent = [target.send(read_message(whole, form, envelope))]
+    if topic:
+        _print_counts(name, sent, as_json)
+    else:
+        _print_numbers(name, sent, as_json, message_id)
 
 
 @on_database
@@ -185,7 +213,7 @@ def cancel(
     database: Database,
     name: Name,
     sequence_numbers: Annotated[
-        list[int], typer.Argument(metavar="NUMBER", help="Their sequence numbers, which send has said.")
+        list[int], typer.Argument(metavar="NUMBER", help="Their sequence numbers, as printed by send.")
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -202,22 +230,21 @@ def cancel(
         output.say(f"{output.counted(len(set(sequence_numbers)), 'message')} of {name} cancelled")
 
 
-def _send_one(database: Database, name: str, body: bytes, form: Form, envelope: Envelope) -> SequenceNumber:
+def read_message(body: bytes, form: Form, envelope: Envelope) -> Message:
     try:
-        message = envelope.around(form.read(body))
+        return envelope.around(form.read(body))
     except ValueError as error:
         raise WrongUse(f"the body is not {form.value}: {error}. Quote it for JSON, or say --text") from None
-    return database.client.queue(name).send(message)
 
 
-def _send_file(database: Database, name: str, file: str, form: Form, envelope: Envelope) -> list[SequenceNumber]:
+def _send_file(database: Database, target: Queue | Topic, file: str, form: Form, envelope: Envelope) -> Sequence[int]:
     """Send all lines in one transaction, so that after a failure the file can be corrected and sent again."""
-    numbers: list[SequenceNumber] = []
+    sent: list[int] = []
     with _opened(file) as stream, database.transaction() as transaction:
         messages = _messages(file, stream, form, envelope)
         while batch := list(islice(messages, AT_ONCE)):
-            numbers += database.client.queue(name).send_batch(batch, transaction=transaction)
-    return numbers
+            sent += target.send_batch(batch, transaction=transaction)
+    return sent
 
 
 def _messages(file: str, stream: BinaryIO, form: Form, envelope: Envelope) -> Iterator[Message]:
@@ -233,7 +260,7 @@ def _messages(file: str, stream: BinaryIO, form: Form, envelope: Envelope) -> It
         yield message
 
 
-def _form(text: bool, binary: bool) -> Form:
+def form_of(text: bool, binary: bool) -> Form:
     if text and binary:
         raise WrongUse("--text and --binary say two things: say one of them")
     return Form.TEXT if text else Form.BINARY if binary else Form.JSON
@@ -243,9 +270,19 @@ def _opened(file: str) -> AbstractContextManager[BinaryIO]:
     return nullcontext(sys.stdin.buffer) if file == STDIN else Path(file).open("rb")
 
 
-def _print_numbers(name: str, numbers: list[SequenceNumber], as_json: bool, message_id: str | None = None) -> None:
+def _print_counts(topic: str, counts: Sequence[int], as_json: bool) -> None:
+    """Print to how many subscriptions the messages of a topic go."""
+    if as_json:
+        output.document({"topic": topic, "subscriptions": counts})
+    elif len(counts) == 1:
+        output.say(f"sent to {output.counted(counts[0], 'subscription')} of {topic}")
+    else:
+        output.say(f"sent {output.counted(len(counts), 'message')} to {topic}: {sum(counts):,} stored")
+
+
+def _print_numbers(name: str, numbers: Sequence[int], as_json: bool, message_id: str | None = None) -> None:
     """Print the numbers; the lines of a file have no message ids, so none is a duplicate."""
-    duplicate = any(number.is_duplicate for number in numbers)
+    duplicate = any(isinstance(number, SequenceNumber) and number.is_duplicate for number in numbers)
     if as_json:
         output.document({"queue": name, "sequence_numbers": numbers, "duplicate": duplicate})
     elif duplicate:

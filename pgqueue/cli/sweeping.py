@@ -16,7 +16,9 @@ from pgqueue.cli.output import AsJson
 @on_database
 def sweep(
     database: Database,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what there is to do, and do nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count what a sweep would do, and change nothing.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Tidy up all queues: drop or dead-letter what is over, put back what can be received again, forget what may be.
@@ -44,5 +46,6 @@ def _told(report: SweepReport) -> str:
         f"{report.activated:,} whose time had come": report.activated,
         f"{output.counted(report.forgotten, 'record')} forgotten": report.forgotten,
         f"{output.counted(report.reclaimed_days, 'day')} of history reclaimed": report.reclaimed_days,
+        f"{output.counted(report.deleted_queues, 'idle queue')} deleted": report.deleted_queues,
     }
     return ", ".join(text for text, count in told.items() if count)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import importlib
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -20,25 +21,34 @@ import pgqueue.aio
 from pgqueue import QueueClient
 from pgqueue.cli import output
 from pgqueue.cli.connection import Database, on_database
-from pgqueue.cli.failures import WRONG_USE, Failed, WrongUse, failure_of
+from pgqueue.cli.exit_codes import WRONG_USE
+from pgqueue.cli.failures import Failed, WrongUse, failure_of
+from pgqueue.cli.logs import LogFormat, LogLevel, log_to_stderr
 from pgqueue.cli.quantities import parse_duration
-from pgqueue.model.calls import is_coroutine_function
-from pgqueue.worker import Worker
+from pgqueue.errors import logger
+from pgqueue.worker import Handlers, RetryPolicy, Worker
 from pgqueue.worker.child import Reporter
-from pgqueue.worker.exposition import Exposition, Monitored
-from pgqueue.worker.handling import takes_a_transaction
+from pgqueue.worker.exposition import Exposition
 from pgqueue.worker.probes import Ask, Scrape, healthy_file, healthy_port
 from pgqueue.worker.processes import Processes
+from pgqueue.worker.service import Monitored
 
 Watch = Callable[[Monitored], AbstractContextManager[object]]
+
+RETRIES = "When a handler fails"
+OPERATION = "Operation"
 
 
 @on_database
 def worker(
     database: Database,
-    handler: Annotated[str, typer.Argument(metavar="MODULE:FUNCTION", help="f(message), or f(message, tx).")],
-    queue: Annotated[str, typer.Argument(help="The queue to work off.")],
-    concurrency: Annotated[int, typer.Option(min=1, help="Handlers at a time.")] = 8,
+    handler: Annotated[
+        str, typer.Argument(metavar="MODULE:NAME", help="A function f(message) or f(message, tx), or Handlers.")
+    ],
+    queues: Annotated[
+        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="The queues to serve; by default all of Handlers.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Handlers at a time, for each queue.")] = 8,
     transaction: Annotated[
         str | None,
         typer.Option(metavar="KIND", help="What f gets as tx: psycopg (the default) or sqlalchemy."),
@@ -54,16 +64,75 @@ def worker(
     sweep_interval: Annotated[
         timedelta | None, typer.Option(parser=parse_duration, metavar="DURATION", help="Sweep the database so often.")
     ] = None,
-    processes: Annotated[int, typer.Option(min=1, help="Worker processes, each with --concurrency handlers.")] = 1,
-    health_file: Annotated[Path | None, typer.Option(help="Written every second while the worker is alive.")] = None,
-    health_port: Annotated[int | None, typer.Option(min=0, max=65535, help="Answers GET /health and /metrics.")] = None,
+    session_idle_timeout: Annotated[
+        timedelta,
+        typer.Option(parser=parse_duration, metavar="DURATION", help="How long to hold a session that is empty."),
+    ] = "0s",  # type: ignore[assignment]  # typer parses defaults, too
+    max_messages_per_session: Annotated[
+        int, typer.Option(min=1, help="Messages of a session before another has its turn.")
+    ] = 100,
+    transaction_attempts: Annotated[
+        int, typer.Option(min=1, help="Attempts of a transaction on one lock.", rich_help_panel=RETRIES)
+    ] = RetryPolicy.transaction_attempts,
+    max_attempts: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Deliveries until it is dead-lettered, if less than the queue's.", rich_help_panel=RETRIES
+        ),
+    ] = None,
+    first_delay: Annotated[
+        timedelta,
+        typer.Option(
+            parser=parse_duration, metavar="DURATION", help="The delay of the second delivery.", rich_help_panel=RETRIES
+        ),
+    ] = "1s",  # type: ignore[assignment]  # typer parses defaults, too
+    max_delay: Annotated[
+        timedelta,
+        typer.Option(
+            parser=parse_duration, metavar="DURATION", help="The delay doubles up to this.", rich_help_panel=RETRIES
+        ),
+    ] = "5m",  # type: ignore[assignment]  # typer parses defaults, too
+    jitter: Annotated[
+        float, typer.Option(min=0, max=1, help="The share by which delays vary.", rich_help_panel=RETRIES)
+    ] = RetryPolicy.jitter,
+    dead_letter_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE:ERROR", help="An exception that is not tried again; repeatable.", rich_help_panel=RETRIES
+        ),
+    ] = None,
+    processes: Annotated[
+        int, typer.Option(min=1, help="Worker processes, each with --concurrency handlers.", rich_help_panel=OPERATION)
+    ] = 1,
+    health_file: Annotated[
+        Path | None, typer.Option(help="Written every second while the worker is alive.", rich_help_panel=OPERATION)
+    ] = None,
+    health_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Answers GET /health and /metrics.", rich_help_panel=OPERATION),
+    ] = None,
+    log_level: Annotated[
+        LogLevel, typer.Option(help="The least level that is logged.", rich_help_panel=OPERATION)
+    ] = LogLevel.INFO,
+    log_format: Annotated[
+        LogFormat, typer.Option(help="Lines for people, or JSON for programs.", rich_help_panel=OPERATION)
+    ] = LogFormat.TEXT,
 ) -> None:
-    """Run a handler on each message of a queue, until SIGTERM or SIGINT.
+    """Run handlers on the messages of one queue or several, until SIGTERM or SIGINT.
 
-    The handler is imported from the current directory, or from where Python finds modules. On SIGTERM the worker claims
-    nothing more, finishes what runs, gives back what was not begun, and exits with 0; a second signal ends it at once.
-    With several processes one that dies is replaced, and the health and the metrics are those of all.
+    A function is run on each message of the queues that are named. Handlers, with which an application registers
+    functions by queue and subject, say themselves what they serve. Both are imported from the current directory, or
+    from where Python finds modules. On SIGTERM the worker claims nothing more, finishes what runs, gives back what was
+    not begun, and exits with 0; a second signal ends it at once. With several processes one that dies is replaced, and
+    the health and the metrics are those of all.
     """
+    retry = RetryPolicy(
+        transaction_attempts=transaction_attempts,
+        max_attempts=max_attempts,
+        first_delay=first_delay,
+        max_delay=max_delay,
+        jitter=jitter,
+    )
     options: dict[str, Any] = {
         "concurrency": concurrency,
         "transaction": transaction,
@@ -71,71 +140,98 @@ def worker(
         "handler_timeout": handler_timeout,
         "grace_period": grace_period,
         "sweep_interval": sweep_interval,
+        "session_idle_timeout": session_idle_timeout,
+        "max_messages_per_session": max_messages_per_session,
     }
+    work = Work(
+        database.dsn,
+        handler,
+        queues or (),
+        options,
+        retry,
+        dead_letter_on or (),
+        partial(log_to_stderr, log_level, log_format),
+    )
     run = _run_alone if processes == 1 else partial(_run_several, processes)
-    run(Work(database.dsn, queue, handler, options), database.client, health_file, health_port)
+    run(work, database.client, health_file, health_port)
     output.say("stopped")
-
-
-class MonitoredWorker(Worker):
-    """A worker with access to its driver, for health and metrics."""
-
-    @property
-    def driver(self) -> Monitored:
-        return self._driver
-
-
-class MonitoredAsyncWorker(pgqueue.aio.Worker):
-    """The same for an asynchronous handler."""
-
-    @property
-    def driver(self) -> Monitored:
-        return self._driver
 
 
 @dataclass(frozen=True)
 class Work:
     """What a worker process runs; picklable."""
 
-    dsn: str
-    queue: str
+    dsn: str = field(repr=False)
     handler: str
+    queues: Sequence[str]
     options: Mapping[str, Any]
+    retry: RetryPolicy
+    dead_letter_on: Sequence[str]
+    log: Callable[..., None]
 
-    def run(self, client: QueueClient, function: Callable[..., Any], watch: Watch) -> None:
-        options = dict(self.options)
-        if options["transaction"] is None and takes_a_transaction(function):
+    def run(self, client: QueueClient, watch: Watch) -> None:
+        handlers = self._load()
+        errors = tuple(load_error(name) for name in self.dead_letter_on)
+        options = {**self.options, "retry": replace(self.retry, dead_letter_on=errors)}
+        if options["transaction"] is None and handlers.take_transactions:
             options["transaction"] = "psycopg"
-        if is_coroutine_function(function):
-            asyncio.run(self._run_asynchronously(function, options, watch))
-        else:
-            made = MonitoredWorker(client.queue(self.queue), function, **options)
-            with watch(made.driver):
-                made.run()
+        for queue in handlers.queues:
+            client.get_queue(queue)
+        if handlers.run_as_tasks:
+            asyncio.run(self._run_asynchronously(handlers, options, watch))
+            return
+        made = Worker(client, handlers, **options)
+        self._announce(handlers, options)
+        with watch(made._driver):
+            made.run()
 
-    async def _run_asynchronously(self, function: Callable[..., Any], options: dict[str, Any], watch: Watch) -> None:
+    async def _run_asynchronously(self, handlers: Handlers, options: dict[str, Any], watch: Watch) -> None:
         async with pgqueue.aio.QueueClient(self.dsn) as client:
-            made = MonitoredAsyncWorker(client.queue(self.queue), function, **options)
-            with watch(made.driver):
+            made = pgqueue.aio.Worker(client, handlers, **options)
+            self._announce(handlers, options)
+            with watch(made._driver):
                 await made.run()
+
+    def _load(self) -> Handlers:
+        found = load(self.handler)
+        if isinstance(found, Handlers):
+            return found.only(*self.queues) if self.queues else found
+        if not callable(found):
+            raise WrongUse(f"{self.handler} is not a function, nor Handlers")
+        if not self.queues:
+            raise WrongUse(f"{self.handler} is a function: say which queue it works off")
+        handlers = Handlers()
+        for queue in self.queues:
+            handlers.handler(queue)(found)
+        return handlers
+
+    def _announce(self, handlers: Handlers, options: Mapping[str, Any]) -> None:
+        kind = options["transaction"]
+        logger.info(
+            "serving %s with %s handlers at a time each%s",
+            ", ".join(handlers.queues),
+            options["concurrency"],
+            f", transactions of {kind}" if kind else "",
+        )
+        for line in handlers.describe():
+            logger.info("serving %s", line)
 
 
 def _run_alone(work: Work, client: QueueClient, file: Path | None, port: int | None) -> None:
     def watch(worker: Monitored) -> ExitStack:
-        return _probed(worker.health, Exposition(worker, work.queue, work.dsn).text, file, port)
+        return _probed(worker.health, Exposition(worker, work.dsn).text, file, port)
 
-    function = load(work.handler)
-    _log()
-    client.get_queue(work.queue)
-    work.run(client, function, watch)
+    work.log(with_process=False)
+    work.run(client, watch)
 
 
 def _run_several(count: int, work: Work, client: QueueClient, file: Path | None, port: int | None) -> None:
-    """Only the child processes import the handler: its import may have effects that must not happen twice."""
-    _log(process="[%(process)d] ")
-    client.get_queue(work.queue)
+    """Only the child processes import the handlers: their import may have effects that must not happen twice."""
+    work.log(with_process=True)
+    for queue in work.queues:
+        client.get_queue(queue)
     client.close()
-    processes = Processes(count, partial(_be_one_of_several, work, port is not None), work.queue, work.dsn)
+    processes = Processes(count, partial(_be_one_of_several, work, port is not None), work.dsn)
     with _probed(processes.health, processes.text, file, port):
         processes.run()
 
@@ -144,28 +240,33 @@ def _be_one_of_several(work: Work, measured: bool, reporter: Reporter) -> None:
     """Raise what a single worker would report as its error line; the parent reports it."""
 
     def watch(worker: Monitored) -> AbstractContextManager[None]:
-        return reporter.reporting(worker, work.queue, measured=measured)
+        return reporter.reporting(worker, measured=measured)
 
-    _log(process="[%(process)d] ")
+    work.log(with_process=True)
     logging.getLogger("psycopg").addHandler(logging.NullHandler())
     try:
         with QueueClient(work.dsn) as client:
-            work.run(client, load(work.handler), watch)
+            work.run(client, watch)
     except Exception as error:
         failure = failure_of(error)
         raise (WrongUse if failure.exit_code == WRONG_USE else Failed)(failure.line) from error
 
 
-def _log(process: str = "") -> None:
-    logging.basicConfig(level=logging.INFO, format=f"%(asctime)s %(levelname)s {process}%(name)s: %(message)s")
+def load_error(name: str) -> type[BaseException]:
+    """Return the exception that ``module:name`` names, or that Python itself has under this name."""
+    found = load(name) if ":" in name else getattr(builtins, name, None)
+    if not isinstance(found, type) or not issubclass(found, BaseException):
+        raise WrongUse(f"--dead-letter-on {name} names no exception: write module:name")
+    return found
 
 
-def load(name: str) -> Callable[..., Any]:
-    """Return the function that ``module:function`` names."""
+def load(name: str) -> Any:
+    """Return what ``module:name`` names."""
     module_name, _, path = name.partition(":")
     if not module_name or not path:
-        raise WrongUse(f"{name!r} names no handler: write module:function")
-    sys.path.insert(0, str(Path.cwd()))
+        raise WrongUse(f"{name!r} names nothing to import: write module:name")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -178,9 +279,7 @@ def load(name: str) -> Callable[..., Any]:
         if not hasattr(found, part):
             raise WrongUse(f"{module_name} has no {path}")
         found = getattr(found, part)
-    if not callable(found):
-        raise WrongUse(f"{name} is not a function")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _probed(ask: Ask, scrape: Scrape, file: Path | None, port: int | None) -> ExitStack:

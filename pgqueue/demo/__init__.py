@@ -1,4 +1,4 @@
-"""The product's main work, end to end, on real input, while it is being disturbed: see ``conductor``.
+"""A demonstration on real input, from end to end, with failures on purpose: see ``conductor``.
 
 Departures are sent in the same transactions as their business rows. Several processes post them to a ledger and
 complete them in the same transactions, while some of these processes are killed and some transactions abort. The
@@ -9,4 +9,4 @@ from __future__ import annotations
 
 
 class DemoError(Exception):
-    """A demo cannot run, or could not go on; the text says why."""
+    """A demo cannot run, or cannot continue; the text says why."""

@@ -1,4 +1,4 @@
-"""The books of the demo: flights in, a ledger of delays out. Ordinary SQL that knows nothing of queues."""
+"""The business tables of the demo: flights, and a ledger of delays. Plain SQL, independent of queues."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ select origin, carrier, count(*), count(*) filter (where delay is null), count(*
        coalesce(sum(delay) filter (where delay > 0), 0)
   from jsonb_to_recordset(%s) as flight (carrier text, origin text, delay integer)
  group by origin, carrier
- order by origin, carrier                -- everybody in the same order, so that nobody waits in a circle
+ order by origin, carrier                -- all consumers use the same order, so that no deadlock arises
     on conflict (airport, carrier) do update
    set flights   = ledger.flights   + excluded.flights,
        cancelled = ledger.cancelled + excluded.cancelled,
@@ -49,19 +49,19 @@ select origin, carrier, count(*), count(*) filter (where delay is null), count(*
 
 
 class NotOurs(DemoError):
-    """Something in the database has a name that the demo needs, and is not the demo's to throw away."""
+    """The database contains something that has a name the demo needs, and that the demo did not create."""
 
 
 @dataclass(frozen=True)
 class Posting:
-    """A flight to be posted, and how often its message was delivered so far."""
+    """A flight to post, and the delivery count of its message."""
 
     flight: Flight
     delivery_count: int
 
 
 def open_books(connection: Connection) -> None:
-    """Makes the tables anew; what an earlier run of the demo left goes, anything else is left alone."""
+    """Create the tables, after dropping those of an earlier run of the demo."""
     row = connection.execute(
         "select pg_catalog.obj_description(to_regnamespace(%s), 'pg_namespace')", [SCHEMA]
     ).fetchone()
@@ -75,27 +75,27 @@ def open_books(connection: Connection) -> None:
 
 
 def record(connection: Connection, flights: Sequence[Flight]) -> None:
-    """Enters flights that are about to leave."""
+    """Insert the rows of flights."""
     connection.execute(RECORD, [Jsonb([asdict(flight) for flight in flights])])
 
 
 def post(connection: Connection, consumer: str, postings: Sequence[Posting]) -> None:
-    """Notes that these flights are dealt with, by whom and at which delivery."""
+    """Record that these flights are processed, by which consumer and at which delivery."""
     rows = [{"id": posting.flight.id, "delivery_count": posting.delivery_count} for posting in postings]
     connection.execute(POST, {"flights": Jsonb(rows), "consumer": consumer})
 
 
 def add_up(connection: Connection, postings: Sequence[Posting]) -> None:
-    """Adds flights to the ledger."""
+    """Add flights to the ledger."""
     connection.execute(ADD_UP, [Jsonb([asdict(posting.flight) for posting in postings])])
 
 
 def note_retries(connection: Connection, consumer: str, causes: Sequence[str]) -> None:
-    """Notes the tries that were aborted before this one."""
+    """Record the attempts that were aborted before this one."""
     insert = "insert into pgqueue_demo.retry (consumer, cause) select %s, unnest(%s::text[])"
     connection.execute(insert, [consumer, list(causes)])
 
 
 def note_kill(connection: Connection, consumer: str, transaction_id: str) -> None:
-    """Notes that a consumer was killed in the middle of this transaction."""
+    """Record that a consumer was killed in the middle of this transaction."""
     connection.execute("insert into pgqueue_demo.kill values (%s, %s)", [consumer, transaction_id])

@@ -1,4 +1,4 @@
-"""The process that runs the demo: it starts the others, disturbs them, watches the tables, and asks for a verdict."""
+"""The process that runs the demo: it starts the others, kills some, reads the tables, and computes the verdict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pgqueue.demo.progress import Display, Reading, read
 MARK = {"made_by": "pgqueue demo"}
 ONLY_ONE = 0x666C_6967_6874  # "flight"
 
-#: A run in which nothing has moved for so long is over, and its verdict will say what is missing.
+#: In seconds: a run without progress for this long ends, and its verdict says what is missing.
 PATIENCE = 60.0
 TURN = 0.2
 
@@ -29,7 +29,7 @@ class RunFailed(DemoError):
 
 
 def run(plan: Plan, display: Display) -> verdict.Verdict:
-    """The whole demo. Leaves its tables and its queue behind, to be looked at; the next run makes them anew."""
+    """Run the whole demo. Its tables and its queue stay for inspection; the next run replaces them."""
     with QueueClient(plan.dsn) as client, psycopg.connect(plan.dsn, autocommit=True) as connection:
         client.migrate()
         set_the_stage(client, connection)
@@ -43,7 +43,7 @@ def run(plan: Plan, display: Display) -> verdict.Verdict:
 
 
 def set_the_stage(client: QueueClient, connection: business.Connection) -> None:
-    """New tables and a new queue; what is not the demo's own is left alone."""
+    """Create the tables and the queue; refuse to replace any that are not the demo's own."""
     if connection.execute("select pg_catalog.pg_try_advisory_lock(%s)", [ONLY_ONE]).fetchone() != (True,):
         raise NotOurs("another pgqueue demo is running in this database: wait for it, or name another with --dsn")
     for queue in client.list_queues():
@@ -56,7 +56,7 @@ def set_the_stage(client: QueueClient, connection: business.Connection) -> None:
 
 
 class Conductor:
-    """Starts the processes on entering, and has ended them all on leaving, however that comes about."""
+    """Starts the processes at the beginning of the ``with`` block, and stops them all at its end."""
 
     def __init__(self, plan: Plan, total: int, client: QueueClient, connection: business.Connection) -> None:
         self.reading = Reading(total=total, kills_planned=plan.kills_among(total))
@@ -84,11 +84,11 @@ class Conductor:
         self._stop()
 
     def is_over(self) -> bool:
-        """Everything was sent, and nothing is left that anybody could still receive; or nothing moves any more."""
+        """Whether everything was sent and the queue is empty, or there is no progress any more."""
         return self._is_done or time.monotonic() - self._moved_at > PATIENCE
 
     def turn(self) -> float:
-        """Looks at the tables, replaces who has died, kills when it is time; returns the seconds to the next turn."""
+        """Read the tables, replace dead consumers, kill one if it is time; return the seconds until the next turn."""
         self._look()
         self._refuse_a_failed_sender()
         self._bury_the_dead()
@@ -98,19 +98,19 @@ class Conductor:
         return TURN
 
     def _look(self) -> None:
-        all_was_sent = self._sender is not None and self._sender.process.exitcode == 0  # asked before we look
+        all_was_sent = self._sender is not None and self._sender.process.exitcode == 0  # read before the tables
         before, self.reading = self.reading, read(self._client, self._connection, self.reading)
         self._is_done = all_was_sent and self.reading.is_empty
         if self.reading != before:
             self._moved_at = time.monotonic()
 
     def _kills_due(self) -> int:
-        """The kills are spread over the run, and end early enough for the last victims' messages to come back."""
+        """The kills due by now: spread over the run, the last early enough for its messages to be redelivered."""
         planned = self.reading.kills_planned
         return min(planned, int(self.reading.posted / self.reading.total * (planned + 1) * 1.2))
 
     def _kill_one(self) -> None:
-        """Not everybody is in mid-transaction at every moment, so it may take a few tries."""
+        """Kill a consumer in the middle of a transaction; several attempts may be needed to find one."""
         latest = time.monotonic() + TURN
         while not strike(self._connection, self._chance.choice(self._consumers)) and time.monotonic() < latest:
             continue
@@ -121,7 +121,7 @@ class Conductor:
             self._consumers.append(start_consumer(self._plan, f"pgqueue demo consumer {self._started}"))
 
     def _bury_the_dead(self) -> None:
-        """A consumer that was killed has no last words; one that failed by itself tells why."""
+        """Remove consumers that have ended; raise the error if too many failed by themselves."""
         for consumer in [consumer for consumer in self._consumers if not consumer.process.is_alive()]:
             self._consumers.remove(consumer)
             if consumer.process.exitcode == 1:

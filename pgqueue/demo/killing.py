@@ -1,4 +1,4 @@
-"""Killing a consumer in the middle of a transaction, and knowing that it was the middle."""
+"""Kills a consumer that is certainly in the middle of a transaction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from pgqueue.demo import business
 from pgqueue.demo.processes import Child
 
-#: For how long a frozen consumer's transaction must not move, before nothing can be on its way to the database.
+#: In seconds: how long the transaction of a stopped consumer must not change, so that no statement is on its way.
 STILLNESS = 0.005
 
 OPEN_TRANSACTION = """
@@ -21,7 +21,7 @@ PRESENT = "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
 
 
 def strike(connection: business.Connection, consumer: Child) -> bool:
-    """Freezes a consumer and looks at its transaction. One that has written something is killed; else it goes on."""
+    """Stop a consumer and look at its transaction; kill it if the transaction has written, else let it continue."""
     with consumer.frozen():
         before = connection.execute(OPEN_TRANSACTION, [consumer.name]).fetchone()
         if before is None:
@@ -37,5 +37,5 @@ def strike(connection: business.Connection, consumer: Child) -> bool:
 
 
 def whole(transaction_id: int, present: int) -> int:
-    """The activity shows the lower 32 bits of a transaction id; the whole of it is the one nearest to the present."""
+    """The full transaction id for its lower 32 bits, which pg_stat_activity shows: the one nearest to ``present``."""
     return present + (transaction_id - present + 2**31) % 2**32 - 2**31

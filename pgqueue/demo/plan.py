@@ -1,8 +1,8 @@
-"""What a run of the demo is to be."""
+"""The parameters of a run of the demo."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from pgqueue.demo.flights import Source
@@ -14,9 +14,9 @@ MAX_DELIVERY_COUNT = 3
 
 @dataclass(frozen=True)
 class Plan:
-    """The same seed makes the same disturbances; when they strike is up to the machine."""
+    """The parameters of a run; the same seed makes the same disturbances, but their timing depends on the machine."""
 
-    dsn: str
+    dsn: str = field(repr=False)
     source: Source = Source.EXTRACT
     flights: int | None = None
     consumers: int = 4
@@ -24,5 +24,5 @@ class Plan:
     seed: int = 2013
 
     def kills_among(self, flights: int) -> int:
-        """How many kills a run of so many flights has: few enough that no flight is their victim again and again."""
+        """The number of kills in a run of this many flights: few, so that no flight is hit again and again."""
         return min(8, flights // 1000) if self.kills is None else self.kills

@@ -1,10 +1,10 @@
-"""Messages that no consumer can post, as every queue meets them one day."""
+"""Poison messages, which no consumer can post."""
 
 from __future__ import annotations
 
 from pgqueue import Message
 
-#: Each of these fails again and again until the queue has delivered it often enough.
+#: Each of these fails until it has reached the queue's maximum delivery count.
 HOPELESS = (
     Message("DEP 1545 UA EWR IAH 0517 +2", subject="departure", content_type="text/x-teletype"),
     Message({"flight": "UA 1545"}, subject="departure"),
@@ -23,7 +23,7 @@ HOPELESS = (
     Message(b"\x00\x01\x02", subject="departure", content_type="application/octet-stream"),
 )
 
-#: This one is well-formed, but trying again would not help: the consumer says so, and why.
+#: This one is well-formed, but the consumer dead-letters it, because a retry would not help.
 REFUSED = Message(
     {
         "id": -2,

@@ -1,4 +1,4 @@
-"""The processes of a run. They are started so that Ctrl-C reaches the conductor alone, and none outlives it."""
+"""The processes of a run. Ctrl-C reaches only the conductor, and no process outlives it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from psycopg_pool import ConnectionPool
 from pgqueue.demo.consumer import Consumer
 from pgqueue.demo.plan import Plan
 from pgqueue.demo.sender import send_departures
+from pgqueue.worker.signals import interrupts_held_back
 
 SPAWN = multiprocessing.get_context("spawn")
 GRACE = 5.0
@@ -26,7 +27,7 @@ GRACE = 5.0
 
 @dataclass(frozen=True)
 class Child:
-    """A process that was started, and the pipe through which it says why it failed."""
+    """A process that was started, and the pipe on which it reports its error."""
 
     name: str
     process: BaseProcess
@@ -40,7 +41,7 @@ class Child:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Stands still for as long as the block takes, wherever it was."""
+        """Stop the process for the duration of the block."""
         self._signal(signal.SIGSTOP)
         try:
             yield
@@ -48,7 +49,7 @@ class Child:
             self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL: it gets no chance to do anything about it."""
+        """Kill the process with SIGKILL."""
         self.process.kill()
         self.process.join()
 
@@ -66,7 +67,7 @@ def start_consumer(plan: Plan, name: str) -> Child:
 
 
 def stop(children: list[Child]) -> None:
-    """Lets each finish what it is doing; kills what has not ended after a while."""
+    """Let each process finish its current work; kill those that do not end in time."""
     for child in children:
         child.process.terminate()
     for child in children:
@@ -75,22 +76,13 @@ def stop(children: list[Child]) -> None:
 
 
 def start(name: str, work: Callable[..., None], *arguments: object) -> Child:
-    """A process that does this work, and what it needs for it."""
+    """Start a process that calls ``work``."""
     hear, speak = SPAWN.Pipe(duplex=False)
     process = SPAWN.Process(target=_live, args=(speak, work, *arguments), name=name, daemon=True)
-    with _interrupts_held_back():  # the child inherits that
+    with interrupts_held_back():  # the child inherits that
         process.start()
     speak.close()
     return Child(name, process, hear)
-
-
-@contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _live(speak: Connection, work: Callable[..., None], *arguments: object) -> None:

@@ -1,4 +1,4 @@
-"""How far a run is: read from the tables, and shown to whoever watches."""
+"""The progress of a run: read from the tables, and displayed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ select (select count(*) from pgqueue_demo.flight),
 
 @dataclass(frozen=True)
 class Reading:
-    """What the tables say at one moment."""
+    """The counts in the tables at one time."""
 
     total: int
     kills_planned: int
@@ -72,7 +72,7 @@ def read(client: QueueClient, connection: Connection, before: Reading) -> Readin
 
 
 class Display(Protocol):
-    """Where a run shows how far it is."""
+    """The display of a run's progress."""
 
     def show(self, reading: Reading) -> None: ...
 
@@ -114,7 +114,7 @@ class LiveDisplay:
 
 
 class PlainDisplay:
-    """For a file or a pipe: a line now and then."""
+    """For a file or a pipe: a line at intervals."""
 
     EVERY = 2.0
 
@@ -139,7 +139,7 @@ class PlainDisplay:
 
 
 class Pace:
-    """How many flights are posted in a second, over the last few."""
+    """The number of flights posted a second, over the last few seconds."""
 
     WINDOW = 2.0
 

@@ -1,4 +1,4 @@
-"""The process that sends: a flight's row and its message in one transaction, never one without the other."""
+"""The process that sends: a flight's row and its message are inserted in one transaction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ABORT_EVERY = 20
 
 
 def send_departures(plan: Plan) -> None:
-    """Sends all flights and, among the first of them, the poison."""
+    """Send all flights and, among the first of them, the poison messages."""
     poison = iter(POISON)
     with QueueClient(plan.dsn) as client, psycopg.connect(plan.dsn, autocommit=True) as connection:
         departures = client.queue(QUEUE)
@@ -36,7 +36,7 @@ def send_departures(plan: Plan) -> None:
 
 
 def _send(batch: list[Flight], departures: Queue, connection: business.Connection, *, abort: bool = False) -> None:
-    """One transaction; an aborted one takes the rows and the messages back together."""
+    """Send a batch in one transaction; if it aborts, the rows and the messages are both undone."""
     with connection.transaction(force_rollback=abort):
         business.record(connection, batch)
         departures.send_batch([_message(flight) for flight in batch], transaction=connection)

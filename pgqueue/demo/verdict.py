@@ -1,4 +1,4 @@
-"""The verdict on a run, computed from the tables it left behind: what should be there, and what is."""
+"""The verdict on a run, computed from its tables: the expected and the actual values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ select count(*)
 
 POSTINGS = "select count(*) from pgqueue_demo.posting"
 
-# What the ledger must say, in one plain statement over the input.
+# The expected ledger, in one plain statement over the input.
 RECKONED = """
 select origin as airport, carrier, count(*) as flights, count(*) filter (where delay is null) as cancelled,
        count(*) filter (where delay > 0) as late, coalesce(sum(delay) filter (where delay > 0), 0) as minutes
@@ -49,7 +49,7 @@ select count(*)::numeric / extract(epoch from max(posted_at) - (select min(sent_
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that must hold: what should be there, and what is."""
+    """One check: the expected and the actual value."""
 
     name: str
     expected: int
@@ -63,7 +63,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the checks of a run have found."""
+    """The results of the checks of a run."""
 
     checks: tuple[Check, ...]
     messages_per_second: float
@@ -74,7 +74,7 @@ class Verdict:
 
 
 def judge(client: QueueClient, connection: Connection, *, flights: int, kills: int) -> Verdict:
-    """Compares what a run of so many flights and so many kills should have left behind with what it did."""
+    """Compare the expected with the actual results of a run of this many flights and kills."""
     checks = (
         Check("flights entered in the books, each with its message", flights, _count(connection, ENTERED)),
         *_postings(connection, flights),
@@ -117,7 +117,7 @@ def _queue(client: QueueClient) -> tuple[Check, ...]:
 
 
 def _disturbances(connection: Connection, kills: int) -> tuple[Check, ...]:
-    """Without them the rest would prove little."""
+    """Checks that disturbances happened: without them, the other checks would prove little."""
     killed = _count(connection, KILLED)
     return (
         Check("consumers killed in mid-transaction", min(kills, 1), killed, at_least=True),

@@ -25,9 +25,9 @@ DATABASE = "pgqueue"
 _started: dict[Path, tuple[Server, TextIO]] = {}
 
 
-def start(directory: Path | None = None) -> str:
+def start(directory: Path | str | None = None) -> str:
     """Start the server of a directory, unless it is running, and return the DSN of its database ``pgqueue``."""
-    server = Server(directory or default_directory(), wheel_binaries())
+    server = Server(Path(directory) if directory else default_directory(), wheel_binaries())
     if server.directory not in _started:
         server.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locking.exclusive(server.directory / "lock"):

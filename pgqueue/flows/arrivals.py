@@ -1,4 +1,4 @@
-"""What comes to a receiver, one message at a time."""
+"""The messages of a receiver, one at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pgqueue.errors import InvalidArgumentError
 from pgqueue.flows import receiving, settling
 from pgqueue.flows.flow import Flow, WakeableExecutor, WakeSignal
 from pgqueue.model.message import Lock, PeekedMessage
-from pgqueue.model.row import LASTS, LOCK_TOKEN, SEQUENCE_NUMBER, Row
+from pgqueue.model.row import LASTS, Row
 from pgqueue.model.settings import ReceiveMode
 from pgqueue.statements import Statement
 from pgqueue.statements import receiving as verbs
@@ -28,21 +28,21 @@ Make = Callable[[Row], PeekedMessage]
 
 
 class Arrivals(Protocol):
-    """Where a receiver has its messages from."""
+    """The source of a receiver's messages."""
 
     def next(self) -> Flow[PeekedMessage | None]:
-        """The next message; None when none came in a while."""
+        """The next message; None if none arrived within :data:`PATIENCE`."""
 
     def close(self) -> Flow[None]:
-        """Gives back what was locked and not handed out."""
+        """Release the messages that are locked but were not handed out."""
 
     def reset_after_fork(self) -> None:
-        """In a child of a fork: what was locked ahead is the parent's."""
+        """Forget the messages that are locked ahead: after a fork they belong to the parent."""
 
 
 @dataclass
 class Stopwatch:
-    """Runs statements, and knows when the last one was sent, by the clock of this process."""
+    """Runs statements, and records when the last one was sent, by the clock of this process."""
 
     source: WakeableExecutor
     sent: float = -inf
@@ -56,13 +56,13 @@ class Stopwatch:
 
 
 class Locked:
-    """Messages that are locked ahead, up to ``prefetch`` of them, and handed out one by one.
+    """Up to ``prefetch`` messages that are locked ahead, and handed out one by one.
 
-    Their locks run meanwhile. How long one lasts the database says, how long ago it was asked for the clock of this
-    process: the two clocks are never compared. A message whose lock may be over is not handed out: it is given back,
-    in case nobody else has it, and not counted as delivered.
+    The locks may expire before the messages are handed out. The database says how long a lock lasts, and the clock of
+    this process measures the time since the request: the two clocks are never compared. A message whose lock may have
+    expired is not handed out. It is released, in case nobody else has it, and the delivery is not counted.
 
-    ``close`` may be called by one thread while another is waiting for the next message.
+    One thread may call ``close`` while another waits for the next message.
     """
 
     def __init__(self, statement: Statement[list[Row]], queue: str, source: WakeableExecutor, make: Make) -> None:
@@ -85,7 +85,7 @@ class Locked:
             yield from self._give_back()
         try:
             return self._make(self._ahead.popleft())
-        except IndexError:  # none has come, or another thread has closed us
+        except IndexError:  # none arrived, or another thread called close()
             return None
 
     def close(self) -> Flow[None]:
@@ -106,9 +106,9 @@ class Locked:
         while self._ahead:
             try:
                 unbegun.append(self._ahead.popleft())
-            except IndexError:  # the other thread was faster
+            except IndexError:  # another thread took the last one
                 break
-        yield from settling.release(self._queue, [_lock(self._queue, row) for row in unbegun], self._source)
+        yield from settling.release(self._queue, [Lock.of_row(self._queue, row) for row in unbegun], self._source)
 
 
 @dataclass(eq=False)
@@ -131,13 +131,17 @@ class Deleted:
         yield from ()
 
     def reset_after_fork(self) -> None:
-        """Nothing lies ahead."""
+        """Do nothing: no message is locked ahead."""
 
 
 def arrivals(
     queue: str, mode: ReceiveMode, prefetch: int, locked_by: str, source: WakeableExecutor, make: Make
 ) -> Arrivals:
-    """What a receiver of this mode is made of."""
+    """Make the message source for a receive mode.
+
+    Raises:
+        InvalidArgumentError: ``prefetch`` is invalid, or not 0 for RECEIVE_AND_DELETE.
+    """
     ahead = whole("prefetch", prefetch, least=0) or 0
     if mode is ReceiveMode.PEEK_LOCK:
         statement = verbs.receive(queue, max_messages=ahead + 1, lock_duration=None, locked_by=locked_by)
@@ -145,7 +149,3 @@ def arrivals(
     if ahead:
         raise InvalidArgumentError("prefetch must be 0 in the mode RECEIVE_AND_DELETE, where nothing can be given back")
     return Deleted(queue, source)
-
-
-def _lock(queue: str, row: Row) -> Lock:
-    return Lock(queue, row[SEQUENCE_NUMBER], row[LOCK_TOKEN])

@@ -1,7 +1,7 @@
 """Settling many deliveries in one round trip, each by its own state machine.
 
-In a transaction of its own, one lost lock neither hides nor undoes the others: the results say what happened to each.
-In the caller's transaction the first that is lost aborts all.
+In a transaction of its own, a batch settles the other messages even if some locks are lost; the results say what
+happened to each. In the caller's transaction, the first lost lock aborts the whole batch.
 """
 
 from __future__ import annotations
@@ -51,26 +51,31 @@ def settle(
 
 
 def renew_lock_batch(
-    queue: str, received: Iterable[LockedMessage], lock_duration: timedelta | None, source: Executor
+    queue: str,
+    received: Iterable[LockedMessage],
+    lock_duration: timedelta | None,
+    source: Executor,
+    transaction: Shared | None = None,
 ) -> Flow[list[SettlementResult]]:
     messages = yield from _resolved(queue, received, source)
     for message in messages:
         message.context.require("renew_lock_batch()", *STILL_LOCKED)
     locks = [message.lock for message in messages]
-    statement = settling.renew_lock_batch(queue, locks, lock_duration=lock_duration, atomic=False)
-    results = yield from source.execute(statement)
+    is_shared = transaction is not None
+    statement = settling.renew_lock_batch(queue, locks, lock_duration=lock_duration, atomic=is_shared)
+    results = yield from (transaction or source).execute(statement)
     for message, result in zip(messages, results, strict=True):
-        if result.is_settled:
-            message.locked_until = result.locked_until
-        else:
+        if not result.is_settled:
             message.context.lose()
+        elif not is_shared:
+            message.locked_until = result.locked_until
     return results
 
 
 def _begin(
     messages: Sequence[LockedMessage], outcome: Outcome, transaction: Shared | None, call: object
 ) -> Flow[tuple[dict[int, SettlementResult], list[LockedMessage]]]:
-    """Takes each delivery into its next state; what refuses, and what has nothing left to do, has its result now."""
+    """Begin the settlement of each delivery; those that refuse, or are settled already, get their results at once."""
     results: dict[int, SettlementResult] = {}
     begun = []
     free, refused = _not_waiting_for_ourselves(messages, transaction)
@@ -94,7 +99,7 @@ def _begin(
 def _not_waiting_for_ourselves(
     messages: Sequence[LockedMessage], transaction: Shared | None
 ) -> tuple[list[LockedMessage], list[tuple[LockedMessage, Exception | None]]]:
-    """Those that can be settled there, and those that cannot, with the error."""
+    """The messages that can be settled there, and the others with their errors."""
     if transaction is not None or all(message.context.pinned_in is None for message in messages):
         return list(messages), []
     free: list[LockedMessage] = []
@@ -144,16 +149,16 @@ def _execute(
 
 
 def _resolved(queue: str, received: Iterable[LockedMessage], source: Executor) -> Flow[list[LockedMessage]]:
-    """The messages; what became of settlements before this one is known by now."""
+    """The messages, after the outcome of each earlier settlement in doubt has been resolved."""
     messages = _checked(queue, received)
     yield from resolve_all(queue, [message for message in messages if message.context.is_in_doubt], source)
     return messages
 
 
 def resolve_all(queue: str, messages: Sequence[LockedMessage], source: Executor) -> Flow[None]:
-    """Learns the outcome of settlements that was not reported to us, in one statement.
+    """Resolve settlements in doubt, in one statement.
 
-    Those that take part in a transaction that is still open are asked for on its connection.
+    A settlement in the caller's transaction is resolved by itself: on that connection, if it is still open.
     """
     for message in messages:
         if message.context.transaction is not None:
@@ -173,7 +178,7 @@ def resolve_all(queue: str, messages: Sequence[LockedMessage], source: Executor)
 
 
 def _checked(queue: str, received: Iterable[LockedMessage]) -> list[LockedMessage]:
-    """The messages, all of this queue and each once."""
+    """The messages; refuses those of another queue, and a message that is given twice."""
     messages = list(received)
     for message in messages:
         if message.queue != queue:
@@ -181,5 +186,5 @@ def _checked(queue: str, received: Iterable[LockedMessage]) -> list[LockedMessag
                 f"message {message.sequence_number} belongs to queue {message.queue}, not to {queue}"
             )
     if len({message.sequence_number for message in messages}) < len(messages):
-        raise InvalidArgumentError("a message stands twice in one batch")
+        raise InvalidArgumentError("a message is in the batch twice: pass each message once")
     return messages

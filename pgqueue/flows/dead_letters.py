@@ -1,4 +1,4 @@
-"""Bringing back dead letters: any number of them, in transactions that are all short."""
+"""Resubmitting any number of dead letters, in short transactions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def resubmit(
     older_than: timedelta | None,
     limit: int | None,
 ) -> Flow[list[int]]:
-    """By ascending number, so that no transaction looks again at what the one before it has brought back."""
+    """Resubmit by ascending number, so that no transaction reads what an earlier one has resubmitted."""
     left = whole("limit", limit, least=1)
     resubmitted: list[int] = []
     for wanted in _portions(sequence_numbers):

@@ -1,7 +1,7 @@
-"""What the library does, apart from how it waits: a flow is a generator that yields its steps.
+"""Flows: generators that yield their steps, so that each verb is written once for both faces.
 
-A step is a call without arguments, or a :class:`Pause`. The synchronous driver calls it; the asynchronous one calls it
-and awaits what comes back. So every verb is written once, for both faces; see ``pgqueue.transports.driving``.
+A step is a call without arguments, or a :class:`Pause`. The synchronous driver calls it; the asynchronous driver calls
+it and awaits the result. See ``pgqueue.transports.driving``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class WakeSignal(Protocol):
-    """Is set when messages of a queue have come; see :class:`pgqueue.transports.wake_signals.WakeSignal`."""
+    """A signal that is set when messages arrive in a queue; see :class:`pgqueue.transports.wake_signals.WakeSignal`."""
 
     count: int
     is_live: bool
@@ -34,7 +34,7 @@ class WakeSignal(Protocol):
 
 @dataclass(frozen=True)
 class Pause:
-    """A step that waits, holding nothing, until the signal is set anew: its count is no longer ``since``."""
+    """A step that waits until the time is over or the signal's count differs from ``since``; it holds no connection."""
 
     duration: timedelta
     wake_signal: WakeSignal | None = None
@@ -55,37 +55,37 @@ class Shared(Executor, Protocol):
     """A caller's transaction: we run statements in it, and never end it."""
 
     def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:
-        """Tells the contexts how the transaction ended, where its owner can be overheard."""
+        """Report the end of the transaction to the contexts, if the transaction can be observed."""
 
     @property
     def is_open(self) -> bool:
-        """Whether the transaction may still be open, and can be asked."""
+        """Whether the transaction may still be open, so that statements can run in it."""
 
 
 class Begun(Executor, Protocol):
-    """A transaction that the library began, and ends; ``handle`` is what the application works with."""
+    """A transaction that the library begins and ends; ``handle`` is what the application uses."""
 
     handle: Any
 
     def set_savepoint(self) -> Flow[None]:
-        """Sets a savepoint, in place of the one before."""
+        """Set a savepoint, replacing the previous one."""
 
     def roll_back_to_savepoint(self) -> Flow[None]:
-        """Undoes what was done since the mark."""
+        """Roll back to the savepoint."""
 
     def commit(self, last: Statement[Any] | None = None) -> Flow[None]:
-        """Runs a last statement, if there is one, and commits."""
+        """Run a last statement, if there is one, and commit."""
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction is open; it need not be the one that was begun."""
+        """Whether a transaction is open; not necessarily the one that was begun."""
 
     @property
     def can_commit_and_begin(self) -> bool:
-        """Whether :meth:`go_on` saves anything."""
+        """Whether :meth:`commit_and_begin` saves a round trip."""
 
     def commit_and_begin(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
-        """Runs a last statement, commits, begins the next transaction and runs its first statement: one round trip."""
+        """In one round trip: run a last statement, commit, begin the next transaction and run its first statement."""
 
     def rollback(self) -> Flow[None]: ...
 
@@ -93,20 +93,20 @@ class Begun(Executor, Protocol):
 
 
 class Line(Protocol):
-    """A connection that is kept for a while, on which the COMMIT of a transaction travels with the next one's start."""
+    """A connection that is kept for a while; it sends the COMMIT of one transaction with the BEGIN of the next."""
 
     def exchange(self, statement: Statement[T] | None, *, commit: bool) -> Flow[T | None]:
-        """One round trip: commits the transaction that is open, then begins another and runs the statement in it."""
+        """In one round trip: commit the open transaction, begin another, and run the statement in it."""
 
     def release(self) -> Flow[None]:
-        """Gives the connection back, rolling back what is open; the server does it itself where that fails."""
+        """Roll back the open transaction and return the connection; if that fails, the server rolls back."""
 
 
 class WakeableExecutor(Executor, Protocol):
-    """Where a statement can run, with a signal that says when running it again may bring something."""
+    """Where a statement can run, with a signal that says when to run it again."""
 
     def wake_signal(self, queue: str) -> WakeSignal | None:
-        """The signal that is set when messages of a queue have come; None when the client does not listen."""
+        """The signal that is set when messages arrive in a queue; None if the client does not listen."""
 
 
 class Source(WakeableExecutor, Protocol):

@@ -1,4 +1,4 @@
-"""What became of a COMMIT whose answer nobody has heard: the database is asked, nothing is guessed."""
+"""The outcome of a COMMIT whose answer was lost: the database is asked, nothing is guessed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pgqueue.flows.flow import Executor, Flow, Pause
 from pgqueue.model.backoff import polls_within
 from pgqueue.statements import Statement
 
-#: For how long the database is asked before the outcome is left open.
+#: How long the database is asked before the outcome is left in doubt.
 COMMIT_OUTCOME_TIMEOUT = timedelta(seconds=15)
 
 
 def was_committed(transaction_id: str, question: Statement[str], source: Executor, error: Exception) -> Flow[bool]:
-    """Asks what became of a transaction whose COMMIT has failed with an error, until it is over.
+    """Ask for the outcome of a transaction whose COMMIT raised an error, until the transaction is over.
 
     Raises:
-        CommitInDoubtError: the database has not answered in time, or does not know.
-        PGQueueError: it has refused the question.
+        CommitInDoubtError: the database did not answer in time, or does not know the outcome.
+        PGQueueError: the database refused the statement that asks.
     """
     for pause in polls_within(COMMIT_OUTCOME_TIMEOUT):
         try:

@@ -1,28 +1,28 @@
-"""A message under lock: what the two faces have in common, and what the flows work on."""
+"""A locked message: what both faces share, and what the flows work on."""
 
 from __future__ import annotations
 
-import inspect
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 from uuid import UUID
 
+from pgqueue.errors import InvalidArgumentError, InvalidStateError
 from pgqueue.flows.flow import Source
 from pgqueue.model.context import ReceiveContext, ReceiveState
-from pgqueue.model.message import Lock, PeekedMessage, row_fields
+from pgqueue.model.message import BodyT_co, Lock, PeekedMessage, row_fields
 from pgqueue.model.names import dead_letters_of
 from pgqueue.model.row import Row
+from pgqueue.statements.sessions import SessionLock
 
 
 @row_fields
 @dataclass(eq=False, repr=False, kw_only=True)
-class LockedMessage(PeekedMessage):
-    """A message that this receiver holds under lock, and the state machine of its delivery."""
+class LockedMessage(PeekedMessage[BodyT_co]):
+    """A message that this receiver has locked, and the state machine of its delivery."""
 
-    #: Whether its verbs are awaited, and so are callbacks.
+    #: Whether its verbs and callbacks are awaited.
     _asynchronous: ClassVar[bool] = False
 
     lock_token: UUID
@@ -37,14 +37,25 @@ class LockedMessage(PeekedMessage):
 
     @property
     def lock(self) -> Lock:
-        """What proves to the database that this delivery is ours."""
-        return Lock(self.queue, self.sequence_number, self.lock_token)
+        """The proof to the database that this delivery is ours."""
+        return Lock.of_row(self.queue, self._row)
+
+    @property
+    def session_lock(self) -> SessionLock:
+        """The proof to the database that the session of the message is ours.
+
+        Raises:
+            InvalidStateError: the message belongs to no session.
+        """
+        if self.session_id is None:
+            raise InvalidStateError(f"message {self.sequence_number} of {self.queue} belongs to no session")
+        return SessionLock(self.queue, self.session_id, self.lock.lock_token)
 
     @cached_property
     def lock_lost(self) -> threading.Event:
-        """Set once the delivery is given up or its lock found lost: work that takes long looks at it from time to time.
+        """Set once the delivery is given up or its lock is found to be lost. Long work should check it regularly.
 
-        Nothing that is done afterwards can be committed together with the message.
+        Work that is done afterwards can no longer be committed together with the message.
         """
         event = threading.Event()
         self.context.on_fault(event.set)
@@ -55,14 +66,18 @@ class LockedMessage(PeekedMessage):
 
     @property
     def _effect_key(self) -> tuple[str, str]:
-        """What effects are recorded under: the queue, and the message id or, without one, the number that stays."""
+        """The key of recorded effects: the queue, and the message id, or the sequence number if there is no id."""
         return dead_letters_of(self.queue), self.message_id or f"#{self.sequence_number}"
 
 
-def with_message(work: Callable[..., Any], message: LockedMessage) -> Callable[[Any], Any]:
-    """Work that takes two arguments gets the message and the transaction; any other, the transaction."""
-    try:
-        inspect.signature(work).bind(message, None)
-    except (TypeError, ValueError):
-        return work
-    return lambda transaction: work(message, transaction)
+def require_received(received: object, asynchronous: bool) -> None:
+    """Refuse what was not received in this face.
+
+    Raises:
+        InvalidArgumentError: it was not.
+    """
+    if not isinstance(received, LockedMessage):
+        raise InvalidArgumentError(f"process() takes a message that was received under lock, not {received!r}")
+    if received._asynchronous is not asynchronous:  # noqa: SLF001 - which face it belongs to
+        face = "pgqueue" if asynchronous else "pgqueue.aio"
+        raise InvalidArgumentError(f"the message was received with {face}: process it with {face}.process()")

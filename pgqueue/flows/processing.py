@@ -1,7 +1,7 @@
 """Work in a transaction that the library begins.
 
-The lock is pinned before any work starts, and the message completed before the commit. A transaction that fails for a
-passing reason is begun again on the same lock: back to step 3 of receiving by locking, not to step 1.
+The lock is pinned before any work starts, and the message is completed before the commit. A transaction that fails
+with a transient error is begun again on the same lock; the message is not received again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pgqueue.model.policy import Tries
 from pgqueue.statements import Statement
 from pgqueue.statements import settling as verbs
 
-#: How long a message rests after a delivery that failed.
+#: The delay of a message after a failed delivery.
 RESTS = Backoff(timedelta(seconds=1), timedelta(minutes=5))
 
 SETTLED_BY_THE_WORK = (ReceiveState.COMPLETING, ReceiveState.COMPLETED, ReceiveState.ABANDONED)
@@ -43,7 +43,7 @@ Begin = Callable[[], Flow[Begun]]
 
 
 def enter(message: LockedMessage, begin: Begin) -> Flow[Begun]:
-    """Begins a transaction and pins the lock in it: nobody can take the message over until it ends."""
+    """Begin a transaction and pin the lock in it: nobody else can receive the message until it ends."""
     context = message.context
     yield from resolve(message)
     context.require("transaction()", ReceiveState.RECEIVED)
@@ -57,18 +57,19 @@ def enter(message: LockedMessage, begin: Begin) -> Flow[Begun]:
 
 
 def leave(message: LockedMessage, begun: Begun) -> Flow[None]:
-    """Completes the message, unless the work has settled it, and commits."""
+    """Complete the message, unless the work has settled it, and commit."""
     last = yield from _last_statement(message, begun)
     yield from _commit_one(message, begun, last)
 
 
 def _last_statement(message: LockedMessage, begun: Begun) -> Flow[Statement[str] | None]:
-    """The statement that is to be the last of the transaction: it completes the message, unless the work has."""
+    """The last statement of the transaction, which completes the message; None if the work has settled it."""
     try:
-        return (yield from _completing_statement(message, begun))
+        is_unsettled = yield from begin_completion(message, begun)
     except BaseException as error:
         yield from roll_back_delivery(message, begun, error)
         raise
+    return verbs.complete(message.lock) if is_unsettled else None
 
 
 def _commit_one(
@@ -81,7 +82,7 @@ def _commit_one(
 
 
 def settle_within(message: LockedMessage, outcome: Outcome, statement: Statement[Any], begun: Begun) -> Flow[None]:
-    """Settles the message in the transaction that was begun for it."""
+    """Settle the message in the transaction that was begun for it."""
     context, call = message.context, object()
     try:
         yield from context.enter(outcome, call)
@@ -93,14 +94,8 @@ def settle_within(message: LockedMessage, outcome: Outcome, statement: Statement
         raise
 
 
-def _completing_statement(message: LockedMessage, begun: Begun) -> Flow[Statement[str] | None]:
-    """The statement that completes the message in the transaction that was begun for it, unless it is settled."""
-    is_unsettled = yield from begin_completion(message, begun)
-    return verbs.complete(message.lock) if is_unsettled else None
-
-
 def begin_completion(message: LockedMessage, begun: Begun) -> Flow[bool]:
-    """Begins to complete the message in the transaction that was begun for it; False: the work has settled it."""
+    """Begin to complete the message in the transaction that was begun for it; False if the work has settled it."""
     context = message.context
     if context.state is not ReceiveState.RECEIVED:
         yield from _settle_unresolved(message, begun)
@@ -112,7 +107,7 @@ def begin_completion(message: LockedMessage, begun: Begun) -> Flow[bool]:
 
 
 def _settle_unresolved(message: LockedMessage, begun: Begun) -> Flow[None]:
-    """A savepoint may have undone what the work did, or an interruption cut it short: the transaction itself knows."""
+    """Resolve a settlement by the work, in the transaction: a savepoint or an interruption may have undone it."""
     context = message.context
     if context.is_in_doubt and context.transaction_id is None:
         context.transaction_id = context.pinned_in
@@ -122,13 +117,13 @@ def _settle_unresolved(message: LockedMessage, begun: Begun) -> Flow[None]:
 
 
 def roll_back_delivery(message: LockedMessage, begun: Begun, error: BaseException) -> Flow[None]:
-    """Rolls back: the message is still there and locked by us, unless its lock is what was lost."""
+    """Roll back: the message is still there and locked by us, unless the error is a lost lock."""
     context = message.context
     context.pinned_in = None
     yield from roll_back(begun)
     if isinstance(error, LockLostError):
         context.fault()
-    elif context.state is not ReceiveState.COMPLETED:  # the work has committed by itself
+    elif context.state is not ReceiveState.COMPLETED:  # if it is, the work itself has committed
         context.apply(Event.ABORTED)
 
 
@@ -136,25 +131,27 @@ def roll_back(begun: Begun) -> Flow[None]:
     try:
         yield from begun.rollback()
     except PGQueueError as failure:
-        logger.debug("the rollback did not reach the database, which does it by itself: %s", failure)
+        logger.debug("the rollback failed; the database rolls back when the connection ends: %s", failure)
     finally:
         yield from begun.release()
 
 
 def process(message: LockedMessage, tried: Flow[Any]) -> Flow[Any]:
-    """Answers with what the :func:`attempts` answer.
+    """Return the result of the :func:`attempts`.
 
-    When the policy gives up, or the failure will not pass, the message is abandoned with backoff and the error raised.
+    If the policy gives up, or the error is not transient, the message is abandoned with backoff and the error raised.
     """
     try:
         return (yield from tried)
     except DeadLetter as verdict:
-        statement = verbs.dead_letter(message.lock, reason=verdict.reason, description=verdict.description)
+        statement = verbs.dead_letter(
+            message.lock, reason=verdict.reason, description=verdict.description, error=verdict.__cause__
+        )
         yield from settle(message, Outcome.DEAD_LETTERED, statement)
-    except UnfinishedError:  # no delivery of it would end otherwise: it stays received
+    except UnfinishedError:  # every delivery would fail in the same way: the message stays locked
         raise
-    except Exception:
-        yield from _give_up(message)
+    except Exception as error:
+        yield from _give_up(message, error)
         raise
 
 
@@ -165,7 +162,7 @@ def attempts(
     policy: tenacity.Retrying,
     on_retry: Callable[[tenacity.RetryCallState], object],
 ) -> Flow[Any]:
-    """Runs ``work`` in transactions on one lock until one commits, or raises what the last one failed with."""
+    """Run ``work`` in transactions on one lock until one commits; raise the error of the last one."""
 
     def attempt(number: int) -> Flow[Any]:
         if number > 1:
@@ -187,7 +184,7 @@ def retry(
     policy: tenacity.Retrying,
     on_retry: Callable[[tenacity.RetryCallState], object],
 ) -> Flow[Any]:
-    """Attempts something until it succeeds; raises what it failed with at last, or with no prospect of success."""
+    """Call ``attempt`` until it succeeds; raise its error when the policy gives up or does not retry that error."""
     tries = Tries(policy)
     while True:
         tries.begin()
@@ -201,7 +198,7 @@ def retry(
 
 
 class Transactions:
-    """Where work on messages has its transactions: each begins when it is wanted, and ends with the work."""
+    """The transactions of work on messages: each begins and ends with the work on one message."""
 
     def __init__(self, begin: Begin) -> None:
         self.begin = begin
@@ -214,7 +211,7 @@ class Transactions:
 
 
 class Ahead(Protocol):
-    """What lies ready."""
+    """Messages that are locked and wait for a handler."""
 
     def get_nowait(self) -> LockedMessage | None: ...
 
@@ -224,7 +221,7 @@ class Ahead(Protocol):
 class Chain(Transactions):
     """Transactions that follow each other on one connection.
 
-    The COMMIT of one travels with the BEGIN and the pin of the next, if another message is ready by then. If that
+    The COMMIT of one is sent with the BEGIN and the pin of the next, if another message is ready by then. If that
     COMMIT fails, the next message is put back for any thread to take: recovery of the failed one may take long.
     """
 
@@ -232,7 +229,7 @@ class Chain(Transactions):
         super().__init__(begin)
         self._ahead = ahead
         self._begun: Begun | None = None
-        #: What was taken to follow, and is to be entered next.
+        #: The message of the next transaction.
         self.next: LockedMessage | None = None
 
     def enter(self, message: LockedMessage) -> Flow[Begun]:
@@ -261,7 +258,7 @@ class Chain(Transactions):
             following.context.pinned_in, self._begun = pinned_in, begun
 
     def break_off(self) -> Flow[LockedMessage | None]:
-        """Ends what was begun for the next message, which nobody will enter, and answers with it."""
+        """Roll back the transaction that was begun for the next message, and return that message."""
         following, begun = self.next, self._begun
         self.next = self._begun = None
         if following is not None and begun is not None:
@@ -276,13 +273,13 @@ def commit(
     last: Statement[Any] | None = None,
     following: Statement[T] | None = None,
 ) -> Flow[T | None]:
-    """Runs the last statement of a transaction that was begun for these deliveries, commits it, and tells them.
+    """Run the last statement of the transaction of these deliveries, commit, and report the outcome to their contexts.
 
-    A COMMIT that was refused is undone. When it may have been sent and nobody heard the answer, the outcome is asked of
-    the database, not guessed. Who is cancelled has no time to ask: it stays open then, and ``resolve`` asks.
+    A refused COMMIT is undone. If the COMMIT may have been sent but its answer was lost, the database is asked for the
+    outcome. A cancelled task does not ask: the outcome stays in doubt until ``resolve`` is called.
 
-    With a ``following`` statement the next transaction begins with it, and its result is returned; None where that has
-    failed, and nothing is begun.
+    A ``following`` statement begins the next transaction, and its result is returned. If it fails, the result is None
+    and no transaction is open.
     """
     result: T | None = None
     try:
@@ -326,16 +323,17 @@ def _apply(messages: Sequence[LockedMessage], event: Event) -> None:
     apply_all([message.context for message in messages], event)
 
 
-def _give_up(message: LockedMessage) -> Flow[None]:
-    """Abandons with backoff. If that fails too, the lock runs out by itself."""
+def _give_up(message: LockedMessage, error: Exception) -> Flow[None]:
+    """Abandon with backoff, and keep the error. If that fails too, the lock expires."""
     if message.context.state is not ReceiveState.RECEIVED:
         return
-    statement = verbs.abandon(message.lock, delay=RESTS.pause(message.delivery_count), properties=None)
+    delay = RESTS.pause(message.delivery_count)
+    statement = verbs.abandon(message.lock, delay=delay, properties=None, error=error)
     try:
         yield from settle(message, Outcome.ABANDONED, statement)
     except PGQueueError as failure:
         logger.warning(
-            "message %s of %s could not be abandoned, its lock runs out by itself: %s",
+            "message %s of %s could not be abandoned; it is delivered again after its lock expires: %s",
             message.sequence_number,
             message.queue,
             failure,

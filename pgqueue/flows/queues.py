@@ -1,4 +1,4 @@
-"""What a queue and its client do in more than one step."""
+"""Purging and dropping queues, in several steps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def alter(statement: Statement[None], name: str, source: Executor) -> Flow[Queue
 
 
 def purge(name: str, source: Executor) -> Flow[int]:
-    """Deletes in bounded transactions, so that nobody waits long for any of them."""
+    """Delete the messages in bounded transactions, so that no other session waits long."""
     purged = 0
     while True:
         deleted = yield from source.execute(queues.purge_queue(name, max_messages=PURGE_AT_ONCE))
@@ -37,8 +37,8 @@ def purge(name: str, source: Executor) -> Flow[int]:
 
 
 def drop(name: str, source: Executor) -> Flow[None]:
-    """Empties the queue in bounded transactions before the last one drops it."""
+    """Empty the queue in bounded transactions, then drop it."""
     if is_dead_letter_queue(queue_name(name)):
-        raise InvalidArgumentError(f"dead letters go with their queue, or are purged; they cannot be dropped: {name}")
+        raise InvalidArgumentError(f"dead letters cannot be dropped: purge {name}, or drop its queue")
     yield from purge(name, source)
     yield from source.execute(queues.drop_queue(name))

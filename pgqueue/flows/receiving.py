@@ -1,4 +1,4 @@
-"""Receiving with patience: look, pause, look again. No transaction and no connection is held in a pause."""
+"""Receiving with a wait: poll, pause, poll again. No transaction and no connection is held in a pause."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from pgqueue.statements.looking import Look
 
 NO_WAIT = timedelta(0)
 
-#: In seconds, as in SQL.
+#: In seconds; the SQL uses the same value.
 TURN_EVERY = 1.0
 
-#: What is left of a time may be rounded to nothing.
+#: The time left may be rounded to zero.
 SHORTEST_PAUSE = timedelta.resolution
 
 
 @dataclass
 class Rest:
-    """Until when polling is of no use, unless the signal is set; kept from one empty wait to the next."""
+    """The time until which no poll is needed unless the signal is set; kept from one empty wait to the next."""
 
     until: float = -inf
     count: int = 0
 
     @property
     def is_begun(self) -> bool:
-        """Whether the last look has found nothing."""
+        """Whether the last poll found nothing."""
         return self.until > -inf
 
     def is_over(self, wake_signal: WakeSignal | None, now: float) -> bool:
@@ -49,7 +49,7 @@ def wait_for(
     wait: timedelta | None,
     rest: Rest | None = None,
 ) -> Flow[list[Row]]:
-    """Runs a statement until it brings something or ``wait`` is over."""
+    """Run a statement until it returns rows or ``wait`` is over."""
     patience, rest = duration("wait", wait), rest or Rest()
 
     def look() -> Flow[list[Row]]:
@@ -67,10 +67,10 @@ def wait_for(
 
 @dataclass
 class Turns:
-    """Turns in keeping a queue going, taken by receivers that delete what they receive.
+    """The turns of receivers that delete what they receive.
 
-    They never run in the caller's transaction, which may stay open. There is one a second, as with receivers under
-    lock, and one whenever nothing came.
+    A turn never runs in the caller's transaction, which may stay open. There is one a second, as with receivers that
+    lock, and one whenever a receive found nothing.
     """
 
     queue: str
@@ -78,7 +78,7 @@ class Turns:
     due: float = -inf
 
     def take_when_due(self) -> Flow[None]:
-        """No turn is worth a failure: the caller's transaction may have a connection when nobody else gets one."""
+        """Take a turn if one is due. A transient error is ignored: the caller's receive may still succeed."""
         now = yield time.monotonic
         if now < self.due:
             return
@@ -88,10 +88,10 @@ class Turns:
         except PGQueueError as failure:
             if not failure.is_transient:
                 raise
-            logger.debug("no turn was taken in %s: %s", self.queue, failure)
+            logger.debug("the turn of %s failed and was skipped: %s", self.queue, failure)
 
     def take(self) -> Flow[None]:
-        if not is_dead_letter_queue(self.queue):  # dead letters wait for nothing
+        if not is_dead_letter_queue(self.queue):  # a queue of dead letters needs no turns
             yield from self.source.execute(receiving.take_turn(self.queue))
 
 
@@ -103,7 +103,7 @@ def receive_and_delete(
     wait: timedelta | None,
     rest: Rest | None = None,
 ) -> Flow[list[Row]]:
-    """Receives and deletes at once, and keeps the queue going beside it."""
+    """Receive and delete at once, and take the turns of the queue."""
 
     def look() -> Flow[list[Row]]:
         yield from turns.take()
@@ -132,7 +132,7 @@ def _look(
     wait: timedelta | None,
     rest: Rest,
 ) -> Flow[list[Row]]:
-    """Polls until something is there or ``wait`` is over; at least once, unless polling is of no use yet."""
+    """Poll until a message arrives or ``wait`` is over; at least once, unless ``rest`` says that no poll is needed."""
     patience = (wait or NO_WAIT).total_seconds()
     wake_signal = source.wake_signal(queue) if patience else None
     began = now = yield time.monotonic
@@ -141,7 +141,7 @@ def _look(
         if rest.is_over(wake_signal, now):
             rest.count, rest.until = wake_signal.count if wake_signal else 0, -inf
             if wake_signal and wake_signal.is_live:
-                rows, rests = yield from look_notified()
+                rows, rests, _ = yield from look_notified()
             else:
                 rows, rests = (yield from look()), next(pauses).total_seconds()
             now = yield time.monotonic

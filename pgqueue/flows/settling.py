@@ -1,4 +1,4 @@
-"""Settling a delivery, in a transaction of its own or in the caller's, and learning what became of it."""
+"""Settling a delivery, in a transaction of its own or in the caller's, and learning the outcome."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ STILL_LOCKED = (ReceiveState.RECEIVED, ReceiveState.COMPLETING)
 
 
 def is_open(context: ReceiveContext) -> bool:
-    """Whether there is anything to ask. A commit that was announced by somebody else is asked about, too."""
+    """Whether the outcome should be asked for, as also for a commit that only the caller has reported."""
     known = context.state is ReceiveState.COMPLETED and context.transaction_id is not None
     return known or context.is_in_doubt
 
 
 class Question:
-    """What became of a settlement: to be asked of the database, which answers for the transaction asked about only."""
+    """The question for the outcome of a settlement; the answer is valid for the transaction in it only."""
 
     def __init__(self, message: LockedMessage, locked_until: datetime | None) -> None:
         self.context = message.context
@@ -36,7 +36,7 @@ class Question:
         return settling.resolve(self.lock, self.transaction_id, self.locked_until)
 
     def answer(self, answer: str) -> None:
-        """Tells the delivery, unless that has been settled anew meanwhile."""
+        """Apply the answer to the delivery, unless another settlement has begun meanwhile."""
         if not is_open(self.context) or self.context.transaction_id != self.transaction_id:
             return
         match answer:
@@ -45,7 +45,7 @@ class Question:
             case "aborted":
                 self.context.apply(Event.ABORTED)
             case "gone" if self.context.state is ReceiveState.ABANDONING:
-                self.context.apply(Event.COMMITTED)  # whoever has it, it is not ours any more
+                self.context.apply(Event.COMMITTED)  # the message is no longer ours, as an abandonment intends
             case "gone":
                 self.context.fault()
 
@@ -53,7 +53,7 @@ class Question:
 def settle(
     message: LockedMessage, outcome: Outcome, statement: Statement[Any], transaction: Shared | None = None
 ) -> Flow[None]:
-    """Settles: final once its transaction commits, undone when that aborts. Abandoning twice has no further effect."""
+    """Settle: final when the transaction commits, undone when it aborts. Abandoning twice has no further effect."""
     context, call = message.context, object()
     yield from prepare(message, transaction)
     try:
@@ -76,40 +76,43 @@ def settle(
 
 
 def prepare(message: LockedMessage, transaction: Shared | None) -> Flow[None]:
-    """Before a settlement: what became of the one before is known, and this one would not wait for ourselves."""
+    """Resolve an earlier settlement in doubt, and refuse one that would wait for our own transaction."""
     if message.context.is_in_doubt:
         yield from resolve(message)
     refuse_to_wait_for_ourselves(message, transaction)
 
 
 def refuse_to_wait_for_ourselves(message: LockedMessage, transaction: Shared | None) -> None:
-    """In the block of ``transaction()`` the message is held by the transaction of that block."""
+    """Refuse to settle outside of the transaction of a ``transaction()`` block, which has locked the message's row."""
     if transaction is None and message.context.pinned_in is not None:
         raise InvalidStateError(
-            "the message is held by the transaction of this block: settle it there, with transaction=…, or after it"
+            "the message is locked by the transaction of this block: settle it with transaction=…, or after the block"
         )
 
 
-def renew_lock(message: LockedMessage, lock_duration: timedelta | None) -> Flow[datetime]:
-    """Renews the lock; returns until when it lasts."""
+def renew_lock(
+    message: LockedMessage, lock_duration: timedelta | None, transaction: Shared | None = None
+) -> Flow[datetime]:
+    """Renew the lock, if the transaction commits; return the time at which it expires."""
     if message.context.is_in_doubt:
         yield from resolve(message)
     message.context.require("renew_lock()", *STILL_LOCKED)
     try:
-        locked_until = yield from message._source.execute(
+        locked_until = yield from (transaction or message._source).execute(
             settling.renew_lock(message.lock, lock_duration=lock_duration)
         )
     except LockLostError:
         message.context.lose()
         raise
-    message.locked_until = locked_until
+    if transaction is None:
+        message.locked_until = locked_until
     return locked_until
 
 
 def release(queue: str, locks: Sequence[Lock], source: Executor) -> Flow[None]:
-    """Gives back messages that nobody has begun to work on, without counting the delivery.
+    """Release messages that no work has begun on, without counting the delivery.
 
-    If that fails, the locks run out by themselves.
+    If that fails, the locks expire.
     """
     if not locks:
         return
@@ -117,7 +120,7 @@ def release(queue: str, locks: Sequence[Lock], source: Executor) -> Flow[None]:
         yield from source.execute(settling.release_batch(queue, locks))
     except PGQueueError as failure:
         logger.warning(
-            "%d messages of %s could not be given back, their locks run out by themselves: %s",
+            "%d messages of %s could not be released; they are delivered again after their locks expire: %s",
             len(locks),
             queue,
             failure,
@@ -126,11 +129,11 @@ def release(queue: str, locks: Sequence[Lock], source: Executor) -> Flow[None]:
 
 
 def resolve(message: LockedMessage) -> Flow[ReceiveState]:
-    """Asks the database what became of a settlement whose end nobody told us.
+    """Ask the database for the outcome of a settlement in doubt.
 
-    While its transaction may still be open it is asked there, so that no second connection is needed. A connection may
-    be dead and not know it: then it is asked where the client's own statements run. So it is where the id of the
-    transaction is not known, because a transaction does not see what is undone when it ends.
+    While its transaction may still be open, it is asked on that connection, so that no second one is needed. If that
+    connection turns out to be lost, or the transaction's id is unknown, the client's source is asked. Without the id,
+    the transaction itself could not tell: it does not see what a rollback will undo.
     """
     if is_open(message.context):
         yield from _ask(Question(message, message.locked_until), message._source, message.context.transaction)
@@ -143,5 +146,5 @@ def _ask(question: Question, source: Executor, transaction: Shared | None) -> Fl
         try:
             return question.answer((yield from transaction.execute(statement)))
         except ConnectionLostError as lost:
-            logger.debug("the transaction's own connection cannot be asked: %s", lost)
+            logger.debug("the transaction's connection is lost; another connection is asked: %s", lost)
     question.answer((yield from source.execute(statement)))

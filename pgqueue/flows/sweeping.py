@@ -1,7 +1,8 @@
-"""A sweep: batch after batch, each a short transaction of its own, until nothing is left."""
+"""A sweep: batches, each in a short transaction of its own, until nothing is left."""
 
 from __future__ import annotations
 
+from pgqueue.flows import schedules
 from pgqueue.flows.flow import Executor, Flow
 from pgqueue.model.sweeping import SweepReport
 from pgqueue.statements import sweeping
@@ -11,6 +12,8 @@ SWEPT_AT_ONCE = 1000
 
 def sweep(source: Executor, *, dry_run: bool) -> Flow[SweepReport]:
     report = SweepReport()
+    if not dry_run:
+        yield from schedules.plan(source)
     more = True
     while more:
         swept = yield from source.execute(sweeping.sweep(max_messages=SWEPT_AT_ONCE, dry_run=dry_run))

@@ -1,8 +1,9 @@
-"""The verbs that are watched: sends, and work on a message. What a message carries of its trace is added here."""
+"""The verbs that are traced: sends, and work on a message. Sent messages get their trace context here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import tenacity
@@ -10,8 +11,9 @@ import tenacity
 from pgqueue import telemetry
 from pgqueue.flows import processing
 from pgqueue.flows.flow import Executor, Flow
-from pgqueue.flows.locked import LockedMessage, with_message
+from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.encoding import encode
+from pgqueue.model.handler import Handler
 from pgqueue.model.message import Message, SequenceNumber
 from pgqueue.statements import sending
 
@@ -24,7 +26,7 @@ def send(queue: str, message: Message, where: Executor) -> Flow[SequenceNumber]:
 
 
 def send_batch(queue: str, messages: Iterable[Message], where: Executor) -> Flow[list[SequenceNumber]]:
-    """Sends many in one statement, which is one span."""
+    """Send messages in one statement, with one span."""
     given = list(messages)
     if not given:
         return []
@@ -35,18 +37,16 @@ def send_batch(queue: str, messages: Iterable[Message], where: Executor) -> Flow
     return numbers
 
 
-def process(
-    message: LockedMessage, work: Callable[..., Any], begin: processing.Begin, retry: tenacity.Retrying
-) -> Flow[Any]:
-    """All tries of the work are one span."""
+def process(message: LockedMessage, work: Handler, begin: processing.Begin, retry: tenacity.Retrying) -> Flow[Any]:
+    """Process the message; all attempts of the work are one span."""
     with telemetry.recorder().processing(message) as span, span.at_work():
         transactions = processing.Transactions(begin)
-        tried = processing.attempts(message, with_message(work, message), transactions, retry, span.tries_again)
+        tried = processing.attempts(message, partial(work, message), transactions, retry, span.tries_again)
         return (yield from processing.process(message, _recording_failure(tried, span)))
 
 
 def _recording_failure(tried: Flow[Any], span: telemetry.Processing) -> Flow[Any]:
-    """What fails is told, even where the failure goes no further: a dead letter is the end of it."""
+    """Record an error in the span, even one that :func:`processing.process` does not raise, as DeadLetter."""
     try:
         return (yield from tried)
     except Exception as failure:

@@ -20,11 +20,13 @@ class Numbered(Protocol):
 
 def about(message: Numbered, delivery_count: int, error: BaseException | None = None) -> dict[str, Any]:
     """The fields of a log record about one message, and about an error if there is one."""
+    session_id = getattr(message, "session_id", None)
     return {
         "queue": message.queue,
         "sequence_number": message.sequence_number,
         "delivery_count": delivery_count,
         "tracking_id": getattr(error, "tracking_id", None),
+        **({} if session_id is None else {"session_id": session_id}),
     }
 
 

@@ -22,7 +22,7 @@ ENDLESS = 10**MOST_DIGITS
 
 LONGEST = timedelta(days=36_500)
 
-TEXT_FIELDS = ("message_id", "correlation_id", "subject", "content_type", "reply_to")
+TEXT_FIELDS = ("message_id", "correlation_id", "subject", "content_type", "reply_to", "session_id")
 
 NESTED = (dict, list, tuple)
 BYTES = (bytes, bytearray, memoryview)
@@ -63,6 +63,7 @@ class EncodedMessage(NamedTuple):
     priority: int = 0
     time_to_live: timedelta | None = None
     scheduled_enqueue_time: datetime | None = None
+    session_id: str | None = None
 
     @property
     def size(self) -> int:
@@ -110,6 +111,7 @@ def encode(message: Message, trace: Mapping[str, str] | None = None) -> EncodedM
         message.priority,
         message.time_to_live,
         message.scheduled_enqueue_time,
+        message.session_id,
     )
 
 
@@ -122,6 +124,7 @@ def _is_a_body_alone(message: Message) -> bool:
         and message.subject is None
         and message.content_type is None
         and message.reply_to is None
+        and message.session_id is None
         and message.time_to_live is None
         and message.scheduled_enqueue_time is None
         and type(message.priority) is int
@@ -222,11 +225,11 @@ def _check_times(time_to_live: object, scheduled_enqueue_time: object) -> None:
 UNCHANGED: Any = object()
 
 
-def encode_body(body: Any) -> tuple[str | None, bytes | None]:
+def encode_body(body: Any, field: str = "body") -> tuple[str | None, bytes | None]:
     """Encode a body as JSON text or as bytes; the other is None."""
     if isinstance(body, BYTES):
         return None, bytes(body)
-    return to_json("body", body), None
+    return to_json(field, body), None
 
 
 def _text_flaws(path: str, text: str) -> Iterator[str]:

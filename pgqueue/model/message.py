@@ -5,27 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
+from typing_extensions import TypeVar
+
+from pgqueue.model.failure import DeliveryError, Resubmission
 from pgqueue.model.json_text import JsonField, JsonHolder, held_in, json_fields
-from pgqueue.model.row import FIELDS, Row
+from pgqueue.model.row import FIELDS, LOCK_TOKEN, SEQUENCE_NUMBER, Row
 
 T = TypeVar("T")
 
+#: The type of a body: anything, where nobody says more.
+BodyT = TypeVar("BodyT", default=Any)
+BodyT_co = TypeVar("BodyT_co", default=Any, covariant=True)
+
 
 @dataclass
-class Message:
-    """A message to send.
+class Message(Generic[BodyT_co]):
+    """A message to send. For a type checker it is generic in the type of its body.
 
     ``body`` is any JSON value, or ``bytes``, which are stored unchanged. ``priority`` is an integer from -100 to 100;
     lower numbers are delivered first, as with Unix ``nice``. The message is enqueued at once, or at
     ``scheduled_enqueue_time``, an aware time. It expires ``time_to_live`` later, or sooner if its queue has a shorter
-    default. The application defines the meaning of the other fields; their names are those of AMQP and Azure Service
+    default. A queue that requires sessions delivers the messages of each ``session_id`` in their order, to one receiver
+    at a time. The application defines the meaning of the other fields; their names are those of AMQP and Azure Service
     Bus.
     """
 
-    body: Any
+    body: BodyT_co
     _: KW_ONLY
     message_id: str | None = None
     application_properties: Mapping[str, Any] | None = None
@@ -33,6 +40,7 @@ class Message:
     correlation_id: str | None = None
     subject: str | None = None
     reply_to: str | None = None
+    session_id: str | None = None
     priority: int = 0
     time_to_live: timedelta | None = None
     scheduled_enqueue_time: datetime | None = None
@@ -46,13 +54,6 @@ class SequenceNumber(int):
     """
 
     is_duplicate: bool = False
-
-    def __new__(cls, number: int, *, is_duplicate: bool = False) -> Self:
-        """Make the number; ``is_duplicate`` is kept only where it is true."""
-        self = super().__new__(cls, number)
-        if is_duplicate:
-            self.is_duplicate = True
-        return self
 
 
 class RowField:
@@ -81,14 +82,19 @@ def row_fields(kind: type[T]) -> type[T]:
 @row_fields
 @json_fields("body", "application_properties")
 @dataclass(kw_only=True, repr=False)
-class PeekedMessage(JsonHolder, Message):
+class PeekedMessage(JsonHolder, Message[BodyT_co]):
     """A message as it is in a queue, without a lock for the reader.
 
     Times are aware, by the database's clock. ``delivery_count`` is the number of deliveries so far. While the message
     is locked, ``locked_until`` is set and ``locked_by`` names the holder. After ``expires_at`` it is not delivered any
     more; None means never. ``time_to_live`` is always None here. If ``is_deferred``, it is received only by its
-    sequence number. The ``dead_letter_…`` fields are set on dead letters; ``dead_letter_source`` would name the queue a
-    message was forwarded from before it was dead-lettered, which no queue does yet.
+    sequence number. The ``dead_letter_…`` fields are set on dead letters, and on messages that were forwarded when
+    they died: of these ``dead_letter_source`` names the queue in which that was.
+
+    ``last_error`` is the error that a delivery failed with most recently, None if none did since the message was sent
+    or resubmitted. ``delivery_log`` has the last errors, oldest first, as many as the queue retains
+    (``retain_errors``). ``resubmitted_from`` says what a message died of that was a dead letter before. Messages of
+    ``receive_and_delete`` come without these.
 
     ``body`` and ``application_properties`` are decoded on first access. A message sent by SQL may contain JSON that
     Python cannot read: only the access raises :class:`~pgqueue.errors.MessageNotReadableError`.
@@ -106,6 +112,9 @@ class PeekedMessage(JsonHolder, Message):
     dead_letter_error_description: str | None = None
     dead_letter_source: str | None = None
     dead_lettered_at: datetime | None = None
+    last_error: DeliveryError | None = None
+    delivery_log: tuple[DeliveryError, ...] = ()
+    resubmitted_from: Resubmission | None = None
 
     if TYPE_CHECKING:
         _row: Row
@@ -122,7 +131,10 @@ class PeekedMessage(JsonHolder, Message):
     @property
     def raw_body(self) -> str | bytes:
         """The body as the queue holds it: JSON as text, or bytes."""
-        body: str | bytes = self._raw("body")
+        held = self._raw("body")
+        if not isinstance(held, str | bytes) and hasattr(self, "_row"):
+            held = self._read("body").text  # a handler's type has replaced it
+        body: str | bytes = held
         return body
 
     @property
@@ -166,6 +178,7 @@ class SettledMessage:
     correlation_id: str | None
     subject: str | None
     content_type: str | None
+    session_id: str | None = None
 
 
 @json_fields("result")
@@ -192,4 +205,9 @@ class Lock(NamedTuple):
 
     queue: str
     sequence_number: int
-    lock_token: UUID
+    lock_token: str
+
+    @classmethod
+    def of_row(cls, queue: str, row: Row) -> Self:
+        """The lock on a received message, from its row."""
+        return cls(queue, row[SEQUENCE_NUMBER], row[LOCK_TOKEN])

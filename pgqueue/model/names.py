@@ -1,4 +1,4 @@
-"""Names of queues. The dead letters of a queue are a queue of their own, with a name derived from it."""
+"""Names of queues that are derived from others: the dead letters of a queue, and the subscriptions of a topic."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def is_dead_letter_queue(name: str) -> bool:
 def dead_letters_of(name: str) -> str:
     """The queue that these dead letters belong to."""
     return name.removesuffix(DEAD_LETTER_QUEUE)
+
+
+def subscription_queue(topic: str, subscription: str) -> str:
+    """The name of the queue that is a subscription, as in Azure Service Bus."""
+    return f"{topic}/Subscriptions/{subscription}"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from operator import itemgetter
 from typing import Any, Final
+from uuid import UUID
 
+from pgqueue.model.failure import DeliveryError, Resubmission, delivery_error, resubmission
 from pgqueue.model.json_text import json_text
 
 Row = tuple[Any, ...]
@@ -19,7 +22,8 @@ COLUMNS: Final = (
     "delivery_count",
     "enqueued_time",
     "expires_at",
-    "lane",
+    "priority",
+    "is_deferred",
     "body",
     "binary_body",
     "message_id",
@@ -28,6 +32,8 @@ COLUMNS: Final = (
     "content_type",
     "reply_to",
     "application_properties",
+    "failures",
+    "session_id",
 )
 
 #: ``lasts`` is the time left on the lock of a received message, measured by the database's clock alone.
@@ -42,27 +48,57 @@ MORE: Final = (
 SEQUENCE_NUMBER, LOCK_TOKEN = COLUMNS.index("sequence_number"), COLUMNS.index("lock_token")
 LASTS: Final = len(COLUMNS)
 
-#: The lanes of deferred messages have higher numbers than all others; see ``sql/functions/engine/_priority.sql``.
-DEFERRED_LANES: Final = 800
+MORE_AT: Final = {name: place for place, name in enumerate(MORE, len(COLUMNS))}
 
-_LANE, _BODY, _BINARY, _PROPERTIES = map(COLUMNS.index, ("lane", "body", "binary_body", "application_properties"))
-
-
-def _is_deferred(row: Row) -> bool:
-    return bool(row[_LANE] >= DEFERRED_LANES)
-
-
-def _priority(row: Row) -> int:
-    lane: int = row[_LANE]
-    return (lane - 1000 if lane >= DEFERRED_LANES else lane) >> 1
+_BODY, _BINARY, _PROPERTIES, _FAILURES = map(
+    COLUMNS.index, ("body", "binary_body", "application_properties", "failures")
+)
 
 
 def _body(row: Row) -> Any:
     return row[_BINARY] if row[_BINARY] is not None else json_text(row[_BODY])
 
 
+def _lock_token(row: Row) -> UUID | None:
+    return None if row[LOCK_TOKEN] is None else UUID(row[LOCK_TOKEN])
+
+
 def _properties(row: Row) -> Any:
     return json_text(row[_PROPERTIES])
+
+
+def _failures(row: Row) -> Mapping[str, Any]:
+    text = json_text(row[_FAILURES])
+    return {} if text is None else text.decoded()
+
+
+def _last_error(row: Row) -> DeliveryError | None:
+    entry = _failures(row).get("last_error")
+    return None if entry is None else delivery_error(entry)
+
+
+def _delivery_log(row: Row) -> tuple[DeliveryError, ...]:
+    return tuple(map(delivery_error, _failures(row).get("delivery_log") or ()))
+
+
+def _resubmitted_from(row: Row) -> Resubmission | None:
+    entry = _failures(row).get("resubmitted_from")
+    return None if entry is None else resubmission(entry)
+
+
+def _forwarded_from(row: Row) -> Mapping[str, Any]:
+    return _failures(row).get("forwarded_from") or {}
+
+
+def _of_its_death(column: str, name: str) -> Callable[[Row], Any]:
+    """What a dead letter says in a column, and a message that was forwarded when it died in what is kept of that."""
+    is_dead, there = _if_there(MORE_AT["dead_letter_reason"]), _if_there(MORE_AT[column])
+    return lambda row: there(row) if is_dead(row) else _forwarded_from(row).get(name)
+
+
+def _dead_lettered_at(row: Row) -> datetime | None:
+    found = _of_its_death("dead_lettered_at", "dead_lettered_at")(row)
+    return datetime.fromisoformat(found) if isinstance(found, str) else found
 
 
 def _if_there(place: int) -> Callable[[Row], Any]:
@@ -76,11 +112,16 @@ def _always(value: object) -> Callable[[Row], Any]:
 #: How each field of a message is read from its row; except the queue, which is not in the row.
 FIELDS: Final[Mapping[str, Callable[[Row], Any]]] = {
     **{name: itemgetter(place) for place, name in enumerate(COLUMNS)},
-    **{name: _if_there(place) for place, name in enumerate(MORE, len(COLUMNS))},
+    **{name: _if_there(place) for name, place in MORE_AT.items()},
+    "lock_token": _lock_token,
     "body": _body,
     "application_properties": _properties,
-    "is_deferred": _is_deferred,
-    "priority": _priority,
+    "last_error": _last_error,
+    "delivery_log": _delivery_log,
+    "resubmitted_from": _resubmitted_from,
     "time_to_live": _always(None),
-    "dead_letter_source": _always(None),
+    "dead_letter_reason": _of_its_death("dead_letter_reason", "reason"),
+    "dead_letter_error_description": _of_its_death("dead_letter_error_description", "description"),
+    "dead_letter_source": lambda row: _forwarded_from(row).get("queue"),
+    "dead_lettered_at": _dead_lettered_at,
 }

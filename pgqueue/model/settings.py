@@ -62,6 +62,22 @@ class QueueSettings(TypedDict, total=False):
     """The maximum number of messages, dead letters not counted (``docs/limits.md``)."""
     retain_history: timedelta | None
     """How long the history of settled messages is kept, 1 minute to 60 days (``docs/history.md``)."""
+    retain_errors: int | None
+    """How many errors of failed deliveries each message keeps, 1 to 100; None keeps the last one only."""
+    auto_delete_on_idle: timedelta | None
+    """How long the queue may be idle before a sweep deletes it, 5 minutes or more (``docs/sweeper.md``)."""
+    requires_session: bool | None
+    """Whether messages belong to sessions (``docs/sessions.md``); by default False. It cannot be changed."""
+    forward_to: str | None
+    """The queue to which what is sent here goes instead (``docs/forwarding.md``)."""
+    forward_dead_lettered_messages_to: str | None
+    """The queue to which what dies here goes, instead of the dead letters (``docs/forwarding.md``)."""
+    max_receive_rate: float | None
+    """How many messages a second the queue hands out, 0.001 to 10,000 (``docs/flow.md``)."""
+    max_concurrent: int | None
+    """How many messages the queue hands out at a time, 1 to 10,000 (``docs/flow.md``)."""
+    priority_ageing: timedelta | None
+    """After how long a waiting message rises by one priority, 1 s to 30 days (``docs/flow.md``)."""
 
 
 @json_fields("user_metadata")
@@ -78,7 +94,15 @@ class QueueProperties(JsonHolder):
     message is deleted, or dead-lettered with ``dead_lettering_on_message_expiration``. With
     ``requires_duplicate_detection`` a message id is stored only once within
     ``duplicate_detection_history_time_window``. The history of settled messages is kept for ``retain_history``; None
-    keeps no history.
+    keeps no history. Each message keeps its last ``retain_errors`` errors of failed deliveries; None keeps only the
+    last one. A sweep deletes the queue with all its messages after ``auto_delete_on_idle`` without a send, a receive or
+    a peek; None keeps it. With ``requires_session`` every message belongs to a session. What is sent to the queue goes
+    to the queue ``forward_to``, what dies in it to the queue ``forward_dead_lettered_messages_to``; None forwards
+    nothing.
+
+    The queue hands out at most ``max_receive_rate`` messages a second and ``max_concurrent`` at a time, over all
+    receivers; None means no limit. It has handed out nothing since ``paused_at``; None means that it is not paused.
+    A message rises by one priority for every ``priority_ageing`` that it waits; None leaves priorities as they are.
     """
 
     name: str
@@ -93,8 +117,22 @@ class QueueProperties(JsonHolder):
     duplicate_detection_history_time_window: timedelta
     max_queue_length: int | None
     retain_history: timedelta | None
+    retain_errors: int | None
+    auto_delete_on_idle: timedelta | None
+    forward_to: str | None
+    forward_dead_lettered_messages_to: str | None
+    max_receive_rate: float | None
+    max_concurrent: int | None
+    priority_ageing: timedelta | None
+    paused_at: datetime | None
     created_at: datetime
     updated_at: datetime
+    requires_session: bool = False
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether the queue limits how many messages it hands out."""
+        return self.max_receive_rate is not None or self.max_concurrent is not None
 
     @property
     def raw_user_metadata(self) -> str | None:
@@ -110,7 +148,10 @@ class QueueProperties(JsonHolder):
 class QueueRuntimeProperties:
     """The number of messages in a queue by state, and when the oldest receivable message was enqueued.
 
-    ``expired`` counts messages that will not be delivered any more, but that no receive and no sweep has removed yet.
+    ``expired`` and ``exhausted`` count messages that will not be delivered any more, because they have expired or were
+    delivered as often as the queue allows, but that no receive and no sweep has removed yet. ``size_in_bytes`` is the
+    size of the bodies and application properties of all messages but dead letters, as the database stores them: it
+    compresses large ones. Where ``is_exact`` is false, some of the numbers are estimates.
     """
 
     name: str
@@ -121,17 +162,40 @@ class QueueRuntimeProperties:
     scheduled: int
     dead_letters: int
     oldest_enqueued_time: datetime | None
+    exhausted: int = 0
+    size_in_bytes: int = 0
+    is_exact: bool = True
+
+
+@dataclass(frozen=True)
+class SessionProperties:
+    """A session that is locked, has messages or state.
+
+    ``locked_by`` holds it, or held it last, until ``locked_until``. ``messages`` counts all that are there, received
+    ones too; the oldest was sent ``oldest_age`` ago. It can be accepted from ``available_at`` on. ``state_size`` is in
+    bytes; None for no state.
+    """
+
+    session_id: str
+    is_locked: bool
+    locked_by: str | None
+    locked_until: datetime | None
+    messages: int
+    oldest_age: timedelta | None
+    available_at: datetime | None
+    state_size: int | None
 
 
 @dataclass(frozen=True)
 class Depth:
-    """The number of messages in a queue, and the age of the oldest receivable message in seconds."""
+    """The number of messages in a queue, the age of the oldest receivable one in seconds, and 1 if it is paused."""
 
     ready: int
     locked: int
     scheduled: int
     dead_letters: int
     oldest_age: float
+    paused: int
 
 
 @dataclass(frozen=True, slots=True)

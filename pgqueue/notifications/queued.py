@@ -19,7 +19,7 @@ from pgqueue.model.holder import this_process
 from pgqueue.model.message import Message
 from pgqueue.notifications.notification import MEMORY, Memory, Pace, QueueNotification, checked_time_to_live
 from pgqueue.notifications.receipts import Fate, ReceiptStatus, Round, described
-from pgqueue.notifications.recipients import Recipients
+from pgqueue.notifications.recipients import Recipients, is_due
 from pgqueue.notifications.registry import CONTENT_TYPE, NotificationTypes, memory_of, remembering
 from pgqueue.statements import Statement
 from pgqueue.statements import receiving as receiving_verbs
@@ -125,7 +125,7 @@ class Processing:
         except PGQueueError as error:
             received.context.fault()  # stops the renewal of its lock
             logger.warning(
-                "notification %s of %s could not be settled, its lock runs out: %s",
+                "notification %s of %s could not be settled; it is delivered again after its lock expires: %s",
                 received.sequence_number,
                 self.queue,
                 error,
@@ -147,12 +147,12 @@ class Processing:
         if notification is None:
             return (yield from self._settle(received, memory, round_, timed_out=is_over))
         try:
-            is_due = notification.timed_out or notification.is_ready_to_send
+            is_ready = is_due(notification)
         except Exception as error:  # noqa: BLE001 - the application's code may raise anything
             logger.warning("notification %s of %s failed", received.sequence_number, self.queue, exc_info=error)
             round_.fail(error)
             return (yield from self._settle(received, memory, round_, timed_out=is_over))
-        if not is_due:
+        if not is_ready:
             yield from self._postpone(received, self._rest_unready(memory), UNCHANGED)
             return Fate.SENT_AGAIN
         if self.recipients.take_transactions:
@@ -188,7 +188,7 @@ class Processing:
         except BaseException as error:
             yield from processing.roll_back_delivery(received, begun, error)
             raise
-        fate = _fate(round_, memory, timed_out=notification.timed_out)
+        fate = round_.fate(timed_out=notification.timed_out)
         is_undone = fate is Fate.DEAD_LETTERED or (fate is Fate.SENT_AGAIN and round_.has_failed)
         try:
             if is_undone:
@@ -229,7 +229,7 @@ class Processing:
 
     def _settle(self, received: LockedMessage, memory: Memory, round_: Round, *, timed_out: bool) -> Flow[Fate]:
         """Do what the table says, in a transaction of its own."""
-        fate = _fate(round_, memory, timed_out=timed_out)
+        fate = round_.fate(timed_out=timed_out)
         match fate:
             case Fate.REMOVED:
                 yield from settling.settle(received, Outcome.COMPLETED, verbs.complete(received.lock))
@@ -287,8 +287,3 @@ def _until(memory: Memory, rest: timedelta) -> timedelta:
     if memory.expires_at is None or memory.now is None:
         return rest
     return min(rest, max(memory.expires_at - memory.now, timedelta(0)))
-
-
-def _fate(round_: Round, memory: Memory, *, timed_out: bool) -> Fate:
-    """A notification that is complete is never sent again, whatever else was answered."""
-    return Fate.REMOVED if memory.complete else round_.fate(timed_out=timed_out)

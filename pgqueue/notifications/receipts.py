@@ -44,13 +44,14 @@ class Rule:
 _S = ReceiptStatus
 
 #: The receipt with the highest weight is the aggregate of a round; a later one of the same weight changes nothing.
-#: ``answer`` is what ``notify_all`` returns for an aggregate: PENDING, accepted to be done later, counts as OK.
+#: ``answer`` is what ``notify_all`` returns for an aggregate: PENDING, accepted to be done later, counts as OK, and
+#: ABORT means that the whole operation has failed.
 AGGREGATION: dict[ReceiptStatus, Rule] = {
     _S.NOT_PROCESSED: Rule(stops=False, weight=0, answer=_S.NOT_PROCESSED),
     _S.OK:            Rule(stops=False, weight=1, answer=_S.OK),
     _S.PENDING:       Rule(stops=False, weight=2, answer=_S.OK),
     _S.FAIL:          Rule(stops=False, weight=3, answer=_S.FAIL),
-    _S.ABORT:         Rule(stops=True,  weight=4, answer=_S.ABORT),
+    _S.ABORT:         Rule(stops=True,  weight=4, answer=_S.FAIL),
     _S.FINISHED:      Rule(stops=True,  weight=5, answer=_S.OK),
 }  # fmt: skip
 
@@ -78,10 +79,11 @@ class Round:
             self.aggregate = receipt
         return AGGREGATION[receipt].stops
 
-    def fail(self, error: Exception) -> None:
-        """Notes the error of a recipient that raised; it counts as a failure."""
+    def fail(self, error: Exception) -> Round:
+        """Notes the error of a recipient that raised, and returns the round; it counts as a failure."""
         self.errors.append(error)
         self.take(ReceiptStatus.FAIL)
+        return self
 
     @property
     def answer(self) -> ReceiptStatus:

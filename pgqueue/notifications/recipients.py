@@ -69,12 +69,27 @@ class Recipients:
         """Whether any recipient takes the transaction as a second argument."""
         return any(known.takes_transaction for known in self._registered)
 
+    def tell_if_due(self, notification: Any, transaction: Any) -> Flow[Round]:
+        """Run one round, unless the notification is not ready to be sent."""
+        try:
+            if not is_complete(notification) and not is_due(notification):
+                return Round()
+        except Exception as error:  # noqa: BLE001 - the application's code may raise anything
+            logger.warning("the notification %s failed", type(notification).__name__, exc_info=error)
+            return Round().fail(error)
+        return (yield from self.tell(notification, transaction))
+
     def tell(self, notification: Any, transaction: Any) -> Flow[Round]:
-        """Run one round: call those registered when it began, except those deregistered before their turn."""
+        """Run one round: call those registered when it began, except those deregistered before their turn.
+
+        The round ends when the notification is complete, which counts as FINISHED.
+        """
         round_ = Round()
         for each in self._registered:
             if each not in self._registered:
                 continue
+            if is_complete(notification):
+                break
             given = (notification, transaction) if each.takes_transaction else (notification,)
             try:
                 receipt = _checked((yield partial(each.receive, *given)))
@@ -84,7 +99,19 @@ class Recipients:
                 continue
             if round_.take(receipt):
                 break
+        if is_complete(notification):
+            round_.take(ReceiptStatus.FINISHED)
         return round_
+
+
+def is_complete(notification: Any) -> bool:
+    """Whether a recipient has completed it; anything may be a notification, and not everything can be complete."""
+    return bool(getattr(notification, "is_complete", False))
+
+
+def is_due(notification: Any) -> bool:
+    """Whether recipients are called now: it is ready, or has timed out, and they are called a last time."""
+    return bool(getattr(notification, "timed_out", False) or getattr(notification, "is_ready_to_send", True))
 
 
 def _is_same(one: Any, other: Any) -> bool:

@@ -7,104 +7,95 @@ and make calls ambiguous.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
-from typing import Any, LiteralString
 
-import psycopg
-from sqlalchemy import Connection as SQLAlchemyConnection
+from sqlalchemy import Connection, text
 
-from pgqueue.schema.files import definitions, digest
+from pgqueue.schema.files import definitions, digest, last_steps
 
-Connection = psycopg.Connection[Any]
-
-# The row version that defines each routine or view: whatever was replaced has a new one.
-ROUTINE_VERSIONS = """
-    select oid::regprocedure::text, xmin::text
-      from pg_proc
-     where pronamespace = 'pgqueue'::regnamespace
-"""
-
-VIEW_VERSIONS = """
-    select view.oid::regclass::text, rule.xmin::text
-      from pg_class as view
-      join pg_rewrite as rule on rule.ev_class = view.oid
-     where view.relnamespace = 'pgqueue'::regnamespace and view.relkind = 'v'
-"""
-
-#: All in one round trip: whoever works waits for the locks of this transaction meanwhile. What exists with another
-#: result or other columns has to be dropped first, and views may stand on it: all come back after the functions.
+#: All in one round trip, because clients wait for the locks of this transaction. A function with another result, or a
+#: view with other columns, must be dropped first; with a function all views, which are created again after it.
+#: The header of each file becomes the comment of what the file defines.
+#: A definition that was replaced has a new row version; this version has no file for one that keeps the old version.
 REPLACE = """
 do $$
 declare
     definition record;
+    routines   text[] := array (select oid::regprocedure || ' ' || xmin
+                                  from pg_proc
+                                 where pronamespace = 'pgqueue'::regnamespace);
+    views      text[] := array (select ev_class::regclass || ' ' || pg_rewrite.xmin
+                                  from pg_rewrite
+                                  join pg_class on pg_class.oid = ev_class
+                                 where relnamespace = 'pgqueue'::regnamespace and relkind = 'v');
 begin
     for definition in
         select *
-          from json_to_recordset(current_setting('pgqueue.definitions')::json) as each (kind text, name text, sql text)
+          from json_to_recordset(current_setting('pgqueue.definitions')::json)
+            as each (kind text, name text, sql text, header text)
     loop
         begin
             execute definition.sql;
         exception when invalid_function_definition or invalid_table_definition then
-            execute (select coalesce('drop view ' || string_agg(oid::regclass::text, ', '), '')
-                       from pg_class
-                      where relnamespace = 'pgqueue'::regnamespace and relkind = 'v');
-            if definition.kind = 'functions' then
+            if definition.kind = 'views' then
+                execute format('drop view pgqueue.%I', definition.name);
+            else
+                execute (select coalesce('drop view ' || string_agg(oid::regclass::text, ', '), '')
+                           from pg_class
+                          where relnamespace = 'pgqueue'::regnamespace and relkind = 'v');
                 execute (select coalesce('drop routine ' || string_agg(oid::regprocedure::text, ', '), '')
                            from pg_proc
                           where pronamespace = 'pgqueue'::regnamespace and proname = definition.name);
             end if;
             execute definition.sql;
         end;
+        execute (select string_agg(format('comment on routine %s is %L', oid::regprocedure, definition.header), ';')
+                   from pg_proc
+                  where pronamespace = 'pgqueue'::regnamespace
+                    and proname = definition.name
+                    and definition.kind = 'functions'
+                  union all
+                 select format('comment on view pgqueue.%I is %L', definition.name, definition.header)
+                  where definition.kind = 'views'
+                 order by 1 nulls last
+                 limit 1);
     end loop;
+    execute (select coalesce('drop view ' || string_agg(ev_class::regclass::text, ', '), '')
+               from pg_rewrite
+               join pg_class on pg_class.oid = ev_class
+              where relnamespace = 'pgqueue'::regnamespace
+                and relkind = 'v'
+                and ev_class::regclass || ' ' || pg_rewrite.xmin = any (views));
+    execute (select coalesce('drop routine ' || string_agg(oid::regprocedure::text, ', '), '')
+               from pg_proc
+              where pronamespace = 'pgqueue'::regnamespace and oid::regprocedure || ' ' || xmin = any (routines));
 end
 $$
 """
 
+RECORD = """
+insert into pgqueue.installation (definitions_digest)
+values (:digest)
+    on conflict on constraint one_installation do update
+   set definitions_digest = excluded.definitions_digest, installed_at = clock_timestamp()
+"""
 
-def are_current(connection: SQLAlchemyConnection) -> bool:
+
+def are_current(connection: Connection) -> bool:
     """Whether the database has the functions and views of this version."""
-    row = _raw(connection).execute("select definitions_digest from pgqueue.installation").fetchone()
-    return row is not None and row[0] == digest()
+    return bool(connection.scalar(text("select definitions_digest from pgqueue.installation")) == digest())
 
 
-def replace_all(connection: SQLAlchemyConnection) -> None:
-    """Replace all functions and views, and drop those that this version does not have."""
-    raw = _raw(connection)
-    routines, views = _versions(raw, ROUTINE_VERSIONS), _versions(raw, VIEW_VERSIONS)
-    raw.execute("set local check_function_bodies = off")
-    raw.execute("select set_config('pgqueue.definitions', %s, true)", [_as_json()])
-    raw.execute(REPLACE)
-    _drop(raw, "view", views & _versions(raw, VIEW_VERSIONS))
-    _drop(raw, "routine", routines & _versions(raw, ROUTINE_VERSIONS))
-    _record(raw)
+def replace_all(connection: Connection) -> None:
+    """Replace all functions and views, drop those that this version lacks, comment on all, and set who may use it."""
+    connection.execute(text("set local check_function_bodies = off"))
+    connection.execute(text("select set_config('pgqueue.definitions', :json, true)"), {"json": as_json()})
+    connection.exec_driver_sql(REPLACE, execution_options={"no_parameters": True})
+    connection.exec_driver_sql(last_steps(), execution_options={"no_parameters": True})
+    connection.execute(text(RECORD), {"digest": digest()})
 
 
-def _as_json() -> str:
-    return json.dumps([{"kind": each.kind, "name": each.name, "sql": each.sql} for each in definitions()])
-
-
-def _versions(connection: Connection, query: LiteralString) -> set[tuple[str, str]]:
-    return set(connection.execute(query).fetchall())
-
-
-def _drop(connection: Connection, kind: str, found: Collection[tuple[str, ...]]) -> None:
-    if found:
-        connection.execute(f"drop {kind} {', '.join(name for name, *_ in sorted(found))}".encode())
-
-
-def _record(connection: Connection) -> None:
-    connection.execute(
-        """
-        insert into pgqueue.installation (definitions_digest)
-        values (%s)
-            on conflict on constraint one_installation do update
-           set definitions_digest = excluded.definitions_digest, installed_at = clock_timestamp()
-        """,
-        [digest()],
+def as_json() -> str:
+    """All definitions, as REPLACE reads them from the setting ``pgqueue.definitions``."""
+    return json.dumps(
+        [{"kind": each.kind, "name": each.name, "sql": each.sql, "header": each.header} for each in definitions()]
     )
-
-
-def _raw(connection: SQLAlchemyConnection) -> Connection:
-    driver_connection = connection.connection.driver_connection
-    assert isinstance(driver_connection, psycopg.Connection)
-    return driver_connection

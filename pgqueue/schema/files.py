@@ -6,14 +6,23 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 
 from pgqueue.errors import SchemaVersionError
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
+SCHEMA = "pgqueue"
+
+#: Where the days of the history are, and nothing else: so they do not fill a list of the tables in SCHEMA.
+HISTORY_SCHEMA = "pgqueue_history"
+
 # Functions first: views may call them, and no function needs a view before it is called itself.
 REPEATABLE = ("functions", "views")
+
+# The rights last: they are those of all that is there.
+LAST = ("comments.sql", "roles.sql")
 
 
 @dataclass(frozen=True)
@@ -23,6 +32,12 @@ class Definition:
     kind: str
     name: str
     sql: str
+
+    @property
+    def header(self) -> str:
+        """The comment that the file begins with."""
+        lines = takewhile(lambda line: line.startswith("--"), self.sql.splitlines())
+        return "\n".join(line.removeprefix("--").strip() for line in lines)
 
 
 def folder(name: str) -> Path:
@@ -44,21 +59,48 @@ def indexes() -> tuple[Definition, ...]:
 
 
 @cache
+def last_steps() -> str:
+    """What follows the functions and views: the comments, and who owns the schema and may use what in it."""
+    return "\n".join((folder("sql") / name).read_text(encoding="utf-8") for name in LAST)
+
+
+@cache
 def digest() -> str:
-    """Changes when, and only when, a definition does."""
-    sha = hashlib.sha256()
+    """Changes when, and only when, a definition, a comment or the rights do."""
+    sha = hashlib.sha256(last_steps().encode())
     for definition in definitions():
         sha.update(repr(definition).encode())
     return sha.hexdigest()
 
 
 @cache
-def head() -> str:
-    """The newest revision. Revisions are numbered, and their files are named after them."""
-    revisions = sorted(path.stem for path in (folder("migrations") / "versions").glob("[0-9]*.py"))
-    if not revisions:
+def revisions() -> tuple[str, ...]:
+    """The revisions of this version, oldest first. They are numbered, and their files are named after them."""
+    found = sorted(path.stem for path in (folder("migrations") / "versions").glob("[0-9]*.py"))
+    if not found:
         raise SchemaVersionError(f"this installation of pgqueue is broken: no revisions in {folder('migrations')}")
-    return revisions[-1]
+    return tuple(found)
+
+
+def head() -> str:
+    """The newest revision."""
+    return revisions()[-1]
+
+
+def revisions_after(revision: str | None) -> tuple[str, ...]:
+    """The revisions that a database at ``revision`` lacks: all of them if it is None.
+
+    Raises:
+        SchemaVersionError: a newer version has migrated the database.
+    """
+    if revision is None:
+        return revisions()
+    if revision not in revisions():
+        raise SchemaVersionError(
+            f"the database is at revision {revision!r}, which this pgqueue does not know: its newest is"
+            f" {head()!r}. A newer pgqueue migrated the database; install that version here."
+        )
+    return revisions()[revisions().index(revision) + 1 :]
 
 
 def _read(kind: str) -> Iterator[Definition]:

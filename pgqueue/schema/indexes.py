@@ -1,6 +1,6 @@
-"""Indexes on tables that may be large by now: built while everybody works, after the migration has committed.
+"""Indexes on tables that may be large: built concurrently, after the migration has committed.
 
-Nothing but speed depends on them, so one that cannot be built now is no failure: the next migration takes it up.
+Only speed depends on them, so an index that cannot be built now is not an error: the next migration builds it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from datetime import timedelta
 import psycopg
 from psycopg import sql
 from psycopg.errors import DeadlockDetected, InsufficientPrivilege, LockNotAvailable
+from sqlalchemy import Connection
 
 from pgqueue.schema.files import Definition, indexes
 
@@ -23,14 +24,14 @@ ARE_VALID = """
      where relnamespace = to_regnamespace('pgqueue')::oid and relname = any (%s::text[])
 """
 
-# Two that build at once wait for each other's snapshots, until one of them is told of a deadlock. The lock is
-# given back, because a PgBouncer's session goes on.
+# Two processes that build at once would wait for each other's snapshots until one gets a deadlock error. The lock is
+# released explicitly, because a session of PgBouncer does not end.
 ONLY_ONE_BUILDS = "select pg_try_advisory_lock(pg_catalog.hashtextextended('pgqueue.indexes', 0))"
 ANOTHER_MAY = "select pg_advisory_unlock(pg_catalog.hashtextextended('pgqueue.indexes', 0))"
 
 
 def build(conninfo: str, *, lock_timeout: timedelta) -> None:
-    """Builds those that are missing or were broken off, unless another process is about it."""
+    """Build the indexes that are missing or invalid, unless another process is building them."""
     with psycopg.connect(conninfo, autocommit=True, prepare_threshold=None) as connection:
         if connection.execute(ONLY_ONE_BUILDS).fetchone() != (True,):
             return
@@ -40,6 +41,17 @@ def build(conninfo: str, *, lock_timeout: timedelta) -> None:
             if not found.get(name, False):
                 _build(connection, index, name, lock_timeout, broken_off=name in found)
         connection.execute(ANOTHER_MAY)
+
+
+def build_at_once(connection: Connection) -> None:
+    """Builds all in the transaction that has created their tables, which are empty."""
+    for index in indexes():
+        connection.exec_driver_sql(without_concurrency(index))
+
+
+def without_concurrency(index: Definition) -> str:
+    """The text of an index for use within a transaction."""
+    return index.sql.replace("create index concurrently", "create index", 1)
 
 
 def _build(
@@ -53,9 +65,9 @@ def _build(
         connection.execute(index.sql.encode())
     except (LockNotAvailable, DeadlockDetected) as error:
         logger.warning(
-            "%s was not built, an old transaction is in its way: look in pg_stat_activity, and migrate again (%s)",
+            "the index %s was not built because of an old transaction: see pg_stat_activity, and migrate again (%s)",
             name,
             error,
         )
     except InsufficientPrivilege as error:
-        logger.warning("%s is left to the owner of the tables to be built (%s)", name, error)
+        logger.warning("the index %s was not built: migrate as the owner of the tables (%s)", name, error)

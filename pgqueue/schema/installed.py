@@ -9,10 +9,19 @@ from datetime import timedelta
 import psycopg
 from psycopg.errors import LockNotAvailable, UndefinedTable
 
-from pgqueue.errors import ConnectionLostError, PGQueueError, error_class
-from pgqueue.schema.files import digest, head, indexes
+from pgqueue.errors import ConnectionLostError, InvalidArgumentError, PGQueueError, error_class
+from pgqueue.schema.files import digest, head, indexes, revisions_after
 
 REVISION = "select version_num from pgqueue.alembic_version"
+
+SAME_DEFINITIONS = "select exists (select from pgqueue.installation where definitions_digest = %s)"
+
+VALID_INDEXES = """
+    select relname
+      from pg_index
+      join pg_class on pg_class.oid = indexrelid
+     where relnamespace = to_regnamespace('pgqueue') and indisvalid
+"""
 
 IS_CURRENT = """
     select version_num = %(head)s
@@ -48,12 +57,41 @@ def current(conninfo: str) -> str | None:
     return None if row is None else str(row[0])
 
 
+def pending(conninfo: str) -> list[str]:
+    """What a migration would do to the database, a line each; empty where nothing is left to do.
+
+    Raises:
+        SchemaVersionError: a newer version has migrated the database.
+    """
+    lines = [f"revision {revision} is not applied" for revision in revisions_after(current(conninfo))]
+    with in_our_words(), psycopg.connect(conninfo, prepare_threshold=None) as connection:
+        connection.execute("set local search_path = pg_catalog, pg_temp")
+        installation = connection.execute("select to_regclass('pgqueue.installation')").fetchone()
+        is_same = False
+        if installation != (None,):
+            is_same = connection.execute(SAME_DEFINITIONS, [digest()]).fetchone() == (True,)
+        if not is_same:
+            lines.append("functions and views are not those of this version")
+        valid = {name for (name,) in connection.execute(VALID_INDEXES)}
+    return lines + [f"index {index.name} is not built" for index in indexes() if index.name not in valid]
+
+
 @contextmanager
 def in_our_words() -> Iterator[None]:
     """Raise the library's error in place of psycopg's."""
     try:
         yield
+    except psycopg.ProgrammingError as error:
+        if error.sqlstate is not None:
+            raise _in_our_words(error) from error
+        raise InvalidArgumentError(  # the text of the error contains the DSN, and with it the password
+            "the DSN must be one that libpq understands: postgresql://user:password@host:5432/name, or host=… dbname=…"
+        ) from None
     except psycopg.Error as error:
-        unreachable = error.sqlstate is None and isinstance(error, psycopg.OperationalError)
-        kind = error_class(error.sqlstate) or (ConnectionLostError if unreachable else PGQueueError)
-        raise kind(str(error), sqlstate=error.sqlstate) from error
+        raise _in_our_words(error) from error
+
+
+def _in_our_words(error: psycopg.Error) -> PGQueueError:
+    unreachable = error.sqlstate is None and isinstance(error, psycopg.OperationalError)
+    kind = error_class(error.sqlstate) or (ConnectionLostError if unreachable else PGQueueError)
+    return kind(str(error), sqlstate=error.sqlstate)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import psycopg
 from sqlalchemy import Connection, create_engine, text
@@ -21,14 +22,22 @@ from tenacity import (
     wait_random,
 )
 
-from pgqueue.errors import OperationTimeoutError, TransactionConflictError
+from pgqueue.errors import (
+    InvalidArgumentError,
+    OperationTimeoutError,
+    TransactionConflictError,
+    TransactionRequiredError,
+)
 from pgqueue.schema import definitions, indexes, revisions
-from pgqueue.schema.files import head
+from pgqueue.schema.files import head, revisions_after
 from pgqueue.schema.installed import in_our_words
 
 logger = logging.getLogger("pgqueue.schema")
 
 MIGRATION_LOCK = 0x7067_7175_6575_65  # "pgqueue"
+
+#: SQLAlchemy's names of psycopg 3.
+DRIVERS = ("psycopg", "psycopg_async")
 
 
 def migrate(conninfo: str, lock_timeout: timedelta, attempts: int) -> str:
@@ -43,7 +52,7 @@ def migrate(conninfo: str, lock_timeout: timedelta, attempts: int) -> str:
         revision = trials(_migrate_once, conninfo, lock_timeout)
     except RetryError as error:
         raise OperationTimeoutError(
-            f"the schema was not migrated: {attempts} times, a lock was not to be had within"
+            f"the schema was not migrated: in {attempts} attempts, a lock was not granted within"
             f" {lock_timeout.total_seconds():g} s. Look for old transactions in pg_stat_activity."
         ) from error.last_attempt.exception()
     with in_our_words():
@@ -51,35 +60,90 @@ def migrate(conninfo: str, lock_timeout: timedelta, attempts: int) -> str:
     return revision
 
 
+def migrate_within(connection: Connection) -> str:
+    """Migrate in the transaction of a connection that the caller has begun, and leave its settings as they were."""
+    if connection.dialect.driver not in DRIVERS:
+        raise InvalidArgumentError(
+            f"pgqueue migrates over psycopg, not over {connection.dialect.driver}: use a URL postgresql+psycopg://"
+        )
+    driver_connection: Any = connection.connection.driver_connection
+    if driver_connection.autocommit:
+        raise TransactionRequiredError(
+            "a migration is one transaction, and this connection commits by itself: call it outside of autocommit_block"
+        )
+    with in_our_words(), _errors_of_the_driver(), _kept_settings(connection):
+        return _bring_to_head(connection)
+
+
 def _migrate_once(conninfo: str, lock_timeout: timedelta) -> str:
     with _transaction(conninfo) as connection:
         milliseconds = round(lock_timeout.total_seconds() * 1000)
-        connection.execute(text("select set_config('lock_timeout', :timeout, true)"), {"timeout": str(milliseconds)})
-        if _is_done(connection):
-            return head()
-        connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
-        if _is_done(connection):
-            return head()
+        _set_local(connection, "lock_timeout", str(milliseconds))
+        return head() if _is_done(connection) else _bring_to_head(connection)
+
+
+def _bring_to_head(connection: Connection) -> str:
+    connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+    if _is_done(connection):
+        return head()
+    is_new = revisions.current(connection) is None
+    with _logged_warnings(connection):
         revisions.upgrade(connection)
         definitions.replace_all(connection)
-        logger.info("migrated to revision %s", head())
-        return head()
+    if is_new:  # no table has rows yet, and nobody waits
+        indexes.build_at_once(connection)
+    logger.info("migrated to revision %s", head())
+    return head()
+
+
+@contextmanager
+def _logged_warnings(connection: Connection) -> Iterator[None]:
+    """Log what the server warns of: that it could not give the schema to an owner without login."""
+    driver_connection: Any = connection.connection.driver_connection
+    driver_connection.add_notice_handler(_log_warning)
+    try:
+        yield
+    finally:
+        driver_connection.remove_notice_handler(_log_warning)
+
+
+def _log_warning(notice: psycopg.errors.Diagnostic) -> None:
+    if notice.severity_nonlocalized == "WARNING":
+        logger.warning("%s. %s", notice.message_primary, notice.message_hint)
 
 
 def _is_done(connection: Connection) -> bool:
     revision = revisions.current(connection)
-    revisions.refuse_unknown(revision)
-    return revision == head() and definitions.are_current(connection)
+    return not revisions_after(revision) and definitions.are_current(connection)
+
+
+@contextmanager
+def _kept_settings(connection: Connection) -> Iterator[None]:
+    """Set what a migration needs, and set it back. An error leaves the transaction to its rollback."""
+    names = ("search_path", "check_function_bodies")
+    before = {name: connection.scalar(text("select current_setting(:name)"), {"name": name}) for name in names}
+    _set_local(connection, "search_path", "pg_catalog, pg_temp")
+    yield
+    for name, value in before.items():
+        _set_local(connection, name, value)
+
+
+def _set_local(connection: Connection, name: str, value: str) -> None:
+    connection.execute(text("select set_config(:name, :value, true)"), {"name": name, "value": value})
 
 
 @contextmanager
 def _transaction(conninfo: str) -> Iterator[Connection]:
-    connect = partial(psycopg.connect, conninfo, prepare_threshold=None)  # what is done once is not worth preparing
+    connect = partial(psycopg.connect, conninfo, prepare_threshold=None)  # each statement runs once
     engine = create_engine("postgresql+psycopg://", creator=connect, poolclass=NullPool)
-    with in_our_words():
-        try:
-            with engine.begin() as connection:
-                connection.execute(text("set local search_path = pg_catalog, pg_temp"))
-                yield connection
-        except DBAPIError as error:
-            raise error.orig or error from error
+    with in_our_words(), _errors_of_the_driver(), engine.begin() as connection:
+        _set_local(connection, "search_path", "pg_catalog, pg_temp")
+        yield connection
+
+
+@contextmanager
+def _errors_of_the_driver() -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        raise error.orig or error from error

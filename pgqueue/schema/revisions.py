@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from alembic import command
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from alembic import op
 from alembic.config import Config
+from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlalchemy.schema import CreateSchema
 
-from pgqueue.errors import SchemaVersionError
 from pgqueue.schema import files
-
-SCHEMA = "pgqueue"
+from pgqueue.schema.files import SCHEMA
 
 
 def current(connection: Connection) -> str | None:
     """The revision the database is at; None where pgqueue was never installed."""
-    return MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA}).get_current_revision()
-
-
-def refuse_unknown(revision: str | None) -> None:
-    """Refuse a revision that this version does not have.
-
-    Raises:
-        SchemaVersionError: a newer version has migrated the database.
-    """
-    known = {script.revision for script in _scripts().walk_revisions()}
-    if revision is not None and revision not in known:
-        raise SchemaVersionError(
-            f"the database is at revision {revision!r}, which this pgqueue does not know: its newest is"
-            f" {files.head()!r}. A newer pgqueue migrated the database; install that version here."
-        )
+    return _context(connection).get_current_revision()
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
@@ -39,16 +27,32 @@ def upgrade(connection: Connection, revision: str = "head") -> None:
     # Not "if not exists": that wants the right to create a schema even where it is there.
     if connection.scalar(text("select to_regnamespace(:schema) is null"), {"schema": SCHEMA}):
         connection.execute(CreateSchema(SCHEMA))
-    command.upgrade(_config(connection), revision)
+    scripts, context = _scripts(), _context(connection)
+    pending = list(scripts.iterate_revisions(revision, context.get_current_revision() or "base"))
+    with _operations(context):
+        for script in reversed(pending):
+            script.module.upgrade()
+            context.stamp(scripts, script.revision)
+
+
+@contextmanager
+def _operations(context: MigrationContext) -> Iterator[None]:
+    """Let ``op`` of our revisions stand for this connection, and afterwards for that of a host's revision again."""
+    host: Operations | None = getattr(op, "_proxy", None)
+    try:
+        with Operations.context(context):
+            yield
+    finally:
+        if host is not None:
+            host._install_proxy()  # noqa: SLF001 - alembic removes a proxy, and does not bring back the one before it
+
+
+def _context(connection: Connection) -> MigrationContext:
+    return MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA})
 
 
 def _scripts() -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config())
-
-
-def _config(connection: Connection | None = None) -> Config:
     config = Config()
     config.set_main_option("script_location", str(files.folder("migrations")).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    return config
+    return ScriptDirectory.from_config(config)

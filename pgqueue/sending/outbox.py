@@ -191,7 +191,7 @@ class Outbox:
             self._unread.clear()
         if not failures:
             return None
-        return SendError(f"of the sends to {self.queue}, {len(failures)} failed and nobody has read why", failures)
+        return SendError(f"of the sends to {self.queue}, {len(failures)} failed with unread errors", failures)
 
     def raise_unread(self) -> None:
         error = self.unread()

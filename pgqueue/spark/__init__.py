@@ -1,4 +1,4 @@
-"""Queues and Spark: messages in bulk, in and out, exactly once; needs ``pip install 'pgqueue-tx[spark]'``."""
+"""Spark reads and writes queues in bulk, exactly once; needs ``pip install 'pgqueue-tx[spark]'``."""
 
 from __future__ import annotations
 

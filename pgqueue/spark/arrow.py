@@ -1,4 +1,4 @@
-"""From a query to Arrow batches of the types that Spark expects, in a stream: memory does not grow with the result."""
+"""Streams a query as Arrow batches of the types that Spark expects; memory does not grow with the result."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-# Operators in what is read are PostgreSQL's own, whatever others have created in the schemas of the search_path.
+# The queries use PostgreSQL's own operators, whatever the schemas of the caller's search_path contain.
 PINNED = "set local search_path = pg_catalog, pg_temp"
 
-# What is read here is found by its place or by an index; a plan made for stale statistics would walk the table.
+# The rows are found by block or by index; with stale statistics, the planner might scan the whole table.
 BY_INDEX = ("set enable_seqscan = off", "set enable_bitmapscan = off")
 
 
 def read(dsn: str, query: str, schema: StructType, before: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-    """The rows of a query, whose columns are named and ordered as in the schema; ``before`` is said first."""
-    import adbc_driver_postgresql.dbapi as adbc  # the driver's processes, which import this too, do without
+    """Yield the rows of a query, whose columns match the schema in name and order; ``before`` is executed first."""
+    import adbc_driver_postgresql.dbapi as adbc  # only tasks need it; the driver's processes import this module too
 
     wanted = to_arrow_schema(schema, timezone="UTC")
     with adbc.connect(dsn) as connection, connection.cursor() as cursor:

@@ -12,18 +12,18 @@ from pgqueue.errors import ConnectionLostError, error_class
 
 T = TypeVar("T")
 
-#: For so long a connection is looked for that tells what became of a COMMIT nobody has answered.
+#: How long a new connection is tried in order to learn the outcome of a COMMIT whose answer was lost.
 DOUBTS_FOR_SECONDS = 60.0
 
 
 def retried_until_known(dsn: str, act: Callable[[psycopg.Connection[Any]], T]) -> T:
-    """Acts in a transaction of its own, and again on another connection if the first was lost.
+    """Call ``act`` in a transaction of its own, and again on another connection if the first was lost.
 
-    The first transaction may have been committed: then the second must find it so, and change nothing.
+    The first transaction may have been committed; the second call of ``act`` must then change nothing.
 
     Raises:
-        psycopg.OperationalError: no connection lasted long enough within a minute. Whether the transaction was
-            committed is not known, if one was made.
+        psycopg.OperationalError: no connection lasted long enough within a minute. It is not known whether the
+            transaction was committed.
     """
 
     def act_once() -> T:
@@ -40,7 +40,7 @@ def retried_until_known(dsn: str, act: Callable[[psycopg.Connection[Any]], T]) -
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether it is the connection that is at fault, not what was said on it."""
+    """Whether the error is a lost connection, not a failed statement."""
     if not isinstance(error, psycopg.OperationalError):
         return False
     return error.sqlstate is None or error_class(error.sqlstate) is ConnectionLostError

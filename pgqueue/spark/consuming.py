@@ -1,20 +1,20 @@
-"""A stream that consumes a queue under lock: a batch is a claim, which replays unchanged until it is settled.
+"""A stream that consumes a queue: each batch is a claim, which is replayed unchanged until it is settled.
 
-The protocol, as Spark drives it from one process on the driver, never two calls at a time:
+Spark makes these calls from one process on the driver, never two at a time:
 
 =================  ========================================================================================
 Spark              here
 =================  ========================================================================================
 latestOffset(N)    Spark has batch N in its commit log: N is completed, and N + 1 claimed, in one transaction
-offset log         N + 1 is written down; a crash before it finds the open claim again, and takes none
-partitions(N, M)   the locks of M are renewed, and from now on in the background
-read               each task reads its share of the claim, then proves that it is still open in this epoch
+offset log         Spark records N + 1; after an earlier crash the open claim is found again, and no other is made
+partitions(N, M)   the locks of M are renewed now, and in the background from now on
+read               each task reads its share of the claim, then checks that it is still open in this epoch
 sink, commit log   the batch takes effect
 =================  ========================================================================================
 
-Between two calls nothing is held but the locks of the open claim, and those last ``lockDuration`` beyond the last
-renewal. While the query lives they are renewed at a third of that; when it is killed or given up they run out, and the
-messages are delivered to others. Within that time the query can be started again and finds its batch as it was.
+Between two calls, only the messages of the open claim are locked, for ``lockDuration`` after the last renewal. While
+the query runs, the locks are renewed every third of that time. If the query is killed, they expire, and the messages
+are delivered to others. Before that, the query can be started again and finds its batch unchanged.
 """
 
 from __future__ import annotations
@@ -40,18 +40,19 @@ from pgqueue.spark import arrow
 from pgqueue.spark.claims import Held
 from pgqueue.spark.errors import CheckpointError, OptionError
 from pgqueue.spark.options import Options
+from pgqueue.spark.relations import literal
 
 OPTIONS = ("queue", "consumer", "maxMessagesPerTrigger", "lockDuration", "numPartitions", "columns")
 IN_USE, FENCED = "PQ009", "PQ010"
 
-#: Who was stopped a moment ago has not quite let go yet.
+#: How long to wait for a consumer that is still in use: the session of a stopped query may take a moment to end.
 PATIENCE_SECONDS = 10.0
 MOST = 2**31 - 1
 
-#: What a message looks like in a stream: its column, Spark's type for it, and where it comes from.
+#: The columns of a stream: the name, Spark's type, and the SQL expression.
 COLUMNS = {
-    "queue": ("string", "queue.name"),
-    "claim": ("bigint", "{claim}"),
+    "queue": ("string", "message.queue"),
+    "claim": ("bigint", "message.claim"),
     "sequence_number": ("bigint", "message.sequence_number"),
     "body": ("string", "message.body::text"),
     "binary_body": ("binary", "message.binary_body"),
@@ -67,19 +68,10 @@ COLUMNS = {
     "expires_at": ("timestamp", "message.expires_at"),
 }
 
-# A message that came back while its lock had run out, and that nobody else has taken, is found by its number.
 SHARE = """
     select {columns}
-      from pgqueue.message
-      join pgqueue.queue on queue.id = message.queue_id
-     where message.queue_id = {queue} and lane = any ('{fresh_lanes}') and position >= {low} and position < {high}
-       and lock_token = '{token}'
-     union all
-    select {columns}
-      from pgqueue.message
-      join pgqueue.queue on queue.id = message.queue_id
-     where message.queue_id = {queue} and lane % 2 = 0 and sequence_number >= {low} and sequence_number < {high}
-       and lock_token = '{token}'
+      from pgqueue._claimed_message as message
+     where consumer = {consumer} and claim = {claim} and number >= {low} and number < {high}
 """
 
 CLAIM_BATCH: LiteralString = """
@@ -96,19 +88,17 @@ RENEW_CLAIM: LiteralString = """
 """
 
 CLAIMS: LiteralString = """
-    select claim.claim, lock_token::text, messages,
+    select claim, messages,
            pg_catalog.lower(numbers), pg_catalog.upper(numbers), pg_catalog.lower(fresh), pg_catalog.upper(fresh),
-           queue.id, queue.fresh_lanes::text, settled_at is not null
-      from pgqueue.claim
-      join pgqueue.consumer on consumer.name = claim.consumer
-      join pgqueue.queue on queue.id = queue_id
-     where claim.consumer = %(consumer)s and claim.claim > %(start)s and claim.claim <= %(claim)s
-     order by claim.claim
+           settled_at is not null
+      from pgqueue._claim
+     where consumer = %(consumer)s and claim > %(start)s and claim <= %(claim)s
+     order by claim
 """
 
 
 def layout(columns: str | None) -> str:
-    """The columns of a stream, all or those named, as Spark reads them.
+    """The columns of a stream, all or those named, as a schema for Spark.
 
     Raises:
         OptionError: a column does not exist, or is named twice.
@@ -116,29 +106,26 @@ def layout(columns: str | None) -> str:
     chosen = [name.strip() for name in columns.split(",")] if columns else list(COLUMNS)
     unknown = [name for name in chosen if name not in COLUMNS or chosen.count(name) > 1]
     if unknown:
-        raise OptionError(f"each column is named once: not {unknown[0]!r}; there are {', '.join(COLUMNS)}")
+        raise OptionError(f"the column {unknown[0]!r} is unknown, or named twice; there are {', '.join(COLUMNS)}")
     return ", ".join(f"{name} {COLUMNS[name][0]}" for name in chosen)
 
 
 @dataclass
 class Share(InputPartition):
-    """The messages of a claim whose numbers lie from ``low`` up to ``high``, to be read while the epoch lasts."""
+    """The messages of a claim with numbers from ``low`` up to but not including ``high``, read in one epoch."""
 
     claim: int
     epoch: int
-    token: str
-    queue: int
-    fresh_lanes: str
     low: int
     high: int
 
 
 class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Consumes a queue: what a batch holds is locked for it, and completed when Spark is done with the batch.
+    """Consumes a queue: the messages of a batch are locked, and completed when Spark has recorded the batch as done.
 
-    Options: ``queue``; ``consumer``, a name that stands for this query, whatever becomes of its checkpoint;
-    ``maxMessagesPerTrigger`` (50 000); ``lockDuration``, in seconds (300): for so long after the query died its batch
-    waits for it; ``numPartitions`` (2); ``columns``.
+    Options: ``queue``; ``consumer``, a name for this query that does not depend on its checkpoint;
+    ``maxMessagesPerTrigger`` (50 000); ``lockDuration``, in seconds (300), how long a batch stays locked after the
+    query has died; ``numPartitions`` (2); ``columns``.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -157,11 +144,11 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What is sent from now on is left for the next time."""
-        self._up_to = self._ask("select last_value from pgqueue.sequence_number")
+        """Note the newest message: those sent from now on are left for the next run."""
+        self._up_to = self._ask("select pgqueue._newest_number(%(queue)s)", queue=self._queue)
 
     def initialOffset(self) -> dict[str, int]:
-        """A query without a checkpoint goes on where the last one with this consumer's name had settled."""
+        """The last settled claim of the consumer: a query without a checkpoint continues after it."""
         return {"claim": self._opened().settled}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
@@ -170,11 +157,11 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"claim": self._opened().claim_batch(start["claim"], at_most, self._up_to)}
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """What is worked on, for ``foreachBatch`` to settle that and nothing else; see ``claims.held_for``."""
+        """The claim in progress, so that ``foreachBatch`` settles exactly this one; see ``claims.held_for``."""
         return asdict(self._opened().held)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """The shares of the open claim; claims that were settled before have nothing left to give."""
+        """The shares of the open claim; claims that are settled have no messages left."""
         self._check(end["claim"])
         session = self._opened()
         session.begin(end["claim"])
@@ -187,40 +174,36 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Share)
-        columns = ", ".join(
-            f'{COLUMNS[field.name][1].format(claim=partition.claim)} as "{field.name}"' for field in self._schema.fields
-        )
         query = SHARE.format(
-            columns=columns,
-            queue=partition.queue,
-            fresh_lanes=partition.fresh_lanes,
+            columns=", ".join(f'{COLUMNS[name][1]} as "{name}"' for name in self._schema.names),
+            consumer=literal(self._consumer),
+            claim=partition.claim,
             low=partition.low,
             high=partition.high,
-            token=partition.token,
         )
         yield from arrow.read(self._dsn, query, self._schema, before=arrow.BY_INDEX)
         self._prove(partition)
 
     def _prove(self, share: Share) -> None:
-        """All of the share was read, if nobody has settled its claim until now: else this task fails."""
+        """Fail this task if the claim has been settled meanwhile: the share may then be incomplete."""
         with psycopg.connect(self._dsn, autocommit=True) as connection:
             connection.execute("select pgqueue.check_claim(%s, %s, %s)", [self._consumer, share.claim, share.epoch])
 
     def stop(self) -> None:
-        """What is claimed stays claimed: whether the last batch took effect only Spark's checkpoint knows."""
+        """Close the session. The claim stays open: only Spark's checkpoint knows whether its batch took effect."""
         if self._session is not None:
             self._session.close()
 
-    def _ask(self, query: LiteralString) -> int:
-        ((answer,),) = self._opened().rows(query)
+    def _ask(self, query: LiteralString, **parameters: str) -> int:
+        ((answer,),) = self._opened().rows(query, **parameters)
         return int(answer)
 
     def _check(self, claim: int) -> None:
-        made = self._ask("select claim from pgqueue.consumer where name = %(consumer)s")
+        made = self._ask("select claim from pgqueue._consumer where name = %(consumer)s")
         if claim > made:
             raise CheckpointError(
-                f"the checkpoint is at claim {claim} of consumer {self._consumer!r}, which has made {made} in this "
-                "database: it is another one, or was restored from before. Begin with a new checkpointLocation"
+                f"the checkpoint is at claim {claim} of consumer {self._consumer!r}, whose last claim in this database "
+                f"is {made}: this is another database, or an older backup of it. Use a new checkpointLocation"
             )
 
     def _opened(self) -> ConsumerSession:
@@ -233,27 +216,24 @@ def _shares(
     number: int,
     claim: int,
     epoch: int,
-    token: str,
     messages: int,
     low: int,
     high: int,
     fresh_low: int | None,
     fresh_high: int | None,
-    queue: int,
-    fresh_lanes: str,
 ) -> list[Share]:
-    """Ranges of numbers that hold about as many fresh messages each, and all of the others between them."""
+    """Divide the numbers of a claim into ranges with about equal numbers of fresh messages."""
     first, last = (fresh_low, fresh_high) if fresh_low is not None and fresh_high is not None else (low, high)
     number = max(1, min(number, messages))
     cuts = [low, *(first + (last - first) * n // number for n in range(1, number)), high]
-    return [Share(claim, epoch, token, queue, fresh_lanes, *cut) for cut in pairwise(cuts)]
+    return [Share(claim, epoch, *cut) for cut in pairwise(cuts)]
 
 
 class ConsumerSession:
     """The driver's side of a consumer: the session that it is attached to, and a thread that renews its locks.
 
-    A session that broke is replaced, in another epoch; whoever has attached meanwhile keeps the consumer, and this side
-    says so.
+    A lost session is replaced by one with a new epoch. If another query has attached meanwhile, it keeps the consumer,
+    and this side raises an error.
     """
 
     def __init__(self, dsn: str, consumer: str, queue: str, lock_duration: timedelta) -> None:
@@ -270,7 +250,7 @@ class ConsumerSession:
         self._renewals.start()
 
     def rows(self, query: LiteralString, **parameters: Any) -> list[TupleRow]:
-        """The rows of a query that may be asked twice; what is held is among its parameters."""
+        """Return the rows of a query that may run twice; its parameters include the fields of ``held``."""
         if self._failure is not None:
             raise self._failure
         try:
@@ -288,7 +268,7 @@ class ConsumerSession:
         return self._connection.execute(query, known | parameters).fetchall()
 
     def claim_batch(self, after: int, at_most: int, up_to: int | None) -> int:
-        """Completes what was claimed up to ``after``; returns the claim that comes then, or ``after``."""
+        """Complete the claims up to ``after``; return the next claim, or ``after`` if there are no messages."""
         ((claim,),) = self.rows(CLAIM_BATCH, after=after, at_most=at_most, locked_by=this_process(), up_to=up_to)
         self.held = replace(self.held, claim=claim)
         return int(claim)
@@ -303,7 +283,7 @@ class ConsumerSession:
         self._renewals.join()
 
     def _attached(self) -> tuple[psycopg.Connection[TupleRow], int, int]:
-        """A session that is attached, the last claim that is settled, and the epoch that has begun."""
+        """Attach a new session; return it, the last settled claim, and the new epoch."""
         connection = psycopg.connect(self._dsn, autocommit=True, application_name=f"pgqueue stream {self._consumer}")
         connection.add_notice_handler(_log_notice)
         latest = time.monotonic() + PATIENCE_SECONDS
@@ -323,9 +303,9 @@ class ConsumerSession:
                 return connection, settled, epoch
 
     def _renew_until_closed(self) -> None:
-        """Renew the locks on a connection of its own: the other one may be busy claiming.
+        """Renew the locks on a separate connection, because the other one may be busy claiming.
 
-        After an outage it goes on. Whether a lock was lost is known when the batch is settled.
+        It continues after an outage. If a lock was lost meanwhile, settling the batch shows it.
         """
         try:
             while not self._closing.wait(self._lock_duration.total_seconds() / 3):
@@ -338,13 +318,13 @@ class ConsumerSession:
             with psycopg.connect(self._dsn, autocommit=True) as connection:
                 connection.execute(RENEW_CLAIM, {**asdict(held), "lock_duration": self._lock_duration})
         except psycopg.OperationalError as error:
-            sys.stderr.write(f"the locks of consumer {self._consumer!r} were not renewed this time: {error}\n")
+            sys.stderr.write(f"the locks of consumer {self._consumer!r} were not renewed; trying again: {error}\n")
         except psycopg.Error as error:
             if error.sqlstate != FENCED or not self._is_of_the_past(held):
                 raise
 
     def _is_of_the_past(self, held: Held) -> bool:
-        """Whether it was this side that has attached once more since."""
+        """Whether this side itself has attached again since."""
         with self._attaching:
             return held.epoch != self.held.epoch
 

@@ -1,7 +1,7 @@
-"""What Spark filters by, as SQL: only what gives the same rows there, row by row, null for null.
+"""Spark's filters as SQL, if they have the same result for every row in PostgreSQL, including nulls.
 
-Spark compares text by its bytes, so the database does, with the collation "C". What Spark and PostgreSQL might see
-differently is not translated: Spark then filters by it itself.
+Spark compares text by its bytes, so the SQL uses the collation "C". A filter that PostgreSQL might evaluate
+differently is not translated: Spark then applies it itself.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ PYTHON_TYPES: dict[DataType, type] = {
 
 
 def condition(asked: Filter, columns: Mapping[str, Column]) -> str | None:
-    """A filter as a condition in SQL, or None where Spark has to filter by itself."""
+    """A filter as an SQL condition, or None if Spark has to apply it."""
     if isinstance(asked, Not):
         inner = condition(asked.child, columns)
         return None if inner is None else f"not ({inner})"
@@ -71,7 +71,7 @@ def condition(asked: Filter, columns: Mapping[str, Column]) -> str | None:
 
 
 def _column(asked: Filter, columns: Mapping[str, Column]) -> Column | None:
-    """The column that a filter is about; None for a field inside of one."""
+    """The column that a filter tests; None for a field inside a column."""
     path: tuple[str, ...] = getattr(asked, "attribute", ())
     return columns.get(path[0]) if len(path) == 1 else None
 
@@ -87,7 +87,7 @@ def _compared(asked: Filter, column: Column) -> str | None:
 
 
 def _among(column: Column, values: object) -> str | None:
-    """Among no values at all is nothing, or null: that is a setting of Spark, so Spark decides."""
+    """An ``in`` condition; None for an empty list, whose meaning is a setting of Spark."""
     if not isinstance(values, list | tuple) or not values:
         return None
     if not all(value is None or _fits(value, column) for value in values):
@@ -100,7 +100,7 @@ def _operand(column: Column) -> str:
 
 
 def _fits(value: object, column: Column) -> bool:
-    """Whether a value is of the column's type, and can be said to PostgreSQL, whose text holds no NUL."""
+    """Whether a value has the column's type and can be sent to PostgreSQL, whose text contains no NUL."""
     if type(value) is not PYTHON_TYPES[column.type]:
         return False
     if isinstance(value, str):
@@ -109,7 +109,7 @@ def _fits(value: object, column: Column) -> bool:
 
 
 def _is_unicode(text: str) -> bool:
-    """Half of a surrogate pair can stand in a Python string, and nowhere else."""
+    """Whether the text contains no half of a surrogate pair, which only Python strings may contain."""
     try:
         text.encode()
     except UnicodeEncodeError:

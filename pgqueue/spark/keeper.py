@@ -1,6 +1,6 @@
-"""The process that keeps a snapshot of the database, see ``pgqueue.spark.snapshot``; it needs nothing of the package.
+"""The process that keeps a snapshot of the database, see ``pgqueue.spark.snapshot``; it imports nothing from pgqueue.
 
-It is told what to do by a line of JSON on stdin, and answers with another on stdout.
+It reads its order as a line of JSON from stdin, and writes the answer as a line of JSON to stdout.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from psycopg.conninfo import conninfo_to_dict
 #: The key of the advisory lock that stands for a snapshot.
 LOCK: LiteralString = "pg_catalog.hashtextextended('pgqueue snapshot ' || %s, 0)"
 
-#: A connection over a network that has gone silent is given up within a minute.
+#: A connection over a network that no longer responds is given up within a minute.
 NOTICING = {"keepalives_idle": 20, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 50_000}
 
-#: What would end a transaction that does nothing. Some are unknown to older servers.
+#: Switches off the timeouts that would end an idle transaction. Older servers lack some of them.
 UNLIMITED: LiteralString = """
 select set_config(name, '0', false)
   from pg_settings
@@ -33,11 +33,11 @@ select set_config(name, '0', false)
 
 
 def main() -> None:
-    """Keeps a snapshot until its input ends or, told of ``patience``, until nobody has read for so many seconds."""
+    """Keep a snapshot until stdin ends or, with ``patience``, until nobody has read in it for that many seconds."""
     order = json.loads(sys.stdin.readline())
     patience = order["patience"]
     if patience is not None and os.fork():
-        os._exit(0)  # whoever waits for this process does so now, and is not left with a zombie
+        os._exit(0)  # the caller waits for this process at once, so no zombie is left
     with ExitStack() as stack:
         try:
             keeping, watching = (stack.enter_context(_connected(order["dsn"])) for _ in range(2))
@@ -52,7 +52,7 @@ def main() -> None:
             else:
                 _keep_while_read(keeping, watching, name, patience)
         except psycopg.OperationalError as error:
-            print(f"pgqueue: the snapshot {name} is over: {error}", file=sys.stderr)  # noqa: T201
+            print(f"pgqueue: the snapshot {name} has ended: {error}", file=sys.stderr)  # noqa: T201
 
 
 def _say(answer: dict[str, str]) -> None:
@@ -62,7 +62,7 @@ def _say(answer: dict[str, str]) -> None:
 
 @contextmanager
 def _connected(dsn: str) -> Iterator[psycopg.Connection[Any]]:
-    """A connection, closed without a word: the server may be gone."""
+    """A connection; closing it raises nothing, even if the server has gone."""
     settings: dict[str, Any] = {**NOTICING, **conninfo_to_dict(dsn), "application_name": "pgqueue snapshot"}
     connection = psycopg.connect(**settings, autocommit=True)
     try:
@@ -72,10 +72,10 @@ def _connected(dsn: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 def _export(connection: psycopg.Connection[Any]) -> tuple[str, datetime]:
-    """The lock comes before the snapshot: a day of history emptied in between would be missed by all who read."""
+    """Export a snapshot; first lock the history, so that no day of it is truncated before the readers have read it."""
     connection.execute(UNLIMITED)
     connection.execute("begin isolation level repeatable read, read only")
-    connection.execute("lock table pgqueue.settled_message in access share mode")
+    connection.execute("lock table pgqueue._settled_message in access share mode")
     row = connection.execute("select pg_export_snapshot(), pgqueue.clock()").fetchone()
     assert row is not None, "a select without a table has a row"
     name, moment = row
@@ -83,7 +83,7 @@ def _export(connection: psycopg.Connection[Any]) -> tuple[str, datetime]:
 
 
 def _keep_until_told(keeping: psycopg.Connection[Any]) -> None:
-    """Our input ends when who holds the snapshot lets go of it, or is no more."""
+    """Keep the snapshot until stdin ends: the process that holds the snapshot has closed it, or has died."""
     while not select.select([sys.stdin], [], [], 1)[0]:
         keeping.execute("select 1")
 
@@ -91,7 +91,7 @@ def _keep_until_told(keeping: psycopg.Connection[Any]) -> None:
 def _keep_while_read(
     keeping: psycopg.Connection[Any], watching: psycopg.Connection[Any], name: str, patience: float
 ) -> None:
-    """Until nobody has read for as many seconds as ``patience`` is."""
+    """Keep the snapshot until nobody has read in it for ``patience`` seconds."""
     last_read = time.monotonic()
     while time.monotonic() - last_read < patience:
         time.sleep(min(1, patience))
@@ -101,7 +101,7 @@ def _keep_while_read(
 
 
 def _is_read(connection: psycopg.Connection[Any], name: str) -> bool:
-    """Somebody else's lock is in the way of ours, which is let go of at once."""
+    """Whether a reader holds the snapshot's lock: ours, which is released at once, is then refused."""
     row = connection.execute(f"select pg_try_advisory_xact_lock({LOCK})", [name]).fetchone()
     return row is not None and not row[0]
 

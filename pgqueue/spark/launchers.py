@@ -1,4 +1,4 @@
-"""Small programs that start another one as it should be started, in a directory of this user's own."""
+"""Launchers: small scripts that start another program in the right way, kept in a directory of this user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said in ``option(...)``: read once, on the driver; what is wrong is said there, before any task runs."""
+"""The values of ``option(...)``: read and checked once, on the driver, before any task runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pgqueue.spark.errors import OptionError
 
 ENVIRONMENT = "PGQUEUE_DSN"
 
-#: What Spark adds by itself, or looks at.
+#: Options that Spark adds or reads itself.
 SPARKS_OWN = {"checkpointlocation", "queryname"}
 
 
@@ -32,7 +32,7 @@ class Options:
         """The database: the option ``dsn``, else ``PGQUEUE_DSN``."""
         dsn = self._given.get("dsn") or os.environ.get(ENVIRONMENT)
         if not dsn:
-            raise OptionError(f"no database was named: say option('dsn', 'postgresql://...'), or set {ENVIRONMENT}")
+            raise OptionError(f"no database was named: give option('dsn', 'postgresql://...'), or set {ENVIRONMENT}")
         return dsn
 
     def needed(self, name: str) -> str:
@@ -50,14 +50,14 @@ class Options:
         """One of the choices; the first is the default."""
         value = self._given.get(name.lower(), choices[0])
         if value not in choices:
-            raise OptionError(f"the option {name!r} is one of {', '.join(choices)}, not {value!r}")
+            raise OptionError(f"the option {name!r} must be one of {', '.join(choices)}, not {value!r}")
         return value
 
     def number(self, name: str, default: int, at_least: int = 1) -> int:
         """A whole number."""
         value = self._given.get(name.lower(), str(default))
         if not value.isdecimal() or int(value) < at_least:
-            raise OptionError(f"the option {name!r} is a whole number, {at_least} or more, not {value!r}")
+            raise OptionError(f"the option {name!r} must be a whole number, {at_least} or more, not {value!r}")
         return int(value)
 
     def seconds(self, name: str, default: float) -> timedelta:
@@ -68,5 +68,5 @@ class Options:
         except (ValueError, OverflowError):
             duration = timedelta(0)
         if duration <= timedelta(0):
-            raise OptionError(f"the option {name!r} is a number of seconds above 0, not {value!r}")
+            raise OptionError(f"the option {name!r} must be a number of seconds above 0, not {value!r}")
         return duration

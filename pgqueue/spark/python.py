@@ -1,8 +1,8 @@
-"""Which Python the workers of a local Spark run on: this one, with PySpark as it is installed.
+"""The Python that the workers of a local Spark run on: this one, with PySpark as it is installed.
 
-Spark puts an archive of PySpark's sources before everything else that its workers may import, and a jar of its own.
-What Python imports from an archive it compiles anew: more than half of the time that a worker takes to start. A stream
-starts several.
+Spark puts an archive of PySpark's sources, and a jar of its own, first in the workers' import path. Python compiles
+again whatever it imports from an archive, which takes more than half of a worker's start. A stream starts several
+workers.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ PYTHONPATH=${{kept%:}} exec "{python}" "$@"
 
 
 def provide(*, local: bool) -> None:
-    """Make sure that Spark's workers run on this Python, unless ``PYSPARK_PYTHON`` says on which.
+    """Make sure that Spark's workers run on this Python, unless ``PYSPARK_PYTHON`` names another.
 
-    Where Spark is one that was unpacked, not installed by pip, or not ``local``, its archive may be all there is.
+    If Spark was unpacked rather than installed by pip, or is not ``local``, PySpark may exist only in the archive.
     """
     ours = launcher()
-    if os.environ.get("PYSPARK_PYTHON", ours) == ours:  # one that an earlier local session has left is not asked for
+    if os.environ.get("PYSPARK_PYTHON", ours) == ours:  # unless it is ours, left by an earlier local session
         os.environ["PYSPARK_PYTHON"] = ours if local and "SPARK_HOME" not in os.environ else sys.executable
 
 
 def launcher() -> str:
-    """The program that starts this Python without the archive; this Python itself where there can be none."""
+    """The launcher that starts this Python without the archive; this Python itself if no launcher can be written."""
     text = LAUNCHER.format(python=sys.executable)
     name = f"python-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     try:

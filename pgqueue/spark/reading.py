@@ -1,4 +1,4 @@
-"""Messages into a DataFrame, as they are at one moment: nothing is locked, received or changed."""
+"""Reads messages into a DataFrame, in one snapshot: nothing is locked, received or changed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPTIONS = ("queue", "table", "columns", "numPartitions", "snapshot", "snapshotSe
 PARTITION_SIZE = 128 * 2**20
 MOST_PARTITIONS = 64
 
-#: How PostgreSQL says that there is no such snapshot: unknown, not a name of one, its transaction has ended.
+#: PostgreSQL's SQLSTATEs for a missing snapshot: unknown, an invalid name, or its transaction has ended.
 JOIN = "set transaction snapshot"
 SNAPSHOT_OVER = {"42704", "22023", "55000"}
 
@@ -39,10 +39,14 @@ select pg_catalog.pg_relation_size(oid) / current_setting('block_size')::integer
  order by relname
 """
 
+#: Asked first, so that a role without the right gets its error at once, and not from a task.
+CHECK = "select pgqueue._check_reader()"  # first, for its error names the remedy
+QUEUE = "select id from pgqueue._queue where name = %s"
+
 
 @dataclass
 class Part(InputPartition):
-    """What one task reads: a select, and the snapshot that it shares with the other tasks, if there are any."""
+    """What one task reads: a select, and the snapshot that it shares with other tasks, if there is one."""
 
     statement: str
     snapshot: str | None = None
@@ -51,9 +55,9 @@ class Part(InputPartition):
 class QueueReader(DataSourceReader):
     """One of the tables of ``relations``, in parts that all see the same snapshot of the database.
 
-    Options: ``queue``, all when nothing is said; ``table``, messages when nothing is said; ``columns``, separated by
-    commas; ``numPartitions``, one for each 128 MB of the table when nothing is said, but no more than 64; ``snapshot``,
-    from ``pgqueue.spark.snapshot()``; ``snapshotSeconds``, how long a snapshot of our own is kept without being read.
+    Options: ``queue``, by default all queues; ``table``, by default ``messages``; ``columns``, separated by commas;
+    ``numPartitions``, by default one for each 128 MB of the table, but no more than 64; ``snapshot``, from
+    ``pgqueue.spark.snapshot()``; ``snapshotSeconds``, how long a snapshot of our own is kept without being read.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -77,7 +81,7 @@ class QueueReader(DataSourceReader):
             shared = self._held
             if len(cuts) > 1 and shared is None:
                 shared = take(self._dsn, self._patience)
-                cuts = cut(stretches(connection, self._relation), self._wanted)  # all that the snapshot sees is there
+                cuts = cut(stretches(connection, self._relation), self._wanted)  # has all that the snapshot sees
             moment = (shared.moment if shared else None) or clock(connection)
         name = shared.name if shared else None
         return [Part(self._statement(moment, conditions, each if len(cuts) > 1 else ()), name) for each in cuts]
@@ -91,11 +95,11 @@ class QueueReader(DataSourceReader):
 
 
 class PushingQueueReader(QueueReader):
-    """The same, with the filters of Spark in the select where they mean the same there, if the caller wants it.
+    """The same, with Spark's filters in the select if they mean the same there, and if the caller asks for it.
 
-    Option: ``pushFilters``, false or true. It is for a ``load()`` that is used with one filter only. Spark 4.3 keeps
-    what was planned with the filter for the whole ``load()``: another filter on the same DataFrame, beside it in one
-    query, or the DataFrame without any afterwards, would be given the rows of that one.
+    Option: ``pushFilters``, false or true. Set it only for a ``load()`` that is used with one filter. Spark 4.3 keeps
+    the plan with that filter for the whole ``load()``: a second filter on the same DataFrame in one query, or a later
+    use of the DataFrame without a filter, would get the rows of the first one.
     """
 
     def pushFilters(self, asked: list[Filter]) -> Iterable[Filter]:
@@ -111,7 +115,7 @@ def batches(dsn: str, part: Part, schema: StructType) -> Iterator[pa.RecordBatch
     """The rows of a part, as they arrive.
 
     Raises:
-        SnapshotOverError: the snapshot of the part is not kept any more.
+        SnapshotOverError: the snapshot of the part has ended.
     """
     utf8 = make_conninfo(dsn, client_encoding="utf8")
     try:
@@ -120,14 +124,14 @@ def batches(dsn: str, part: Part, schema: StructType) -> Iterator[pa.RecordBatch
         if error.sqlstate not in SNAPSHOT_OVER or JOIN not in str(error):
             raise
         raise SnapshotOverError(
-            f"the snapshot {part.snapshot} of the database is over: load the DataFrame again; cache() it if it is used "
-            "more than once; or hold one snapshot while you need it, with pgqueue.spark.snapshot(), and name it with "
+            f"the snapshot {part.snapshot} of the database has ended: load the DataFrame again; cache() it if it is "
+            "used more than once; or hold a snapshot while you need it, with pgqueue.spark.snapshot(), and pass it in "
             "option('snapshot', ...)"
         ) from error
 
 
 def _joining(name: str) -> list[str]:
-    """Read in a snapshot, and have its keeper notice until the transaction ends."""
+    """Statements that join a snapshot, and take the lock by which its keeper sees the reader."""
     key = LOCK % relations.literal(name)
     return [
         "set transaction isolation level repeatable read, read only",
@@ -137,21 +141,23 @@ def _joining(name: str) -> list[str]:
 
 
 def of_queue(connection: psycopg.Connection[Any], queue: str | None) -> list[str]:
-    """The condition that rows are of a queue; none for all queues.
+    """The condition that rows belong to a queue; none for all queues.
 
     Raises:
         OptionError: there is no such queue.
+        psycopg.errors.InsufficientPrivilege: the role of the DSN may not receive from every queue.
     """
+    connection.execute(CHECK)
     if queue is None:
         return []
-    row = connection.execute("select id from pgqueue.queue where name = %s", [queue]).fetchone()
+    row = connection.execute(QUEUE, [queue]).fetchone()
     if row is None:
         raise OptionError(f"there is no queue {queue!r} in this database; leave the option out to read all queues")
     return [f"kept.queue_id = {row[0]}"]
 
 
 def clock(connection: psycopg.Connection[Any]) -> datetime:
-    """The time of the database."""
+    """The time by the database's clock."""
     row = connection.execute("select pgqueue.clock()").fetchone()
     assert row is not None, "a select without a table has a row"
     moment: datetime = row[0]
@@ -159,13 +165,13 @@ def clock(connection: psycopg.Connection[Any]) -> datetime:
 
 
 def stretches(connection: psycopg.Connection[Any], relation: Relation) -> list[Stretch]:
-    """The tables that there are below a relation, from their first block to their last; empty ones are left out."""
+    """The tables of a relation, each from its first block to its last; empty ones are left out."""
     rows = connection.execute(BLOCKS, {"name": f"pgqueue.{relation.base}"}).fetchall()
     return [Stretch(0, blocks, slot if relation.in_days else None) for blocks, slot in rows if blocks]
 
 
 def cut(whole: Sequence[Stretch], wanted: int | None) -> list[list[Stretch]]:
-    """Into equal parts, as many as are wanted if there are blocks enough; at least one."""
+    """Cut the stretches into equal parts: as many as wanted if there are enough blocks, and at least one."""
     blocks = sum(stretch.end for stretch in whole)
     count = max(1, min(wanted or _recommended(blocks), blocks))
     return [_between(whole, blocks * n // count, blocks * (n + 1) // count) for n in range(count)]
@@ -176,7 +182,7 @@ def _recommended(blocks: int) -> int:
 
 
 def _between(whole: Sequence[Stretch], first: int, end: int) -> list[Stretch]:
-    """The blocks from ``first`` until before ``end``, where the tables are counted through one after the other."""
+    """The blocks from ``first`` up to but not including ``end``, numbered consecutively through all tables."""
     found, before = [], 0
     for stretch in whole:
         low, high = max(first - before, 0), min(end - before, stretch.end)

@@ -1,6 +1,11 @@
-"""What can be read: the tables of a queue, column by column, as the views of the same names show them.
+"""The readable tables of a queue, with the columns of the views of the same names.
 
-The statements go to the tables below the views: a view sorts, and cannot be read in parts.
+Errors of deliveries, and where a message died before, are left out. The order of the columns is that of the first
+version, with later ones at the end; times are exact, which most views show in seconds.
+
+The statements read the tables below these views, because the views sort and cannot be read in parts. For that, each
+table has a view of its own, its name with an underscore in front, which shows the ``ctid`` as ``place`` and checks what
+the caller may do.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from pgqueue.spark.options import Options
 
 @dataclass(frozen=True)
 class Column:
-    """A column as Spark sees it, and the expression of SQL that it is; ``reading.moment`` is the time read at."""
+    """A column: Spark's type, and the SQL expression; ``reading.moment`` is the time of the read."""
 
     type: DataType
     sql: str
@@ -25,9 +30,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Relation:
-    """A base table below the schema ``pgqueue``, called ``kept`` in SQL, its columns, and which of its rows count.
+    """A base table in the schema ``pgqueue``, its columns and a condition on its rows; its view has the alias ``kept``.
 
-    ``in_days`` says that the table is a ring of partitions, one a day, numbered by ``slot``.
+    ``in_days`` means that the table has one partition a day, numbered by ``slot``, which are reused in turn.
     """
 
     base: str
@@ -38,7 +43,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Blocks of a table from ``first`` until before ``end``; in a ring of days, of the one numbered ``slot``."""
+    """Blocks of a table from ``first`` until before ``end``; ``slot`` is the number of the day's partition, if any."""
 
     first: int
     end: int
@@ -62,30 +67,36 @@ def _time(name: str) -> dict[str, Column]:
 
 
 def _said_time(name: str) -> dict[str, Column]:
-    """A time that somebody has chosen. Spark has no infinity: what never comes is null."""
+    """A time that a user has chosen. Spark has no infinity, so an infinite time is null."""
     return {name: Column(TimestampType(), f"case when isfinite(kept.{name}) then kept.{name} end")}
 
 
-NAMED = _text("queue", "queue.name") | _long("sequence_number")
+NAMED = _text("queue") | _long("sequence_number")
 PRIORITY = _number("priority", "pgqueue._priority(kept.lane)")
 LABELS = _text("message_id") | _text("correlation_id") | _text("subject") | _text("content_type")
+SESSION = _text("session_id")
 CONTENT = (
     LABELS
     | _text("reply_to")
     | _text("application_properties", "kept.application_properties::text")
     | _text("body", "kept.body::text")
     | {"binary_body": Column(BinaryType(), "kept.binary_body")}
+    | SESSION
 )
 LOCK = _said_time("locked_until") | _text("locked_by")
 
 MESSAGE_STATE = """\
 case when kept.locked_until > reading.moment then 'LOCKED'
      when kept.expires_at <= reading.moment then 'EXPIRED'
-     when kept.lane >= 800 then 'DEFERRED'
+     when kept.delivery_count >= kept.max_delivery_count then 'EXHAUSTED'
+     when pgqueue._is_deferred(kept.lane) then 'DEFERRED'
      else 'READY' end"""
-DEFERRED_STATE = "case when kept.locked_until > reading.moment then 'LOCKED' else 'DEFERRED' end"
+DEFERRED_STATE = """\
+case when kept.locked_until > reading.moment then 'LOCKED'
+     when kept.delivery_count >= kept.max_delivery_count then 'EXHAUSTED'
+     else 'DEFERRED' end"""
 
-#: By the value of the option ``table``; the first is what is read when nothing is said.
+#: The relations by the value of the option ``table``; the first is the default.
 RELATIONS = {
     "messages": Relation(
         "message",
@@ -120,7 +131,7 @@ RELATIONS = {
         | _said_time("expires_at")
         | LOCK
         | CONTENT,
-        condition="kept.lane % 2 = 0 and kept.lane >= 800",
+        condition="kept.is_deferred",
     ),
     "scheduled": Relation(
         "scheduled_message",
@@ -145,8 +156,9 @@ RELATIONS = {
         | _number("priority")
         | _number("body_size")
         | LABELS
-        | _long("transaction_id", "kept.transaction_id::text::bigint"),
-        condition="kept.settled_at > reading.moment - queue.retain_history",
+        | _long("transaction_id", "kept.transaction_id::text::bigint")
+        | SESSION,
+        condition="kept.settled_at > reading.moment - kept.retain_history",
         in_days=True,
     ),
 }
@@ -190,7 +202,7 @@ def check(relation: Relation, schema: StructType) -> None:
             raise ColumnError(f"the table has no column {field.name!r}; it has {', '.join(relation.columns)}")
         if column.type != field.dataType:
             kinds = column.type.simpleString(), field.dataType.simpleString()
-            raise ColumnError(f"the column {field.name!r} is {kinds[0]}, not {kinds[1]}: read it so, and cast it then")
+            raise ColumnError(f"the column {field.name!r} is {kinds[0]}, not {kinds[1]}: read it so and cast it later")
 
 
 def statement(
@@ -200,10 +212,10 @@ def statement(
     conditions: Sequence[str] = (),
     stretches: Sequence[Stretch] = (),
 ) -> str:
-    """The select of some columns, at a moment, where all conditions hold; of the whole table or of stretches of it."""
+    """The select of some columns, at a time, under all conditions, from the whole table or from stretches of it."""
     columns = ", ".join(f"{relation.columns[name].sql} as {name}" for name in names)
     source = (
-        f"select {columns} from pgqueue.{relation.base} as kept join pgqueue.queue on queue.id = kept.queue_id"
+        f"select {columns} from pgqueue._{relation.base} as kept"
         f" cross join (values ({literal(moment)})) as reading (moment)"
     )
     always = [relation.condition, *conditions] if relation.condition else [*conditions]
@@ -212,7 +224,7 @@ def statement(
 
 
 def _where(stretch: Stretch) -> list[str]:
-    blocks = f"kept.ctid >= '({stretch.first},0)'::tid and kept.ctid < '({stretch.end},0)'::tid"
+    blocks = f"kept.place >= '({stretch.first},0)'::tid and kept.place < '({stretch.end},0)'::tid"
     return [blocks] if stretch.slot is None else [f"kept.slot = {stretch.slot}", blocks]
 
 
@@ -225,7 +237,7 @@ def literal(value: object) -> str:
     """A value as an SQL literal, quoted so that it means the same under any settings of the server.
 
     Raises:
-        TypeError: the value has a type that no literal is made of.
+        TypeError: values of this type cannot be written as a literal.
     """
     match value:
         case None:

@@ -1,4 +1,4 @@
-"""The one way to a Spark session: the caller's own, or a local one that finds what it needs by itself."""
+"""Gets a Spark session: the caller's own, or a new local one that needs no setup."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
-#: What a session of our own is given, unless the caller says otherwise.
+#: The configuration of a session that we create; the caller can override it.
 DEFAULTS = {
     PUSHDOWN: "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # others take Spark's own format for local time
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # other programs read Spark's own format as local time
 }
 
 
@@ -65,7 +65,7 @@ def register(spark: SparkSession) -> None:
 
 def _build(builder: SparkSession.Builder, master: str | None, config: Mapping[str, str]) -> SparkSession:
     master = master or config.get("spark.master")
-    if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # nobody has submitted us
+    if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # not started by spark-submit
         master = "local[*]"
     java.provide()
     python.provide(local=master is not None and master.startswith("local"))

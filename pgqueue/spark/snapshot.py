@@ -1,10 +1,10 @@
-"""One snapshot of the database for all who read a DataFrame, kept by a process of its own.
+"""One snapshot of the database for all readers of a DataFrame, kept by a separate process.
 
-A message that is claimed moves to another place in its table: who read one part of the table before, and another part
-after, would see it twice or not at all. So all parts are read in one snapshot, which lasts for as long as the
-transaction that has exported it. Spark plans a read in a process that ends before the parts are read, so the keeper
-is started there and outlives it: it holds the transaction, and ends by itself when nobody has read for a while. Who
-reads holds a shared advisory lock named after the snapshot, and the keeper looks for that.
+A message that is claimed moves to another place in its table. Tasks that read parts of the table at different times
+would see it twice or not at all. So all parts are read in one snapshot, which lasts as long as the transaction that
+exported it. Spark plans a read in a process that ends before the parts are read. The keeper is started there and
+outlives that process: it holds the transaction open, and ends when nobody has read for a while. A reader holds a shared
+advisory lock named after the snapshot, which the keeper looks for.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from pgqueue.spark import keeper
 from pgqueue.spark.errors import OptionError, PipelineError
 from pgqueue.spark.options import Options
 
-#: Its text, not its name: importing the package would take several times as long as taking the snapshot.
+#: The keeper's source, not its name: importing the package would take several times as long as taking the snapshot.
 PROGRAM = inspect.getsource(keeper)
 STARTING = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot by the name that PostgreSQL gave it, and the time by which it is read; null for one of strangers."""
+    """PostgreSQL's name of a snapshot, and the time of the read; None for a snapshot that was exported elsewhere."""
 
     name: str
     moment: datetime | None = None
@@ -45,13 +45,13 @@ class Snapshot:
         """The reverse of ``str``; also takes what ``pg_export_snapshot()`` returns.
 
         Raises:
-            OptionError: what follows the name is not a time.
+            OptionError: the text after the name is not a time.
         """
         name, _, moment = text.partition("@")
         try:
             return cls(name, datetime.fromisoformat(moment) if moment else None)
         except ValueError as error:
-            raise OptionError(f"the option 'snapshot' is what pgqueue.spark.snapshot() gives, not {text!r}") from error
+            raise OptionError(f"the option 'snapshot' must come from pgqueue.spark.snapshot(), not {text!r}") from error
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def take(dsn: str, patience: timedelta) -> Snapshot:
 
 
 def _launch(dsn: str, patience: timedelta | None) -> subprocess.Popen[str]:
-    """Starts a keeper; what it says on stderr goes where we say things. Other users of the machine see no DSN."""
+    """Start a keeper, which inherits our stderr. The DSN is not on its command line, where other users could see it."""
     path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
@@ -105,7 +105,7 @@ def _launch(dsn: str, patience: timedelta | None) -> subprocess.Popen[str]:
         process.stdin.write(json.dumps(order) + "\n")
         process.stdin.flush()
     except BrokenPipeError:
-        pass  # it has ended, so it will not answer either, and that is what is reported
+        pass  # it has ended; the missing answer is reported below
     return process
 
 
@@ -113,17 +113,17 @@ def _answer(process: subprocess.Popen[str]) -> Snapshot:
     assert process.stdout is not None
     ready, _, _ = select.select([process.stdout], [], [], STARTING.total_seconds())
     line = process.stdout.readline() if ready else ""
-    answer = json.loads(line or '{"error": "its process did not start; what it has said is on stderr"}')
+    answer = json.loads(line or '{"error": "its process did not start; see its messages on stderr"}')
     if "error" in answer:
         raise PipelineError(f"no snapshot of the database could be taken: {answer['error']}")
     return Snapshot.parse(answer["snapshot"])
 
 
 def _close(process: subprocess.Popen[str]) -> None:
-    """A keeper that was told to stay has left its first process by now; another one ends because its input has."""
+    """Wait for the process: with ``patience`` it has forked and ended already; otherwise it ends with its stdin."""
     for pipe in (process.stdin, process.stdout):
         assert pipe is not None
-        with suppress(BrokenPipeError):  # it has ended before it was told anything, and that is reported already
+        with suppress(BrokenPipeError):  # it ended before it read its order, which has been reported
             pipe.close()
     try:
         process.wait(STARTING.total_seconds())

@@ -1,4 +1,4 @@
-"""The format ``pgqueue``, as Spark looks for it; what it does is in the modules beside."""
+"""The format ``pgqueue`` as Spark loads it; the other modules implement it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class QueueSource(DataSource):
 
 
 class PushingQueueSource(QueueSource):
-    """The same for a session that pushes filters down; Spark refuses a reader that could when the session does not."""
+    """The same for a session that pushes filters down; without that setting, Spark refuses a reader that takes them."""
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return reading.PushingQueueReader(self.options, schema)

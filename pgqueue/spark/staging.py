@@ -1,4 +1,4 @@
-"""From Arrow to a staged table: the columns of a message, and COPY in PostgreSQL's binary format."""
+"""Copies Arrow batches to a staged table with COPY, in PostgreSQL's binary format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pgqueue.spark.errors import BadRowError, ColumnError
 
 JSON = pa.string()
 
-#: What a column of a DataFrame is called, what it is copied as, and whether it is text that holds JSON.
+#: The columns of a DataFrame: the name, the type in COPY, and whether it is text that contains JSON.
 COLUMNS: dict[str, tuple[pa.DataType, bool]] = {
     "body": (pa.string(), True),
     "binary_body": (pa.binary(), False),
@@ -39,10 +39,10 @@ NO_ROWS = b"PGCOPY\n\xff\r\n\0" + bytes(8) + b"\xff\xff"
 
 
 def message_columns(schema: StructType) -> dict[str, str]:
-    """Which column of a message each column of a DataFrame is; ``body`` may be bytes.
+    """Map each column of a DataFrame to the column of a message; ``body`` may be bytes.
 
     Raises:
-        ColumnError: a column has a name or a type that a message does not have, or there is no body.
+        ColumnError: a column has an unknown name or a wrong type, or there is no body.
     """
     columns: dict[str, str] = {}
     for field in schema.fields:
@@ -71,7 +71,7 @@ def _check_type(name: str, called: str, given: pa.DataType) -> None:
     if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(given) and given.tz is not None:
         return
     remedy = "make it text with to_json(...)" if COLUMNS[name][1] else f"cast it to {SPARK_TYPES[name]}"
-    raise ColumnError(f"the column {called!r} is {given}, and cannot be sent as that: {remedy}")
+    raise ColumnError(f"the column {called!r} is {given}, which cannot be sent: {remedy}")
 
 
 SPARK_TYPES = dict.fromkeys(COLUMNS, "string") | {
@@ -85,10 +85,10 @@ SPARK_TYPES = dict.fromkeys(COLUMNS, "string") | {
 def copy(
     connection: psycopg.Connection[Any], table: str, columns: dict[str, str], batches: Iterable[pa.RecordBatch]
 ) -> int:
-    """Copies batches into a staged table; returns the number of rows.
+    """Copy batches into a staged table; return the number of rows.
 
     Raises:
-        BadRowError: a row does not fit its column, text that is not JSON for instance; the error names the row.
+        BadRowError: a value does not fit its column, such as text that is not JSON; the error names the row.
     """
     command = sql.SQL("copy pgqueue.{} ({}) from stdin (format binary)").format(
         sql.Identifier(table), sql.SQL(", ").join(map(sql.Identifier, columns.values()))
@@ -106,7 +106,7 @@ def copy(
 
 
 def _encoded(columns: dict[str, str], batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
-    """The bytes of COPY, with the number of rows that they hold."""
+    """The bytes for COPY, each with its number of rows."""
     encoder = None
     rows = 0
     for batch in batches:

@@ -1,4 +1,4 @@
-"""The history as a stream: what is settled, batch by batch, each row once, and nothing is consumed."""
+"""The history as a stream: each settled message once; nothing is consumed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPTIONS = ("queue", "table", "columns", "startingFrom", "numPartitions")
 EARLIEST, LATEST = "earliest", "latest"
 HISTORY = relations.RELATIONS["history"]
 
-#: How far the clock of the database may go back, and how long a settlement may take to read it.
+#: How far the database's clock may be set back, and how old a settlement's time may be when it is written.
 SLACK = timedelta(minutes=1)
 
 BEGINNING = "0001-01-01T00:00:00+00:00"
@@ -29,10 +29,10 @@ BEGINNING = "0001-01-01T00:00:00+00:00"
 
 @dataclass(frozen=True)
 class Seen:
-    """What the database says when it is asked how far the history is final.
+    """How far the history is final, by the database.
 
-    ``horizon`` is the oldest transaction that is open: all before it have ended. ``fence`` is above the id of every
-    transaction that had one at the time ``at``.
+    ``horizon`` is the oldest open transaction: all before it have ended. ``fence`` is greater than the id of every
+    transaction that had an id at the time ``at``.
     """
 
     at: str
@@ -41,9 +41,9 @@ class Seen:
 
     @classmethod
     def now(cls, connection: psycopg.Connection[Any]) -> Seen:
-        """Reads clock, fence and horizon, each in a statement of its own, in this order.
+        """Read clock, fence and horizon, each in a statement of its own, in this order.
 
-        The fence depends on the order: with nothing open, the horizon is already beyond it.
+        The order matters: the horizon can then be beyond the fence if no transaction is open.
         """
         at = reading.clock(connection).isoformat()
         fence = _number(connection, "select pgqueue._next_xid()::text::bigint")
@@ -53,19 +53,19 @@ class Seen:
 
 @dataclass(frozen=True)
 class Offset:
-    """How far a stream has come: every row of the transactions below ``transaction``.
+    """The position of a stream: it has read every row of the transactions below ``transaction``.
 
-    Transactions do not end in the order of their ids. Those below the horizon, the oldest that is open, have all ended,
-    so a batch that reaches from one horizon to a later one has all its rows, and no later batch has them again.
+    Transactions do not end in the order of their ids. All below the horizon, the oldest open transaction, have ended.
+    So a batch from one horizon to a later one has all its rows, and no later batch contains them again.
 
-    Rows are not in the order of transactions either, and there is no index on them; but there is one on the time of
-    settlement, so a batch also has a lower bound for that, ``since``. It comes about so: at the time ``fence_at`` all
-    ids that had been given were below ``fence``. Once ``transaction`` has reached the fence, every row still to come
-    is of a transaction that got its id after ``fence_at``, and was settled after that. So ``fence_at`` is the new
-    ``since``, and a new fence is taken. A minute of slack allows for a clock that is set back.
+    Rows are not stored in the order of transactions, and transaction ids have no index. The time of settlement has
+    one, so a batch also has a lower bound on it, ``since``. At the time ``fence_at``, all transaction ids in use were
+    below ``fence``. Once ``transaction`` has reached the fence, every later row belongs to a transaction that got its
+    id after ``fence_at``, and was settled after that. So ``fence_at`` becomes the new ``since``, and a new fence is
+    taken. A minute of slack allows for a clock that is set back.
 
-    ``at`` is the time by which a batch that ends here judges what the queues still retain, so that it has the same rows
-    when it is read again; rows are missing from it only if their day was given back in the meantime.
+    ``at`` is the time for which a batch that ends here decides what the queues retain, so that a replay has the same
+    rows. A row is missing from a replay only if its day of history was reclaimed in the meantime.
     """
 
     transaction: int
@@ -75,7 +75,7 @@ class Offset:
     fence_at: str = BEGINNING
 
     def advanced(self, seen: Seen) -> Offset:
-        """As far as the history is final now; its ``since`` holds for all that is after this offset."""
+        """The offset up to which the history is final now; its ``since`` is valid for all rows after this offset."""
         if self.transaction < self.fence:
             return Offset(seen.horizon, seen.at, self.since, self.fence, self.fence_at)
         return Offset(seen.horizon, seen.at, self.fence_at, seen.fence, seen.at)
@@ -86,13 +86,13 @@ class Offset:
 
 
 class HistoryTail(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What is settled in queues that retain history, each row once, when its transaction and all older ones have ended.
+    """Messages settled in queues that retain history, each once, after its transaction and all older ones have ended.
 
-    A transaction that stays open holds the stream back. Each batch is all that there is, for a limit would have to sort
-    what it leaves for later; the first one, from the beginning, is read in as many parts as the table would be.
+    A transaction that stays open delays the stream. A batch contains all rows there are, because a limit would need a
+    sort. The first batch of a stream from the beginning is read in as many parts as the table would be.
 
-    Options: ``queue``, all when nothing is said; ``columns``; ``startingFrom``, earliest or latest, for a stream
-    without a checkpoint; ``numPartitions``, the parts that each batch is read in.
+    Options: ``queue``, by default all queues; ``columns``; ``startingFrom``, earliest or latest, for a stream without
+    a checkpoint; ``numPartitions``, the number of parts of each batch.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -124,7 +124,7 @@ class HistoryTail(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._target = Seen.now(connection)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The first batch from ``latest`` is empty: Spark writes down where a batch ends, and not where it begins."""
+        """The end of the next batch. The first from ``latest`` is empty: Spark records only where a batch ends."""
         if self._is_beginning:
             self._is_beginning = False
             return start
@@ -132,12 +132,12 @@ class HistoryTail(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return asdict(self._latest(connection, Offset(**start)))
 
     def _latest(self, connection: psycopg.Connection[Any], start: Offset) -> Offset:
-        """The start itself while there is nothing new: another offset would be a batch without rows."""
+        """The newest offset, or the start if there are no new rows: another offset would make an empty batch."""
         seen = self._target or Seen.now(connection)
         if seen.horizon < start.transaction:
             raise CheckpointError(
-                f"the checkpoint has seen transaction {start.transaction}, this database is at {seen.horizon}: "
-                "it is another one, or was restored; begin a new checkpoint"
+                f"the checkpoint is at transaction {start.transaction}, but this database is at {seen.horizon}: "
+                "this is another database, or a restored one. Use a new checkpointLocation"
             )
         behind = self._empty_until
         known = behind if behind is not None and behind.transaction >= start.transaction else start
@@ -148,7 +148,7 @@ class HistoryTail(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[reading.Part]:
-        """All rows of a batch are there and stay as they are, so the parts need no snapshot to agree."""
+        """The parts of a batch. They need no common snapshot: the rows of a batch exist and do not change."""
         first, last = Offset(**start), Offset(**end)
         if first.transaction >= last.transaction:
             return []
@@ -171,7 +171,7 @@ class HistoryTail(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _between(start: Offset, end: Offset) -> list[str]:
-    """The condition of a batch; its bound in time is the one that was found with its end."""
+    """The conditions of a batch; its lower bound in time is in its end."""
     conditions = [
         f"kept.transaction_id >= '{start.transaction}'::xid8",
         f"kept.transaction_id < '{end.transaction}'::xid8",
@@ -183,9 +183,9 @@ def _between(start: Offset, end: Offset) -> list[str]:
 
 
 def _has_rows(connection: psycopg.Connection[Any], start: Offset, end: Offset) -> bool:
-    """Of any queue: a stream of one queue moves on with the others, or would look at their rows again and again."""
+    """Whether any queue has rows in between: a stream of one queue also advances past the rows of the others."""
     condition = " and ".join(_between(start, end))
-    statement = f"select exists (select from pgqueue.settled_message as kept where {condition})"
+    statement = f"select exists (select from pgqueue._settled_message as kept where {condition})"
     row = connection.execute(statement.encode()).fetchone()
     return row is not None and bool(row[0])
 

@@ -1,4 +1,4 @@
-"""DataFrames and streams into a queue: tasks stage, each try into a table of its own, and the driver publishes."""
+"""Writes DataFrames and streams to a queue: each attempt of a task stages to its own table; the driver publishes."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ QUERY_ID = "sql.streaming.queryId"
 
 PUBLISH = "select pgqueue.publish(%s, %s, %s, %s, %s, %s, keep => %s)"
 
-#: For so long a job is remembered that nobody has named.
+#: How long a job without a name is remembered.
 KEPT = timedelta(days=7)
 
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """What one task has staged; nothing is left of it where tasks publish for themselves."""
+    """What one task has staged; empty if the task has published it itself."""
 
     job: str
     table: str | None
@@ -45,7 +45,7 @@ class Staged(WriterCommitMessage):
 
 
 class QueueWriter(DataSourceArrowWriter):
-    """A DataFrame into a queue: all of it, or with ``atomicity=task`` all of each partition, exactly once.
+    """Writes a DataFrame to a queue exactly once: in one transaction, or with ``atomicity=task`` in one a partition.
 
     Options: ``queue``; ``atomicity``, ``job`` or ``task``; ``job``, a name under which this is written only once.
     """
@@ -54,7 +54,7 @@ class QueueWriter(DataSourceArrowWriter):
         read = Options(options, OPTIONS)
         if overwrite:
             raise OptionError(
-                "a queue is not overwritten: say mode('append'), and purge the queue before if you mean to"
+                "a queue cannot be overwritten: use mode('append'), and purge the queue first if you want it empty"
             )
         self._dsn = read.dsn
         self._queue = read.needed("queue")
@@ -77,7 +77,7 @@ class QueueWriter(DataSourceArrowWriter):
         _discard(self._dsn, {self._job})
 
     def _publish(self, staged: Sequence[Staged], part: int) -> None:
-        """Under a name in any case: it tells what became of a COMMIT that nobody has answered."""
+        """Publish, always under a name: it shows the outcome of a COMMIT whose answer was lost."""
         name = self._named or self._job
         try:
             _publish(self._dsn, self._queue, staged, f"job {name}", part, keep=None if self._named else KEPT)
@@ -85,8 +85,8 @@ class QueueWriter(DataSourceArrowWriter):
             if not is_lost(error):
                 raise
             raise PipelineError(
-                f"whether the job was sent is not known, the connection was lost: {error}. Write the same again with "
-                f"option('job', {name!r}), which sends nothing twice"
+                f"the connection was lost, so it is not known whether the job was sent: {error}. Write the same again "
+                f"with option('job', {name!r}), which sends nothing twice"
             ) from error
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -94,15 +94,15 @@ class QueueWriter(DataSourceArrowWriter):
 
 
 class QueueSink(DataSourceStreamArrowWriter):
-    """A stream into a queue, each batch exactly once: its number is written down in the transaction that publishes it.
+    """Writes a stream to a queue, each batch exactly once: the publishing transaction also records the batch number.
 
-    Options: ``queue``; ``sink``, the name that batches are written down under, else the id of the query.
+    Options: ``queue``; ``sink``, the name under which batches are recorded, by default the id of the query.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         read = Options(options, SINK_OPTIONS)
         if overwrite:
-            raise OptionError("a queue is not overwritten: say outputMode('append')")
+            raise OptionError("a queue cannot be overwritten: use outputMode('append')")
         self._dsn = read.dsn
         self._queue = read.needed("queue")
         self._named = read.text("sink")
@@ -121,7 +121,7 @@ class QueueSink(DataSourceStreamArrowWriter):
             return
         publisher = self._named or staged[0].query
         if publisher is None:
-            raise PipelineError("Spark has not said which query this is: say option('sink', ...), a name of its own")
+            raise PipelineError("Spark gave no id of the query: give it a name of its own with option('sink', ...)")
         _publish(self._dsn, self._queue, staged, f"stream {publisher}", batchId, ordered=True)
         _discard(self._dsn, {part.job for part in staged})
 
@@ -142,7 +142,7 @@ def _stage(
     columns: dict[str, str],
     batches: Iterator[pa.RecordBatch],
 ) -> Staged:
-    """In one transaction: a try that fails leaves nothing."""
+    """Stage in one transaction, so that a failed attempt leaves nothing."""
     task = _task()
     part = f"{task.partitionId()}_{task.taskAttemptId()}"
     (table,) = _row(connection, "select pgqueue.stage(%s, %s, %s, %s)", queue, job, part, list(columns.values()))
@@ -175,18 +175,20 @@ def _publish(
 
 
 def _tables(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
-    """What there is to publish, in the order of the partitions."""
+    """The staged tables, in the order of the partitions."""
     return [message for message in messages if isinstance(message, Staged) and message.table is not None]
 
 
 def _discard(dsn: str, jobs: set[str]) -> None:
-    """Tidies up, if it can: a job that was sent has not failed for that, nor one that failed for another reason."""
+    """Drop the staged tables. An error is only logged: it does not change whether the job succeeded."""
     try:
         with psycopg.connect(dsn, autocommit=True) as connection:
             for job in jobs:
                 _row(connection, "select pgqueue.discard_staged(%s)", job)
     except psycopg.Error as error:
-        logger.warning("what is left of job %s will be dropped by a sweep in a week: %s", ", ".join(jobs), error)
+        logger.warning(
+            "staged tables of job %s were not dropped; a sweep does it in a week: %s", ", ".join(jobs), error
+        )
 
 
 def _row(connection: psycopg.Connection[Any], query: Any, *parameters: Any) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from math import isfinite
 from typing import Any
 
 from pgqueue.errors import InvalidArgumentError
@@ -38,6 +39,12 @@ def whole(argument: str, value: Any, *, bits: int = 32, least: int | None = None
     return value
 
 
+def real(argument: str, value: Any) -> float | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value)):
+        raise InvalidArgumentError(f"{argument} must be a number, not {value!r}")
+    return value
+
+
 def count(argument: str, value: Any) -> int:
     number = whole(argument, value, least=1)
     if number is None:
@@ -54,14 +61,14 @@ def flag(argument: str, value: Any) -> bool | None:
 def numbers(argument: str, value: Any) -> list[int]:
     if not isinstance(value, Iterable) or isinstance(value, str | bytes):
         raise InvalidArgumentError(f"{argument} must be whole numbers, not {value!r}")
-    return [_number(argument, number) for number in value]
+    return [number(f"one of {argument}", each) for each in value]
 
 
-def _number(argument: str, value: Any) -> int:
-    number = whole(f"one of {argument}", value, bits=64)
-    if number is None:
-        raise InvalidArgumentError(f"one of {argument} must be a whole number, not None")
-    return int(number)
+def number(argument: str, value: Any) -> int:
+    found = whole(argument, value, bits=64)
+    if found is None:
+        raise InvalidArgumentError(f"{argument} must be a whole number, not None")
+    return int(found)
 
 
 def moment(argument: str, value: Any) -> datetime | None:

@@ -25,7 +25,7 @@ def history(
 ) -> Statement[list[SettledMessage]]:
     return Statement(
         """select queue, sequence_number, outcome, reason, enqueued_time, first_locked_at, settled_at, delivery_count,
-                  locked_by, priority, body_size, message_id, correlation_id, subject, content_type
+                  locked_by, priority, body_size, message_id, correlation_id, subject, content_type, session_id
              from pgqueue.history
             where queue = %(queue)s::text
               and (%(since)s::timestamptz is null or settled_at >= %(since)s::timestamptz)

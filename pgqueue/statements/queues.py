@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, LiteralString, TypeVar
 
-from pgqueue.errors import InvalidArgumentError, QueueNotFoundError
+from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.encoding import to_json
 from pgqueue.model.json_text import json_text
 from pgqueue.model.names import is_dead_letter_queue
@@ -19,20 +19,32 @@ from pgqueue.model.settings import (
     QueueSettings,
     QueueStatus,
 )
-from pgqueue.statements.arguments import duration, flag, queue_name, text, whole
+from pgqueue.statements.arguments import duration, flag, queue_name, real, text, whole
 from pgqueue.statements.statement import Statement, nothing, scalar
 
 T = TypeVar("T")
 
 SETTINGS: Final = """name, lock_duration, max_delivery_count, max_message_size, status, user_metadata,
        default_message_time_to_live, dead_lettering_on_message_expiration, requires_duplicate_detection,
-       duplicate_detection_history_time_window, max_queue_length, retain_history, created_at, updated_at"""
+       duplicate_detection_history_time_window, max_queue_length, retain_history, retain_errors,
+       auto_delete_on_idle, forward_to, forward_dead_lettered_messages_to, max_receive_rate, max_concurrent,
+       priority_ageing, paused_at, created_at, updated_at, requires_session"""
 
-GIVEN_SETTINGS: Final = """%(name)s::text, %(lock_duration)s::interval, %(max_delivery_count)s::integer,
+COUNTS: Final = (
+    "counts.name, ready, locked, deferred, expired, scheduled, dead_letters, oldest_enqueued_time, exhausted,"
+    " size_in_bytes"
+)
+
+COUNTS_OF_ONE: Final = "pgqueue.queue_counts(%(name)s::text) as counts"
+
+SETTING_VALUES: Final = """%(lock_duration)s::interval, %(max_delivery_count)s::integer,
                %(max_message_size)s::bigint, %(status)s::text, %(user_metadata)s::jsonb,
                %(default_message_time_to_live)s::interval, %(dead_lettering_on_message_expiration)s::boolean,
                %(requires_duplicate_detection)s::boolean, %(duplicate_detection_history_time_window)s::interval,
-               %(max_queue_length)s::bigint, %(retain_history)s::interval"""
+               %(max_queue_length)s::bigint, %(retain_history)s::interval, %(retain_errors)s::integer,
+               %(auto_delete_on_idle)s::interval, %(requires_session)s::boolean, %(forward_to)s::text,
+               %(forward_dead_lettered_messages_to)s::text, %(max_receive_rate)s::float8, %(max_concurrent)s::integer,
+               %(priority_ageing)s::interval"""
 
 KINDS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "lock_duration": duration,
@@ -45,6 +57,14 @@ KINDS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "duplicate_detection_history_time_window": duration,
     "max_queue_length": partial(whole, bits=64),
     "retain_history": duration,
+    "retain_errors": whole,
+    "auto_delete_on_idle": duration,
+    "requires_session": flag,
+    "forward_to": text,
+    "forward_dead_lettered_messages_to": text,
+    "max_receive_rate": real,
+    "max_concurrent": whole,
+    "priority_ageing": duration,
 }
 """What each setting must be. The metadata may be anything."""
 
@@ -53,28 +73,52 @@ NONE_AT_ALL: Final[dict[str, Any]] = {
     "max_queue_length": 0,
     "default_message_time_to_live": timedelta(0),
     "retain_history": timedelta(0),
+    "retain_errors": 0,
+    "auto_delete_on_idle": timedelta(0),
+    "forward_to": "",
+    "forward_dead_lettered_messages_to": "",
+    "max_receive_rate": 0,
+    "max_concurrent": 0,
+    "priority_ageing": timedelta(0),
 }
 """How it is said that there is to be none, where null keeps a setting as it is."""
 
 
 def create_queue(name: str, settings: QueueSettings) -> Statement[None]:
     return Statement(
-        f"select pgqueue.create_queue({GIVEN_SETTINGS})",
-        {"name": queue_name(name), **_checked(settings), "user_metadata": _metadata(settings)},
+        f"select pgqueue.create_queue(%(name)s::text, {SETTING_VALUES})",
+        {"name": queue_name(name), **new_settings(settings)},
         nothing,
     )
+
+
+def new_settings(settings: QueueSettings) -> dict[str, Any]:
+    """The parameters of SETTING_VALUES for a new queue."""
+    return {**_checked(settings), "user_metadata": _metadata(settings)}
 
 
 def alter_queue(name: str, settings: QueueSettings) -> Statement[None]:
     return Statement(
-        f"select pgqueue.alter_queue({GIVEN_SETTINGS})",
-        {
-            "name": queue_name(name),
-            **_checked({setting: _altered(setting, value) for setting, value in settings.items()}),
-            "user_metadata": "null" if settings.get("user_metadata", ...) is None else _metadata(settings),
-        },
+        f"select pgqueue.alter_queue(%(name)s::text, {SETTING_VALUES})",
+        {"name": queue_name(name), **altered_settings(settings)},
         nothing,
     )
+
+
+def pause_queue(name: str) -> Statement[None]:
+    return Statement("select pgqueue.pause_queue(%(name)s::text)", {"name": queue_name(name)}, nothing)
+
+
+def resume_queue(name: str) -> Statement[None]:
+    return Statement("select pgqueue.resume_queue(%(name)s::text)", {"name": queue_name(name)}, nothing)
+
+
+def altered_settings(settings: QueueSettings) -> dict[str, Any]:
+    """The parameters of SETTING_VALUES for an existing queue."""
+    return {
+        **_checked({setting: _altered(setting, value) for setting, value in settings.items()}),
+        "user_metadata": "null" if settings.get("user_metadata", ...) is None else _metadata(settings),
+    }
 
 
 def drop_queue(name: str) -> Statement[None]:
@@ -90,58 +134,52 @@ def purge_queue(name: str, *, max_messages: int) -> Statement[int]:
 
 
 def get_queue(name: str) -> Statement[QueueProperties]:
-    def read(rows: Sequence[Row]) -> QueueProperties:
-        return _only(name, _read_properties(rows))
-
-    return Statement(
-        "select " + SETTINGS + " from pgqueue.queue where name = %(name)s::text", {"name": queue_name(name)}, read
-    )
+    return _of_one("select " + SETTINGS + " from pgqueue.queue_settings(%(name)s::text)", name, properties)
 
 
 def list_queues() -> Statement[list[QueueProperties]]:
-    return Statement("select " + SETTINGS + " from pgqueue.queue order by name", {}, _read_properties)
+    return Statement("select " + SETTINGS + " from pgqueue.queue_settings()", {}, _read_properties)
 
 
 def get_queue_runtime_properties(name: str) -> Statement[QueueRuntimeProperties]:
-    def read(rows: Sequence[Row]) -> QueueRuntimeProperties:
-        return _only(name, [QueueRuntimeProperties(*row) for row in rows])
+    return _of_one(f"select {COUNTS} from {COUNTS_OF_ONE}", name, QueueRuntimeProperties)
 
-    return Statement(
-        """select name, ready, locked, deferred, expired, scheduled, dead_letters, oldest_enqueued_time
-             from pgqueue.queues where name = %(name)s::text""",
-        {"name": queue_name(name)},
-        read,
-    )
+
+def list_queues_runtime_properties(*, exact: bool) -> Statement[list[QueueRuntimeProperties]]:
+    columns, function = (COUNTS, "queue_counts") if flag("exact", exact) else (f"{COUNTS}, is_exact", "queue_estimates")
+    return Statement(f"select {columns} from pgqueue.{function}() as counts order by counts.name", {}, _read_counts)
 
 
 def depth(name: str) -> Statement[Depth]:
-    def read(rows: Sequence[Row]) -> Depth:
-        return _only(name, [Depth(*row) for row in rows])
-
-    return Statement(
-        """select ready, locked, scheduled, dead_letters, coalesce(extract(epoch from oldest_age), 0)::float8
-             from pgqueue.queues where name = %(name)s::text""",
-        {"name": queue_name(name)},
-        read,
+    return _of_one(
+        f"""select ready, locked, scheduled, dead_letters,
+                   coalesce(extract(epoch from pgqueue.clock() - oldest_enqueued_time), 0)::float8,
+                   num_nonnulls(paused_at)
+              from {COUNTS_OF_ONE}
+             cross join pgqueue.queue_settings(%(name)s::text) as settings""",
+        name,
+        Depth,
     )
 
 
+def _read_counts(rows: Sequence[Row]) -> list[QueueRuntimeProperties]:
+    return [QueueRuntimeProperties(*row) for row in rows]
+
+
 def _read_properties(rows: Sequence[Row]) -> list[QueueProperties]:
-    return [_properties(*row) for row in rows]
+    return [properties(*row) for row in rows]
 
 
-def _properties(name: str, lock_duration: timedelta, *rest: Any) -> QueueProperties:
+def properties(name: str, lock_duration: timedelta, *rest: Any) -> QueueProperties:
     max_delivery_count, max_message_size, status, metadata, *others = rest
     bounds = (max_delivery_count, max_message_size)
     return QueueProperties(name, lock_duration, *bounds, QueueStatus(status), json_text(metadata), *others)
 
 
-def _only(name: str, found: Sequence[T]) -> T:
+def _of_one(sql: LiteralString, name: str, kind: Callable[..., T]) -> Statement[T]:
     if is_dead_letter_queue(name):
         raise InvalidArgumentError(f"dead letters have no settings of their own: name their queue, not {name!r}")
-    if not found:
-        raise QueueNotFoundError(f"queue {name!r} does not exist: create it with client.create_queue({name!r})")
-    return found[0]
+    return Statement(sql, {"name": queue_name(name)}, lambda rows: kind(*rows[0]))
 
 
 def _altered(setting: str, value: Any) -> Any:
@@ -149,7 +187,8 @@ def _altered(setting: str, value: Any) -> Any:
     if value is None and setting not in (*NONE_AT_ALL, "user_metadata"):
         raise InvalidArgumentError(f"{setting} cannot be None: leave it out to keep it as it is")
     if value is not None and setting in NONE_AT_ALL and value == NONE_AT_ALL[setting]:
-        raise InvalidArgumentError(f"{setting} must be positive, or None for none at all")
+        must_be = "the name of a queue" if value == "" else "positive"
+        raise InvalidArgumentError(f"{setting} must be {must_be}, or None for none at all")
     return NONE_AT_ALL.get(setting) if value is None else value
 
 

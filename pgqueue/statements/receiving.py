@@ -1,4 +1,4 @@
-"""Receiving and peeking: queries for rows of pgqueue.message, and how they are read."""
+"""Receiving and peeking: queries for rows of pgqueue.received_message, and how they are read."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from pgqueue.model.names import dead_letters_of, is_dead_letter_queue
+from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.row import COLUMNS, Row
-from pgqueue.statements.arguments import duration, numbers, queue_name, whole
-from pgqueue.statements.statement import Statement, rows, scalar
+from pgqueue.statements.arguments import duration, number, numbers, queue_name, whole
+from pgqueue.statements.statement import Statement, nothing, rows, scalar
 
-_COLUMNS: Final = ", ".join(COLUMNS)
+#: The lock token as text: it is sent back with each settlement, and read as a UUID only where somebody asks for it.
+_COLUMNS: Final = ", ".join("lock_token::text" if name == "lock_token" else name for name in COLUMNS)
 
 _LASTS: Final = "locked_until - pgqueue.clock()"
 
@@ -19,22 +20,19 @@ RECEIVED_COLUMNS: Final = f"{_COLUMNS}, {_LASTS}"
 
 PEEKED_COLUMNS: Final = f"{_COLUMNS}, null, scheduled_enqueue_time"
 
-_LETTER_COLUMNS: Final = _COLUMNS.replace("expires_at", "null")
-
 _DEATH: Final = "null, dead_letter_reason, dead_letter_error_description, dead_lettered_at"
 
-RECEIVED_LETTER_COLUMNS: Final = f"{_LETTER_COLUMNS}, {_LASTS}, {_DEATH}"
+RECEIVED_LETTER_COLUMNS: Final = f"{_COLUMNS}, {_LASTS}, {_DEATH}"
 
-PEEKED_LETTER_COLUMNS: Final = f"{_LETTER_COLUMNS}, null, {_DEATH}"
+PEEKED_LETTER_COLUMNS: Final = f"{_COLUMNS}, null, {_DEATH}"
 
 
 def receive(queue: str, *, max_messages: int, lock_duration: timedelta | None, locked_by: str) -> Statement[list[Row]]:
-    columns, function, name = RECEIVED_COLUMNS, "receive", queue_name(queue)
-    if is_dead_letter_queue(name):
-        columns, function, name = RECEIVED_LETTER_COLUMNS, "receive_dead_letters", dead_letters_of(name)
+    name = queue_name(queue)
+    columns = RECEIVED_LETTER_COLUMNS if is_dead_letter_queue(name) else RECEIVED_COLUMNS
     return Statement(
         f"""select {columns}
-              from pgqueue.{function}(
+              from pgqueue.receive(
                    %(queue)s::text, %(max_messages)s::integer, %(lock_duration)s::interval, %(locked_by)s::text)""",
         {
             "queue": name,
@@ -81,16 +79,31 @@ def take_turn(queue: str) -> Statement[bool]:
 
 
 def peek(queue: str, *, max_messages: int, from_sequence_number: int) -> Statement[list[Row]]:
-    columns, function, name = PEEKED_COLUMNS, "peek", queue_name(queue)
-    if is_dead_letter_queue(name):
-        columns, function, name = PEEKED_LETTER_COLUMNS, "peek_dead_letters", dead_letters_of(name)
+    name = queue_name(queue)
+    columns = PEEKED_LETTER_COLUMNS if is_dead_letter_queue(name) else PEEKED_COLUMNS
     return Statement(
         f"""select {columns}
-              from pgqueue.{function}(%(queue)s::text, %(max_messages)s::integer, %(from_sequence_number)s::bigint)""",
+              from pgqueue.peek(%(queue)s::text, %(max_messages)s::integer, %(from_sequence_number)s::bigint)""",
         {
             "queue": name,
             "max_messages": whole("max_messages", max_messages),
             "from_sequence_number": whole("from_sequence_number", from_sequence_number, bits=64),
         },
         rows,
+    )
+
+
+def explain_message(queue: str, sequence_number: int) -> Statement[str]:
+    return Statement(
+        "select pgqueue.explain_message(%(queue)s::text, %(sequence_number)s::bigint)",
+        {"queue": queue_name(queue), "sequence_number": number("sequence_number", sequence_number)},
+        scalar,
+    )
+
+
+def unlock(queue: str, sequence_number: int) -> Statement[None]:
+    return Statement(
+        "select pgqueue.unlock(%(queue)s::text, %(sequence_number)s::bigint)",
+        {"queue": queue_name(queue), "sequence_number": number("sequence_number", sequence_number)},
+        nothing,
     )

@@ -44,7 +44,8 @@ def send(queue: str, message: EncodedMessage) -> Statement[SequenceNumber]:
         """select pgqueue.send(
                %(queue)s::text, %(body)s::jsonb, %(binary_body)s::bytea, %(message_id)s::text, %(correlation_id)s::text,
                %(subject)s::text, %(content_type)s::text, %(reply_to)s::text, %(application_properties)s::jsonb,
-               %(priority)s::integer, %(time_to_live)s::interval, %(scheduled_enqueue_time)s::timestamptz, true)""",
+               %(priority)s::integer, %(time_to_live)s::interval, %(scheduled_enqueue_time)s::timestamptz, true,
+               %(session_id)s::text)""",
         {"queue": queue_name(queue), **message._asdict()},
         _number,
     )
@@ -56,8 +57,8 @@ def send_batch(queue: str, messages: Sequence[EncodedMessage]) -> Statement[list
                %(queue)s::text, %(body)b::text[]::jsonb[], %(binary_body)b::bytea[], %(message_id)b::text[],
                %(correlation_id)b::text[], %(subject)b::text[], %(content_type)b::text[], %(reply_to)b::text[],
                %(application_properties)b::text[]::jsonb[], %(priority)b::integer[], %(time_to_live)b::interval[],
-               %(scheduled_enqueue_time)b::timestamptz[], true)""",
-        {"queue": queue_name(queue), **_columns(messages)},
+               %(scheduled_enqueue_time)b::timestamptz[], true, %(session_id)b::text[])""",
+        {"queue": queue_name(queue), **columns(messages)},
         _numbers,
     )
 
@@ -109,10 +110,14 @@ def _numbers(rows: Sequence[Row]) -> list[SequenceNumber]:
 
 def _read_number(number: int) -> SequenceNumber:
     """The number of a duplicate is negative."""
-    return SequenceNumber(number) if number > 0 else SequenceNumber(-number, is_duplicate=True)
+    if number > 0:
+        return SequenceNumber(number)
+    duplicate = SequenceNumber(-number)
+    duplicate.is_duplicate = True
+    return duplicate
 
 
-def _columns(messages: Sequence[EncodedMessage]) -> dict[str, list[Any] | None]:
+def columns(messages: Sequence[EncodedMessage]) -> dict[str, list[Any] | None]:
     """The values by field; None for a field that no message sets, so that the database reads no array for it."""
     columns = zip(EncodedMessage._fields, NOTHING, zip(*messages, strict=True), strict=True)
     return {field: list(values) if values.count(unset) < len(values) else None for field, unset, values in columns}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from pgqueue.errors import LockLostError, error_class
 from pgqueue.model.encoding import UNCHANGED, encode_body, to_json
+from pgqueue.model.failure import error_document
 from pgqueue.model.message import Lock
 from pgqueue.model.row import Row
 from pgqueue.model.settings import SettlementResult
@@ -28,13 +28,17 @@ def _proofs(queue: str, locks: Sequence[Lock]) -> dict[str, Any]:
     }
 
 
-def _array(values: Iterable[int | UUID]) -> str:
+def _array(values: Iterable[int | str]) -> str:
     """An array as PostgreSQL text: drivers take longer to write an array."""
     return "{" + ",".join(map(str, values)) + "}"
 
 
 def _properties(properties: Any) -> str | None:
     return None if properties is None else to_json("properties", properties)
+
+
+def _error(error: Any) -> str | None:
+    return None if error is None else to_json("error", error_document(error))
 
 
 def pin(lock: Lock) -> Statement[str]:
@@ -66,12 +70,17 @@ def complete(lock: Lock) -> Statement[str]:
     )
 
 
-def abandon(lock: Lock, *, delay: timedelta | None, properties: Any) -> Statement[None]:
+def abandon(lock: Lock, *, delay: timedelta | None, properties: Any, error: Any = None) -> Statement[None]:
     return Statement(
         """select pgqueue.abandon(
                %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid,
-               %(delay)s::interval, %(properties)s::jsonb)""",
-        {**_proof(lock), "delay": duration("delay", delay), "properties": _properties(properties)},
+               %(delay)s::interval, %(properties)s::jsonb, %(error)s::jsonb)""",
+        {
+            **_proof(lock),
+            "delay": duration("delay", delay),
+            "properties": _properties(properties),
+            "error": _error(error),
+        },
         nothing,
     )
 
@@ -87,17 +96,28 @@ def postpone(lock: Lock, *, delay: timedelta, body: Any = UNCHANGED) -> Statemen
     )
 
 
-def dead_letter(lock: Lock, *, reason: str, description: str | None, body: Any = UNCHANGED) -> Statement[str]:
+def dead_letter(
+    lock: Lock,
+    *,
+    reason: str,
+    description: str | None,
+    body: Any = UNCHANGED,
+    properties: Any = None,
+    error: Any = None,
+) -> Statement[str]:
     """Returns the id of the transaction that moves the message. A ``body`` replaces that of the message."""
     return Statement(
         """select pgqueue.dead_letter(
                %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid,
-               %(reason)s::text, %(description)s::text, %(body)s::jsonb)::text""",
+               %(reason)s::text, %(description)s::text, %(body)s::jsonb, %(properties)s::jsonb,
+               %(error)s::jsonb)::text""",
         {
             **_proof(lock),
             "reason": text("reason", reason),
             "description": text("description", description),
             "body": None if body is UNCHANGED else to_json("body", body),
+            "properties": _properties(properties),
+            "error": _error(error),
         },
         scalar,
     )
@@ -189,36 +209,47 @@ def complete_batch(queue: str, locks: Sequence[Lock], *, atomic: bool) -> Statem
 
 
 def abandon_batch(
-    queue: str, locks: Sequence[Lock], *, delay: timedelta | None, properties: Any, atomic: bool
+    queue: str, locks: Sequence[Lock], *, delay: timedelta | None, properties: Any, error: Any, atomic: bool
 ) -> Statement[list[SettlementResult]]:
     return Statement(
         """select sequence_number, sqlstate
              from pgqueue.abandon_batch(
                   %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[],
-                  %(delay)s::interval, %(properties)s::jsonb, %(atomic)s::boolean)""",
+                  %(delay)s::interval, %(properties)s::jsonb, %(atomic)s::boolean, %(error)s::jsonb)""",
         {
             **_proofs(queue, locks),
             "delay": duration("delay", delay),
             "properties": _properties(properties),
             "atomic": atomic,
+            "error": _error(error),
         },
         _read_results,
     )
 
 
 def dead_letter_batch(
-    queue: str, locks: Sequence[Lock], *, reason: str, description: str | None, atomic: bool
+    queue: str,
+    locks: Sequence[Lock],
+    *,
+    reason: str,
+    description: str | None,
+    properties: Any,
+    error: Any,
+    atomic: bool,
 ) -> Statement[list[SettlementResult]]:
     return Statement(
         """select sequence_number, sqlstate
              from pgqueue.dead_letter_batch(
                   %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[],
-                  %(reason)s::text, %(description)s::text, %(atomic)s::boolean)""",
+                  %(reason)s::text, %(description)s::text, %(atomic)s::boolean,
+                  %(properties)s::jsonb, %(error)s::jsonb)""",
         {
             **_proofs(queue, locks),
             "reason": text("reason", reason),
             "description": text("description", description),
             "atomic": atomic,
+            "properties": _properties(properties),
+            "error": _error(error),
         },
         _read_results,
     )

@@ -28,6 +28,9 @@ class Database:
     dsn: str
     direct: str = ""
 
+    def __repr__(self) -> str:
+        return f"Database({self.name!r})"  # the DSN may contain a password
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "direct", self.direct or self.dsn)
 

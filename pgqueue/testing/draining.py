@@ -7,22 +7,34 @@ from typing import Any
 
 import tenacity
 
-import pgqueue
-from pgqueue.model.calls import must_finish
+from pgqueue import Queue, ReceivedMessage, process
+from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.handler import Handler
+from pgqueue.model.message import BodyT
 
 
-def drain(queue: pgqueue.Queue, handler: Callable[..., Any]) -> list[Any]:
+def drain(
+    queue: Queue[BodyT],
+    handler: Callable[[ReceivedMessage[BodyT]], object] | Callable[[ReceivedMessage[BodyT], Any], object],
+    *,
+    source: Any = None,
+) -> list[Any]:
     """Processes every message that can be received now, and returns the handler's result for each.
 
-    ``handler(message, tx)``, or ``handler(tx)``, runs in the transaction that completes its message, as in
-    :func:`pgqueue.process`, but is called only once: its first error abandons the message and is raised.
+    ``handler(message, tx)``, or ``handler(message)``, runs in the transaction that completes its message, as in
+    :func:`pgqueue.process`, but is called only once: its first error abandons the message and is raised. ``source``
+    says where the transactions begin, as for :func:`pgqueue.process`: a session maker, for example.
 
     Raises:
-        InvalidArgumentError: the handler is a coroutine function or a generator function; nothing was received.
+        InvalidArgumentError: the handler takes other arguments, is a coroutine function or a generator function, or the
+            queue belongs to :mod:`pgqueue.aio`; nothing was received.
     """
-    must_finish(handler, "the handler", asynchronous=False, remedy="run it with pgqueue.aio.process")
+    if not isinstance(queue, Queue):
+        raise InvalidArgumentError(f"drain() takes a queue of pgqueue, not {queue!r}: for others, pgqueue.aio.testing")
+    Handler.of(handler, asynchronous=False, remedy="drain it with pgqueue.aio.testing.drain()")
     once = tenacity.Retrying(stop=tenacity.stop_after_attempt(1))
+    work: Any = handler
     answers = []
     while received := queue.receive():
-        answers += [pgqueue.process(message, handler, retry=once) for message in received]
+        answers += [process(message, work, source, retry=once) for message in received]
     return answers

@@ -5,16 +5,18 @@ One process of a test run starts a host and another stops it, so ``stop`` needs 
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
-import shutil
-import subprocess
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pgqueue.embedded import wheel_binaries
-from pgqueue.testing.server import ThrowawayServer
+from pgqueue.testing.server import SETTINGS, ThrowawayServer
 
 IMAGE = "postgres:18-alpine"
 
@@ -23,7 +25,7 @@ IMAGE = "postgres:18-alpine"
 class Address:
     """A started host: its address for a role that may create databases, and the handle that stops it."""
 
-    dsn: str
+    dsn: str = field(repr=False)
     handle: str
 
 
@@ -75,21 +77,49 @@ def _start_container(_directory: Path) -> Address:
 
     # Its reaper would remove the container when the process that started it ends, while others still use it.
     testcontainers_config.ryuk_disabled = True
-    container = PostgresContainer(IMAGE, driver=None).with_command("postgres -c fsync=off -c max_connections=200")
-    container.start()
-    address = Address(dsn=container.get_connection_url(), handle=str(container.get_wrapped_container().id))
+    options = (f"{name}={value}" for name, value in SETTINGS.items())
+    command = ["postgres", *(argument for option in options for argument in ("-c", option))]
+    container = PostgresContainer(IMAGE, driver=None).with_command(command)
+    try:
+        container.start()
+        address = Address(dsn=container.get_connection_url(), handle=container.get_container_id())
+    except BaseException:
+        container.stop()
+        raise
     container.get_docker_client().client.close()
     return address
 
 
 def _stop_container(handle: str) -> None:
-    subprocess.run(["docker", "rm", "--force", "--volumes", handle], check=True, stdout=subprocess.DEVNULL)
+    with closing(_docker()) as docker:
+        docker.containers.get(handle).remove(force=True, v=True)
 
 
 def _docker_answers() -> bool:
-    if importlib.util.find_spec("testcontainers") is None or shutil.which("docker") is None:
+    if importlib.util.find_spec("testcontainers") is None:
         return False
-    return subprocess.run(["docker", "info"], check=False, capture_output=True).returncode == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        answers = _can_be_reached()
+        gc.collect()  # the package docker does not close the socket of a failed attempt
+    return answers
+
+
+def _can_be_reached() -> bool:
+    from docker.errors import DockerException
+
+    try:
+        _docker().close()
+    except DockerException:
+        return False
+    return True
+
+
+def _docker() -> Any:
+    """A client of the engine that testcontainers uses: DOCKER_HOST, the current context, or the usual socket."""
+    from testcontainers.core.docker_client import DockerClient
+
+    return DockerClient().client
 
 
 HOSTS = {

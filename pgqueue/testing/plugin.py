@@ -10,7 +10,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class SharedServer:
 
     host: str
     handle: str
-    dsn: str
+    dsn: str = field(repr=False)
     template: str
     pgbouncer: str | None = None
     through: str | None = None

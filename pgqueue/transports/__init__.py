@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import psycopg_pool
 
-from pgqueue.errors import UnsupportedSourceError
+from pgqueue.errors import InvalidArgumentError, UnsupportedSourceError
 from pgqueue.flows import Begun, Flow, Shared, Source
-from pgqueue.transports import forking
+from pgqueue.transports import dsn, forking
 from pgqueue.transports.connections import (
     BegunConnection,
     PoolSource,
@@ -33,17 +33,27 @@ ASYNC = (psycopg.AsyncConnection, psycopg_pool.AsyncConnectionPool)
 
 
 def source_of(given: object, *, asynchronous: bool, listens: bool = True) -> Source:
-    """Where a client's own statements run: a DSN, a pool or an engine."""
-    source = _source_of(_checked(given, asynchronous), asynchronous)
+    """Where a client's own statements run: a DSN, a pool or an engine; by default, the DSN of libpq's environment."""
+    source = _source_of(_checked(_named_database() if given is None else given, asynchronous), asynchronous)
     source.listens = listens
     forking.register_for_reset(source)
     return source
 
 
+def _named_database() -> str:
+    named = dsn.from_environment()
+    if named is None:
+        raise InvalidArgumentError(
+            "no database was named: give a DSN, a pool or an engine, set PGHOST or another of libpq's environment"
+            " variables, or use QueueClient.embedded()"
+        )
+    return named
+
+
 def _source_of(given: object, asynchronous: bool) -> PoolSource | EngineSource:
     match given:
         case str() as conninfo:
-            return own_pool(conninfo, asynchronous=asynchronous)
+            return own_pool(conninfo, asynchronous=asynchronous, said_when_closed="the client is closed: make another")
         case psycopg_pool.ConnectionPool() | psycopg_pool.AsyncConnectionPool():
             return PoolSource(given, owned=False)
     if _is_of_sqlalchemy(given):

@@ -95,7 +95,7 @@ def translated() -> Iterator[None]:
             raise
         raise translation.translate(error.orig) from error
     except PoolTimeout as error:
-        raise OperationTimeoutError(f"the connection pool had no connection to give: {error}") from error
+        raise OperationTimeoutError(f"the connection pool has no free connection: {error}") from error
 
 
 class SharedOwner:

@@ -23,6 +23,7 @@ from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
 from pgqueue.transports import cursors, forking
 from pgqueue.transports.driving import adrive, drive
+from pgqueue.transports.dsn import for_libpq
 from pgqueue.transports.ending import end_statement
 from pgqueue.transports.lines import ConnectionLine
 from pgqueue.transports.notify_listener import NotifyListenerOwner
@@ -52,6 +53,9 @@ SOCKET_TIMEOUTS = {
     "keepalives_count": 4,
     "tcp_user_timeout": 30_000,
 }
+
+#: Those that libpq takes from environment variables, too.
+OF_THE_ENVIRONMENT = {"application_name": "PGAPPNAME", "connect_timeout": "PGCONNECT_TIMEOUT"}
 
 
 def execute(connection: AnyConnection, statement: Statement[T], kept: cursors.Kept | None = None) -> Flow[T]:
@@ -107,7 +111,7 @@ def refuse_a_pipeline(connection: AnyConnection) -> None:
     """Refuse a pipeline: it sends COMMIT, but does not wait for the server's answer."""
     if is_in_a_pipeline(connection):
         raise TransactionRequiredError(
-            "the connection is in a pipeline, where nobody sees a COMMIT fail: leave that first"
+            "the connection is in pipeline mode, where a failed COMMIT goes unnoticed: leave the pipeline first"
         )
 
 
@@ -218,11 +222,14 @@ class PoolSource(NotifyListenerOwner):
     """A pool of psycopg connections, the client's own or the caller's."""
 
     _belongs_to_parent = False
+    #: What a call says once this source is closed, if anything.
+    _said_when_closed: str | None = None
 
     def __init__(self, pool: AnyPool, *, owned: bool) -> None:
         self._pool = pool
         self._owned = owned
         self._opened = not owned
+        self._is_closed = False
 
     def reset_after_fork(self) -> None:
         super().reset_after_fork()
@@ -274,15 +281,13 @@ class PoolSource(NotifyListenerOwner):
 
     def close(self) -> Flow[None]:
         yield self.stop_listening
-        if self._owned and self._opened:
-            yield self._pool.close
+        if self._owned:
+            self._is_closed = True
+            if not self._pool.closed:  # open, even if the call that opened it was interrupted
+                yield self._pool.close
 
     def _take(self) -> Flow[AnyConnection]:
-        if self._belongs_to_parent:
-            raise InvalidStateError(
-                "this client's pool belongs to the process that forked: open a pool in this process, and make a client"
-                " of that"
-            )
+        self._require_open()
         with translated():
             if not self._opened:
                 yield from self._test_connection()
@@ -294,10 +299,22 @@ class PoolSource(NotifyListenerOwner):
                     yield partial(self._pool.putconn, connection)
                     connection = yield self._pool.getconn
                 return connection
+            except psycopg_pool.PoolClosed:
+                self._require_open()
+                raise
             except psycopg_pool.PoolTimeout:
                 if self._owned:
                     yield from self._test_connection()
                 raise
+
+    def _require_open(self) -> None:
+        if self._belongs_to_parent:
+            raise InvalidStateError(
+                "this client's pool belongs to the process that forked: open a pool in this process, and make a client"
+                " of that"
+            )
+        if self._is_closed and self._said_when_closed is not None:
+            raise InvalidStateError(self._said_when_closed)
 
     def _test_connection(self) -> Flow[None]:
         """Connects once without the pool, which would keep trying for long without giving the reason of the failure."""
@@ -308,9 +325,10 @@ class PoolSource(NotifyListenerOwner):
 class OwnPoolSource(PoolSource):
     """A pool that the client opens at its first use, separately in each process."""
 
-    def __init__(self, make: Callable[[], AnyPool]) -> None:
+    def __init__(self, make: Callable[[], AnyPool], said_when_closed: str | None) -> None:
         super().__init__(make(), owned=True)
         self._make = make
+        self._said_when_closed = said_when_closed
 
     def reset_after_fork(self) -> None:
         super().reset_after_fork()
@@ -320,7 +338,14 @@ class OwnPoolSource(PoolSource):
             self._pool, self._opened, self._belongs_to_parent = self._make(), False, False
 
 
-def own_pool(conninfo: str, *, asynchronous: bool, size: int = 10, patience: float = 30.0) -> PoolSource:
+def own_pool(
+    conninfo: str,
+    *,
+    asynchronous: bool,
+    size: int = 10,
+    patience: float = 30.0,
+    said_when_closed: str | None = None,
+) -> PoolSource:
     """The pool of a client with a DSN: opened at the first use; each connection is checked before it is handed out."""
     make: Callable[..., AnyPool] = partial(
         psycopg_pool.AsyncConnectionPool if asynchronous else psycopg_pool.ConnectionPool,
@@ -334,8 +359,10 @@ def own_pool(conninfo: str, *, asynchronous: bool, size: int = 10, patience: flo
         reconnect_timeout=RECONNECT_TIMEOUT,
     )
     if asynchronous:
-        return OwnPoolSource(partial(make, configure=_detach_async_after_fork, reconnect_failed=_atry_again))
-    return OwnPoolSource(partial(make, configure=forking.detach_after_fork, reconnect_failed=_try_again))
+        make = partial(make, configure=_detach_async_after_fork, reconnect_failed=_atry_again)
+    else:
+        make = partial(make, configure=forking.detach_after_fork, reconnect_failed=_try_again)
+    return OwnPoolSource(make, said_when_closed)
 
 
 async def _detach_async_after_fork(connection: AnyConnection) -> None:
@@ -365,13 +392,18 @@ def _reconnecting(pool: AnyPool) -> Flow[None]:
 
 
 def with_timeouts(conninfo: str) -> str:
-    """The same DSN, with our timeouts and application name where it has none."""
+    """The DSN as libpq writes it, with our timeouts and application name unless it or the environment has any."""
+    conninfo = for_libpq(conninfo)
     try:
         said = psycopg.conninfo.conninfo_to_dict(conninfo)
-    except psycopg.ProgrammingError as error:
-        raise InvalidArgumentError(f"the DSN must be one that libpq understands: {error}") from error
+    except psycopg.ProgrammingError:  # its text contains the DSN, and with it the password
+        raise InvalidArgumentError(
+            "the DSN must be one that libpq understands: postgresql://user:password@host:5432/name, or host=… dbname=…"
+        ) from None
     defaults: dict[str, str | int] = {"application_name": "pgqueue", **SOCKET_TIMEOUTS}
-    return psycopg.conninfo.make_conninfo(conninfo, **{name: defaults[name] for name in defaults.keys() - said.keys()})
+    elsewhere = {name for name, variable in OF_THE_ENVIRONMENT.items() if os.environ.get(variable)}
+    missing = defaults.keys() - said.keys() - elsewhere
+    return psycopg.conninfo.make_conninfo(conninfo, **{name: defaults[name] for name in missing})
 
 
 def _conninfo(pool: AnyPool) -> str:

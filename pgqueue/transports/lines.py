@@ -54,6 +54,6 @@ class ConnectionLine:
                 if self._restore and not connection.closed:
                     yield partial(connection.set_autocommit, False)
         except PGQueueError as failure:
-            logger.debug("the rollback did not reach the database, which does it by itself: %s", failure)
+            logger.debug("the rollback failed; the database rolls back when the connection ends: %s", failure)
         finally:
             yield self._give_back

@@ -18,6 +18,7 @@ from psycopg.sql import SQL, Identifier
 from pgqueue.errors import logger
 from pgqueue.model.backoff import AFTER_FAILURES
 from pgqueue.transports import forking
+from pgqueue.transports.translation import translate
 from pgqueue.transports.wake_signals import WakeSignal
 
 #: For how many seconds a subscription lasts, and how long before its end it is renewed.
@@ -182,10 +183,12 @@ class NotifyListener:
             while self._goes_on():
                 try:
                     self._listen()
-                except psycopg.Error as error:
+                except psycopg.Error as failure:
                     self._failures += 1
                     if self._failures == 1:
-                        logger.warning("LISTEN failed, waiting consumers poll for now: %s", error)
+                        error = translate(failure)
+                        extra = {"tracking_id": error.tracking_id}
+                        logger.warning("LISTEN failed, waiting consumers poll for now: %s", error, extra=extra)
                     self._end_all()
                     self._pause(AFTER_FAILURES.pause(self._failures, random.random()))
         except BaseException:

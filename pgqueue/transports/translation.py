@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import TracebackType
 from typing import Any
 
@@ -24,6 +25,7 @@ REMEDY = "run `pgqueue migrate`, or client.migrate()"
 NOT_OUR_STATEMENT = ("42P05", "26000")
 POOLER_REMEDY = "PgBouncer needs max_prepared_statements > 0, or connections with prepare_threshold=None"
 
+TRACKED = re.compile(r"Tracking id ([0-9a-f]{12})\.")
 
 FAILED_TRANSACTION = "25P02"
 READ_ONLY_REMEDY = (
@@ -57,15 +59,21 @@ class translated:  # noqa: N801 - read as a word, like contextlib's suppress
 
 def translate(error: psycopg.Error) -> PGQueueError:
     if isinstance(error, psycopg_pool.PoolTimeout):
-        return OperationTimeoutError(f"the connection pool had no connection to give: {error}")
+        return OperationTimeoutError(f"the connection pool has no free connection: {error}")
     kind = error_class(error.sqlstate)
     if kind is not None:
-        return kind(_text_of(kind, error), sqlstate=error.sqlstate)
+        return kind(_text_of(kind, error), sqlstate=error.sqlstate, tracking_id=_tracking_id(error))
     if error.sqlstate is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return ConnectionLostError(str(error))
     if error.sqlstate is None and isinstance(error, psycopg.DataError):
         return InvalidArgumentError(str(error))
-    return PGQueueError(_text(error), sqlstate=error.sqlstate)
+    return PGQueueError(_text(error), sqlstate=error.sqlstate, tracking_id=_tracking_id(error))
+
+
+def _tracking_id(error: psycopg.Error) -> str | None:
+    """The id that a refusal of pgqueue has in its detail, and so in the log of the server."""
+    found = TRACKED.search(error.diag.message_detail or "")
+    return found and found[1]
 
 
 def _text_of(kind: type[PGQueueError], error: psycopg.Error) -> str:

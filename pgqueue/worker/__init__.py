@@ -1,10 +1,11 @@
-"""Working off a queue for as long as a process lives. What decides is pure; drivers are thin."""
+"""Workers: they process the messages of a queue while the process runs. Decisions are pure; drivers are thin."""
 
 from __future__ import annotations
 
 from pgqueue.worker.dispatcher import Tally
+from pgqueue.worker.handlers import Handlers
 from pgqueue.worker.health import Health
 from pgqueue.worker.policy import RetryPolicy
 from pgqueue.worker.worker import Worker
 
-__all__ = ["Health", "RetryPolicy", "Tally", "Worker"]
+__all__ = ["Handlers", "Health", "RetryPolicy", "Tally", "Worker"]

@@ -12,10 +12,12 @@ from pgqueue import transports
 from pgqueue.errors import InvalidStateError, logger
 from pgqueue.flows import Source
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.sessions import AcceptedSession
 from pgqueue.model.context import ReceiveState
 from pgqueue.transports import drive, forking
 from pgqueue.worker.lock_renewals import LONGEST_ROUND, OnFailure, Renewals, check_renewal_callback
 from pgqueue.worker.loop import Loop
+from pgqueue.worker.session_renewals import SessionRenewals
 
 
 class LockRenewals:
@@ -33,6 +35,7 @@ class LockRenewals:
 
     def _begin(self) -> None:
         self._renewals: dict[tuple[str, str], Renewals] = {}
+        self._sessions: dict[str, SessionRenewals] = {}
         self._lock = threading.Lock()
         self._woken = threading.Event()
         self._thread: threading.Thread | None = None
@@ -49,20 +52,45 @@ class LockRenewals:
         Raises:
             InvalidStateError: the delivery is over, or the renewer is closed.
         """
-        if self._over.is_set():
-            raise InvalidStateError("the renewer is closed: make another") from self._error
+        self._require_open()
         message.context.require("register()", ReceiveState.RECEIVED)
-        conninfo = message._source.conninfo
         with self._lock:
-            if conninfo not in self._sources:
-                self._sources[conninfo] = transports.sized(message._source, 1, asynchronous=False)
-            key = (conninfo, message.queue)
+            key = (self._source(message._source), message.queue)
             if key not in self._renewals:
                 self._renewals[key] = Renewals(message.queue, self._longest, self._on_failure, self._woken)
             self._renewals[key].keep([message], time.monotonic(), None)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="pgqueue-renewer", daemon=True)
-                self._thread.start()
+            self._start()
+
+    def keep_session(self, session: AcceptedSession) -> None:
+        """Renew the lock of a session from now on.
+
+        Raises:
+            InvalidStateError: the session was released, or the renewer is closed.
+        """
+        self._require_open()
+        if session.is_released:
+            raise InvalidStateError("the session was released: accept it again")
+        with self._lock:
+            conninfo = self._source(session._source)
+            if conninfo not in self._sessions:
+                self._sessions[conninfo] = SessionRenewals(self._longest, self._on_failure, self._woken)
+            self._sessions[conninfo].keep(session)
+            self._start()
+
+    def _require_open(self) -> None:
+        if self._over.is_set():
+            raise InvalidStateError("the renewer is closed: make another") from self._error
+
+    def _source(self, source: Source) -> str:
+        """The key of the one connection to this database."""
+        if source.conninfo not in self._sources:
+            self._sources[source.conninfo] = transports.sized(source, 1, asynchronous=False)
+        return source.conninfo
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="pgqueue-renewer", daemon=True)
+            self._thread.start()
 
     def close(self) -> None:
         """Stop renewing, and close the connections."""
@@ -83,16 +111,17 @@ class LockRenewals:
 
     def _turn(self) -> float:
         pauses = [drive(kept.turn(self._sources[conninfo])) for (conninfo, _), kept in list(self._renewals.items())]
+        pauses += [drive(kept.turn(self._sources[conninfo])) for conninfo, kept in list(self._sessions.items())]
         return min(pauses, default=LONGEST_ROUND)
 
 
 class AutoLockRenewer:
-    """Renews the locks of registered messages until they are settled, in a thread and with a connection of its own.
+    """Renews the locks of registered messages and sessions, in a thread and with a connection of its own.
 
-    Each lock is renewed for at most ``max_lock_renewal_duration``; then it expires. When a lock could not be renewed
-    before it expired, or was found lost, ``on_lock_renew_failure(message, error)`` is called in that thread and
-    ``message.lock_lost`` is set. Use it in a ``with`` block, or close it. Semantics of the AutoLockRenewer of Azure
-    Service Bus.
+    Each lock is renewed until the message is settled or the session released, for at most
+    ``max_lock_renewal_duration``; then it expires. When a lock could not be renewed before it expired, or was found
+    lost, ``on_lock_renew_failure(received, error)`` is called in that thread and its ``lock_lost`` is set. Use it in a
+    ``with`` block, or close it. Semantics of the AutoLockRenewer of Azure Service Bus.
     """
 
     def __init__(
@@ -111,13 +140,16 @@ class AutoLockRenewer:
     ) -> None:
         self.close()
 
-    def register(self, received: LockedMessage) -> None:
-        """Renews the lock of a message from now on.
+    def register(self, received: LockedMessage | AcceptedSession) -> None:
+        """Renews the lock of a message, or of a session, from now on.
 
         Raises:
-            InvalidStateError: the delivery is over, or the renewer is closed.
+            InvalidStateError: the delivery is over or the session was released, or the renewer is closed.
         """
-        self._keeper.keep(received)
+        if isinstance(received, AcceptedSession):
+            self._keeper.keep_session(received)
+        else:
+            self._keeper.keep(received)
 
     def close(self) -> None:
         """Stops all renewals; the locks expire by themselves."""

@@ -1,4 +1,4 @@
-"""The threads beside the handlers of a worker: one renews locks, one sweeps if that is wanted."""
+"""The background threads of a worker: one renews locks, and one sweeps if requested."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from pgqueue import transports
+from pgqueue.errors import PGQueueError
 from pgqueue.flows import Flow, Source, sweeping
 from pgqueue.transports import drive
 from pgqueue.worker.health import Heartbeat
@@ -19,9 +20,9 @@ Died = Callable[[BaseException], None]
 
 
 class Background:
-    """Loops in threads, each with a connection of its own. What one of them dies of is told to ``died``."""
+    """Loops in threads, each with a connection of its own. The error that ends one of them is passed to ``died``."""
 
-    def __init__(self, queue: str, source: Source, options: Options, died: Died) -> None:
+    def __init__(self, source: Source, options: Options, died: Died) -> None:
         self._source = source
         self._options = options
         self._died = died
@@ -29,14 +30,18 @@ class Background:
         self._short = threading.Event()
         self._ends = ExitStack()
         self._loops: dict[str, Loop] = {}
-        self.renewals = Renewals(queue, options.max_lock_renewal_duration, options.on_lock_renew_failure, self._short)
+        #: By queue.
+        self.renewals = {
+            queue: Renewals(queue, options.max_lock_renewal_duration, options.on_lock_renew_failure, self._short)
+            for queue in options.routes
+        }
 
     @property
     def beats(self) -> Mapping[str, Heartbeat]:
         return {name: loop.beat for name, loop in self._loops.items()}
 
     def start(self) -> None:
-        self._start("renewals", self.renewals.turn, self._short)
+        self._start("renewals", self._renew, self._short)
         if self._options.sweep_interval is not None:
             self._start("sweeps", self._sweep, threading.Event())
 
@@ -59,6 +64,19 @@ class Background:
             loop.run()
         except BaseException as error:  # noqa: BLE001 - raised where the worker was started
             self._died(error)
+
+    def _renew(self, pool: Source) -> Flow[float]:
+        """Renews the locks of all queues; what fails for one queue keeps no other from its turn."""
+        failure: PGQueueError | None = None
+        pauses = []
+        for renewals in self.renewals.values():
+            try:
+                pauses.append((yield from renewals.turn(pool)))
+            except PGQueueError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return min(pauses)
 
     def _sweep(self, pool: Source) -> Flow[float]:
         yield from sweeping.sweep(pool, dry_run=False)

@@ -1,4 +1,4 @@
-"""One of several worker processes, from within: it reports to its parent, and does not outlive it."""
+"""The code of one of several worker processes: it reports to its parent, and does not outlive it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from pgqueue.errors import logger
-from pgqueue.worker.exposition import Monitored, of_worker
+from pgqueue.worker.exposition import of_worker
 from pgqueue.worker.health import Health
+from pgqueue.worker.service import Monitored
 from pgqueue.worker.signals import has_parent
 
 if TYPE_CHECKING:
@@ -26,26 +27,27 @@ REPORTED_EVERY = 1.0
 
 @dataclass(frozen=True)
 class Report:
-    """How the worker of a process is, its metrics, and those that its handlers keep themselves."""
+    """The health of a worker process, the queues that it serves, its metrics, and the metrics of its handlers."""
 
     health: Health
+    queues: Sequence[str] = ()
     metrics: Sequence[Metric] = ()
     others: Sequence[Metric] = ()
 
 
 class Reporter:
-    """Tells the parent every second how the worker is, and once more when it has ended."""
+    """Reports to the parent every second, and once more when the worker has ended."""
 
     def __init__(self, parent: Connection) -> None:
         self._parent = parent
 
     @contextmanager
-    def reporting(self, worker: Monitored, queue: str, *, measured: bool) -> Iterator[None]:
+    def reporting(self, worker: Monitored, *, measured: bool) -> Iterator[None]:
         over = threading.Event()
 
         def report() -> None:
-            with suppress(OSError):  # the parent is gone, and with it this process
-                self._parent.send(_read(worker, queue) if measured else Report(worker.health()))
+            with suppress(OSError):  # the parent has died, and this process ends with it
+                self._parent.send(_read(worker) if measured else Report(worker.health()))
 
         def keep_reporting() -> None:
             report()
@@ -66,9 +68,9 @@ Work = Callable[[Reporter], None]
 
 
 def live(parent: Connection, work: Work) -> None:
-    """What a process does; an error that the work raises is the last that the parent hears of it.
+    """The main function of a process; an error of the work is sent to the parent as the last report.
 
-    Ctrl-C reaches all processes of a terminal: the parent says what shall follow.
+    Ctrl-C reaches all processes of a terminal, so a child ignores it: the parent stops the children.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -89,14 +91,15 @@ def _end_with_the_parent() -> None:
     os._exit(1)
 
 
-def _read(worker: Monitored, queue: str) -> Report:
+def _read(worker: Monitored) -> Report:
+    queues = [service.queue for service in worker.services]
     try:
         from prometheus_client import REGISTRY
     except ImportError:
-        return Report(worker.health())
+        return Report(worker.health(), queues)
     try:
         others = list(REGISTRY.collect())
     except Exception as error:  # noqa: BLE001 - a collector of the application
         logger.debug("the metrics of the handlers are left out: %s", error)
         others = []
-    return Report(worker.health(), list(of_worker(worker, queue)), others)
+    return Report(worker.health(), queues, list(of_worker(worker)), others)

@@ -1,4 +1,4 @@
-"""What a worker has taken on: what lies ready, what is being handled, what is finished. Its steps are flows."""
+"""The dispatcher of a worker: claims messages, and settles what the handlers have finished. Its steps are flows."""
 
 from __future__ import annotations
 
@@ -10,34 +10,36 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from pgqueue.errors import InvalidArgumentError, QueueDisabledError, logger
-from pgqueue.flows import Flow, Source, WakeSignal, batches
+from pgqueue.errors import InvalidArgumentError, PGQueueError, QueueDisabledError, logger
+from pgqueue.flows import Flow, Source, WakeSignal, batches, schedules
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
 from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.model.holder import this_process
 from pgqueue.model.names import is_dead_letter_queue
-from pgqueue.model.row import Row
 from pgqueue.model.settings import QueueProperties
 from pgqueue.statements import looking, queues, receiving, settling
 from pgqueue.statements.looking import SHORTEST_PAUSE, Look
 from pgqueue.worker.durations import Durations
 from pgqueue.worker.lock_renewals import Renewals
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
+from pgqueue.worker.sessions import SETTLED, Make, SessionLimits, Sessions
 
 RECEIVED = ReceiveState.RECEIVED
 
-Make = Callable[[str, Row, Source], LockedMessage]
-
-#: How many are completed in one statement.
+#: The maximum number of messages completed in one statement.
 BATCH_SIZE = 1_000
-#: How often the settings of the queue are read again.
+#: In seconds: how often the settings of the queue are read again.
 SETTINGS_REFRESHED_EVERY = 60.0
+#: In seconds: how often a worker that receives nothing, because its handlers are busy, takes a turn.
+TURN_EVERY = 5.0
+#: In seconds: how often a worker asks for schedules whose due times are to be computed.
+SCHEDULES_PLANNED_EVERY = 60.0
 
 
 @dataclass
 class Tally:
-    """What a worker has done since it started."""
+    """Counts of a worker's messages since it started."""
 
     received: int = 0
     completed: int = 0
@@ -47,9 +49,9 @@ class Tally:
 
 
 class Dispatcher:
-    """One claim in flight, sized to the idle slots; beside it, completions in batches; and which locks to keep.
+    """Runs one claim at a time, as large as the idle slots need; completes in batches; names the locks to renew.
 
-    The slots work elsewhere: they are given what :meth:`claim` brings, and say what became of it with :meth:`finish`.
+    The slots run handlers on the messages that :meth:`claim` returns, and report the end of each to :meth:`finish`.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Dispatcher:
         make: Make,
         pace: Pace,
         renewals: Renewals,
+        limits: SessionLimits,
         wake_signal: WakeSignal | None = None,
     ) -> None:
         if is_dead_letter_queue(queue):
@@ -66,36 +69,54 @@ class Dispatcher:
         self.tally = Tally()
         self.durations = Durations()
         self.renewals = renewals
+        #: Whether the last claim found nothing because the queue is paused; with sessions, known within a minute.
+        self.is_paused = False
         self._queue = queue
         self._source = source
         self._make = make
         self._pace = pace
+        self._sessions = Sessions(queue, source, make, renewals, limits)
         self._wake_signal = wake_signal
         self._signal_count = 0
         self._finished: deque[tuple[LockedMessage, BaseException | None]] = deque()
         self._settings: QueueProperties | None = None
         self._settings_read_at = 0.0
+        self._received_at = time.monotonic()
+        self._planned_at: float | None = None
         self._wanted = 0
         self._found = 0
         self._is_idle = False
-        self._idle_pause = SHORTEST_PAUSE
+        self._empty_until = 0.0
+        self._now = 0.0
 
     def finish(self, message: LockedMessage, failure: BaseException | None) -> None:
-        """A slot is done with a message. Safe to call from any thread."""
+        """Note that a slot has finished a message. Safe to call from any thread."""
         self._finished.append((message, failure))
+        if message.context.state in SETTLED:
+            self._sessions.end(message)
 
     @property
     def has_finished(self) -> bool:
-        """Whether there is something to settle."""
+        """Whether there are messages to settle."""
         return bool(self._finished)
 
-    def is_low(self, waiting: int) -> bool:
-        """Whether it is time to claim more, while so many lie ready."""
-        return self._pace.is_low(waiting)
+    @property
+    def is_claim_due(self) -> bool:
+        """Whether sessions wait for their next message."""
+        return self._sessions.has_ended
 
-    def settle(self) -> Flow[None]:
-        """Completes what the handlers have finished. What a broken connection left open is tried again next time."""
+    def is_low(self, waiting: int) -> bool:
+        """Whether to claim more, given the number of messages that wait for a handler."""
+        return bool(self._sessions) or self._pace.is_low(waiting)
+
+    def settle(self) -> Flow[bool]:
+        """Complete the messages that handlers have finished. After a lost connection, the next call tries again.
+
+        Returns:
+            Whether the queue may therefore hand out more, because it has limits.
+        """
         open_still: list[tuple[LockedMessage, BaseException | None]] = []
+        frees = self._has_limits and self.has_finished
         while self._finished:
             taken = self._take_finished()
             try:
@@ -113,6 +134,7 @@ class Dispatcher:
                     continue
                 self.renewals.drop(message)
                 self._count(message, failure)
+                self._sessions.end(message)
             for message, result in zip(batch, results, strict=True):
                 if result.error is not None:
                     logger.warning(
@@ -123,12 +145,14 @@ class Dispatcher:
                         extra=about(message, message.delivery_count, result.error),
                     )
         self._finished.extend(open_still)
+        if frees:
+            self._empty_until = 0.0
+        return frees
 
     def _take_finished(self) -> list[tuple[LockedMessage, BaseException | None]]:
-        """Takes the messages that are settled in one statement.
+        """Take the messages to settle in one statement.
 
-        A message whose lock has run out may have been claimed anew and be here twice: each delivery is settled by
-        itself.
+        A message whose lock expired may have been claimed again and be here twice: each delivery is settled separately.
         """
         taken: dict[int, tuple[LockedMessage, BaseException | None]] = {}
         while self._finished and len(taken) < BATCH_SIZE:
@@ -139,16 +163,26 @@ class Dispatcher:
         return list(taken.values())
 
     def claim(self, *, running: int, waiting: int) -> Flow[Sequence[LockedMessage]]:
-        """Claims as many messages as the slots will want, if any."""
+        """Claim as many messages as the slots will need, if any; none if the queue is known to be empty."""
+        self._now = yield time.monotonic
+        yield from self._keep_up()
+        settings = yield from self._read_settings()
+        if settings.requires_session:
+            self.is_paused = settings.paused_at is not None
+            return (yield from self._claim_from_sessions(settings.lock_duration.total_seconds()))
+        if self._is_known_to_be_empty:
+            return ()
         self._signal_count = self._wake_signal.count if self._wake_signal else 0
         self._wanted = self._pace.appetite(running, waiting)
         self._found = 0
+        self._empty_until = 0.0
         if not self._wanted:
             return ()
-        settings = yield from self._read_settings()
         sent_at = time.monotonic()
-        rows, self._idle_pause = yield from self._receive(self._wanted, settings.lock_duration)
+        rows, idle_pause, self.is_paused = yield from self._receive(self._wanted, settings.lock_duration)
         self._is_idle = not rows
+        if len(rows) < self._wanted and not (rows and settings.has_limits):
+            self._empty_until = self._now + idle_pause
         self._pace.claimed(time.monotonic() - sent_at)
         messages = [self._make(self._queue, row, self._source) for row in rows]
         self._found = len(messages)
@@ -157,21 +191,25 @@ class Dispatcher:
         return messages
 
     def pause(self) -> float | None:
-        """How long until the next turn, unless a slot falls idle before; None: at once."""
+        """The seconds until the next turn, unless a slot becomes idle before; None for at once."""
+        pause = self._pause()
+        return min(pause, self._sessions.pause(self._now)) if self._sessions and pause is not None else pause
+
+    def _pause(self) -> float | None:
         if not self._wanted:
             return LONGEST_PAUSE
-        if self._is_notified and not self._found:
-            return self._idle_pause
+        if self._is_known_to_be_empty:
+            return self._empty_until - self._now
         return self._pace.pause(found=self._found, wanted=self._wanted)
 
     def on_wake(self, woken: Callable[[], object]) -> AbstractContextManager[None]:
-        """While it is entered, ``woken`` is called when messages have come since the last claim, if more are wanted."""
+        """Inside the block, call ``woken`` when messages have arrived since the last claim, if more are needed."""
         if self._wake_signal is None or not self._wanted:
             return nullcontext()
         return self._wake_signal.calling(woken, self._signal_count)
 
     def give_back(self, messages: Iterable[LockedMessage]) -> Flow[None]:
-        """Gives back what was never handled; it does not count as a delivery."""
+        """Release messages that no handler has started, without counting the delivery."""
         unstarted = list(messages)
         for message in unstarted:
             self.renewals.drop(message)
@@ -179,22 +217,70 @@ class Dispatcher:
             yield from self._source.execute(
                 settling.release_batch(self._queue, [message.lock for message in unstarted])
             )
+        for message in unstarted:
+            self._sessions.end(message)
+
+    def release_sessions(self) -> Flow[None]:
+        """Release the sessions that no handler works on, because the worker stops."""
+        yield from self._sessions.release_free()
+
+    def _claim_from_sessions(self, lock_duration: float) -> Flow[Sequence[LockedMessage]]:
+        is_empty = self._is_known_to_be_empty
+        messages: Sequence[LockedMessage] = ()
+        if not is_empty:
+            self._signal_count = self._wake_signal.count if self._wake_signal else 0
+            self._empty_until = self._now + SHORTEST_PAUSE
+            self._received_at = self._now
+        try:
+            messages = yield from self._sessions.claim(lock_duration, is_empty=is_empty)
+        except QueueDisabledError as error:
+            logger.debug("waiting: %s", error)
+        self._found, self._wanted = len(messages), self._sessions.wanted
+        self.tally.received += len(messages)
+        return messages
+
+    def _keep_up(self) -> Flow[None]:
+        """The upkeep that receives do not do: turns while there is none, and the due times of cron expressions."""
+        if self._now >= self._received_at + TURN_EVERY:
+            self._received_at = self._now
+            yield from self._source.execute(receiving.take_turn(self._queue))
+        if self._planned_at is None or self._now >= self._planned_at + SCHEDULES_PLANNED_EVERY:
+            try:
+                yield from schedules.plan(self._source)
+            except PGQueueError as error:
+                if error.is_transient:
+                    raise
+                logger.warning("due times of schedules could not be computed: %s", error)
+            self._planned_at = self._now
 
     @property
-    def _is_notified(self) -> bool:
-        return self._wake_signal is not None and self._wake_signal.is_live
+    def _is_known_to_be_empty(self) -> bool:
+        """Whether the last claim took all there was, a notification would tell of more, and no poll is due."""
+        return (
+            self._wake_signal is not None
+            and self._wake_signal.is_live
+            and self._wake_signal.count == self._signal_count
+            and self._now < self._empty_until
+        )
+
+    @property
+    def _has_limits(self) -> bool:
+        return self._settings is not None and self._settings.has_limits
 
     def _receive(self, wanted: int, lock_duration: timedelta) -> Flow[Look]:
         statement = receiving.receive(
             self._queue, max_messages=wanted, lock_duration=lock_duration, locked_by=this_process()
         )
         try:
-            if self._is_idle and self._is_notified:
-                return (yield from self._source.execute(looking.look(statement, self._queue)))
-            return Look((yield from self._source.execute(statement)), SHORTEST_PAUSE)
+            if self._is_idle or self._has_limits:
+                found = yield from self._source.execute(looking.look(statement, self._queue))
+            else:
+                found = Look((yield from self._source.execute(statement)), SHORTEST_PAUSE)
         except QueueDisabledError as error:
             logger.debug("waiting: %s", error)
             return Look([], SHORTEST_PAUSE)
+        self._received_at = self._now
+        return found
 
     def _read_settings(self) -> Flow[QueueProperties]:
         if self._settings is None or time.monotonic() >= self._settings_read_at + SETTINGS_REFRESHED_EVERY:

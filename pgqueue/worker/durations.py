@@ -1,4 +1,4 @@
-"""How long handlers take, as a histogram that a scrape can read."""
+"""A histogram of the durations of handlers, for Prometheus."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import threading
 from bisect import bisect_left
 from itertools import accumulate
 
-#: The upper bounds, in seconds: from what is over at once to what needs its lock renewed.
+#: The upper bounds, in seconds: up to handlers that need their locks renewed.
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
 class Durations:
-    """Counts of durations by bound. Safe to be told by many threads."""
+    """Counts of durations by bound. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,7 +25,7 @@ class Durations:
             self._total += seconds
 
     def read(self) -> tuple[list[tuple[str, float]], float]:
-        """How many took no longer than each bound, the last being all; and the seconds of all together."""
+        """The number of durations up to each bound, the last being the total; and the sum in seconds."""
         with self._lock:
             counts, total = list(self._counts), self._total
         return list(zip([*map(str, BOUNDS), "+Inf"], map(float, accumulate(counts)), strict=True)), total

@@ -1,24 +1,23 @@
-"""What a scrape of Prometheus is answered: what the worker has done, how it is, and how deep its queue is."""
+"""The metrics for Prometheus: a worker's counts, its health, and the depth of its queue."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pgqueue.errors import logger
 from pgqueue.model.settings import Depth
 from pgqueue.statements import queues
 from pgqueue.transports import ask_once
-from pgqueue.worker.dispatcher import Dispatcher
-from pgqueue.worker.health import Health
+from pgqueue.worker.service import Monitored
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-#: The database is asked for the depth of the queue at most so often, and waited for at most so long.
+#: In seconds: the shortest interval between queries for the queue's depth, and the longest wait for one.
 ASKED_EVERY = 5.0
 PATIENCE = timedelta(seconds=2)
 
@@ -40,25 +39,18 @@ DEPTH = {
     "scheduled": "Messages that rest until their time has come.",
     "dead_letters": "Dead letters.",
     "oldest_age": "How long ago the oldest message that can be received was sent; 0 when there is none.",
+    "paused": "1 while the queue is paused, and hands out nothing.",
 }
 
 
-class Monitored(Protocol):
-    """The driver of a worker."""
-
-    dispatcher: Dispatcher
-
-    def health(self) -> Health: ...
-
-
 class DatabaseMetrics:
-    """How deep a queue is, asked of the database on a connection that is closed again.
+    """The depth of a queue, read on a connection that is then closed.
 
-    Nothing while the database cannot be asked; what it said last, for a scrape that comes while another asks.
+    There is no depth while the database cannot be reached. A scrape during another one's query gets the last depth.
     """
 
     def __init__(self, queue: str, dsn: str) -> None:
-        self._queue = queue
+        self.queue = queue
         self._ask: Callable[[], Depth] = lambda: ask_once(dsn, queues.depth(queue), PATIENCE)
         self._asking = threading.Lock()
         self._asked_at = float("-inf")
@@ -78,18 +70,17 @@ class DatabaseMetrics:
         try:
             return self._ask()
         except Exception as error:  # noqa: BLE001 - a scrape is answered in any case
-            extra = {"queue": self._queue, "tracking_id": getattr(error, "tracking_id", None)}
-            logger.debug("the depth of %s is left out: %s", self._queue, error, extra=extra)
+            extra = {"queue": self.queue, "tracking_id": getattr(error, "tracking_id", None)}
+            logger.debug("the depth of %s is left out: %s", self.queue, error, extra=extra)
             return None
 
 
 class Exposition:
-    """The metrics of a worker in the text format, after those of the process: what handlers count is there, too."""
+    """The metrics of the process, which include those of the handlers, and of the worker, in the text format."""
 
-    def __init__(self, worker: Monitored, queue: str, dsn: str) -> None:
+    def __init__(self, worker: Monitored, dsn: str) -> None:
         self._worker = worker
-        self._queue = queue
-        self._soundings = DatabaseMetrics(queue, dsn)
+        self._soundings = [DatabaseMetrics(service.queue, dsn) for service in worker.services]
 
     def text(self) -> bytes:
         """Raises ImportError without the extra ``pgqueue-tx[otel]``."""
@@ -100,37 +91,41 @@ class Exposition:
         return generate_latest(REGISTRY) + generate_latest(own)
 
     def collect(self) -> Iterator[Metric]:
-        yield from of_worker(self._worker, self._queue)
-        yield from of_queue(self._queue, self._soundings())
+        yield from of_worker(self._worker)
+        yield from of_queues(self._soundings)
 
 
-def of_worker(worker: Monitored, queue: str) -> Iterator[Metric]:
-    """What a worker has done, and how it is."""
+def of_worker(worker: Monitored) -> Iterator[Metric]:
+    """The metrics of a worker: its counts and its health."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
     for name, meaning in COUNTED.items():
         counter = CounterMetricFamily(f"pgqueue_messages_{name}", meaning, labels=["queue"])
-        counter.add_metric([queue], getattr(worker.dispatcher.tally, name))
+        for service in worker.services:
+            counter.add_metric([service.queue], getattr(service.dispatcher.tally, name))
         yield counter
-    health = worker.health()
     for name, meaning in AT_THE_MOMENT.items():
         gauge = GaugeMetricFamily(f"pgqueue_worker_{name}", meaning, labels=["queue"])
-        gauge.add_metric([queue], getattr(health, name))
+        for service in worker.services:
+            gauge.add_metric([service.queue], getattr(service, name))
         yield gauge
     histogram = HistogramMetricFamily("pgqueue_handling_seconds", "How long handlers take.", labels=["queue"])
-    buckets, total = worker.dispatcher.durations.read()
-    histogram.add_metric([queue], buckets, total)
+    for service in worker.services:
+        buckets, total = service.dispatcher.durations.read()
+        histogram.add_metric([service.queue], buckets, total)
     yield histogram
 
 
-def of_queue(queue: str, depth: Depth | None) -> Iterator[Metric]:
-    """How deep a queue is, where that is known."""
+def of_queues(soundings: Iterable[DatabaseMetrics]) -> Iterator[Metric]:
+    """The metrics of queues, where their depth is known."""
     from prometheus_client.core import GaugeMetricFamily
 
-    if depth is None:
+    depths = {sounding.queue: depth for sounding in soundings if (depth := sounding()) is not None}
+    if not depths:
         return
     for name, meaning in DEPTH.items():
         unit = "_seconds" if name == "oldest_age" else ""
         gauge = GaugeMetricFamily(f"pgqueue_queue_{name}{unit}", meaning, labels=["queue"])
-        gauge.add_metric([queue], getattr(depth, name))
+        for queue, depth in depths.items():
+            gauge.add_metric([queue], getattr(depth, name))
         yield gauge

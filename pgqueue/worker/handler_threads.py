@@ -14,8 +14,10 @@ from datetime import timedelta
 from typing import Any
 
 from pgqueue.flows.locked import LockedMessage
-from pgqueue.flows.processing import Chain
+from pgqueue.flows.processing import Ahead, Chain
+from pgqueue.model.handler import Handler
 from pgqueue.transports import drive
+from pgqueue.worker.handlers import Routes
 from pgqueue.worker.handling import HandlerSpec
 from pgqueue.worker.options import Options
 from pgqueue.worker.shared_transaction import Failures, handle_each, handle_together
@@ -24,7 +26,7 @@ Finish = Callable[[LockedMessage, BaseException | None], None]
 
 
 class Inbox:
-    """What lies ready: taken from it in turn, by threads that wait when there is nothing."""
+    """The messages that wait for a handler; threads take them in order, and wait while there are none."""
 
     def __init__(self) -> None:
         self._messages: deque[LockedMessage] = deque()
@@ -41,13 +43,13 @@ class Inbox:
             self._filled.notify(min(len(self._messages), self._waiting))
 
     def put_back(self, message: LockedMessage) -> None:
-        """It was taken, and is the next to be taken again."""
+        """Return a message that was taken; it is the next to be taken."""
         with self._filled:
             self._messages.appendleft(message)
             self._filled.notify()
 
     def get(self) -> LockedMessage | None:
-        """Waits for the next message; None when no more will come."""
+        """Wait for the next message; return None when no more will arrive."""
         while (message := self.get_nowait()) is None:
             with self._filled:
                 if self._is_closed:
@@ -76,9 +78,27 @@ class Inbox:
             self._filled.notify_all()
 
 
+class Chainable:
+    """The next message that waits, if it is handled in a transaction."""
+
+    def __init__(self, inbox: Inbox, routes: Routes) -> None:
+        self._inbox = inbox
+        self._routes = routes
+
+    def get_nowait(self) -> LockedMessage | None:
+        message = self._inbox.get_nowait()
+        if message is None or self._routes.takes_transaction(message):
+            return message
+        self._inbox.put_back(message)
+        return None
+
+    def put_back(self, message: LockedMessage) -> None:
+        self._inbox.put_back(message)
+
+
 @dataclass(eq=False)
 class Slot:
-    """What one thread is at: the messages in its handler, and since when. ``turning`` is held while these change."""
+    """The work of one thread: the messages in its handler, and since when. ``turning`` is held while these change."""
 
     messages: Sequence[LockedMessage] = ()
     started_at: float = 0.0
@@ -88,10 +108,10 @@ class Slot:
 
 
 class HandlerThreads:
-    """Threads that take messages from one place, one at a time each, or several for one transaction.
+    """Threads that take messages from one inbox, each one at a time, or several for one transaction.
 
-    A thread whose handler ignores that its time is over is given up: another takes its place, and what it still says is
-    not listened to. Threads are daemons, so none of them can keep the process alive.
+    A thread whose handler exceeds its timeout is given up: another thread replaces it, and its result is ignored.
+    Threads are daemons, so none of them can keep the process alive.
     """
 
     def __init__(
@@ -108,28 +128,29 @@ class HandlerThreads:
         self._is_low = is_low
         self._batch = options.transaction_batch
         self._inbox = Inbox()
+        self._ahead: Ahead = Chainable(self._inbox, spec.routes) if spec.routes.is_mixed else self._inbox
         self._slots = [self._start_thread() for _ in range(options.concurrency)]
         self._replaced: list[Slot] = []
         self.error: BaseException | None = None
 
     @property
     def running(self) -> int:
-        """How many messages are in handlers."""
+        """The number of messages in handlers."""
         return sum(len(slot.messages) for slot in self._slots)
 
     @property
     def is_over(self) -> bool:
-        """Whether all threads have ended, but for those that were given up."""
+        """Whether all threads have ended, except those that were given up."""
         return all(slot.is_over for slot in self._slots)
 
     @property
     def waiting(self) -> int:
-        """How many messages lie ready."""
+        """The number of messages that wait for a handler."""
         return len(self._inbox)
 
     @property
     def overdue(self) -> int:
-        """How many handlers were given up and have not returned yet."""
+        """The number of handlers that were given up and have not returned yet."""
         self._replaced = [slot for slot in self._replaced if slot.messages]
         return len(self._replaced)
 
@@ -138,11 +159,11 @@ class HandlerThreads:
             self._inbox.put(messages)
 
     def unstarted(self) -> list[LockedMessage]:
-        """Takes back what no thread has begun."""
+        """Take back the messages that no thread has started."""
         return self._inbox.take(self.waiting)
 
     def replace_stuck(self, limit: timedelta) -> list[LockedMessage]:
-        """Replaces the threads whose handlers have run longer than ``limit``; answers with their messages."""
+        """Replace the threads whose handlers have run longer than ``limit``; return their messages."""
         began_before = time.monotonic() - limit.total_seconds()
         abandoned: list[LockedMessage] = []
         for place, slot in enumerate(self._slots):
@@ -155,12 +176,12 @@ class HandlerThreads:
         return abandoned
 
     def time_left(self, limit: timedelta) -> float:
-        """How many seconds until a handler has run longer than ``limit``."""
+        """The seconds until a handler will have run longer than ``limit``."""
         oldest = min((slot.started_at for slot in self._slots if slot.messages), default=time.monotonic())
         return max(oldest + limit.total_seconds() - time.monotonic(), 0.001)
 
     def close(self) -> None:
-        """Lets the threads end, each when its handler has returned."""
+        """Let each thread end when its handler has returned."""
         self._inbox.close()
 
     def _start_thread(self) -> Slot:
@@ -170,14 +191,14 @@ class HandlerThreads:
 
     def _work(self, slot: Slot) -> None:
         try:
-            with closing(asyncio.Runner()) as runner:  # which makes its loop when a coroutine comes
-                spec = replace(self._spec, call=_in_loop(runner, self._spec.call))
+            with closing(asyncio.Runner()) as runner:  # it creates its loop at the first coroutine
+                spec = replace(self._spec, call=_in_loop(runner))
                 if self._batch > 1:
                     self._handle_several(slot, spec)
                 elif spec.transactions is None:
                     self._handle_each(slot, spec)
                 else:
-                    self._handle_in_a_chain(slot, spec, Chain(spec.transactions.begin, self._inbox))
+                    self._handle_in_a_chain(slot, spec, Chain(spec.transactions.begin, self._ahead))
         except BaseException as error:  # noqa: BLE001 - the worker ends with it
             self.error = error
         finally:
@@ -212,7 +233,7 @@ class HandlerThreads:
             slot.messages = messages
 
     def _end(self, slot: Slot, failures: Failures, following: LockedMessage | None = None) -> None:
-        """The handler has returned. What follows is in hand already: the slot is not idle."""
+        """Note that the handler has returned. With a ``following`` message the slot is not idle."""
         with slot.turning:
             if not slot.is_replaced:
                 for message in slot.messages:
@@ -223,11 +244,11 @@ class HandlerThreads:
             self._idle()
 
 
-def _in_loop(runner: asyncio.Runner, call: Callable[..., Any]) -> Callable[..., Any]:
-    """Calls a handler, and awaits what it may have made to be awaited."""
+def _in_loop(runner: asyncio.Runner) -> Callable[..., Any]:
+    """Make handlers synchronous: the result is awaited in the loop if it is a coroutine."""
 
-    def called(*arguments: Any) -> Any:
-        result = call(*arguments)
+    def called(handler: Handler, *arguments: Any) -> Any:
+        result = handler(*arguments)
         return runner.run(_awaited(result), context=copy_context()) if hasattr(result, "__await__") else result
 
     return called

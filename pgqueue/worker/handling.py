@@ -1,8 +1,7 @@
-"""What a worker does with one message: runs the handler, and settles the message when that fails."""
+"""Handling one message in a worker: runs the handler, and settles the message if the handler fails."""
 
 from __future__ import annotations
 
-import inspect
 import random
 import time
 from collections.abc import Callable
@@ -13,42 +12,46 @@ from typing import Any
 import tenacity
 
 from pgqueue import telemetry
-from pgqueue.errors import InvalidArgumentError, InvalidStateError, LockLostError, PGQueueError, logger
+from pgqueue.errors import DeadLetter, InvalidStateError, LockLostError, PGQueueError, logger
 from pgqueue.flows import Executor, Flow, processing, settling
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
 from pgqueue.model.calls import checked_result
 from pgqueue.model.context import Outcome, ReceiveState
-from pgqueue.statements import backends
+from pgqueue.model.failure import from_users_code
+from pgqueue.model.handler import Handler
+from pgqueue.statements import backends, queues
 from pgqueue.statements import settling as verbs
 from pgqueue.telemetry import Processing, Recorder
 from pgqueue.worker.durations import Durations
-from pgqueue.worker.policy import Abandon, LeaveLocked, MoveToDeadLetters, RetryPolicy, judge
+from pgqueue.worker.handlers import Routes
+from pgqueue.worker.policy import Abandon, LeaveLocked, MoveToDeadLetters, RetryPolicy, Verdict, judge
 
-#: Calls the handler as its driver must: at once, in a thread, in an event loop. With a transaction or without.
+#: Calls a handler as its driver requires: directly, in a thread, or in an event loop.
 Call = Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class HandlerSpec:
-    """The handler, where it has its transactions from if it shall have any, and what follows when it fails."""
+    """The handlers, the source of their transactions if they need any, and the policy for their failures."""
 
-    call: Call
+    routes: Routes
     transactions: processing.Transactions | None
     retry: RetryPolicy
+    call: Call = Handler.__call__
     durations: Durations = field(default_factory=Durations)
     recorder: Recorder = field(default_factory=telemetry.recorder)
 
     @cached_property
     def policy(self) -> tenacity.Retrying:
-        """How often a transaction is tried on one lock."""
+        """The policy for attempts of a transaction on one lock."""
         return self.retry.transaction_retry()
 
 
 def handle(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flow[BaseException | None]:
-    """Runs the handler on a message; answers with the error it failed with, if it did.
+    """Run the handler on a message; return its error, if any.
 
-    With a transaction the message is completed then; without one it is left to be completed, with others in a batch.
+    With a transaction, the message is completed here; without one, it is completed later, in a batch with others.
     """
     with span.at_work():
         try:
@@ -61,18 +64,20 @@ def handle(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flow[
 
 
 def fail(message: LockedMessage, failure: BaseException, policy: RetryPolicy) -> Flow[None]:
-    """Settles a message as the policy says. What cannot be settled is logged, and its lock runs out by itself."""
+    """Settle a message as the policy says. If that fails, the error is logged, and the lock expires."""
     verdict = judge(failure, message.delivery_count, policy, random.random())
-    _log_failure(message, failure, verdict)
+    allowed = None if isinstance(verdict, LeaveLocked) else (yield from _deliveries_allowed(message))
+    _log_failure(message, failure, verdict, allowed)
+    error = failure.__cause__ if isinstance(failure, DeadLetter) else failure
     if message.context.state is not ReceiveState.RECEIVED:
         return
     try:
         match verdict:
             case Abandon(delay):
-                statement = verbs.abandon(message.lock, delay=delay, properties=None)
+                statement = verbs.abandon(message.lock, delay=delay, properties=None, error=error)
                 yield from settling.settle(message, Outcome.ABANDONED, statement)
             case MoveToDeadLetters(reason, description):
-                burial = verbs.dead_letter(message.lock, reason=reason, description=description)
+                burial = verbs.dead_letter(message.lock, reason=reason, description=description, error=error)
                 yield from settling.settle(message, Outcome.DEAD_LETTERED, burial)
     except (LockLostError, InvalidStateError) as lost:
         extra = about(message, message.delivery_count, lost)
@@ -83,34 +88,18 @@ def fail(message: LockedMessage, failure: BaseException, policy: RetryPolicy) ->
 
 
 def end_transaction(message: LockedMessage, own: Executor) -> Flow[None]:
-    """Ends the transaction that a handler works in from outside: it is rolled back, and releases the message."""
+    """Terminate the transaction that a handler works in: the rollback releases the message's row."""
     transaction_id = message.context.pinned_in
     if transaction_id is not None:
         yield from own.execute(backends.end_transaction(transaction_id))
 
 
-def takes_a_transaction(handler: Callable[..., Any]) -> bool:
-    """Whether a handler is called with a message and a transaction, or with a message alone."""
-    if not callable(handler):
-        raise InvalidArgumentError(f"a handler must be callable, not {handler!r}")
-    try:
-        signature = inspect.signature(handler)
-    except ValueError:
-        return False
-    for arguments in ((None, None), (None,)):
-        try:
-            signature.bind(*arguments)
-        except TypeError:
-            continue
-        return len(arguments) == 2
-    raise InvalidArgumentError(f"a handler takes (message) or (message, tx), not {signature}")
-
-
 def _run(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flow[None]:
+    handler = spec.routes.find(message)
     began = time.perf_counter()
-    work = partial(spec.call, message)
+    work = partial(spec.call, handler, message)
     try:
-        if spec.transactions is None:
+        if spec.transactions is None or not handler.takes_transaction:
             checked_result((yield work))
         else:
             yield from processing.attempts(message, work, spec.transactions, spec.policy, span.tries_again)
@@ -118,24 +107,34 @@ def _run(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flow[No
         spec.durations.observe(time.perf_counter() - began)
 
 
-def _log_failure(
-    message: LockedMessage, failure: BaseException, verdict: Abandon | MoveToDeadLetters | LeaveLocked
-) -> None:
+def _deliveries_allowed(message: LockedMessage) -> Flow[int | None]:
+    """How often the queue allows the message to be delivered; None when it cannot be asked."""
+    try:
+        return (yield from message._source.execute(queues.get_queue(message.queue))).max_delivery_count
+    except PGQueueError:
+        return None
+
+
+def _log_failure(message: LockedMessage, failure: BaseException, verdict: Verdict, allowed: int | None) -> None:
     outcome = "is let go"
     match verdict:
+        case Abandon() if allowed is not None and message.delivery_count >= allowed:
+            outcome = "was the last: the message goes to the dead letters: MaxDeliveryCountExceeded"
         case Abandon(delay):
             outcome = f"rests for {delay.total_seconds():.1f} s"
         case MoveToDeadLetters(reason):
-            outcome = f"goes to the dead letters: {reason}"
+            outcome = f"was the last: the message goes to the dead letters: {reason}"
     logger.warning(
-        "the handler failed on %s, delivery %s, which %s",
+        "the handler failed on %s, delivery %s%s, which %s",
         _name(message),
         message.delivery_count,
+        f" of {allowed}" if allowed is not None else "",
         outcome,
-        exc_info=failure if isinstance(verdict, Abandon) else None,
+        exc_info=(type(failure), failure, from_users_code(failure)) if isinstance(verdict, Abandon) else None,
         extra=about(message, message.delivery_count, failure),
     )
 
 
 def _name(message: LockedMessage) -> str:
-    return f"message {message.sequence_number} of {message.queue}"
+    session = "" if message.session_id is None else f", session {message.session_id!r}"
+    return f"message {message.sequence_number} of {message.queue}{session}"

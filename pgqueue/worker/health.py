@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -36,6 +36,7 @@ class Health:
     ``loops`` says for each loop how long ago it last completed a round. ``failing`` holds the loops that fail at the
     moment, with their errors; usually the database cannot be reached. ``running`` counts the messages in handlers,
     ``waiting`` the messages ready for one, ``overdue`` the handlers that exceeded their timeout and still run.
+    ``paused`` holds the queues whose last claim found nothing because they are paused.
     """
 
     is_stopping: bool
@@ -44,6 +45,7 @@ class Health:
     overdue: int
     loops: Mapping[str, timedelta]
     failing: Mapping[str, str]
+    paused: Sequence[str]
 
     @property
     def is_alive(self) -> bool:
@@ -60,4 +62,5 @@ class Health:
             "overdue": self.overdue,
             "loops": {name: round(age.total_seconds(), 3) for name, age in self.loops.items()},
             "failing": dict(self.failing),
+            "paused": list(self.paused),
         }

@@ -1,4 +1,4 @@
-"""Which locks are renewed when: decisions about times; the flow that renews them. Times are monotonic seconds."""
+"""Renewal of locks: which are due, and the flow that renews them. Times are monotonic seconds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from pgqueue.errors import LockLostError, PGQueueError, logger
 from pgqueue.flows import Executor, Flow
@@ -16,11 +17,12 @@ from pgqueue.model.calls import must_finish
 from pgqueue.model.context import ReceiveState
 from pgqueue.statements import settling
 
-OnFailure = Callable[[LockedMessage, PGQueueError], object]
+#: It is called with a message, or with a session.
+OnFailure = Callable[[Any, PGQueueError], object]
 
 
 def check_renewal_callback(callback: OnFailure | None) -> None:
-    """It is called in a thread of ours, in both faces."""
+    """Refuse a callback that is not a plain function: both faces call it in a thread."""
     must_finish(callback, "on_lock_renew_failure", asynchronous=False, remedy="give a plain function")
 
 
@@ -28,14 +30,14 @@ OVER = (ReceiveState.COMPLETED, ReceiveState.ABANDONED, ReceiveState.FAULTED)
 
 #: A lock is renewed when this share of its time is over, so that one renewal may fail and the next still succeeds.
 RENEWED_AFTER = 0.4
-#: How often is looked for locks to renew, at most and at least.
+#: In seconds: the shortest and longest interval between checks for locks to renew.
 SHORTEST_ROUND, LONGEST_ROUND = 0.05, 5.0
 AT_ONCE = 1_000
 
 
 @dataclass(slots=True)
 class Renewal:
-    """A message whose lock is kept, and the times that decide about it."""
+    """A message whose lock is renewed, and the times for it."""
 
     message: LockedMessage
     since: float
@@ -54,16 +56,16 @@ class Renewal:
 
     @property
     def is_wanted(self) -> bool:
-        """A lock pinned by an open transaction needs no renewal, and one that is settled has none."""
+        """Whether the lock must be renewed: not while a transaction has it pinned, nor after a settlement."""
         return self.message.context.state is ReceiveState.RECEIVED and self.message.context.pinned_in is None
 
 
 class Renewals:
-    """The locks of one queue that are kept while their messages are being worked on.
+    """The locks of one queue that are renewed while their messages are being processed.
 
-    ``longest`` bounds for how long; then the lock runs out. ``on_failure`` is called, with the message and the error,
-    when a lock could not be renewed before it ran out, or was found lost; the delivery is faulted then. ``woken`` is
-    set when a lock is kept that does not last until the next turn.
+    ``longest`` limits the time of renewal; after it the lock expires. ``on_failure`` is called with the message and the
+    error if a lock could not be renewed before it expired, or was found lost; the delivery is then faulted. ``woken``
+    is set when a lock is added that expires before the next turn.
     """
 
     def __init__(self, queue: str, longest: timedelta, on_failure: OnFailure | None, woken: threading.Event) -> None:
@@ -78,20 +80,20 @@ class Renewals:
         return len(self._kept)
 
     def keep(self, messages: Iterable[LockedMessage], claimed_at: float, lasts: float | None) -> None:
-        """Keeps locks that were claimed, by a statement sent at that time, for so many seconds, if that is known."""
+        """Renew these locks, claimed by a statement that was sent at ``claimed_at``, for ``lasts`` seconds if known."""
         for message in messages:
             self._kept[message.sequence_number] = Renewal(message, claimed_at, claimed_at, lasts)
         if lasts is None or lasts < self._shortest:
             self._woken.set()
 
     def drop(self, message: LockedMessage) -> None:
-        """The message may have been claimed anew meanwhile: that lock is kept."""
+        """Stop renewing this lock; if the message was claimed again meanwhile, the new lock is still renewed."""
         renewal = self._kept.pop(message.sequence_number, None)
         if renewal is not None and renewal.message is not message:
             self._kept.setdefault(message.sequence_number, renewal)
 
     def turn(self, own: Executor) -> Flow[float]:
-        """Renews what is due; returns after how many seconds to look again."""
+        """Renew the locks that are due; return the seconds until the next check."""
         now = time.monotonic()
         kept = list(self._kept.values())
         for renewal in kept:

@@ -1,4 +1,4 @@
-"""A loop that cannot die in silence: it comes round, or it ends the worker with its error."""
+"""A loop of a worker: it recovers from an error, or ends the worker with it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from pgqueue.errors import (
 from pgqueue.model.backoff import AFTER_FAILURES
 from pgqueue.worker.health import Heartbeat
 
-#: What no waiting mends: somebody has to do something about it.
+#: Errors that do not pass by themselves: they end the worker.
 FATAL = (AccessDeniedError, InvalidArgumentError, QueueNotFoundError, SchemaVersionError)
 
 Turn = Callable[[], float | None]
 
 
 class Recovery:
-    """What a loop does about an error: how long it pauses before it comes round again, or that it gives up."""
+    """The reaction of a loop to an error: the pause before the next round, or giving up."""
 
     def __init__(self, name: str, beat: Heartbeat) -> None:
         self._name = name
@@ -50,18 +50,18 @@ class Recovery:
         return pause
 
     def _may_be_an_upgrade(self, error: PGQueueError) -> bool:
-        """A function that is under way when a migration commits may call another that is gone then: once."""
+        """Whether a function that ran during a migration may have called one that was dropped; true only once."""
         return isinstance(error, SchemaVersionError) and not self._beat.failures
 
     def tell(self, error: PGQueueError, what_follows: str = "") -> None:
-        """Only the first failure of each kind in a row is logged as a warning."""
+        """Log an error; only the first of each kind in a row is a warning."""
         level = logging.DEBUG if type(error) in self._said else logging.WARNING
         self._said.add(type(error))
         logger.log(level, "%s: %s%s", self._name, error, what_follows, extra={"tracking_id": error.tracking_id})
 
 
 class Loop:
-    """Takes turns, each after the pause that the last one asked for, or when it is woken."""
+    """Takes turns, each after the pause that the last one returned, or when it is woken."""
 
     def __init__(
         self,

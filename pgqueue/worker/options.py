@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TypedDict
 
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.model.calls import is_coroutine_function, must_finish
-from pgqueue.worker.handling import takes_a_transaction
+from pgqueue.model.handler import Handler
+from pgqueue.worker.handlers import Routes
 from pgqueue.worker.lock_renewals import OnFailure, check_renewal_callback
 from pgqueue.worker.policy import RetryPolicy
+from pgqueue.worker.sessions import SessionLimits
 
 KINDS = ("psycopg", "sqlalchemy")
+
+
+class WorkerOptions(TypedDict, total=False):
+    """The options of a worker that do not depend on its handler, for type checkers; see :class:`pgqueue.Worker`."""
+
+    concurrency: int
+    transaction_batch: int
+    retry: RetryPolicy | None
+    prefetch: int
+    handler_timeout: timedelta | None
+    max_lock_renewal_duration: timedelta
+    on_lock_renew_failure: OnFailure | None
+    grace_period: timedelta
+    sweep_interval: timedelta | None
+    session_idle_timeout: timedelta
+    max_messages_per_session: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The arguments of a worker; see :class:`pgqueue.Worker`."""
 
-    handler: Callable[..., Any]
+    routes: Mapping[str, Routes]
     concurrency: int
     transaction: object
     retry: RetryPolicy
@@ -31,10 +48,11 @@ class Options:
     on_lock_renew_failure: OnFailure | None
     grace_period: timedelta
     sweep_interval: timedelta | None
+    session_idle_timeout: timedelta
+    max_messages_per_session: int | None
 
     def __post_init__(self) -> None:
-        takes_two = takes_a_transaction(self.handler)
-        must_finish(self.handler, "the handler", asynchronous=True)
+        takers = [handler for handler in self.handlers if handler.takes_transaction]
         check_renewal_callback(self.on_lock_renew_failure)
         _require(self.concurrency >= 1, "concurrency must be 1 or more")
         _require(self.transaction_batch >= 1, "transaction_batch must be 1 or more")
@@ -48,24 +66,32 @@ class Options:
             f'transaction must be "psycopg", "sqlalchemy", a source of transactions or None, not {self.transaction!r}',
         )
         _require(
-            takes_two or self.transaction is None,
+            bool(takers) or self.transaction is None,
             "with a transaction the handler must take it: handler(message, tx)",
         )
         _require(
-            not takes_two or self.transaction is not None,
+            not takers or self.transaction is not None,
             'the handler takes a transaction: say which, transaction="psycopg" or "sqlalchemy"',
         )
         _require(
             self.sweep_interval is None or self.sweep_interval > timedelta(0),
             "sweep_interval must be positive, or None",
         )
-        for name in ("handler_timeout", "max_lock_renewal_duration", "grace_period"):
+        _require(
+            self.max_messages_per_session is None or self.max_messages_per_session >= 1,
+            "max_messages_per_session must be 1 or more, or None for no limit",
+        )
+        for name in ("handler_timeout", "max_lock_renewal_duration", "grace_period", "session_idle_timeout"):
             duration = getattr(self, name)
             _require(duration is None or duration >= timedelta(0), f"{name} must not be negative")
 
     @property
-    def is_coroutine(self) -> bool:
-        return is_coroutine_function(self.handler)
+    def session_limits(self) -> SessionLimits:
+        return SessionLimits(self.concurrency, self.session_idle_timeout.total_seconds(), self.max_messages_per_session)
+
+    @property
+    def handlers(self) -> Sequence[Handler]:
+        return [handler for routes in self.routes.values() for handler in routes.handlers]
 
 
 def _require(condition: bool, complaint: str) -> None:

@@ -1,4 +1,4 @@
-"""How much a worker claims, and when it looks again: decisions as values. Times are monotonic seconds."""
+"""How many messages a worker claims, and when it polls again: decisions as values. Times are monotonic seconds."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 
 from pgqueue.model.backoff import Backoff
 
-#: How much work may lie ready, in seconds of what the slots get done, beside what they get done in two round trips:
-#: when half of it is gone the next is claimed, and that is there before the rest is gone.
+#: How much work is claimed ahead: what the slots do in this many seconds and in two round trips. When half of it is
+#: used up, more is claimed, so that it arrives before the rest is used up.
 AHEAD = 0.02
 #: At least one query a second keeps expired locks noticed within that time.
 LONGEST_PAUSE = 1.0
-#: Between looks that find nothing.
+#: In seconds: between polls that find nothing.
 PAUSES = Backoff(0.005, LONGEST_PAUSE, factor=1.5)
 
 
 @dataclass
 class Pace:
-    """One claim at a time, for the idle slots and for what they will have worked off before the next one is answered.
+    """The size and time of claims, one at a time: for the idle slots, and for what they finish before the next claim.
 
-    What lies ready is bounded by ``most_ahead``, and is nothing for handlers that take long: other workers are there.
+    At most ``most_ahead`` messages are claimed ahead, and none for slow handlers: other workers may be idle.
     """
 
     concurrency: int
@@ -28,14 +28,14 @@ class Pace:
     rate: float = 0.0
     #: How long a claim takes, in seconds.
     trip: float = 0.0
-    #: How many messages may lie ready beyond the idle slots.
+    #: How many messages may be claimed ahead, beyond the idle slots.
     ahead: int = 0
     _finished: int = 0
     _since: float | None = None
     _pauses: Iterator[float] = field(default_factory=lambda: iter(PAUSES))
 
     def finished(self, count: int, now: float) -> None:
-        """So many messages were worked off; the rate follows within a few hundredths of a second."""
+        """Note that ``count`` messages were finished; the rate adapts within a few hundredths of a second."""
         self._finished += count
         if self._since is None:
             self._since = now
@@ -46,7 +46,7 @@ class Pace:
             self._look_ahead()
 
     def claimed(self, seconds: float) -> None:
-        """A claim has taken so long."""
+        """Note how long a claim took."""
         self.trip += (seconds - self.trip) / 4
         self._look_ahead()
 
@@ -54,17 +54,17 @@ class Pace:
         self.ahead = min(int(self.rate * (AHEAD + 2 * self.trip)), self.most_ahead)
 
     def is_low(self, waiting: int) -> bool:
-        """Whether half of what should lie ready is gone: time to claim, so that the answer is there before the rest."""
+        """Whether half of the messages claimed ahead are used up, so that it is time to claim more."""
         return waiting * 2 <= self.ahead
 
     def appetite(self, running: int, waiting: int) -> int:
-        """How many to claim now; none while half of what should lie ready still does."""
+        """How many messages to claim now; none while at least half of those claimed ahead are left."""
         if waiting * 2 > self.ahead + max(self.concurrency - running, 0):
             return 0
         return max(self.concurrency + self.ahead - running - waiting, 0)
 
     def pause(self, *, found: int, wanted: int) -> float | None:
-        """How long until the next look, unless a slot falls idle before; None: at once."""
+        """The seconds until the next poll, unless a slot becomes idle before; None for at once."""
         if found:
             self._pauses = iter(PAUSES)
         return None if found and found == wanted else next(self._pauses)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import dataclass
 from datetime import timedelta
+from traceback import format_exception_only
 
 import tenacity
 
@@ -16,6 +16,7 @@ from pgqueue.errors import (
     LockLostError,
 )
 from pgqueue.model.backoff import Backoff
+from pgqueue.model.failure import storable, traceback_of, type_of
 from pgqueue.model.policy import default_retry
 
 #: People read the descriptions of dead letters; the end of a traceback is the most useful part.
@@ -92,19 +93,15 @@ def judge(failure: BaseException, delivery_count: int, policy: RetryPolicy, luck
     """Decide what to do with a message whose handler failed."""
     match failure:
         case DeadLetter(reason=reason, description=description):
-            return MoveToDeadLetters(reason, description or _traceback(failure))
+            described = storable(str(description)) if description else _description(failure)
+            return MoveToDeadLetters(storable(str(reason)) or type_of(failure), described)
         case LockLostError() | InvalidStateError() | CommitInDoubtError():
             return LeaveLocked()
         case _ if isinstance(failure, policy.dead_letter_on) or delivery_count >= (policy.max_attempts or float("inf")):
-            return MoveToDeadLetters(_name(failure), _traceback(failure))
+            return MoveToDeadLetters(storable(type_of(failure)), _description(failure))
     return Abandon(policy.delay(delivery_count, luck))
 
 
-def _name(failure: BaseException) -> str:
-    kind = type(failure)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _traceback(failure: BaseException) -> str:
-    text = "".join(traceback.format_exception(failure)).replace("\x00", "\ufffd")
+def _description(failure: BaseException) -> str:
+    text = storable(traceback_of(failure) or "".join(format_exception_only(failure)))
     return text if len(text) <= LONGEST_DESCRIPTION else f"…{text[-LONGEST_DESCRIPTION:]}"

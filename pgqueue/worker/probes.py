@@ -1,4 +1,4 @@
-"""Where a probe looks: a file that is touched while a worker is alive, or a port that answers."""
+"""Health for probes: a file that is written while a worker is alive, or a port that answers HTTP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOUCHED_EVERY = 1.0
 
 @dataclass(frozen=True)
 class Reply:
-    """What a probe is answered."""
+    """The response to a probe."""
 
     status: HTTPStatus
     body: bytes
@@ -34,7 +34,7 @@ class Reply:
 
 @contextmanager
 def healthy_file(path: Path, ask: Ask) -> Iterator[None]:
-    """Writes the health to a file every second while the worker is alive: an old file means a dead or stuck worker."""
+    """Write the health to a file every second while the worker is alive: an old file means a dead or stuck worker."""
     over = threading.Event()
 
     def write() -> None:
@@ -62,9 +62,9 @@ def healthy_port(
     scrape: Scrape | None = None,
     host: str = "0.0.0.0",  # noqa: S104 - a probe comes from outside
 ) -> Iterator[int]:
-    """Answers GET /health with 200, or 503 when a loop of the worker is stuck; port 0 takes any. Yields the port.
+    """Answer GET /health with 200, or 503 if a loop of the worker is stuck. Port 0 takes any free port; yield the port.
 
-    GET /metrics is answered with what ``scrape`` brings, and with 501 where the library for that is missing.
+    GET /metrics returns the result of ``scrape``, or 501 if the library for it is missing.
     """
 
     class Answer(BaseHTTPRequestHandler):
@@ -83,7 +83,7 @@ def healthy_port(
             self.wfile.write(reply.body)
 
         def log_message(self, *_: object) -> None:
-            """A probe that comes by is no news."""
+            """Do not log requests of probes."""
 
     server = ThreadingHTTPServer((host, port), Answer)
     thread = threading.Thread(target=server.serve_forever, name="pgqueue-health-port", daemon=True)

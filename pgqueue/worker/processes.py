@@ -7,7 +7,6 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing.connection import Connection
@@ -17,9 +16,9 @@ from typing import TYPE_CHECKING
 from pgqueue.errors import logger
 from pgqueue.model.backoff import Backoff
 from pgqueue.worker.child import Report, Work, live
-from pgqueue.worker.exposition import DatabaseMetrics, of_queue
+from pgqueue.worker.exposition import DatabaseMetrics, of_queues
 from pgqueue.worker.health import Health
-from pgqueue.worker.signals import stopped_by_signals
+from pgqueue.worker.signals import interrupts_held_back, stopped_by_signals
 from pgqueue.worker.sums import counts, named, summed
 
 if TYPE_CHECKING:
@@ -27,21 +26,21 @@ if TYPE_CHECKING:
 
 SPAWN = multiprocessing.get_context("spawn")
 
-#: How often the parent looks after its processes, in seconds.
+#: How often the parent checks its processes, in seconds.
 TURN = 0.1
-#: Between a death and the next start. A process that has lived for long enough did not die at once.
+#: In seconds: the pauses between a death and the next start, and the lifetime after which they start over.
 PAUSES, LONG_ENOUGH = Backoff(0.5, 30.0), 60.0
-#: How long what a dead process has sent may take to be read.
+#: In seconds: how long the last reports of a dead process are read.
 LAST_WORDS = 1.0
 
 
 class Child:
-    """A process that was started, and what it has reported last."""
+    """A process that was started, and its last report."""
 
     def __init__(self, name: str, work: Work) -> None:
         hear, speak = SPAWN.Pipe(duplex=False)
         self.process: BaseProcess = SPAWN.Process(target=live, args=(speak, work), name=name)
-        with speak, _interrupts_held_back():  # the child inherits that
+        with speak, interrupts_held_back():  # the child inherits this
             self.process.start()
         self.began_at = time.monotonic()
         self.report: Report | None = None
@@ -73,19 +72,19 @@ class Child:
             self.process.terminate()
 
     def last_words(self) -> None:
-        """Waits for what it has sent; not for long, as a fork of it may hold the pipe open."""
+        """Wait for its last reports, for a short time only: a fork of it may hold the pipe open."""
         self._listening.join(LAST_WORDS)
 
     @property
     def end(self) -> str:
-        """How it has ended, in words."""
+        """How it ended, as text."""
         code = self.process.exitcode
         if code is not None and code < 0:
             return f"was killed by {signal.Signals(-code).name}"
         return f"ended with exit code {code}"
 
     def loops(self, now: float) -> dict[str, timedelta]:
-        """How long ago each loop came round; the start is one that has yet to."""
+        """How long ago each loop completed a round; a process that has not reported yet has one loop, its start."""
         if self.report is None:
             return {"start": timedelta(seconds=now - self.began_at)}
         silence = timedelta(seconds=now - self.reported_at)
@@ -94,12 +93,12 @@ class Child:
 
 @dataclass
 class Place:
-    """Where a process runs, or will run again."""
+    """One of the places for a process: it runs there, or will be restarted."""
 
     number: int
     child: Child | None = None
     begins_at: float = 0.0
-    #: How often in a row its process has ended soon.
+    #: How often in a row its process died early.
     deaths: int = 0
     trouble: str = "not started yet"
 
@@ -108,14 +107,14 @@ class Place:
         return f"process {self.number}"
 
     def died(self, lived: float) -> float:
-        """How long to wait before the process is replaced, which lived for so many seconds."""
+        """The pause before a process that lived for this many seconds is replaced."""
         self.deaths = 1 if lived >= LONG_ENOUGH else self.deaths + 1
         return PAUSES.pause(self.deaths)
 
 
 @dataclass(frozen=True)
 class HealthOfAll(Health):
-    """How all processes are. One that has died and is not replaced yet makes the whole not alive."""
+    """The health of all processes; not alive while one has died and is not replaced yet."""
 
     is_complete: bool
 
@@ -125,12 +124,13 @@ class HealthOfAll(Health):
 
 
 class Processes:
-    """So many processes that do the same work, until :meth:`stop`, SIGTERM or SIGINT, which stop them all."""
+    """Several processes that do the same work, until :meth:`stop`, SIGTERM or SIGINT, which stop them all."""
 
-    def __init__(self, count: int, work: Work, queue: str, dsn: str) -> None:
+    def __init__(self, count: int, work: Work, dsn: str) -> None:
         self._work = work
-        self._queue = queue
-        self._soundings = DatabaseMetrics(queue, dsn)
+        self._dsn = dsn
+        #: By queue: the first report of a process says which it serves.
+        self._soundings: dict[str, DatabaseMetrics] = {}
         self._places = [Place(number) for number in range(1, count + 1)]
         self._is_stopping = False
         self._error: Exception | None = None
@@ -139,7 +139,7 @@ class Processes:
         self._counting = threading.Lock()
 
     def run(self) -> None:
-        """Returns when all have stopped. Raises what one of them has raised, when the others have stopped."""
+        """Run until all have stopped. If one raised an error, the others are stopped, and the error is raised."""
         try:
             with stopped_by_signals(self.stop, self._kill):
                 while not self._is_over():
@@ -167,11 +167,12 @@ class Processes:
             overdue=sum(each.overdue for each in reports.values()),
             loops={f"{name}: {loop}": age for name, child in alive.items() for loop, age in child.loops(now).items()},
             failing={**failing, **missing},
+            paused=sorted({queue for each in reports.values() for queue in each.paused}),
             is_complete=not missing,
         )
 
     def text(self) -> bytes:
-        """The metrics of all in the text format. Raises ImportError without the extra ``pgqueue-tx[otel]``."""
+        """The metrics of all processes in the text format; ImportError without the extra ``pgqueue-tx[otel]``."""
         from prometheus_client import CollectorRegistry, generate_latest
 
         registry = CollectorRegistry()
@@ -187,16 +188,21 @@ class Processes:
             for number, child in children.items():
                 if child is not None and child.report is not None:
                     families += [*child.report.metrics, *named(child.report.others, number)]
+                    for queue in child.report.queues:
+                        self._soundings.setdefault(queue, DatabaseMetrics(queue, self._dsn))
+            soundings = list(self._soundings.values())
         yield from summed(families)
         alive = GaugeMetricFamily("pgqueue_worker_processes", "Worker processes that run.", labels=["queue"])
-        alive.add_metric([self._queue], sum(child is not None for child in children.values()))
+        for sounding in soundings:
+            alive.add_metric([sounding.queue], sum(child is not None for child in children.values()))
         yield alive
         replaced = CounterMetricFamily(
             "pgqueue_worker_processes_replaced", "Worker processes that died and were replaced.", labels=["queue"]
         )
-        replaced.add_metric([self._queue], self._replaced)
+        for sounding in soundings:
+            replaced.add_metric([sounding.queue], self._replaced)
         yield replaced
-        yield from of_queue(self._queue, self._soundings())
+        yield from of_queues(soundings)
 
     def _is_over(self) -> bool:
         return self._is_stopping and all(place.child is None for place in self._places)
@@ -244,12 +250,3 @@ class Processes:
         for place in self._places:
             if place.child is not None:
                 place.child.process.kill()
-
-
-@contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,4 +1,4 @@
-"""Several messages in one transaction: all is done, or nothing, and then each message gets a transaction of its own."""
+"""Several messages in one transaction: if it fails, each message gets a transaction of its own."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from pgqueue.statements import settling as verbs
 from pgqueue.telemetry import Processing
 from pgqueue.worker.handling import HandlerSpec, handle
 
-#: Sequence numbers, each with what the handler failed with.
+#: The errors of the handler by sequence number.
 Failures = Mapping[int, BaseException]
 
 Spans = Mapping[int, Processing]
 
 
 class HandlerFailedError(Exception):
-    """The handler has failed on one of several messages, and has undone the work on all of them."""
+    """The handler failed on one of several messages; the work on all of them is rolled back."""
 
     def __init__(self, message: LockedMessage) -> None:
         super().__init__(f"the handler failed on message {message.sequence_number}")
@@ -37,7 +37,7 @@ class HandlerFailedError(Exception):
 
 
 def handle_each(messages: Sequence[LockedMessage], spec: HandlerSpec) -> Flow[Failures]:
-    """Runs the handler on messages one after the other; answers with those it failed on."""
+    """Run the handler on one message after the other; return its errors."""
     failures = {}
     for message in messages:
         with spec.recorder.processing(message) as span:
@@ -48,11 +48,20 @@ def handle_each(messages: Sequence[LockedMessage], spec: HandlerSpec) -> Flow[Fa
 
 
 def handle_together(messages: Sequence[LockedMessage], spec: HandlerSpec) -> Flow[Failures]:
-    """Runs the handler on several messages of one queue; answers with those it failed on.
+    """Run the handlers on several messages of one queue; return their errors.
 
-    Where the transaction as a whole cannot be committed, each message gets one of its own, and the one that the handler
-    has failed on is the last.
+    If the transaction cannot be committed, each message gets one of its own; the message that a handler failed on is
+    the last. Messages whose handler takes no transaction are handled after the others, without one.
     """
+    if spec.routes.is_mixed:
+        sharing = [message for message in messages if spec.routes.takes_transaction(message)]
+        others = [message for message in messages if not spec.routes.takes_transaction(message)]
+        shared = (yield from _handle_together(sharing, spec)) if sharing else {}
+        return {**shared, **(yield from handle_each(others, spec))}
+    return (yield from _handle_together(messages, spec))
+
+
+def _handle_together(messages: Sequence[LockedMessage], spec: HandlerSpec) -> Flow[Failures]:
     with ExitStack() as stack:
         span = {message.sequence_number: stack.enter_context(spec.recorder.processing(message)) for message in messages}
         failures = yield from _share(messages, spec, span)
@@ -90,7 +99,7 @@ def _take_apart(messages: Sequence[LockedMessage], spec: HandlerSpec, span: Span
 
 
 def _attempt(messages: Sequence[LockedMessage], spec: HandlerSpec, span: Spans) -> Flow[Failures]:
-    """Handles all of them in one transaction; answers with those whose locks were lost."""
+    """Handle all messages in one transaction; return those whose locks were lost."""
     assert spec.transactions is not None
     begun = yield from spec.transactions.begin()
     try:
@@ -139,7 +148,7 @@ def _call(message: LockedMessage, spec: HandlerSpec, begun: Begun, span: Process
     began = time.perf_counter()
     try:
         with span.at_work():
-            checked_result((yield partial(spec.call, message, begun.handle)))
+            checked_result((yield partial(spec.call, spec.routes.find(message), message, begun.handle)))
     except Exception as failure:
         if is_transient(failure):
             raise
@@ -149,7 +158,7 @@ def _call(message: LockedMessage, spec: HandlerSpec, begun: Begun, span: Process
 
 
 def _refuse_what_is_undone(held: Sequence[LockedMessage], begun: Begun) -> Flow[None]:
-    """A handler that rolls the transaction back undoes the work on the messages before it, too."""
+    """Refuse to go on after a handler has rolled back the transaction, and with it the work on earlier messages."""
     if len(held) <= 1:
         return
     transaction_id = held[0].context.pinned_in
@@ -159,7 +168,7 @@ def _refuse_what_is_undone(held: Sequence[LockedMessage], begun: Begun) -> Flow[
 
 
 def _completing_statement(held: Sequence[LockedMessage], begun: Begun) -> Flow[Statement[Any] | None]:
-    """The statement that completes what the handler has not settled itself."""
+    """The statement that completes the messages that the handler has not settled."""
     yield from _refuse_what_is_undone(held, begun)
     unsettled = []
     for message in held:

@@ -13,8 +13,8 @@ from pgqueue.errors import logger
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-#: Set in one of several processes. The same signal may reach it twice there, from its parent and, sent to the whole
-#: group, from a terminal or a service manager; a second one reaches the parent, which ends them all.
+#: Set in one of several processes. There the same signal may arrive twice: from the parent and, sent to the whole
+#: group, from a terminal or a service manager. A second signal reaches the parent, which ends all processes.
 has_parent = threading.Event()
 
 
@@ -24,7 +24,7 @@ def _nothing() -> None:
 
 @contextmanager
 def stopped_by_signals(stop: Callable[[], None], before_the_end: Callable[[], None] = _nothing) -> Iterator[None]:
-    """Only the main thread can be told of signals; in any other this does nothing."""
+    """Call ``stop`` at a signal. In any thread but the main one this does nothing, because only that gets signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -32,7 +32,7 @@ def stopped_by_signals(stop: Callable[[], None], before_the_end: Callable[[], No
     process = os.getpid()
 
     def receive(number: int, _: FrameType | None) -> None:
-        if os.getpid() != process:  # what a handler has forked is no worker
+        if os.getpid() != process:  # a process forked by a handler is no worker
             signal.signal(number, before[signal.Signals(number)])
             signal.raise_signal(number)
             return
@@ -51,3 +51,13 @@ def stopped_by_signals(stop: Callable[[], None], before_the_end: Callable[[], No
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def interrupts_held_back() -> Iterator[None]:
+    """Block SIGINT in this thread, and in a process that it starts meanwhile."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

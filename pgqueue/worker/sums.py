@@ -1,4 +1,4 @@
-"""Metrics of several processes on one page: what is counted is added up, what is measured names its process."""
+"""The metrics of several processes together: counts are added up; gauges get a label with the process."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
 def counts(families: Iterable[Metric]) -> Iterator[Metric]:
-    """What remains of a process that has ended."""
+    """The metrics that are kept of a process that has ended."""
     return (family for family in families if family.type in COUNTS)
 
 
 def named(families: Iterable[Metric], process: int) -> Iterator[Metric]:
-    """The metrics that handlers keep themselves: nobody knows what the sum of their gauges means."""
+    """The handlers' own metrics, their gauges labelled with the process: a sum may be meaningless."""
     from prometheus_client.metrics_core import Metric
 
     for family in families:
@@ -35,7 +35,7 @@ def named(families: Iterable[Metric], process: int) -> Iterator[Metric]:
 
 
 def summed(families: Iterable[Metric]) -> list[Metric]:
-    """One family for each name, and in it one sample for each name and labels."""
+    """One family for each name, with one sample for each name and labels."""
     from prometheus_client.metrics_core import Metric
 
     sums: dict[str, Metric] = {}
@@ -53,5 +53,5 @@ def summed(families: Iterable[Metric]) -> list[Metric]:
 
 
 def _together(name: str, one: float, other: float) -> float:
-    """A count, or the time since when something is counted."""
+    """The sum of two counts, or the earlier of two times of creation."""
     return min(one, other) if name.endswith("_created") else one + other

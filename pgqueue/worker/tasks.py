@@ -6,118 +6,116 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from pgqueue import transports
 from pgqueue.errors import HandlerTimeoutError, InvalidArgumentError, InvalidStateError, PGQueueError, logger
-from pgqueue.flows import Source
+from pgqueue.flows import Source, WakeSignal
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Transactions
 from pgqueue.model.context import ReceiveState, call_on_fault
+from pgqueue.model.handler import Handler
 from pgqueue.transports import adrive
 from pgqueue.worker.background import Background
-from pgqueue.worker.dispatcher import Dispatcher, Make
+from pgqueue.worker.dispatcher import Dispatcher
+from pgqueue.worker.handlers import Routes
 from pgqueue.worker.handling import HandlerSpec
 from pgqueue.worker.health import Health, Heartbeat
+from pgqueue.worker.lock_renewals import Renewals
 from pgqueue.worker.loop import Recovery
 from pgqueue.worker.options import Options
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
+from pgqueue.worker.service import health_of
+from pgqueue.worker.sessions import Make
 from pgqueue.worker.shared_transaction import Failures, handle_each, handle_together
 from pgqueue.worker.signals import stopped_by_signals
 
-#: Connections beside those of the handlers: to claim, to complete, to settle what failed.
+#: Connections beside those of the handlers, for each queue: to claim, to complete, to settle what failed.
 SPARE_CONNECTIONS = 3
 
 
 Turn = Callable[[], Awaitable[float | None]]
 
 
-class TaskDriver:
-    """What :class:`pgqueue.aio.Worker` runs on. Locks are renewed by a thread, so that a blocked loop loses none."""
+class QueueTasks:
+    """The service of one queue: a loop that claims, one that completes, and the tasks of its handlers."""
 
-    def __init__(self, queue: str, source: Source, make: Make, options: Options) -> None:
-        if options.transaction is not None and not options.is_coroutine:
-            raise InvalidArgumentError("a handler that takes a transaction must be a coroutine function here")
+    overdue = 0
+
+    def __init__(
+        self,
+        routes: Routes,
+        pool: Source,
+        make: Make,
+        options: Options,
+        renewals: Renewals,
+        wake_signal: WakeSignal | None,
+        stopping: threading.Event,
+    ) -> None:
+        self.queue = routes.queue
+        self._routes = routes
         self._options = options
-        self._pool = transports.sized(source, options.concurrency + SPARE_CONNECTIONS, asynchronous=True)
-        self._background = Background(queue, source, options, self._end_with)
         pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
-        self.dispatcher = Dispatcher(
-            queue, self._pool, make, pace, self._background.renewals, source.wake_signal(queue)
-        )
+        self.dispatcher = Dispatcher(routes.queue, pool, make, pace, renewals, options.session_limits, wake_signal)
         self._waiting: deque[LockedMessage] = deque()
         self._running: dict[asyncio.Task[None], int] = {}
-        self._error: BaseException | None = None
-        self._stopping = threading.Event()
+        self._stopping = stopping
         self._woken = asyncio.Event()
         self._finished = asyncio.Event()
         self._claiming = Heartbeat()
         self._completing = Heartbeat()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._spec: HandlerSpec
+        self._end_with: Callable[[BaseException], None]
 
-    def health(self) -> Health:
-        beats = {"claims": self._claiming, "completions": self._completing, **self._background.beats}
-        return Health(
-            is_stopping=self._stopping.is_set(),
-            running=self._in_hand,
-            waiting=len(self._waiting),
-            overdue=0,
-            loops={name: beat.age for name, beat in beats.items()},
-            failing={name: str(beat.error) for name, beat in beats.items() if beat.error is not None},
-        )
+    @property
+    def running(self) -> int:
+        return sum(self._running.values())
 
-    def stop(self) -> None:
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def beats(self) -> Mapping[str, Heartbeat]:
+        return {"claims": self._claiming, "completions": self._completing}
+
+    def wake(self) -> None:
         """Safe to call from any thread, and from a signal handler."""
-        self._stopping.set()
-        self._wake()
-
-    def _wake(self) -> None:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._be_idle)
 
     def _be_idle(self) -> None:
-        """A slot has little left to do: more is claimed, and what was finished is counted."""
+        """Claim more, and count what was finished: a slot is idle, or soon will be."""
         self._woken.set()
         self._finished.set()
 
-    async def run(self) -> None:
-        if self._loop is not None:
-            raise InvalidStateError("a worker runs once: make another")
+    async def run(self, transactions: Transactions | None, end_with: Callable[[BaseException], None]) -> None:
+        """Work until the worker stops, then wind up. ``end_with`` is called with an error, and stops the worker."""
         self._loop = asyncio.get_running_loop()
-        source = transports.transactions(
-            self._options.transaction, self._pool, self._options.concurrency, asynchronous=True
-        )
-        transactions = Transactions(source.begin) if source else None
-        self._spec = HandlerSpec(self._call, transactions, self._options.retry, self.dispatcher.durations)
-        self._background.start()
+        self._end_with = end_with
+        retry, durations = self._options.retry, self.dispatcher.durations
+        self._spec = HandlerSpec(self._routes, transactions, retry, self._call, durations)
+        completing = asyncio.create_task(self._keep_completing())
+        await self._keep_claiming()
+        await completing
         try:
-            with stopped_by_signals(self.stop):
-                completing = asyncio.create_task(self._keep_completing())
-                await self._keep_claiming()
-                await completing
-                await self._wind_up()
-        finally:
-            for task in self._running:
-                task.cancel()
-            if self._running:
-                await asyncio.wait(self._running, timeout=1)
-            self._background.close()
-            await adrive(self._pool.close())
-            if source is not None:
-                await adrive(source.close())
-        if self._error is not None:
-            raise self._error
+            await self._wind_up()
+        except Exception as error:  # noqa: BLE001 - raised by the driver, when all queues are wound up
+            self._end_with(error)
 
-    @property
-    def _in_hand(self) -> int:
-        return sum(self._running.values())
+    async def cancel(self) -> None:
+        """Cancels what still runs."""
+        for task in self._running:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(self._running, timeout=1)
 
     async def _keep_claiming(self) -> None:
         async for pause in self._turns("claims", self._claim, self._claiming):
-            with self.dispatcher.on_wake(self._wake):
+            with self.dispatcher.on_wake(self.wake):
                 await _wait(self._woken, pause)
 
     async def _keep_completing(self) -> None:
@@ -125,7 +123,7 @@ class TaskDriver:
             await _wait(self._finished, pause)
 
     async def _turns(self, name: str, turn: Turn, beat: Heartbeat) -> AsyncIterator[float | None]:
-        """Takes turns until the worker stops, and answers with the pause after each."""
+        """Take turns until the worker stops; yield the pause after each."""
         recovery = Recovery(name, beat)
         try:
             while not self._stopping.is_set():
@@ -140,18 +138,15 @@ class TaskDriver:
         except Exception as error:  # noqa: BLE001 - raised by run()
             self._end_with(error)
 
-    def _end_with(self, error: BaseException) -> None:
-        self._error = self._error or error
-        self.stop()
-
     async def _claim(self) -> float | None:
-        claimed = await adrive(self.dispatcher.claim(running=self._in_hand, waiting=len(self._waiting)))
+        claimed = await adrive(self.dispatcher.claim(running=self.running, waiting=self.waiting))
         self._waiting.extend(claimed)
         self._start()
         return self.dispatcher.pause()
 
     async def _complete(self) -> float:
-        await adrive(self.dispatcher.settle())
+        if await adrive(self.dispatcher.settle()) or self.dispatcher.is_claim_due:
+            self._woken.set()
         return LONGEST_PAUSE
 
     def _start(self) -> None:
@@ -165,7 +160,7 @@ class TaskDriver:
                 call_on_fault(message.context, partial(self._cancel, task))
 
     def _cancel(self, task: asyncio.Task[None]) -> None:
-        """The lock is lost. The renewals found it out in their thread."""
+        """Cancel a task whose lock is lost; called by the thread that renews locks."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(task.cancel)
 
@@ -189,10 +184,10 @@ class TaskDriver:
         if self._stopping.is_set() or self.dispatcher.is_low(len(self._waiting)):
             self._be_idle()
 
-    async def _call(self, *arguments: Any) -> Any:
-        if self._options.is_coroutine:
-            return await self._awaited(self._options.handler(*arguments))
-        result = await asyncio.to_thread(self._options.handler, *arguments)
+    async def _call(self, handler: Handler, *arguments: Any) -> Any:
+        if handler.is_coroutine:
+            return await self._awaited(handler(*arguments))
+        result = await asyncio.to_thread(handler, *arguments)
         return await self._awaited(result) if hasattr(result, "__await__") else result
 
     async def _awaited(self, handling: Awaitable[Any]) -> Any:
@@ -208,7 +203,7 @@ class TaskDriver:
             raise HandlerTimeoutError(f"the handler has not returned within {limit}") from error
 
     async def _wind_up(self) -> None:
-        """Finishes what runs and gives back what was not begun, within the grace period."""
+        """Let running handlers finish within the grace period, and release the messages that none has started."""
         recovery = Recovery("stopping", Heartbeat())
         deadline = time.monotonic() + self._options.grace_period.total_seconds()
         unstarted = list(self._waiting)
@@ -218,6 +213,7 @@ class TaskDriver:
                 await adrive(self.dispatcher.give_back(unstarted))
                 unstarted = []
                 await adrive(self.dispatcher.settle())
+                await adrive(self.dispatcher.release_sessions())
             except PGQueueError as error:
                 recovery.tell(error)
             if not (unstarted or self._running or self.dispatcher.has_finished):
@@ -226,6 +222,73 @@ class TaskDriver:
                 logger.warning("the grace period is over: %s handlers run; their locks run out", len(self._running))
                 return
             await _wait(self._woken, 0.05)
+
+
+class TaskDriver:
+    """What :class:`pgqueue.aio.Worker` runs on: tasks for each queue; one pool, and one thread that renews all locks.
+
+    The thread loses no lock when the event loop is blocked.
+    """
+
+    def __init__(self, source: Source, make: Make, options: Options) -> None:
+        for handler in options.handlers:
+            if handler.takes_transaction and not handler.is_coroutine:
+                raise InvalidArgumentError(
+                    f"{handler.name} takes a transaction, and is no coroutine function: use pgqueue.Worker, or make it"
+                    " one"
+                )
+        self._options = options
+        self._stopping = threading.Event()
+        self._error: BaseException | None = None
+        self._is_running = False
+        size = (options.concurrency + SPARE_CONNECTIONS) * len(options.routes)
+        self._pool = transports.sized(source, size, asynchronous=True)
+        self._background = Background(source, options, self._end_with)
+        self.services = [
+            QueueTasks(
+                routes,
+                self._pool,
+                make,
+                options,
+                self._background.renewals[queue],
+                source.wake_signal(queue),
+                self._stopping,
+            )
+            for queue, routes in options.routes.items()
+        ]
+
+    async def run(self) -> None:
+        if self._is_running:
+            raise InvalidStateError("a worker runs once: make another")
+        self._is_running = True
+        size = self._options.concurrency * len(self.services)
+        source = transports.transactions(self._options.transaction, self._pool, size, asynchronous=True)
+        transactions = Transactions(source.begin) if source else None
+        self._background.start()
+        try:
+            with stopped_by_signals(self.stop):
+                await asyncio.gather(*(service.run(transactions, self._end_with) for service in self.services))
+        finally:
+            await asyncio.gather(*(service.cancel() for service in self.services))
+            self._background.close()
+            await adrive(self._pool.close())
+            if source is not None:
+                await adrive(source.close())
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Safe to call from any thread, and from a signal handler."""
+        self._stopping.set()
+        for service in self.services:
+            service.wake()
+
+    def health(self) -> Health:
+        return health_of(self.services, self._background.beats, is_stopping=self._stopping.is_set())
+
+    def _end_with(self, error: BaseException) -> None:
+        self._error = self._error or error
+        self.stop()
 
 
 async def _wait(woken: asyncio.Event, pause: float | None) -> None:

@@ -4,103 +4,101 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from pgqueue import transports
-from pgqueue.errors import HandlerTimeoutError, InvalidStateError, PGQueueError, logger
-from pgqueue.flows import Source
+from pgqueue.errors import HandlerTimeoutError, InvalidArgumentError, InvalidStateError, PGQueueError, logger
+from pgqueue.flows import Source, WakeSignal
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Transactions
 from pgqueue.model.context import ReceiveState
 from pgqueue.transports import drive
 from pgqueue.worker.background import Background
-from pgqueue.worker.dispatcher import Dispatcher, Make
+from pgqueue.worker.dispatcher import Dispatcher
 from pgqueue.worker.handler_threads import HandlerThreads
+from pgqueue.worker.handlers import Routes
 from pgqueue.worker.handling import HandlerSpec, end_transaction, fail
 from pgqueue.worker.health import Health, Heartbeat
+from pgqueue.worker.lock_renewals import Renewals
 from pgqueue.worker.loop import Loop, Recovery
 from pgqueue.worker.options import Options
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
+from pgqueue.worker.service import health_of
+from pgqueue.worker.sessions import Make
 from pgqueue.worker.signals import stopped_by_signals
 
-#: Connections beside those of the handlers: to claim, to complete, to settle what failed. Handlers that have been given
-#: up may hold theirs still, so there may be several times as many.
+#: Connections beside those of the handlers, for each queue: to claim, to complete, to settle what failed. Handlers that
+#: were given up may still hold theirs, so there may be several times as many.
 SPARE_CONNECTIONS = 3
 
 
-class ThreadDriver:
-    """What :class:`pgqueue.Worker` runs on: loops that claim, complete and renew locks, side by side, and a crew."""
+class QueueThreads:
+    """The service of one queue: a loop that claims, one that completes, and the threads of its handlers."""
 
-    def __init__(self, queue: str, source: Source, make: Make, options: Options) -> None:
+    def __init__(
+        self,
+        routes: Routes,
+        pool: Source,
+        make: Make,
+        options: Options,
+        renewals: Renewals,
+        wake_signal: WakeSignal | None,
+        stopping: threading.Event,
+    ) -> None:
+        self.queue = routes.queue
+        self._routes = routes
+        self._pool = pool
         self._options = options
-        self._stopping = threading.Event()
+        self._stopping = stopping
         self._woken = threading.Event()
         self._finished = threading.Event()
-        self._error: BaseException | None = None
-        self._is_running = False
-
-        size = 4 * options.concurrency + SPARE_CONNECTIONS
-        self._pool = transports.sized(source, size, asynchronous=False)
-        self._background = Background(queue, source, options, self._end_with)
         pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
-        self.dispatcher = Dispatcher(
-            queue, self._pool, make, pace, self._background.renewals, source.wake_signal(queue)
-        )
+        self.dispatcher = Dispatcher(routes.queue, pool, make, pace, renewals, options.session_limits, wake_signal)
         on_wake = partial(self.dispatcher.on_wake, self._woken.set)
-        self._claiming = Loop("claims", self._claim, self._stopping, self._woken, on_wake)
-        self._completing = Loop("completions", self._complete, self._stopping, self._finished)
+        self._claiming = Loop("claims", self._claim, stopping, self._woken, on_wake)
+        self._completing = Loop("completions", self._complete, stopping, self._finished)
         self._threads: HandlerThreads | None = None
 
-    def run(self) -> None:
-        if self._is_running:
-            raise InvalidStateError("a worker runs once: make another")
-        self._is_running = True
-        source = transports.transactions(
-            self._options.transaction, self._pool, self._options.concurrency, asynchronous=False
-        )
-        transactions = Transactions(source.begin) if source else None
-        spec = HandlerSpec(self._options.handler, transactions, self._options.retry, self.dispatcher.durations)
-        self._threads = HandlerThreads(self._options, spec, self._finish, self._be_idle, self.dispatcher.is_low)
-        self._background.start()
-        completing = threading.Thread(target=self._keep_completing, name="pgqueue-completions", daemon=True)
-        completing.start()
-        try:
-            with stopped_by_signals(self.stop):
-                try:
-                    self._claiming.run()
-                except BaseException as error:  # noqa: BLE001 - raised when all is wound up
-                    self._end_with(error)
-                completing.join()
-                self._wind_up(self._threads)
-        finally:
-            self._threads.close()
-            self._background.close()
-            drive(self._pool.close())
-            if source is not None:
-                drive(source.close())
-        if self._error is not None:
-            raise self._error
+    @property
+    def running(self) -> int:
+        return self._threads.running if self._threads else 0
 
-    def stop(self) -> None:
-        """Safe to call from any thread, and from a signal handler."""
-        self._stopping.set()
+    @property
+    def waiting(self) -> int:
+        return self._threads.waiting if self._threads else 0
+
+    @property
+    def overdue(self) -> int:
+        return self._threads.overdue if self._threads else 0
+
+    @property
+    def beats(self) -> Mapping[str, Heartbeat]:
+        return {"claims": self._claiming.beat, "completions": self._completing.beat}
+
+    def start(self, transactions: Transactions | None) -> None:
+        """Start the threads of the handlers."""
+        spec = HandlerSpec(self._routes, transactions, self._options.retry, durations=self.dispatcher.durations)
+        self._threads = HandlerThreads(self._options, spec, self._finish, self._be_idle, self.dispatcher.is_low)
+
+    def run(self, end_with: Callable[[BaseException], None]) -> None:
+        """Work until the worker stops, then wind up. ``end_with`` is called with an error, and stops the worker."""
+        assert self._threads is not None
+        completing = threading.Thread(
+            target=_guarded, args=(self._completing.run, end_with), name="pgqueue-completions", daemon=True
+        )
+        completing.start()
+        _guarded(self._claiming.run, end_with)
+        completing.join()
+        _guarded(partial(self._wind_up, self._threads), end_with)
+
+    def wake(self) -> None:
         self._woken.set()
         self._finished.set()
 
-    def health(self) -> Health:
-        beats = {"claims": self._claiming.beat, "completions": self._completing.beat, **self._background.beats}
-        return Health(
-            is_stopping=self._stopping.is_set(),
-            running=self._threads.running if self._threads else 0,
-            waiting=self._threads.waiting if self._threads else 0,
-            overdue=self._threads.overdue if self._threads else 0,
-            loops={name: beat.age for name, beat in beats.items()},
-            failing={name: str(beat.error) for name, beat in beats.items() if beat.error is not None},
-        )
-
-    def _end_with(self, error: BaseException) -> None:
-        self._error = self._error or error
-        self.stop()
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.close()
 
     def _claim(self) -> float | None:
         threads = self._threads
@@ -112,14 +110,9 @@ class ThreadDriver:
         return self._no_longer_than_a_handler_may_take(threads, self.dispatcher.pause())
 
     def _complete(self) -> float:
-        drive(self.dispatcher.settle())
+        if drive(self.dispatcher.settle()) or self.dispatcher.is_claim_due:
+            self._woken.set()
         return LONGEST_PAUSE
-
-    def _keep_completing(self) -> None:
-        try:
-            self._completing.run()
-        except BaseException as error:  # noqa: BLE001 - raised by run()
-            self._end_with(error)
 
     def _finish(self, message: LockedMessage, failure: BaseException | None) -> None:
         self.dispatcher.finish(message, failure)
@@ -127,7 +120,7 @@ class ThreadDriver:
             self._finished.set()
 
     def _be_idle(self) -> None:
-        """Little is left to do: more is claimed, and when there is nothing, what was finished is counted."""
+        """Wake the loop that claims; if no message waits for a handler, also wake the loop that completes."""
         self._woken.set()
         if self._threads is None or not self._threads.waiting:
             self._finished.set()
@@ -147,7 +140,7 @@ class ThreadDriver:
             self._finish(message, error)
 
     def _wind_up(self, threads: HandlerThreads) -> None:
-        """Finishes what runs and gives back what was not begun, within the grace period."""
+        """Let running handlers finish within the grace period, and release the messages that none has started."""
         recovery = Recovery("stopping", Heartbeat())
         deadline = time.monotonic() + self._options.grace_period.total_seconds()
         unstarted = threads.unstarted()
@@ -158,6 +151,7 @@ class ThreadDriver:
                 drive(self.dispatcher.give_back(unstarted))
                 unstarted = []
                 drive(self.dispatcher.settle())
+                drive(self.dispatcher.release_sessions())
             except PGQueueError as error:
                 recovery.tell(error)
             if threads.is_over and not (unstarted or threads.waiting or self.dispatcher.has_finished):
@@ -171,3 +165,90 @@ class ThreadDriver:
                 return
             self._woken.wait(0.05)
             self._woken.clear()
+
+
+class ThreadDriver:
+    """What :class:`pgqueue.Worker` runs on: threads for each queue; one pool, and one thread that renews all locks."""
+
+    def __init__(self, source: Source, make: Make, options: Options) -> None:
+        for handler in options.handlers:
+            if handler.is_coroutine and handler.takes_transaction:
+                raise InvalidArgumentError(
+                    f"{handler.name} is a coroutine function, and would get a synchronous transaction here: use"
+                    " pgqueue.aio.Worker"
+                )
+        self._options = options
+        self._stopping = threading.Event()
+        self._error: BaseException | None = None
+        self._is_running = False
+        size = (4 * options.concurrency + SPARE_CONNECTIONS) * len(options.routes)
+        self._pool = transports.sized(source, size, asynchronous=False)
+        self._background = Background(source, options, self._end_with)
+        self.services = [
+            QueueThreads(
+                routes,
+                self._pool,
+                make,
+                options,
+                self._background.renewals[queue],
+                source.wake_signal(queue),
+                self._stopping,
+            )
+            for queue, routes in options.routes.items()
+        ]
+
+    def run(self) -> None:
+        if self._is_running:
+            raise InvalidStateError("a worker runs once: make another")
+        self._is_running = True
+        size = self._options.concurrency * len(self.services)
+        source = transports.transactions(self._options.transaction, self._pool, size, asynchronous=False)
+        transactions = Transactions(source.begin) if source else None
+        try:
+            for service in self.services:
+                service.start(transactions)
+            self._background.start()
+            with stopped_by_signals(self.stop):
+                self._run_services(self.services)
+        finally:
+            for service in self.services:
+                service.close()
+            self._background.close()
+            drive(self._pool.close())
+            if source is not None:
+                drive(source.close())
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Safe to call from any thread, and from a signal handler."""
+        self._stopping.set()
+        for service in self.services:
+            service.wake()
+
+    def health(self) -> Health:
+        return health_of(self.services, self._background.beats, is_stopping=self._stopping.is_set())
+
+    def _run_services(self, services: Sequence[QueueThreads]) -> None:
+        """Runs the first in this thread, each other one in a thread of its own."""
+        first, *others = services
+        threads = [
+            threading.Thread(target=other.run, args=(self._end_with,), name=f"pgqueue-{other.queue}", daemon=True)
+            for other in others
+        ]
+        for thread in threads:
+            thread.start()
+        first.run(self._end_with)
+        for thread in threads:
+            thread.join()
+
+    def _end_with(self, error: BaseException) -> None:
+        self._error = self._error or error
+        self.stop()
+
+
+def _guarded(run: Callable[[], None], end_with: Callable[[BaseException], None]) -> None:
+    try:
+        run()
+    except BaseException as error:  # noqa: BLE001 - raised when all is wound up
+        end_with(error)

@@ -4,38 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from pgqueue.client import QueueClient
+from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.message import BodyT
 from pgqueue.queue import Queue
 from pgqueue.received import ReceivedMessage
 from pgqueue.worker.dispatcher import Tally
+from pgqueue.worker.handlers import Handlers, routes_of
 from pgqueue.worker.health import Health
 from pgqueue.worker.lock_renewals import OnFailure
-from pgqueue.worker.options import Options
+from pgqueue.worker.options import Options, WorkerOptions
 from pgqueue.worker.policy import RetryPolicy
+from pgqueue.worker.service import tally_of
 from pgqueue.worker.threads import ThreadDriver
+
+if TYPE_CHECKING:
+    from pgqueue.transports.typed import (
+        GivesConnection,
+        GivesPsycopgConnection,
+        GivesSession,
+        PsycopgConnection,
+        SQLAlchemyConnection,
+        SQLAlchemySession,
+    )
 
 
 class Worker:
-    """Receives the messages of a queue and runs a handler on each, until it is stopped.
+    """Receives the messages of a queue, or of several, and runs a handler on each, until it is stopped.
+
+    ``Worker(queue, handler)`` serves one queue, ``Worker(client, handlers)`` all queues of :class:`pgqueue.Handlers`;
+    they share connections, and stop together.
 
     The handler is ``handler(message)`` or ``handler(message, tx)``. The second form needs ``transaction``:
     ``"psycopg"`` (it gets a connection), ``"sqlalchemy"`` (a session), or a source of your own: an engine, a session
     maker or a pool. The message is then completed in the transaction that the handler works in: both take effect or
-    neither. A coroutine function runs in an event loop of its thread; to run many at once, see
-    :class:`pgqueue.aio.Worker`.
+    neither. A coroutine function without a transaction runs in an event loop of its thread; to run many at once, or
+    with a transaction, see :class:`pgqueue.aio.Worker`.
 
     With ``transaction_batch=n`` up to n messages share a transaction and its commit. When the handler fails on one of
     them, the transaction is rolled back and each message gets its own transaction, the failed one last.
 
-    ``concurrency`` is the number of threads. ``retry``, by default ``RetryPolicy()``, says what to do when a handler
-    fails. Up to ``prefetch`` messages are locked ahead for the next free threads: fewer, the longer the handler takes;
-    none for slow handlers. A handler that exceeds ``handler_timeout`` loses its message, its transaction and its
-    thread.
+    ``concurrency`` is the number of threads, for each queue. ``retry``, by default ``RetryPolicy()``, says what to do
+    when a handler fails. Up to ``prefetch`` messages are locked ahead for the next free threads: fewer, the longer the
+    handler takes; none for slow handlers. A handler that exceeds ``handler_timeout`` loses its message, its transaction
+    and its thread.
 
     A thread with its own connection renews the locks of the messages in hand for up to ``max_lock_renewal_duration``.
     ``on_lock_renew_failure(message, error)`` is called when a renewal fails; the handler sees it in
     ``message.lock_lost``, and can no longer commit.
+
+    A queue that requires sessions is worked by session: up to ``concurrency`` sessions at a time, one message of each
+    after the other, in order. A session is released when it has been empty for
+    ``session_idle_timeout``, by default at once, or after ``max_messages_per_session``: then others have their turn.
 
     On :meth:`stop`, handlers that run get ``grace_period`` to finish. With ``sweep_interval`` the worker sweeps the
     database at that interval; when several workers do, only one sweeps at a time.
@@ -44,10 +66,64 @@ class Worker:
         InvalidArgumentError: an argument is invalid.
     """
 
+    @overload
     def __init__(
         self,
-        queue: Queue,
-        handler: Callable[..., Any],
+        queue: Queue[BodyT],
+        handler: Callable[[ReceivedMessage[BodyT]], object],
+        *,
+        transaction: None = None,
+        **options: Unpack[WorkerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        queue: Queue[BodyT],
+        handler: Callable[[ReceivedMessage[BodyT], PsycopgConnection], object],
+        *,
+        transaction: Literal["psycopg"] | GivesPsycopgConnection,
+        **options: Unpack[WorkerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        queue: Queue[BodyT],
+        handler: Callable[[ReceivedMessage[BodyT], SQLAlchemySession], object],
+        *,
+        transaction: Literal["sqlalchemy"] | GivesSession,
+        **options: Unpack[WorkerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        queue: Queue[BodyT],
+        handler: Callable[[ReceivedMessage[BodyT], SQLAlchemyConnection], object],
+        *,
+        transaction: GivesConnection,
+        **options: Unpack[WorkerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        queue: QueueClient,
+        handler: Handlers,
+        *,
+        transaction: Literal["psycopg", "sqlalchemy"]
+        | GivesPsycopgConnection
+        | GivesSession
+        | GivesConnection
+        | None = None,
+        **options: Unpack[WorkerOptions],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        queue: Queue[Any] | QueueClient,
+        handler: Callable[..., Any] | Handlers,
         *,
         concurrency: int = 8,
         transaction: object = None,
@@ -59,9 +135,15 @@ class Worker:
         on_lock_renew_failure: OnFailure | None = None,
         grace_period: timedelta = timedelta(seconds=30),
         sweep_interval: timedelta | None = None,
+        session_idle_timeout: timedelta = timedelta(0),
+        max_messages_per_session: int | None = 100,
     ) -> None:
+        if not isinstance(queue, Queue | QueueClient):
+            given = f"{type(queue).__module__}.{type(queue).__qualname__}"
+            raise InvalidArgumentError(f"pgqueue.Worker takes a queue or a client of pgqueue, not {given}")
+        name = queue.name if isinstance(queue, Queue) else None
         options = Options(
-            handler=handler,
+            routes=routes_of(name, handler),
             concurrency=concurrency,
             transaction=transaction,
             retry=retry or RetryPolicy(),
@@ -72,13 +154,15 @@ class Worker:
             on_lock_renew_failure=on_lock_renew_failure,
             grace_period=grace_period,
             sweep_interval=sweep_interval,
+            session_idle_timeout=session_idle_timeout,
+            max_messages_per_session=max_messages_per_session,
         )
-        self._driver = ThreadDriver(queue.name, queue._source, ReceivedMessage._locked, options)
+        self._driver = ThreadDriver(queue._source, ReceivedMessage._locked, options)
 
     @property
     def tally(self) -> Tally:
         """Counts of messages received, completed, failed, lost and timed out since the worker started."""
-        return self._driver.dispatcher.tally
+        return tally_of(self._driver.services)
 
     def run(self) -> None:
         """Runs until :meth:`stop`, SIGTERM or SIGINT.

@@ -1,18 +1,18 @@
 -- Consumers, which take messages claim by claim, as Spark streams do: how far each has come, and what it holds now.
 -- `epoch` is the epoch of the session that attached last. When `locked_until` of a claim is in the past, others may
 -- receive its messages; when it is null, the claim holds no messages.
-create or replace view pgqueue.consumers as
+create or replace view pgqueue.consumers with (security_barrier) as
 select consumer.name as consumer,
        queue.name as queue,
-       consumer.epoch,
-       consumer.settled_claim,
        open.claim as open_claim,
        open.messages,
-       open.claimed_at,
-       held.locked_until,
-       consumer.created_at
+       consumer.settled_claim,
+       consumer.epoch,
+       date_trunc('second', open.claimed_at) as claimed_at,
+       date_trunc('second', held.locked_until) as locked_until,
+       date_trunc('second', consumer.created_at) as created_at
   from pgqueue.consumer
-  left join pgqueue.queue on queue.id = consumer.queue_id
+  join pgqueue.queue on queue.id = consumer.queue_id and pgqueue._may_see_locks(receivers)
   left join pgqueue.claim as open on open.consumer = consumer.name and open.settled_at is null
   left join lateral (
        (select locked_until

@@ -1,17 +1,32 @@
--- Deferred messages, which are received by their sequence numbers only. The state is LOCKED while somebody holds the
--- lock of one.
-create or replace view pgqueue.deferred_messages as
+-- Deferred messages, which are received by their sequence numbers only: by queue, and within a queue by priority, those
+-- deferred first before the others. The state is LOCKED while somebody holds the lock of one.
+create or replace view pgqueue.deferred_messages with (security_barrier) as
 select queue.name as queue,
        sequence_number,
-       case when locked_until > pgqueue.clock() then 'LOCKED' else 'DEFERRED' end as state,
-       delivery_count,
+       case when locked_until > pgqueue.clock() then 'LOCKED'
+            when delivery_count >= max_delivery_count then 'EXHAUSTED'
+            else 'DEFERRED' end as state,
        pgqueue._priority(lane) as priority,
-       enqueued_time,
-       expires_at,
-       locked_until,
+       delivery_count,
+       date_trunc('second', enqueued_time) as enqueued_time,
+       date_trunc('second', locked_until) as locked_until,
        locked_by,
-       message_id, correlation_id, subject, content_type, reply_to, application_properties, body, binary_body
-  from pgqueue.message
-  join pgqueue.queue on queue.id = queue_id
- where lane % 2 = 0 and lane >= 800
- order by queue.name, sequence_number;
+       date_trunc('second', expires_at) as expires_at,
+       (select pgqueue._error_line(last_error)
+          from pgqueue.failed_message as known
+         where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as last_error,
+       message_id, correlation_id, subject, content_type, reply_to, session_id,
+       (select resubmitted_from
+          from pgqueue.failed_message as known
+         where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as resubmitted_from,
+       (select forwarded_from ->> 'queue'
+          from pgqueue.failed_message as known
+         where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as dead_letter_source,
+       application_properties, body, binary_body
+  from (select * from pgqueue.queue where pgqueue._may_see_messages(receivers) order by name) as queue
+ cross join lateral (
+       select *
+         from pgqueue.message
+        where message.queue_id = queue.id and lane between 800 and 1200
+        order by lane, position
+        limit (select null::bigint)) as message;              -- no limit, but the planner takes the order from the index

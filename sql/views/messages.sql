@@ -1,19 +1,40 @@
--- Messages that can be received, are locked or deferred, or have expired and are not removed yet, in the order of
--- sending. Lower priorities are served first.
-create or replace view pgqueue.messages as
+-- Messages that can be received, are locked or deferred, or have expired and are not removed yet: by queue, and within a
+-- queue in the order of delivery, the deferred ones last. Lower priorities are served first. To look at one message call
+-- pgqueue.peek, which finds it by its number.
+create or replace view pgqueue.messages with (security_barrier) as
 select queue.name as queue,
        sequence_number,
-       case when locked_until > pgqueue.clock() then 'LOCKED'
+       case when lane = 2000 and exists (
+                select
+                  from pgqueue.session as held
+                 where held.queue_id = message.queue_id and held.session_id = message.session_id
+                   and held.lock_token = message.lock_token and held.locked_until > pgqueue.clock()) then 'LOCKED'
+            when locked_until > pgqueue.clock() and (lane <> 2000 or lock_token is null) then 'LOCKED'
             when expires_at <= pgqueue.clock() then 'EXPIRED'
-            when lane >= 800 then 'DEFERRED'
+            when delivery_count >= max_delivery_count then 'EXHAUSTED'
+            when pgqueue._is_deferred(lane) then 'DEFERRED'
             else 'READY' end as state,
        pgqueue._priority(lane) as priority,
        delivery_count,
-       enqueued_time,
-       expires_at,
-       locked_until,
+       date_trunc('second', enqueued_time) as enqueued_time,
+       date_trunc('second', locked_until) as locked_until,
        locked_by,
-       message_id, correlation_id, subject, content_type, reply_to, application_properties, body, binary_body
-  from pgqueue.message
-  join pgqueue.queue on queue.id = queue_id
- order by queue.name, sequence_number;
+       date_trunc('second', expires_at) as expires_at,
+       (select pgqueue._error_line(last_error)
+          from pgqueue.failed_message as known
+         where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as last_error,
+       message_id, correlation_id, subject, content_type, reply_to, session_id,
+       (select resubmitted_from
+          from pgqueue.failed_message as known
+         where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as resubmitted_from,
+       (select forwarded_from ->> 'queue'
+          from pgqueue.failed_message as known
+         where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as dead_letter_source,
+       application_properties, body, binary_body
+  from (select * from pgqueue.queue where pgqueue._may_see_messages(receivers) order by name) as queue
+ cross join lateral (
+       select *
+         from pgqueue.message
+        where message.queue_id = queue.id
+        order by lane, position
+        limit (select null::bigint)) as message;              -- no limit, but the planner takes the order from the index

@@ -1,13 +1,27 @@
--- Scheduled messages. The message that is due first comes first.
-create or replace view pgqueue.scheduled_messages as
+-- Scheduled messages, by queue. Within a queue the message that is due first comes first.
+create or replace view pgqueue.scheduled_messages with (security_barrier) as
 select queue.name as queue,
        sequence_number,
-       scheduled_enqueue_time,
-       delivery_count,
+       date_trunc('second', scheduled_enqueue_time) as scheduled_enqueue_time,
        pgqueue._priority(lane) as priority,
-       enqueued_time,
-       expires_at,
-       message_id, correlation_id, subject, content_type, reply_to, application_properties, body, binary_body
-  from pgqueue.scheduled_message
-  join pgqueue.queue on queue.id = queue_id
- order by scheduled_enqueue_time;
+       delivery_count,
+       date_trunc('second', enqueued_time) as enqueued_time,
+       date_trunc('second', expires_at) as expires_at,
+       (select pgqueue._error_line(last_error)
+          from pgqueue.failed_message as known
+         where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as last_error,
+       message_id, correlation_id, subject, content_type, reply_to, session_id,
+       (select resubmitted_from
+          from pgqueue.failed_message as known
+         where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as resubmitted_from,
+       (select forwarded_from ->> 'queue'
+          from pgqueue.failed_message as known
+         where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as dead_letter_source,
+       application_properties, body, binary_body
+  from (select * from pgqueue.queue where pgqueue._may_see_messages(receivers) order by name) as queue
+ cross join lateral (
+       select *
+         from pgqueue.scheduled_message
+        where scheduled_message.queue_id = queue.id
+        order by scheduled_enqueue_time
+        limit (select null::bigint)) as message;              -- no limit, but the planner takes the order from the index

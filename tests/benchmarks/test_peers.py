@@ -25,7 +25,7 @@ from benchmarks.peers.orders import BODY_BYTES, Order, body
 from benchmarks.peers.ratios import RATIOS, Ratio, Results
 from benchmarks.peers.ratios import table as ratio_table
 from benchmarks.peers.stage import ActError, Prepared, Stage, at_a_distance, cpu_seconds, prepared
-from benchmarks.peers.systems import BY_NAME, RAW, SYSTEMS, Home
+from benchmarks.peers.systems import BY_NAME, PGQUEUE, RAW, SYSTEMS, Home
 from benchmarks.peers.workloads import WORKLOADS, Place, Sizes
 from benchmarks.performance import filled
 from pgqueue.testing.database import drop
@@ -62,9 +62,10 @@ def place(database_server: SharedServer) -> Place:
 
 
 def test_a_few_messages_go_through_every_workload(system: Prepared, place: Place) -> None:
+    """An adapter is not told how far the server is, so one of them is enough there."""
     for name, workload in WORKLOADS.items():
-        is_far = name.endswith("-far")
-        if not system.system.takes_part(name) or (is_far and not _has_socket(place.server)):
+        is_left_out = name.endswith("-far") and not (system.system is PGQUEUE and _has_socket(place.server))
+        if is_left_out or not system.system.takes_part(name):
             continue
         figures = workload.run(lambda: Stage(system), place)
         assert "flaw" not in figures, name
@@ -122,7 +123,7 @@ def test_ours_need_no_installation() -> None:
 def test_the_time_of_processes_that_have_ended_is_counted() -> None:
     before = cpu_seconds(os.getpid())
     subprocess.run([sys.executable, "-c", "while __import__('time').process_time() < 0.2: pass"], check=True)
-    assert cpu_seconds(os.getpid()) >= before + 0.2
+    assert cpu_seconds(os.getpid()) >= before + 0.19  # sums of hundredths are not exact
 
 
 def test_a_proxy_delays_what_passes_it_each_way(tmp_path: Path) -> None:

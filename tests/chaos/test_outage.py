@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,16 +14,10 @@ import pgqueue.aio
 from pgqueue import Message, QueueClient
 from pgqueue.testing.database import create_template, created
 from pgqueue.testing.server import ThrowawayServer
+from tests.patience import eventually
 
 #: More attempts than a pool makes that gives up after a while, and leaves those who wait to their patience.
 MANY = 8
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 class Caller:

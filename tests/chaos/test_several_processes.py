@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -32,6 +32,7 @@ from pgqueue.worker import processes
 from pgqueue.worker.child import Reporter
 from pgqueue.worker.processes import Processes
 from tests.chaos.scene import QUEUE, Scene
+from tests.patience import eventually
 
 LIBRARY = str(Path(pgqueue.__file__).parents[1])
 LOCK_DURATION = timedelta(seconds=1)
@@ -117,7 +118,7 @@ class Several:
         os.kill(self.children[number], signal.SIGKILL)
 
     def _page(self, path: str) -> tuple[int, bytes]:
-        until(lambda: any(line.startswith("health on port") for line in self.said))
+        eventually(lambda: any(line.startswith("health on port") for line in self.said))
         port = self.said[0].removeprefix("health on port ")
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=300) as answer:
@@ -161,14 +162,7 @@ def several(database: Database, directory: Path, handler: str, *options: str) ->
     finally:
         started.parent.kill()
         started.parent.wait()
-        until(lambda: not started.group())
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.02)
+        eventually(lambda: not started.group())
 
 
 @pytest.mark.parametrize("handler", ["post", "apost"])
@@ -181,12 +175,12 @@ def test_processes_that_are_killed_are_replaced_and_every_message_takes_effect_o
     with several(scene.database, tmp_path, handler, "--processes", "2", "--concurrency", "4") as workers:
         for _ in range(3):
             before = scene.balance().completed
-            until(lambda before=before: scene.balance().completed > min(before + 10, MANY - 1))  # type: ignore[misc]
+            eventually(lambda before=before: scene.balance().completed > min(before + 10, MANY - 1))  # type: ignore[misc]
             killed = dict(workers.children)
             victim = luck.choice(list(killed))
             workers.kill(victim)
-            until(lambda killed=killed, victim=victim: workers.children[victim] != killed[victim])  # type: ignore[misc]
-        until(lambda: scene.balance().completed == MANY)
+            eventually(lambda killed=killed, victim=victim: workers.children[victim] != killed[victim])  # type: ignore[misc]
+        eventually(lambda: scene.balance().completed == MANY)
         workers.parent.terminate()
         assert workers.parent.wait(300) == 0, workers.log
     assert scene.balance().wrong == ()
@@ -201,14 +195,14 @@ def test_a_signal_for_the_whole_group_lets_all_finish_what_they_do(
 ) -> None:
     scene.queue.send_batch([Message("a"), Message("b")])
     with several(scene.database, tmp_path, handler, "--processes", "2", "--concurrency", "1") as workers:
-        until(lambda: len(list(tmp_path.glob("begun-*"))) == 2)
+        eventually(lambda: len(list(tmp_path.glob("begun-*"))) == 2)
         os.killpg(workers.parent.pid, number)
-        until(lambda: workers.log.count(f"{number.name}: stopping") == 3)
+        eventually(lambda: workers.log.count(f"{number.name}: stopping") == 3)
         for pid in workers.children.values():
             os.kill(pid, number)
         (tmp_path / "go-on").touch()
         assert workers.parent.wait(300) == 0, workers.log
-        until(lambda: not workers.group())
+        eventually(lambda: not workers.group())
     assert workers.said == ["stopped"]
     assert scene.queue.peek() == []
 
@@ -216,41 +210,41 @@ def test_a_signal_for_the_whole_group_lets_all_finish_what_they_do(
 def test_a_second_signal_ends_all_at_once(scene: Scene, tmp_path: Path) -> None:
     scene.queue.send(Message("a"))
     with several(scene.database, tmp_path, "stay", "--processes", "2") as workers:
-        until(lambda: any(tmp_path.glob("begun-*")))
+        eventually(lambda: any(tmp_path.glob("begun-*")))
         workers.parent.terminate()
-        until(lambda: "SIGTERM: stopping" in workers.log)
+        eventually(lambda: "SIGTERM: stopping" in workers.log)
         workers.parent.terminate()
         assert workers.parent.wait(300) == 128 + signal.SIGTERM
-        until(lambda: not workers.group())
+        eventually(lambda: not workers.group())
     assert len(scene.queue.peek()) == 1
 
 
 def test_processes_do_not_outlive_their_parent(scene: Scene, tmp_path: Path) -> None:
     scene.queue.send(Message("a"))
     with several(scene.database, tmp_path, "stay", "--processes", "2") as workers:
-        until(lambda: any(tmp_path.glob("begun-*")))
+        eventually(lambda: any(tmp_path.glob("begun-*")))
         assert len(workers.group()) >= 3
         workers.parent.kill()
-        until(lambda: not workers.group())
+        eventually(lambda: not workers.group())
     assert len(scene.queue.peek()) == 1
 
 
 def test_one_that_stops_on_its_own_is_replaced(scene: Scene, tmp_path: Path) -> None:
     with several(scene.database, tmp_path, "post", "--processes", "2", "--health-port", "0") as workers:
-        until(workers.is_healthy)
+        eventually(workers.is_healthy)
         first = workers.children[1]
         os.kill(first, signal.SIGTERM)
-        until(lambda: workers.children[1] != first)
+        eventually(lambda: workers.children[1] != first)
         assert workers.log.count("process 1 of 2 has started") == 2
-        until(workers.is_healthy)
+        eventually(workers.is_healthy)
 
 
 def test_the_pages_are_those_of_all_and_remember_the_dead(scene: Scene, tmp_path: Path) -> None:
     options = ["--processes", "2", "--concurrency", "1", "--health-port", "0", "--health-file", "health"]
     scene.queue.send_batch([Message(number) for number in range(20)])
     with several(scene.database, tmp_path, "meet", *options) as workers:
-        until(lambda: workers.metrics().get(("pgqueue_messages_completed_total", "")) == 20)
-        until(lambda: workers.metrics().get(("meals_total", "")) == 20)
+        eventually(lambda: workers.metrics().get(("pgqueue_messages_completed_total", "")) == 20)
+        eventually(lambda: workers.metrics().get(("meals_total", "")) == 20)
         met = {int(file.name.removeprefix("met-")) for file in tmp_path.glob("met-*")}
         assert met == set(workers.children.values())
         seen = workers.metrics()
@@ -258,20 +252,20 @@ def test_the_pages_are_those_of_all_and_remember_the_dead(scene: Scene, tmp_path
         assert seen["pgqueue_handling_seconds_count", ""] == 20
         assert seen["pgqueue_worker_processes", ""] == 2
         assert seen["pgqueue_worker_processes_replaced_total", ""] == 0
-        until(lambda: workers.metrics()["pgqueue_queue_ready", ""] == 0)
+        eventually(lambda: workers.metrics()["pgqueue_queue_ready", ""] == 0)
 
         killed = workers.children[2]
         workers.kill(2)
-        until(lambda: workers.children[2] != killed)
-        until(workers.is_healthy)
-        until(lambda: ("hunger", "2") in workers.metrics())
+        eventually(lambda: workers.children[2] != killed)
+        eventually(workers.is_healthy)
+        eventually(lambda: ("hunger", "2") in workers.metrics())
         seen = workers.metrics()
         assert seen["pgqueue_messages_completed_total", ""] == 20
         assert seen["meals_total", ""] == 20
         assert seen["pgqueue_handling_seconds_count", ""] == 20
         assert (seen["hunger", "1"], seen["hunger", "2"]) == (7, 0)
         assert seen["pgqueue_worker_processes_replaced_total", ""] == 1
-        until(lambda: "process 2: claims" in (tmp_path / "health").read_text())
+        eventually(lambda: "process 2: claims" in (tmp_path / "health").read_text())
         assert {loop.split(":")[0] for loop in workers.health()[1]["loops"]} == {"process 1", "process 2"}
 
 
@@ -282,15 +276,15 @@ def wait_for_ever(_: Reporter) -> None:
 
 def test_they_are_not_alive_while_one_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "PAUSES", Backoff(1_000.0, 1_000.0))
-    all_of_them = Processes(2, wait_for_ever, QUEUE, "")
+    all_of_them = Processes(2, wait_for_ever, "")
     running = threading.Thread(target=all_of_them.run)
     running.start()
     try:
-        until(lambda: all_of_them.health().loops.keys() == {"process 1: start", "process 2: start"})
+        eventually(lambda: all_of_them.health().loops.keys() == {"process 1: start", "process 2: start"})
         assert all_of_them.health().is_alive
         (process,) = [each for each in multiprocessing.active_children() if each.name == "pgqueue-worker-2"]
         process.kill()
-        until(lambda: not all_of_them.health().is_alive)
+        eventually(lambda: not all_of_them.health().is_alive)
         assert all_of_them.health().failing == {"process 2": f"was killed by SIGKILL: pid {process.pid}"}
     finally:
         all_of_them.stop()
@@ -300,14 +294,14 @@ def test_they_are_not_alive_while_one_is_dead(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_process_that_is_frozen_is_seen(scene: Scene, tmp_path: Path) -> None:
     with several(scene.database, tmp_path, "post", "--processes", "2", "--health-port", "0") as workers:
-        until(workers.is_healthy)
+        eventually(workers.is_healthy)
         os.kill(workers.children[2], signal.SIGSTOP)
         ages = [0.0]
         while ages[-1] < 3:
             ages.append(workers.health()[1]["loops"]["process 2: claims"])
             time.sleep(0.1)
         os.kill(workers.children[2], signal.SIGCONT)
-        until(lambda: workers.health()[1]["loops"]["process 2: claims"] < 3)
+        eventually(lambda: workers.health()[1]["loops"]["process 2: claims"] < 3)
 
 
 @pytest.mark.parametrize(
@@ -320,9 +314,9 @@ def test_what_no_waiting_mends_ends_all_with_one_line(
 ) -> None:
     with several(scene.database, tmp_path, handler, "--processes", "2", "--health-port", "0") as workers:
         if code == 1:
-            until(workers.is_healthy)
+            eventually(workers.is_healthy)
             scene.client.delete_queue(QUEUE)
         assert workers.parent.wait(300) == code, workers.log
-        until(lambda: not workers.group())
+        eventually(lambda: not workers.group())
     (line,) = [line for line in workers.log.splitlines() if line.startswith("pgqueue: ")]
     assert complaint in line

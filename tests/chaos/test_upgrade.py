@@ -19,14 +19,15 @@ import psycopg
 import pytest
 
 import pgqueue
-from pgqueue import QueueClient, schema
+from pgqueue import Message, QueueClient, schema
 from pgqueue.testing import Database
 from pgqueue.testing.ledger import Ledger
-from tests.chaos.test_worker_processes import HANDLERS, until
+from tests.chaos.test_worker_processes import HANDLERS
+from tests.patience import eventually
 
 REPOSITORY = Path(__file__).parents[2]
 LIBRARY = Path(pgqueue.__file__).parents[1]
-BEFORE_SETTLEMENT, BEFORE_FENCING = "0b2d503", "983b3fb"
+BEFORE_SETTLEMENT, BEFORE_FENCING, BEFORE_RECEIVED = "0b2d503", "983b3fb", "851859a"
 QUEUE = "orders"
 
 MIGRATE = "import sys; from pgqueue import schema; print(schema.migrate(sys.argv[1]))"
@@ -51,6 +52,41 @@ with psycopg.connect(dsn, autocommit=True) as connection, pgqueue.QueueClient(ds
                 raise
             was_refused = True
         time.sleep(0.005)
+"""
+
+#: A client settles batches in its caller's transaction, which is undone; then it settles what it may settle again.
+SETTLE_BATCHES = """
+import sys
+from datetime import timedelta
+import psycopg, pgqueue
+
+dsn, queue = sys.argv[1:]
+with psycopg.connect(dsn) as connection, pgqueue.QueueClient(dsn) as client:
+    orders = client.queue(queue)
+    received = orders.receive(max_messages=10, wait=timedelta(seconds=1))
+    assert [message.priority for message in received] == [message.body % 3 for message in received]
+
+    def settle():
+        orders.complete_batch(received[:2], transaction=connection)
+        orders.abandon_batch(received[2:4], transaction=connection)
+        orders.dead_letter_batch(received[4:6], reason="Bad", transaction=connection)
+        orders.defer_batch(received[6:8], transaction=connection)
+        received[8].complete(transaction=connection)
+        return orders.receive_and_delete(max_messages=3, transaction=connection)
+
+    assert len(settle()) == 3
+    connection.rollback()
+    assert {message.resolve().name for message in received[:2] + received[4:]} == {"RECEIVED"}
+    received = [message for message in received if message.state.name == "RECEIVED"]
+    orders.complete_batch(received[:2], transaction=connection)
+    orders.dead_letter_batch(received[2:4], reason="Bad", transaction=connection)
+    orders.defer_batch(received[4:6], transaction=connection)
+    assert len(orders.receive_and_delete(max_messages=3, transaction=connection)) == 3
+    connection.commit()
+    assert {message.resolve().name for message in received[:6]} == {"COMPLETED"}
+    assert [message.is_deferred for message in orders.receive_deferred([received[4].sequence_number])] == [True]
+    assert {dead.dead_letter_reason for dead in orders.dead_letters.receive(max_messages=9)} == {"Bad"}
+    assert len(orders.peek(max_messages=99)) == 20 - 2 - 2 - 3
 """
 
 #: A function that is under way when the migration commits may call another that is gone then. The earlier version's
@@ -123,15 +159,15 @@ def test_an_upgrade_under_load_loses_nothing_and_holds_nobody_up(
         said = [tmp_path / name for name in ("old", "new", "sender", "another old")]
         old = stack.enter_context(worker(earlier, tmp_path, said[0], impatient))
         sender = stack.enter_context(running(earlier, tmp_path, said[2], "-c", SEND, impatient, QUEUE))
-        until(lambda: completed() > 50)
+        eventually(lambda: completed() > 50)
         schema.migrate(empty_database.dsn)
         before = completed()
         new = stack.enter_context(worker(LIBRARY, tmp_path, said[1], impatient))
         another = stack.enter_context(worker(earlier, tmp_path, said[3], impatient))
-        until(lambda: completed() > before + 200)
+        eventually(lambda: completed() > before + 200)
         (tmp_path / "enough").touch()
         assert sender.wait(300) == 0, said[2].read_text()
-        until(lambda: completed() == ledger.balance().sent)
+        eventually(lambda: completed() == ledger.balance().sent)
         for process, output in ((old, said[0]), (new, said[1]), (another, said[3])):
             process.terminate()
             code = process.wait(300)
@@ -206,3 +242,18 @@ def test_a_consumer_from_before_epochs_settles_nothing_any_more_and_its_claim_go
         assert claim == (1,)
         assert new.execute("select pgqueue.complete_claim('ledger', 1, %s)", [epoch]).fetchone() == (True,)
         assert new.execute("select count(*) from pgqueue.message").fetchone() == (0,)
+
+
+def test_a_client_of_the_version_before_settles_batches_in_its_transaction_beside_a_newer_schema(
+    empty_database: Database, tmp_path: Path
+) -> None:
+    before = library_at(BEFORE_RECEIVED, tmp_path)
+    schema.migrate(empty_database.dsn)
+    with QueueClient(empty_database.dsn) as client:
+        client.create_queue(QUEUE)
+        client.queue(QUEUE).send_batch([Message(number, priority=number % 3) for number in range(20)])
+    said = tmp_path / "said"
+    with running(before, tmp_path, said, "-c", SETTLE_BATCHES, empty_database.dsn, QUEUE) as process:
+        assert process.wait(300) == 0, said.read_text()
+    with empty_database.connect() as connection:
+        assert connection.execute("select * from pgqueue.broken_invariants()").fetchall() == []

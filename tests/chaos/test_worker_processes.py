@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +19,7 @@ import pgqueue
 from pgqueue import Message
 from pgqueue.testing import Database
 from tests.chaos.scene import QUEUE, Scene
+from tests.patience import eventually
 
 LIBRARY = str(Path(pgqueue.__file__).parents[1])
 LOCK_DURATION = timedelta(seconds=1)
@@ -66,13 +67,6 @@ def worker(database: Database, directory: Path, handler: str, *options: str) -> 
             process.kill()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.02)
-
-
 def all_is_posted(scene: Scene) -> bool:
     balance = scene.balance()
     assert balance.wrong == ()
@@ -94,13 +88,13 @@ def test_workers_that_are_killed_lose_and_double_nothing(
         ]
         for _ in range(4):
             before = scene.balance().completed
-            until(lambda before=before: scene.balance().completed > min(before + 10, MANY - 1))  # type: ignore[misc]
+            eventually(lambda before=before: scene.balance().completed > min(before + 10, MANY - 1))  # type: ignore[misc]
             victim = luck.choice(crew)
             victim.kill()
             victim.wait()
             crew.remove(victim)
             crew.append(stack.enter_context(worker(scene.database, directory, handler, "--transaction-batch", batch)))
-        until(lambda: all_is_posted(scene))
+        eventually(lambda: all_is_posted(scene))
         for process in crew:
             process.terminate()
         # One that has only just been started may not have got to listening for signals.
@@ -112,7 +106,7 @@ def test_a_frozen_worker_completes_nothing_when_it_wakes(scene: Scene, directory
     scene.client.update_queue(QUEUE, lock_duration=LOCK_DURATION)
     scene.queue.send(Message("a"))
     with worker(scene.database, directory, "stay") as frozen:
-        until((directory / "begun").exists)
+        eventually((directory / "begun").exists)
         frozen.send_signal(signal.SIGSTOP)
         (received,) = scene.queue.receive(wait=60 * LOCK_DURATION)
         assert received.delivery_count == 2
@@ -120,7 +114,7 @@ def test_a_frozen_worker_completes_nothing_when_it_wakes(scene: Scene, directory
         received.renew_lock(lock_duration=timedelta(minutes=1))
         (directory / "go-on").touch()
         frozen.send_signal(signal.SIGCONT)
-        until((directory / "done").exists)
+        eventually((directory / "done").exists)
         frozen.terminate()
         assert frozen.wait(300) == 0
     assert [message.sequence_number for message in scene.queue.peek()] == [received.sequence_number]
@@ -135,8 +129,8 @@ def test_sessions_that_are_cut_under_worker_processes(scene: Scene, directory: P
     with worker(scene.database, directory, "post") as one, worker(scene.database, directory, "apost") as other:
         for _ in range(4):
             before = scene.balance().completed
-            until(lambda before=before: scene.balance().completed > min(before + 10, MANY - 1))  # type: ignore[misc]
+            eventually(lambda before=before: scene.balance().completed > min(before + 10, MANY - 1))  # type: ignore[misc]
             with scene.database.connect(autocommit=True) as connection:
                 connection.execute(terminate)
-        until(lambda: all_is_posted(scene))
+        eventually(lambda: all_is_posted(scene))
         assert (one.poll(), other.poll()) == (None, None)

@@ -19,10 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from pgqueue.cli.commands import PLACES
+from pgqueue.transports.dsn import SERVICE, VARIABLES
+
 COMMAND = (sys.executable, "-m", "pgqueue")
 
+UNWANTED = {"FORCE_COLOR", "PGQUEUE_DSN", SERVICE, *VARIABLES}
+
 COPYING = multiprocessing.get_context("forkserver")
-COPYING.set_forkserver_preload(["pgqueue.cli.app"])
+# Typer imports its adapters with the first command that it reads, and Pydantic with them: half of what a command takes.
+MODULES = {f"pgqueue.cli.{place.module}" for place in PLACES.values()}
+COPYING.set_forkserver_preload(["pgqueue.cli.app", *sorted(MODULES), "typer._adapters", "tests.cli.command_line"])
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ class CommandLine:
 
     def __init__(self, directory: Path, **environment: str) -> None:
         self.directory = directory
-        clean = {name: value for name, value in os.environ.items() if name not in ("PGQUEUE_DSN", "FORCE_COLOR")}
+        clean = {name: value for name, value in os.environ.items() if name not in UNWANTED}
         root = str(Path(__file__).parents[2])
         self.environment = {**clean, "COLUMNS": "100", "PYTHONPATH": root, **environment}
 

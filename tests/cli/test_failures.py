@@ -11,12 +11,13 @@ from psycopg.conninfo import make_conninfo
 from pgqueue import Message, QueueClient
 from pgqueue.testing import Database
 from tests.cli.command_line import CommandLine
+from tests.contract.sources import libpq_variables
 
 
 def test_without_a_database_a_command_says_how_to_name_one(unconfigured: CommandLine) -> None:
     ended = unconfigured("stats")
     assert ended.code == 2
-    for way in ("--dsn", "PGQUEUE_DSN", "--embedded"):
+    for way in ("--dsn", "PGQUEUE_DSN", "PGHOST", "--embedded"):
         assert way in ended.only_error
 
 
@@ -26,6 +27,7 @@ def test_without_a_database_a_command_says_how_to_name_one(unconfigured: Command
         "postgresql://postgres:geheim@127.0.0.1:1/nothing",
         "host=/nonexistent dbname=nothing password=geheim",
         "postgresql://postgres:geheim@127.0.0.1:99999/nothing",
+        "postgresql+psycopg://postgres:geheim@127.0.0.1:1/nothing",
     ],
 )
 def test_a_database_that_is_not_there_is_a_failure_at_once(unconfigured: CommandLine, dsn: str) -> None:
@@ -37,7 +39,7 @@ def test_a_database_that_is_not_there_is_a_failure_at_once(unconfigured: Command
     assert time.monotonic() - started < 28  # half a minute, were it tried again
 
 
-@pytest.mark.parametrize("dsn", ["nonsense", "postgresql+psycopg://postgres:geheim@localhost/shop"])
+@pytest.mark.parametrize("dsn", ["nonsense", "oracle+psycopg://postgres:geheim@localhost/shop"])
 def test_a_dsn_that_cannot_be_read_is_wrong_use(unconfigured: CommandLine, dsn: str) -> None:
     ended = unconfigured("stats", "--dsn", dsn)
     assert ended.code == 2
@@ -50,6 +52,19 @@ def test_the_dsn_stands_before_the_command_or_after_it(
 ) -> None:
     for arguments in (("--dsn", database.dsn, "queue", "list"), ("queue", "list", "--dsn", database.dsn)):
         assert "orders" in unconfigured(*arguments).out
+
+
+def test_a_dsn_may_be_written_for_sqlalchemy(
+    unconfigured: CommandLine, client: QueueClient, database: Database
+) -> None:
+    assert "orders" in unconfigured("--dsn", database.url, "queue", "list").out
+    assert "orders" in unconfigured("queue", "list", PGQUEUE_DSN=database.url).out
+
+
+def test_the_variables_of_libpq_name_a_database(
+    unconfigured: CommandLine, client: QueueClient, database: Database
+) -> None:
+    assert "orders" in unconfigured("queue", "list", **libpq_variables(database)).out
 
 
 def test_what_is_said_counts_more_than_the_environment(pgqueue: CommandLine) -> None:
@@ -81,11 +96,11 @@ def test_what_nobody_understands_is_wrong_use(pgqueue: CommandLine, arguments: t
 def test_a_role_without_rights_is_told_so(pgqueue: CommandLine, database: Database) -> None:
     role = f"stranger_of_{database.name}"
     with database.connect(autocommit=True) as connection:
-        connection.execute(f"create role {role}".encode())
+        connection.execute(f"create role {role}; select pgqueue.create_queue('orders')".encode())
         ended = pgqueue("queue", "list", "--dsn", make_conninfo(database.dsn, options=f"-c role={role}"))
         connection.execute(f"drop role {role}".encode())
     assert ended.code == 1
-    assert "permission denied" in ended.only_error
+    assert f"role {role} may not call pgqueue.queue_settings" in ended.only_error
 
 
 def test_an_interrupt_ends_a_command_quietly(pgqueue: CommandLine, client: QueueClient, database: Database) -> None:
@@ -119,7 +134,7 @@ def test_a_terminal_that_lacks_a_character_still_gets_the_rest(pgqueue: CommandL
 def _wait_until_connected(database: Database) -> None:
     with database.connect(autocommit=True) as connection:
         question = """select 1 from pg_stat_activity
-                       where datname = current_database() and application_name = 'pgqueue' and query ~ 'receive'
+                       where datname = current_database() and application_name = 'pgqueue' and query ~ 'pgqueue.receive'
                          and state = 'idle'"""
         while connection.execute(question).fetchone() is None:
             time.sleep(0.01)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,9 +56,18 @@ def test_every_option_is_tested() -> None:
 @pytest.mark.parametrize("columns", [60, 200])
 @pytest.mark.parametrize("path", COMMANDS)
 def test_help_fits_the_terminal(path: str, columns: int) -> None:
-    shown = CliRunner().invoke(app, [*path.split(), "--help"], env={"COLUMNS": str(columns)})
+    shown = CliRunner().invoke(app, [*path.split(), "--help"], env={"COLUMNS": str(columns)}, terminal_width=columns)
     assert shown.exit_code == 0
     assert max(map(len, shown.output.splitlines())) <= columns
+
+
+def test_the_help_of_all_commands_loads_none_of_them() -> None:
+    program = "import sys\nfrom pgqueue.cli.app import run\nrun(['--help'])\nprint([*sys.modules], file=sys.stderr)"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert [name for name in COMMANDS if name and f"  {name} " not in shown.stdout and " " not in name] == []
+    assert [
+        name for name in ("psycopg", "rich", "pgqueue.cli.queues", "pgqueue.public") if f"'{name}'" in shown.stderr
+    ] == []
 
 
 def test_the_version_is_that_of_the_library(pgqueue: CommandLine) -> None:

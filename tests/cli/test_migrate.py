@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from pgqueue import QueueClient
 from pgqueue.schema import head
+from pgqueue.schema.files import revisions
 from pgqueue.testing import Database
 from tests.cli.command_line import CommandLine
 
@@ -38,3 +40,42 @@ def test_a_schema_of_the_future_is_left_alone(fresh: CommandLine, empty_database
     ended = fresh("migrate")
     assert ended.code == 1
     assert "9999_future" in ended.only_error
+
+
+def test_check_says_what_is_left_and_changes_nothing(fresh: CommandLine, empty_database: Database) -> None:
+    ended = fresh("migrate", "--check")
+    assert ended.code == 1
+    assert ended.out.splitlines() == [
+        *(f"revision {revision} is not applied" for revision in revisions()),
+        "functions and views are not those of this version",
+        "index message_expiry is not built",
+        "index message_session is not built",
+    ]
+    assert "pgqueue migrate" in ended.err
+    with empty_database.connect() as connection:
+        assert connection.execute("select to_regnamespace('pgqueue')").fetchone() == (None,)
+
+
+def test_check_of_a_current_schema_succeeds(fresh: CommandLine, empty_database: Database) -> None:
+    fresh("migrate")
+    assert head() in fresh("migrate", "--check").out
+    assert fresh("migrate", "--check", "--json").document == {"revision": head(), "head": head(), "pending": []}
+    with empty_database.connect() as connection:
+        connection.execute("drop index pgqueue.message_expiry")
+    ended = fresh("migrate", "--check", "--json")
+    assert ended.code == 1
+    assert json.loads(ended.out)["pending"] == ["index message_expiry is not built"]
+
+
+def test_sql_prints_a_script_with_or_without_a_database(fresh: CommandLine, tmp_path: Path) -> None:
+    unnamed = CommandLine(tmp_path)("migrate", "--sql")
+    assert unnamed.out == fresh("migrate", "--sql").out
+    assert unnamed.out.startswith("-- pgqueue: from nothing to revision ")
+    fresh("migrate")
+    assert fresh("migrate", "--sql").out.startswith(f"-- pgqueue: from {head()} to revision {head()}")
+
+
+def test_sql_and_check_are_two_questions(fresh: CommandLine) -> None:
+    ended = fresh("migrate", "--sql", "--check")
+    assert ended.code == 2
+    assert "--sql" in ended.only_error

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgqueue.cli.failures import WrongUse
-from pgqueue.cli.quantities import format_duration, parse_count, parse_duration, parse_moment, parse_size
+from pgqueue.cli.quantities import format_duration, parse_count, parse_duration, parse_moment, parse_rate, parse_size
 
 
 @pytest.mark.parametrize(
@@ -97,3 +97,14 @@ def test_a_time_that_nobody_will_see_is_refused(text: str) -> None:
 def test_what_is_no_count_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse_count(text)
+
+
+@pytest.mark.parametrize(("text", "rate"), [("100", 100), ("0.5", 0.5)])
+def test_a_rate_may_have_a_fraction(text: str, rate: float) -> None:
+    assert parse_rate(text) == rate
+
+
+@pytest.mark.parametrize("text", ["", "fast", "-1", "1/s", "nan", "1e3"])
+def test_what_is_no_rate_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        parse_rate(text)

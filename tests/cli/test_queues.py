@@ -26,6 +26,11 @@ def test_a_queue_is_created_with_what_is_said(pgqueue: CommandLine, client: Queu
         "--duplicate-detection-history-time-window", "1h",
         "--max-queue-length", "10000",
         "--retain-history", "7d",
+        "--retain-errors", "5",
+        "--auto-delete-on-idle", "1h",
+        "--max-receive-rate", "0.5",
+        "--max-concurrent", "3",
+        "--priority-ageing", "1m",
     )  # fmt: skip
     assert created.code == 0
     assert "parcels" in created.out
@@ -41,6 +46,11 @@ def test_a_queue_is_created_with_what_is_said(pgqueue: CommandLine, client: Queu
     assert queue.duplicate_detection_history_time_window == timedelta(hours=1)
     assert queue.max_queue_length == 10_000
     assert queue.retain_history == timedelta(days=7)
+    assert queue.retain_errors == 5
+    assert queue.auto_delete_on_idle == timedelta(hours=1)
+    assert queue.max_receive_rate == 0.5
+    assert queue.max_concurrent == 3
+    assert queue.priority_ageing == timedelta(minutes=1)
 
 
 def test_a_queue_of_which_nothing_is_said_has_the_defaults(pgqueue: CommandLine, client: QueueClient) -> None:
@@ -53,6 +63,39 @@ def test_a_queue_of_which_nothing_is_said_has_the_defaults(pgqueue: CommandLine,
     assert created["default_message_time_to_live"] is None
     assert created["requires_duplicate_detection"] is False
     assert created["duplicate_detection_history_time_window"] == 600
+
+
+def test_limits_are_removed_by_name(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.update_queue("orders", max_receive_rate=2.5, max_concurrent=3)
+    shown = pgqueue("queue", "show", "orders").out
+    assert "2.5 a second" in shown
+    updated = pgqueue(
+        "queue", "update", "orders", "--max-receive-rate", "none", "--max-concurrent", "none", "--json"
+    ).document
+    assert updated["max_receive_rate"] is updated["max_concurrent"] is None
+
+
+def test_a_queue_is_paused_and_resumed(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.queue("orders").send(Message("a"))
+    assert pgqueue("queue", "pause", "orders", "--json").document["paused_at"] is not None
+    assert "ACTIVE, paused" in pgqueue("queue", "list").out
+    assert client.queue("orders").receive() == []
+    resumed = pgqueue("queue", "resume", "orders")
+    assert resumed.code == 0
+    assert "queue orders resumed" in resumed.out
+    assert len(client.queue("orders").receive()) == 1
+    assert pgqueue("queue", "pause", "unknown").code == 1
+
+
+def test_a_queue_is_made_to_forward_and_to_stop(pgqueue: CommandLine, client: QueueClient) -> None:
+    updated = pgqueue("queue", "create", "parcels", "--forward-to", "orders", "--json").document
+    assert (updated["forward_to"], updated["forward_dead_lettered_messages_to"]) == ("orders", None)
+    pgqueue("queue", "update", "parcels", "--forward-to", "none", "--forward-dead-lettered-messages-to", "orders")
+    shown = client.get_queue("parcels")
+    assert (shown.forward_to, shown.forward_dead_lettered_messages_to) == (None, "orders")
+    circle = pgqueue("queue", "update", "orders", "--forward-to", "parcels")
+    assert circle.code == 2
+    assert "forward_to must be" in circle.only_error
 
 
 def test_every_setting_has_its_option() -> None:

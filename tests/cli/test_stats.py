@@ -3,11 +3,12 @@ from __future__ import annotations
 import json
 import re
 import signal
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgqueue import Message, QueueClient
+from pgqueue import Message, QueueClient, QueueRuntimeProperties
+from pgqueue.cli import documents, output, stats
 from pgqueue.testing import Clock
 from tests.cli.command_line import CommandLine
 
@@ -27,6 +28,8 @@ def test_stats_count_what_is_in_each_queue(pgqueue: CommandLine, client: QueueCl
     assert (orders["name"], orders["ready"], orders["locked"], orders["dead_letters"]) == ("orders", 2, 1, 1)
     assert (parcels["name"], parcels["ready"], parcels["oldest_enqueued_time"]) == ("parcels", 0, None)
     assert orders.keys() >= {"deferred", "expired", "scheduled"}
+    assert orders["size_in_bytes"] > parcels["size_in_bytes"] == 0
+    assert pgqueue("queue", "show", "orders", "--json").document["size_in_bytes"] == orders["size_in_bytes"]
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])
@@ -49,6 +52,23 @@ def test_stats_of_one_queue(pgqueue: CommandLine, client: QueueClient) -> None:
     client.create_queue("parcels")
     assert [queue["name"] for queue in pgqueue("stats", "parcels", "--json").document] == ["parcels"]
     assert "queue create" in pgqueue("stats", "nowhere").only_error
+
+
+def test_all_messages_are_counted_on_demand(pgqueue: CommandLine) -> None:
+    (counted,) = pgqueue("stats", "--exact", "--json").document
+    assert counted["is_exact"] is True
+    assert pgqueue("stats", "--json").document == [counted]
+
+
+def test_estimates_are_marked_and_a_watch_shows_as_many_queues_as_fit() -> None:
+    lines = output.console().height
+    queues = [QueueRuntimeProperties(f"queue-{n}", n, 0, 0, 0, 0, 0, None, is_exact=n > 0) for n in range(lines)]
+    assert stats.that_fit(queues[:3]) == queues[:3]
+    assert stats.that_fit(queues) == queues[: stats.HEADING - 1 : -1]
+    for shown, marks in ((queues, ["estimate", *["-"] * (lines - 1)]), (queues[1:], None)):
+        columns = {column.header: column for column in documents.counts_table(shown, datetime.now(UTC)).columns}
+        assert ("counts" in columns) == (marks is not None)
+        assert marks is None or [str(cell) for cell in columns["counts"].cells] == marks
 
 
 def test_stats_of_no_queue_are_none(pgqueue: CommandLine, client: QueueClient) -> None:

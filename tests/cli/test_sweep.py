@@ -15,17 +15,18 @@ NOTHING = {
     "activated": 0,
     "forgotten": 0,
     "reclaimed_days": 0,
+    "deleted_queues": 0,
     "dry_run": False,
 }
 
 
 @pytest.fixture(autouse=True)
 def something_to_do(client: QueueClient, database: Database) -> None:
-    client.update_queue("orders", max_delivery_count=1)
     orders = client.queue("orders")
     orders.send_batch([Message(number) for number in range(3)])
     for received in orders.receive(max_messages=3)[1:]:
         received.abandon(delay=timedelta(seconds=1) if received.body == 2 else None)
+    client.update_queue("orders", max_delivery_count=1)
     database.move_clock(timedelta(minutes=2))
 
 

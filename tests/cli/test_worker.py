@@ -3,9 +3,8 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,9 +12,11 @@ import pytest
 
 from pgqueue import Message, QueueClient
 from tests.cli.command_line import CommandLine
+from tests.patience import eventually
 
 HANDLERS = """
 import pathlib, time
+from pgqueue import Handlers
 
 def note(message):
     with open("handled", "a") as handled:
@@ -31,6 +32,26 @@ def write(message, tx):
 def stay(message):
     note(message)
     time.sleep(60)
+
+class Unpayable(Exception):
+    pass
+
+def refuse(message):
+    raise Unpayable("no money")
+
+app = Handlers()
+app.handler("orders", subject="paid")(write)
+app.handler("orders")(note)
+app.handler("returns")(note)
+atasks = Handlers()
+atasks.handler("orders")(note_asynchronously)
+atasks.handler("returns")(note)
+mixed = Handlers()
+mixed.handler("orders")(write)
+
+@mixed.handler("returns")
+async def asynchronously(message, tx):
+    pass
 """
 
 
@@ -48,13 +69,6 @@ def worker(pgqueue: CommandLine, *arguments: str) -> Iterator[subprocess.Popen[b
             process.kill()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.02)
-
-
 def handled(directory: Path) -> list[str]:
     file = directory / "handled"
     return sorted(file.read_text().split()) if file.exists() else []
@@ -68,7 +82,7 @@ def test_a_worker_works_until_it_is_asked_to_stop(
     orders = client.queue("orders")
     orders.send_batch([Message(body) for body in (1, 2, 3)])
     with worker(pgqueue, f"shop:{handler}", "orders") as process:
-        until(lambda: orders.peek() == [])
+        eventually(lambda: orders.peek() == [])
         process.send_signal(number)
         said, log = process.communicate(timeout=300)
     assert (process.returncode, said) == (0, b"stopped\n"), log
@@ -79,18 +93,31 @@ def test_a_handler_that_takes_a_transaction_gets_one(pgqueue: CommandLine, clien
     client.queue("orders").send(Message(7))
     options = ["--transaction-batch", "3", "--concurrency", "2", "--handler-timeout", "1m", "--sweep-interval", "1m"]
     with worker(pgqueue, "shop:write", "orders", *options) as process:
-        until(lambda: client.queue("orders").peek() == [])
+        eventually(lambda: client.queue("orders").peek() == [])
         process.terminate()
         assert process.wait(300) == 0
+
+
+def test_sessions_are_worked_in_their_order(pgqueue: CommandLine, client: QueueClient, tmp_path: Path) -> None:
+    client.create_queue("steps", requires_session=True)
+    steps = client.queue("steps")
+    steps.send_batch([Message(number, session_id="a") for number in (1, 2, 3)])
+    with worker(
+        pgqueue, "shop:note", "steps", "--session-idle-timeout", "1s", "--max-messages-per-session", "2"
+    ) as process:
+        eventually(lambda: steps.peek() == [])
+        process.terminate()
+        assert process.wait(300) == 0
+    assert handled(tmp_path) == ["1", "2", "3"]
 
 
 def test_a_second_signal_ends_it_at_once(pgqueue: CommandLine, client: QueueClient, tmp_path: Path) -> None:
     client.queue("orders").send(Message(1))
     with worker(pgqueue, "shop:stay", "orders") as process:
-        until(lambda: handled(tmp_path) == ["1"])
+        eventually(lambda: handled(tmp_path) == ["1"])
         process.send_signal(signal.SIGTERM)
         assert process.stderr is not None
-        until(lambda: b"stopping" in process.stderr.readline())  # type: ignore[union-attr]
+        eventually(lambda: b"stopping" in process.stderr.readline())  # type: ignore[union-attr]
         process.send_signal(signal.SIGTERM)
         assert process.wait(300) == 128 + signal.SIGTERM
     assert len(client.queue("orders").peek()) == 1
@@ -107,7 +134,7 @@ def test_a_probe_is_answered(pgqueue: CommandLine, client: QueueClient, handler:
             assert json.load(answer)["is_alive"] is True
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=300) as answer:
             assert b'pgqueue_queue_dead_letters{queue="orders"} 0.0' in answer.read()
-        until(lambda: client.queue("orders").peek() == [])
+        eventually(lambda: client.queue("orders").peek() == [])
         process.terminate()
         assert process.wait(300) == 0
 
@@ -117,8 +144,8 @@ def test_what_does_not_end_in_time_does_not_keep_the_process(
 ) -> None:
     client.queue("orders").send(Message(1))
     with worker(pgqueue, "shop:stay", "orders", "--grace-period", "100ms", "--health-file", "health") as process:
-        until(lambda: handled(tmp_path) == ["1"])
-        until((tmp_path / "health").exists)
+        eventually(lambda: handled(tmp_path) == ["1"])
+        eventually((tmp_path / "health").exists)
         process.terminate()
         assert process.wait(300) == 0
 
@@ -126,10 +153,18 @@ def test_what_does_not_end_in_time_does_not_keep_the_process(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["shop.note", "orders"], "write module:function"),
+        (["shop.note", "orders"], "write module:name"),
         (["shop:missing", "orders"], "shop has no missing"),
         (["nowhere:note", "orders"], "no module nowhere"),
-        (["shop:pathlib", "orders"], "is not a function"),
+        (["shop:pathlib", "orders"], "is not a function, nor Handlers"),
+        (["shop:note"], "shop:note is a function: say which queue"),
+        (["shop:app", "nowhere"], "no handler for nowhere: the queues with handlers are orders, returns"),
+        (["shop:app"], "returns"),  # which does not exist
+        (["shop:mixed", "orders", "returns"], "returns"),
+        (["shop:note", "orders", "--max-delay", "1ms"], "max_delay"),
+        (["shop:note", "orders", "--dead-letter-on", "shop:note"], "names no exception"),
+        (["shop:note", "orders", "--dead-letter-on", "Nothing"], "names no exception"),
+        (["shop:note", "orders", "--log-level", "loud"], "--log-level"),
         (["shop:note", "orders", "--transaction", "psycopg"], "handler(message, tx)"),
         (["shop:write", "orders", "--transaction", "oracle"], "psycopg"),
         (["shop:note", "nowhere"], "queue create"),
@@ -150,3 +185,95 @@ def test_a_module_that_cannot_be_imported_says_why(pgqueue: CommandLine, client:
     assert client.list_queues()
     (tmp_path / "broken.py").write_text("import nothing_of_that_name")
     assert "nothing_of_that_name" in pgqueue("worker", "broken:note", "orders").only_error
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("app", ["app", "atasks"])
+def test_handlers_of_several_queues_work_until_sigterm(
+    pgqueue: CommandLine, client: QueueClient, tmp_path: Path, app: str, processes: str
+) -> None:
+    client.create_queue("returns")
+    orders, returns = client.queue("orders"), client.queue("returns")
+    orders.send_batch([Message(1), Message(2, subject="paid" if app == "app" else None)])
+    returns.send(Message(3))
+    with worker(pgqueue, f"shop:{app}", "--processes", processes, "--health-port", "0") as process:
+        assert process.stdout is not None
+        port = process.stdout.readline().decode().removeprefix("health on port ").strip()
+        eventually(lambda: orders.peek() == returns.peek() == [])
+
+        def page() -> bytes:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=300) as answer:
+                return bytes(answer.read())
+
+        eventually(
+            lambda: all(b'pgqueue_queue_ready{queue="%s"} 0.0' % name in page() for name in (b"orders", b"returns"))
+        )
+        process.terminate()
+        said, log = process.communicate(timeout=300)
+    assert (process.returncode, said) == (0, b"stopped\n"), log
+    assert handled(tmp_path) == (["1", "3"] if app == "app" else ["1", "2", "3"])
+    assert b"serving orders, returns with 8 handlers at a time each" in log
+    if app == "app":
+        assert b"serving orders, subject 'paid': shop.write(message, tx)" in log
+
+
+def test_only_some_queues_of_an_app_are_served(pgqueue: CommandLine, client: QueueClient, tmp_path: Path) -> None:
+    client.queue("orders").send(Message(1))
+    with worker(pgqueue, "shop:app", "orders") as process:  # there is no queue returns
+        eventually(lambda: client.queue("orders").peek() == [])
+        process.terminate()
+        assert process.wait(300) == 0
+
+
+def test_one_function_serves_several_queues(pgqueue: CommandLine, client: QueueClient, tmp_path: Path) -> None:
+    client.create_queue("returns")
+    client.queue("orders").send(Message(1))
+    client.queue("returns").send(Message(2))
+    with worker(pgqueue, "shop:note", "orders", "returns") as process:
+        eventually(lambda: handled(tmp_path) == ["1", "2"])
+        process.terminate()
+        assert process.wait(300) == 0
+
+
+def test_the_retry_policy_and_the_log_have_options(pgqueue: CommandLine, client: QueueClient) -> None:
+    orders = client.queue("orders")
+    orders.send(Message(1))
+    retries = ["--transaction-attempts", "2", "--first-delay", "10ms", "--max-delay", "20ms", "--jitter", "0"]
+    with worker(
+        pgqueue,
+        "shop:refuse",
+        "orders",
+        *retries,
+        "--max-attempts",
+        "2",
+        "--log-level",
+        "warning",
+        "--log-format",
+        "json",
+    ) as process:
+        eventually(lambda: len(orders.dead_letters.peek()) == 1)
+        process.terminate()
+        _, log = process.communicate(timeout=300)
+    (dead,) = orders.dead_letters.peek()
+    assert (dead.dead_letter_reason, dead.delivery_count) == ("shop.Unpayable", 2)
+    first, last = [json.loads(line) for line in log.splitlines()]
+    assert (first["level"], first["logger"], first["queue"], first["delivery_count"]) == (
+        "warning",
+        "pgqueue",
+        "orders",
+        1,
+    )
+    assert "shop.Unpayable: no money" in first["exception"]
+    assert last["delivery_count"] == 2
+
+
+@pytest.mark.parametrize("error", ["shop:Unpayable", "Exception"])
+def test_an_exception_that_is_named_dead_letters_at_once(pgqueue: CommandLine, client: QueueClient, error: str) -> None:
+    orders = client.queue("orders")
+    orders.send(Message(1))
+    with worker(pgqueue, "shop:refuse", "orders", "--dead-letter-on", "KeyError", "--dead-letter-on", error) as process:
+        eventually(lambda: len(orders.dead_letters.peek()) == 1)
+        process.terminate()
+        assert process.wait(300) == 0
+    (dead,) = orders.dead_letters.peek()
+    assert dead.delivery_count == 1

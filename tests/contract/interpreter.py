@@ -16,10 +16,10 @@ from typing import Any
 
 from sqlalchemy import Row
 
+from tests.patience import PATIENCE
+
 #: Objects of these packages have methods to be awaited, or make objects that have.
 ASYNCHRONOUS = ("pgqueue.aio", "psycopg", "sqlalchemy", "contextlib")
-
-PATIENCE = 300
 
 
 class Interpreter:

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import psycopg_pool
 import sqlalchemy
+from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy.ext.asyncio import (
     AsyncSession,
     async_scoped_session,
@@ -21,6 +22,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 import pgqueue
 import pgqueue.aio
 from pgqueue.testing import Database
+from pgqueue.transports.dsn import VARIABLES
 from tests.contract.interpreter import Interpreter, meant
 from tests.contract.transactions import Block, Scoped, Transaction, TwoPhase, TwoPhaseOfSQLAlchemy, TwoPhaseSession
 
@@ -57,6 +59,13 @@ class Sources:
     def close(self) -> None:
         for close in reversed(self._closing):
             close()
+
+    @functools.cached_property
+    def onlooker(self) -> psycopg.Connection[Any]:
+        """A session of somebody who has nothing to do with any source; to connect takes longer than to look."""
+        onlooker = self.database.connect(autocommit=True)
+        self._closing.append(onlooker.close)
+        return onlooker
 
     @functools.cache  # noqa: B019 - they live as long as the process
     def client(self, source: str) -> pgqueue.QueueClient:
@@ -234,6 +243,14 @@ class AsyncSources(Sources):
         )
         pool.open()
         return pool
+
+
+def libpq_variables(database: Database) -> dict[str, str]:
+    """The environment variables that name a database to libpq."""
+    said = conninfo_to_dict(database.dsn)
+    return {
+        variable: str(said[part]) for variable, part in {**VARIABLES, "PGPASSWORD": "password"}.items() if part in said
+    }
 
 
 FACES: dict[str, type[Sources]] = {"sync": SyncSources, "async": AsyncSources}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 
 import pytest
 
@@ -251,3 +252,72 @@ def test_we_never_end_a_transaction_that_is_not_ours(caller: World) -> None:
         assert transaction.execute("select pg_current_xact_id()::text") == [before]
         transaction.rollback()
     assert caller.bodies() == [0, 1]
+
+
+def locked_until(world: World, received: ReceivedMessage) -> datetime:
+    ((until,),) = world.look(
+        "select locked_until from pgqueue.message join pgqueue.queue on id = queue_id"
+        " where name = %s and sequence_number = %s",
+        world.name,
+        received.sequence_number,
+    )
+    assert isinstance(until, datetime)
+    return until
+
+
+def test_a_renewal_holds_if_and_only_if_its_transaction_commits(caller: World) -> None:
+    received = caller.locked()
+    before = received.locked_until
+    with caller.transaction() as transaction:
+        transaction.execute(caller.note("undone"))
+        until = received.renew_lock(lock_duration=10 * MINUTE, transaction=transaction.handle)
+        assert before is not None
+        assert until > before + 5 * MINUTE
+        assert locked_until(caller, received) == before
+        transaction.rollback()
+        assert locked_until(caller, received) == before == received.locked_until
+        transaction.begin()
+        transaction.execute(caller.note("done"))
+        until = received.renew_lock(lock_duration=10 * MINUTE, transaction=transaction.handle)
+        transaction.commit()
+    assert locked_until(caller, received) == until
+    assert caller.effects() == ["done"]
+    caller.move_clock(5 * MINUTE)
+    received.complete()
+
+
+def test_a_renewal_of_a_lock_that_is_lost_aborts_the_transaction(caller: World) -> None:
+    received = caller.locked()
+    caller.move_clock(2 * MINUTE)
+    current = caller.receive()
+    with caller.transaction() as transaction:
+        transaction.execute(caller.note("undone"))
+        with pytest.raises(LockLostError):
+            received.renew_lock(transaction=transaction.handle)
+        transaction.rollback()
+    assert caller.effects() == []
+    assert received.state is ReceiveState.FAULTED
+    assert caller.is_ours(current)
+
+
+def test_many_locks_are_renewed_in_a_transaction_or_none(caller: World) -> None:
+    received = caller.several_locked(2)
+    before = received[0].locked_until
+    with caller.transaction() as transaction:
+        results = caller.queue.renew_lock_batch(received, lock_duration=60 * MINUTE, transaction=transaction.handle)
+        assert [locked_until(caller, each) for each in received] == [before, before]
+        transaction.commit()
+    assert [locked_until(caller, each) for each in received] == [result.locked_until for result in results]
+    received[0].complete()
+    lost, held = caller.several_locked(2)
+    caller.queue.renew_lock_batch([held], lock_duration=60 * MINUTE)
+    caller.move_clock(2 * MINUTE)
+    caller.receive()
+    until = locked_until(caller, held)
+    with caller.transaction() as transaction:
+        transaction.execute(caller.note("undone"))
+        with pytest.raises(LockLostError, match=f"message {lost.sequence_number}"):
+            caller.queue.renew_lock_batch([lost, held], lock_duration=120 * MINUTE, transaction=transaction.handle)
+        transaction.rollback()
+    assert locked_until(caller, held) == until
+    assert caller.effects() == []

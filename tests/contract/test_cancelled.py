@@ -29,7 +29,7 @@ async def in_transaction(queue: Queue, received: ReceivedMessage) -> None:
 
 
 async def processed(queue: Queue, received: ReceivedMessage) -> None:
-    async def work(transaction: Any) -> None:
+    async def work(message: Any, transaction: Any) -> None:
         await transaction.execute("select 1")
 
     await process(received, work)

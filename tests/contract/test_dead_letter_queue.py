@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import cast
 
 import pytest
 
@@ -110,7 +109,7 @@ def test_a_receiver_iterates_over_them_and_gives_back_what_it_prefetched(own: Wo
     with own.queue.receiver(sub_queue=SubQueue.DEAD_LETTER, prefetch=2) as receiver:
         first = next(iter(receiver))
         assert first.dead_letter_reason == "Bad"
-        own.queue.dead_letters.complete_batch([cast(ReceivedMessage, first)])
+        own.queue.dead_letters.complete_batch([first])
     assert [each.delivery_count for each in own.dead()] == [1, 1]
     with own.queue.receiver(sub_queue=SubQueue.DEAD_LETTER, receive_mode=ReceiveMode.RECEIVE_AND_DELETE) as receiver:
         assert next(iter(receiver)).dead_letter_reason is None

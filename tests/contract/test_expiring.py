@@ -64,15 +64,6 @@ def test_receive_and_delete_does_not_deliver_it_either(world: World) -> None:
     assert world.found() == []
 
 
-def test_a_sweep_takes_away_what_nobody_meets(own: World) -> None:
-    own.queue.send(Message("brief", time_to_live=SECOND))
-    own.move_clock(2 * SECOND)
-    assert own.client.get_queue_runtime_properties(own.name).expired == 1
-    assert own.client.sweep(dry_run=True).expired >= 1
-    assert own.client.sweep().expired >= 1
-    assert own.found() == []
-
-
 @pytest.mark.parametrize("time_to_live", [timedelta(0), -SECOND, 60, timedelta(days=10**6)], ids=str)
 def test_a_bad_time_to_live_is_refused_and_nothing_stored(either: World, time_to_live: timedelta) -> None:
     with pytest.raises(MessageNotSerializableError, match="time_to_live must be"):

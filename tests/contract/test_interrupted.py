@@ -1,5 +1,9 @@
 """Whatever interrupts a settlement, at whatever step: it is never said to be undone though it was committed, nor the
-other way. What was committed, asked or not, only the database knows."""
+other way. What was committed, asked or not, only the database knows.
+
+A verb is a statement, and the flow that settles one message or many; a source runs whatever statement it is given and
+knows no verb. So not every pair is tried: each verb through one source, and through each source one verb of each flow.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,11 @@ import pytest
 
 from pgqueue import Message, ReceivedMessage, ReceiveState
 from pgqueue.errors import CommitInDoubtError, PGQueueError, SendError
+from tests.contract.interpreter import meant
 from tests.contract.interruption import AFTER, BEFORE, INTERRUPTIONS, interruptions
+from tests.contract.sources import WORKPLACES
 from tests.contract.transactions import Transaction
-from tests.contract.world import MINUTE, World
+from tests.contract.world import MINUTE, OWN, SHARED, World
 
 OPEN = (ReceiveState.COMPLETING, ReceiveState.ABANDONING)
 
@@ -28,6 +34,23 @@ SETTLE: dict[str, Callable[[Any, list[ReceivedMessage]], object]] = {
     "abandon_batch": lambda queue, received: queue.abandon_batch(received, delay=MINUTE),
 }
 
+VERBS_AND_SOURCES = [
+    (mode, verb) for mode in OWN for verb in SETTLE if mode.client == "dsn" or verb in ("complete", "abandon_batch")
+]
+
+VERBS_AND_CALLERS = [
+    (mode, verb)
+    for mode in SHARED
+    for verb in ("complete", "complete_batch", "defer")
+    if verb != "defer" or mode.caller in ("connection", "session")
+]
+
+#: Who completes the message in a transaction that the library begins: itself anywhere, the work in one of each kind.
+COMPLETERS = [
+    *((workplace, "the library") for workplace in WORKPLACES),
+    *((workplace, "the work") for workplace in ("nothing", "session", "sqlalchemy connection")),
+]
+
 FINAL = (ReceiveState.COMPLETED, ReceiveState.ABANDONED)
 
 however = pytest.mark.parametrize("how", ["cancelled", "set"])
@@ -36,7 +59,7 @@ when_it_comes = pytest.mark.parametrize("when", [BEFORE, AFTER])
 
 @when_it_comes
 @however
-@pytest.mark.parametrize("verb", SETTLE)
+@pytest.mark.parametrize(("own", "verb"), VERBS_AND_SOURCES, indirect=["own"], ids=str)
 def test_a_settlement_of_its_own(own: World, verb: str, how: str, when: str) -> None:
     with own.sources.fresh_client(own.mode.client) as client:
         queue = client.queue(own.name)
@@ -51,7 +74,7 @@ def test_a_settlement_of_its_own(own: World, verb: str, how: str, when: str) -> 
 
 @when_it_comes
 @however
-@pytest.mark.parametrize("by", ["the library", "the work"])
+@pytest.mark.parametrize(("workplace", "by"), COMPLETERS)
 def test_the_end_of_a_transaction(either: World, workplace: str, by: str, how: str, when: str) -> None:
     with either.sources.fresh_client("dsn") as client:
         queue = client.queue(either.name)
@@ -92,7 +115,7 @@ def test_process(either: World, workplace: str, how: str, when: str) -> None:
 
 @when_it_comes
 @however
-@pytest.mark.parametrize("verb", ["complete", "complete_batch", "defer"])
+@pytest.mark.parametrize(("caller", "verb"), VERBS_AND_CALLERS, indirect=["caller"], ids=str)
 def test_a_settlement_in_the_callers_transaction(caller: World, verb: str, how: str, when: str) -> None:
     """The transaction goes on, if it can: what it commits is completed."""
     for interruption in interruptions(INTERRUPTIONS[caller.mode.face][how], when):
@@ -127,6 +150,16 @@ def test_a_sender_that_is_interrupted_does_not_guess(either: World, how: str, wh
                     outcome = failure
         if not isinstance(outcome, CommitInDoubtError):
             assert (at in either.bodies()) is not isinstance(outcome, PGQueueError)
+
+
+@however
+def test_a_pool_is_closed_with_its_client_even_if_its_opening_was_interrupted(either: World, how: str) -> None:
+    for interruption in interruptions(INTERRUPTIONS[either.mode.face][how], AFTER):
+        client = either.sources.made_of(either.database.dsn)
+        with interruption.coming():
+            client.list_queues()
+        client.close()
+        assert meant(client)._source._pool.closed
 
 
 def test_what_was_interrupted_is_asked_before_the_next_verb(own: World) -> None:
@@ -165,14 +198,15 @@ def test_what_was_interrupted_and_whose_lock_ran_out_meanwhile_is_in_doubt(own: 
                 assert received.resolve() is ReceiveState.COMPLETED
 
 
-def noting(statement: str) -> Callable[[Any], object]:
-    return lambda transaction: Transaction(transaction).execute(statement)
+def noting(statement: str) -> Callable[[Any, Any], object]:
+    return lambda message, transaction: Transaction(transaction).execute(statement)
 
 
 def assert_that_it_is_known(world: World, received: ReceivedMessage) -> None:
     deadline = time.monotonic() + 60
     while (state := received.resolve()) in OPEN:
         assert time.monotonic() < deadline, "the server has not noticed yet that nobody is there any more"
+        time.sleep(0.01)
     assert state is received.state
     assert world.is_ours(received) is (state is ReceiveState.RECEIVED)
     assert state in (ReceiveState.RECEIVED, *FINAL)

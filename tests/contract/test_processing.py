@@ -13,9 +13,12 @@ import psycopg
 import pytest
 import tenacity
 
+import pgqueue
+import pgqueue.aio
 from pgqueue import DeadLetter, QueueClient, ReceivedMessage, ReceiveState
 from pgqueue.errors import (
     ConnectionLostError,
+    InvalidArgumentError,
     LockLostError,
     MessageAlreadySettledError,
     UnsupportedSourceError,
@@ -79,9 +82,35 @@ def test_the_work_is_done_and_committed_with_the_completion(either: World, workp
     assert either.found() == []
 
 
-def test_work_that_takes_one_argument_gets_the_transaction(either: World) -> None:
+def test_work_that_takes_one_argument_gets_the_message(either: World) -> None:
     received = either.locked()
-    assert either.sources.process(received, lambda tx: execute(tx, "select 7")) == [(7,)]
+    assert either.sources.process(received, lambda message: message.sequence_number) == received.sequence_number
+    assert received.context.state is ReceiveState.COMPLETED
+    assert either.found() == []
+
+
+@pytest.mark.parametrize("work", [lambda: None, lambda message, tx, more: None, lambda *, tx: None])
+def test_work_that_takes_anything_else_is_refused(either: World, work: Any) -> None:
+    received = either.locked()
+    with pytest.raises(InvalidArgumentError, match=r"the work takes \(message\) or \(message, tx\), not "):
+        either.sources.process(received, work)
+    assert either.is_ours(received)
+
+
+async def test_a_message_of_the_other_face_is_refused(either: World) -> None:
+    received = either.locked()
+
+    async def process_with_the_other_face() -> None:
+        if either.mode.face == "sync":
+            await pgqueue.aio.process(meant(received), print)
+        else:
+            pgqueue.process(meant(received), print)
+
+    with pytest.raises(InvalidArgumentError, match=r"was received with pgqueue.*: process it with pgqueue.*\.process"):
+        await process_with_the_other_face()
+    with pytest.raises(InvalidArgumentError, match="received under lock"):
+        pgqueue.process({"body": 1}, print)  # type: ignore[call-overload]
+    assert either.is_ours(received)
 
 
 def test_after_a_conflict_the_work_is_done_again_on_the_same_lock(either: World, workplace: str) -> None:

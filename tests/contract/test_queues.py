@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -135,7 +135,8 @@ def test_queues_are_listed_by_name(either: World) -> None:
         either.client.create_queue(name)
     listed = [queue.name for queue in either.client.list_queues() if queue.name.startswith(f"{either.name}/")]
     assert listed == sorted(names)
-    assert either.client.get_queue(either.name) in either.client.list_queues()
+    (own,) = [queue for queue in either.client.list_queues() if queue.name == either.name]
+    assert own == either.client.get_queue(either.name)
 
 
 def test_a_deleted_queue_is_gone_with_everything_in_it(own: World) -> None:
@@ -155,7 +156,7 @@ def test_a_deleted_queue_is_gone_with_everything_in_it(own: World) -> None:
 
 def test_dead_letters_cannot_be_deleted_as_a_queue_and_none_is_lost_by_trying(either: World) -> None:
     either.locked("dead").dead_letter("Bad")
-    with pytest.raises(InvalidArgumentError, match="they cannot be dropped"):
+    with pytest.raises(InvalidArgumentError, match="dead letters cannot be dropped"):
         either.client.delete_queue(f"{either.name}/$deadletterqueue")
     assert [message.body for message in either.dead()] == ["dead"]
 
@@ -191,6 +192,18 @@ def test_what_is_in_a_queue_is_counted_by_where_it_is(own: World) -> None:
     assert there.oldest_enqueued_time == first_ready.enqueued_time
     own.client.purge_queue(own.name)
     assert own.client.get_queue_runtime_properties(own.name).oldest_enqueued_time is None
+
+
+def test_the_size_of_a_queue_is_that_of_its_bodies_and_properties_without_dead_letters(own: World) -> None:
+    own.locked("dead").dead_letter("Bad")
+    assert own.client.get_queue_runtime_properties(own.name).size_in_bytes == 0
+    own.queue.send(Message(b"x" * 1_000))
+    own.queue.schedule(Message(b"x" * 1_000), at=datetime.now(UTC) + MINUTE)
+    size = own.client.get_queue_runtime_properties(own.name).size_in_bytes
+    assert 2_000 <= size <= 2_020
+    own.queue.send(Message(b"", application_properties={"a": "x" * 100}))
+    sizes = {each.name: each.size_in_bytes for each in own.client.list_queues_runtime_properties()}
+    assert size + 100 <= sizes[own.name] <= size + 150
 
 
 @pytest.mark.parametrize("name", BAD_NAMES.values(), ids=BAD_NAMES)

@@ -55,7 +55,10 @@ def held_up(world: World) -> Iterator[None]:
 def refusing(world: World, condition: str, *, sqlstate: str = "PQ999", at_commit: bool = False) -> Iterator[None]:
     """The database refuses those messages, when they are stored or at COMMIT."""
     body = f"if {condition} then raise exception 'refused' using errcode = '{sqlstate}'; end if; return new;"
-    world.run(f"create function refuse() returns trigger language plpgsql as $$ begin {body} end $$")
+    world.run(
+        "create function refuse() returns trigger language plpgsql security definer set search_path = public"
+        f" as $$ begin {body} end $$"
+    )
     kind = "constraint trigger refuse after insert on" if at_commit else "trigger refuse before insert on"
     when = "deferrable initially deferred" if at_commit else ""
     world.run(f"create {kind} pgqueue.message {when} for each row execute function refuse()")

@@ -52,7 +52,7 @@ CALLS: dict[str, Callable[[Any, ReceivedMessage], object]] = {
     "complete": lambda queue, received: received.complete(),
     "complete_batch": lambda queue, received: queue.complete_batch([received]),
     "transaction": in_transaction,
-    "process": lambda queue, received: process(received, lambda tx: None),
+    "process": lambda queue, received: process(received, lambda message: None),
 }
 
 

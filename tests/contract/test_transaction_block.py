@@ -189,7 +189,7 @@ def test_a_verb_that_would_wait_for_its_own_block_is_refused_at_once(either: Wor
             lambda: received.dead_letter("Bad"),
         ]
         for verb in verbs:
-            with pytest.raises(InvalidStateError, match="held by the transaction of this block"):
+            with pytest.raises(InvalidStateError, match="locked by the transaction of this block"):
                 verb()
         (result,) = either.queue.complete_batch([received])
         assert isinstance(result.error, InvalidStateError)
@@ -286,7 +286,7 @@ def test_a_connection_in_a_pipeline_is_refused(database: Database, autocommit: b
         (received,) = client.queue("q").receive()
         with (
             connection.pipeline(),
-            pytest.raises(TransactionRequiredError, match="in a pipeline"),
+            pytest.raises(TransactionRequiredError, match="in pipeline mode"),
             received.transaction(connection),
         ):
             pytest.fail("it began")

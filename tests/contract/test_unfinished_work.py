@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -55,9 +55,9 @@ def sync(faces: dict[str, Sources]) -> World:
 
 @pytest.mark.parametrize("work", REFUSED)
 def test_process_refuses_it_before_the_transaction_begins(sync: World, work: Callable[..., Any]) -> None:
-    received = sync.locked()
+    received, nowhere = sync.locked(), cast(Any, object())
     with pytest.raises(InvalidArgumentError, match=r"the work .* function"):
-        pgqueue.process(received, work, object())  # whose transactions nobody could begin
+        pgqueue.process(received, work, nowhere)  # whose transactions nobody could begin
     assert received.state is ReceiveState.RECEIVED
     assert sync.is_ours(received)
 

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, LiteralString, NamedTuple
 
+import psycopg
 from psycopg.sql import SQL, Identifier
 
 from pgqueue import Message, PeekedMessage, Queue, QueueClient, ReceivedMessage, SequenceNumber
 from pgqueue.testing import Database
+from pgqueue.testing.clock import MOVE
 from tests.contract.sources import CALLERS, CLIENTS, Sources
 from tests.contract.transactions import Own
 
@@ -99,12 +101,11 @@ class World:
         return self.look(token, received.sequence_number) == [(received.lock_token,)]
 
     def move_clock(self, by: timedelta) -> None:
-        self.database.move_clock(by)
+        self.run(MOVE, by // timedelta(microseconds=1))
 
     def look(self, statement: Any, *parameters: Any) -> list[tuple[Any, ...]]:
         """Asks the database as somebody who has nothing to do with it."""
-        with self.database.connect(autocommit=True) as connection:
-            return connection.execute(statement, parameters or None).fetchall()
+        return self.run(statement, *parameters).fetchall()
 
     def wait_until_somebody_looked(self) -> None:
         """Returns once another connection has run a statement, and ended its transaction, since this was called."""
@@ -116,10 +117,9 @@ class World:
             while not observer.execute(looked, began).fetchall():
                 assert time.monotonic() < deadline, "nobody looked"
 
-    def run(self, statement: Any) -> None:
+    def run(self, statement: Any, *parameters: Any) -> psycopg.Cursor[Any]:
         """Changes something as somebody who has nothing to do with it."""
-        with self.database.connect(autocommit=True) as connection:
-            connection.execute(statement)
+        return self.sources.onlooker.execute(statement, parameters or None)
 
     def terminate(self, transaction: Any) -> None:
         """The server ends the session of a transaction, whose connection does not know it yet."""

@@ -15,9 +15,8 @@ from pgqueue.testing.server import short_directory
 
 START_AND_STAY = """
 import sys
-from pathlib import Path
 from pgqueue import embedded
-print(embedded.start(Path(sys.argv[1])), flush=True)
+print(embedded.start(sys.argv[1]), flush=True)
 sys.stdin.readline()
 """
 

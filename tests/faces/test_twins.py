@@ -11,14 +11,16 @@ import pytest
 
 import pgqueue
 import pgqueue.aio.notifications
+import pgqueue.aio.testing
 import pgqueue.notifications
+import pgqueue.testing
 
 MODULES = [(pgqueue, pgqueue.aio), (pgqueue.notifications, pgqueue.aio.notifications)]
 
 TWINS = {
     pgqueue: [
         "AutoLockRenewer", "DeadLetters", "PendingSend", "Queue", "QueueClient", "ReceivedMessage", "Receiver",
-        "Sender", "Worker",
+        "Sender", "Session", "Topic", "Worker",
     ],
     pgqueue.notifications: ["Bridge", "QueuedTransmitter", "Transmitter"],
 }  # fmt: skip
@@ -36,7 +38,7 @@ SPOKEN = {
 # What asks nothing of the database, or is entered with `async with` and `async for`, is not awaited.
 NOT_AWAITED = {
     "__init__", "__repr__", "__iter__", "queue", "receiver", "sender", "fault", "transaction", "register", "stop",
-    "health", "_begin", "_where", "deregister",
+    "health", "subscription", "topic", "_begin", "_where", "deregister",
 }  # fmt: skip
 
 
@@ -58,6 +60,7 @@ def members(owner: type) -> dict[str, Any]:
 def pairs() -> Iterator[Any]:
     """Each method, property or function of the one face with its twin."""
     yield pytest.param(pgqueue.process, pgqueue.aio.process, id="process")
+    yield pytest.param(pgqueue.testing.drain, pgqueue.aio.testing.drain, id="drain")
     for name, one, other in twins():
         ours, theirs = members(one), members(other)
         for member in sorted(ours.keys() & theirs.keys()):
@@ -136,6 +139,7 @@ def test_options_are_named_never_placed() -> None:
         if parameter.kind is not parameter.KEYWORD_ONLY and parameter.default is not parameter.empty
     }
     assert placed == {
+        "Queue.accept_session(session_id)",
         "QueueClient.embedded(directory)",
         "ReceivedMessage.dead_letter(description)",
         "ReceivedMessage.transaction(source)",

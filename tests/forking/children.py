@@ -9,8 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-#: A child that hangs is killed after so many seconds: nobody else would.
-PATIENCE = 300
+from tests.patience import PATIENCE
 
 
 class Child:
@@ -21,7 +20,7 @@ class Child:
         self.process_id = os.fork()
         if self.process_id == 0:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(PATIENCE)
+            signal.alarm(PATIENCE)  # it is killed if it hangs: nobody else would
             answer: tuple[Any, str | None] = None, "it ended otherwise"
             try:
                 answer = work(), None

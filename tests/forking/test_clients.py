@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -23,6 +22,7 @@ from pgqueue.errors import InvalidStateError, LockLostError
 from pgqueue.testing import Database
 from pgqueue.transports.notify_listener import NotifyListenerOwner
 from tests.forking.children import Child, in_child
+from tests.patience import eventually
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
@@ -38,13 +38,6 @@ SESSIONS = (
 LAST_STATEMENT = (
     "select query_start from pg_stat_activity where state = 'idle in transaction' and datname = current_database()"
 )
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def answers(database: Database, question: str) -> list[tuple[Any, ...]]:
@@ -205,7 +198,7 @@ def test_a_renewer_renews_in_the_child_what_the_child_registers(client: QueueCli
 
 
 def test_a_worker_that_the_parent_made_works_in_the_child(client: QueueClient) -> None:
-    worker = Worker(client.queue("q"), lambda _: worker.stop(), concurrency=1)
+    worker: Worker = Worker(client.queue("q"), lambda _: worker.stop(), concurrency=1)
 
     def work() -> int:
         client.queue("q").send(Message("a"))

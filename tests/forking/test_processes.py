@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,8 +15,7 @@ import pytest
 from pgqueue.embedded import Server, wheel_binaries
 from pgqueue.testing import Database
 from pgqueue.testing.server import short_directory
-
-PATIENCE = 300
+from tests.patience import PATIENCE, eventually
 
 LEAVES_THE_BLOCK = """
 import os, sys
@@ -114,13 +112,6 @@ sys.stdin.readline()
 """
 
 SESSION = "select from pg_stat_activity where pid = %s"
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @contextmanager

@@ -16,8 +16,7 @@ from pgqueue.flows import Flow
 from pgqueue.notifications import Pace, Processed
 from tests.contract.interpreter import meant
 from tests.notifications.place import MINUTE, OK, PENDING, Order, Place
-
-PATIENCE = 300
+from tests.patience import PATIENCE, eventually
 
 
 @contextmanager
@@ -34,20 +33,13 @@ def running(transmitter: Any) -> Iterator[list[Processed]]:
         assert not thread.is_alive()
 
 
-def until(condition: Any) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it does not come about"
-        time.sleep(0.02)
-
-
 def test_what_is_sent_while_it_runs_is_told_and_it_stops_when_it_is_asked(place: Place) -> None:
     transmitter, seen = place.told(OK)
     with running(transmitter) as done:
         for number in range(3):
             transmitter.notify_all(Order(number))
-        until(lambda: len(seen) == 3)
-        until(lambda: place.found() == [])
+        eventually(lambda: len(seen) == 3)
+        eventually(lambda: place.found() == [])
         assert done == []
     assert done == [Processed(removed=3)]
     assert [order.number for order in seen] == [0, 1, 2]
@@ -57,7 +49,7 @@ def test_what_is_pending_is_sent_again_when_its_rest_is_over(place: Place) -> No
     transmitter, seen = place.told(PENDING, PENDING, OK, pace=Pace(timedelta(seconds=0.2), 2.0, MINUTE))
     with running(transmitter) as done:
         transmitter.notify_all(Order())
-        until(lambda: place.found() == [])
+        eventually(lambda: place.found() == [])
     assert done == [Processed(removed=1, kept=2)]
     assert len(seen) == 3
 
@@ -85,14 +77,14 @@ def test_a_lost_connection_is_outlived(place: Place, with_transaction: bool) -> 
     transmitter.register(place.recipient(taking_part if with_transaction else recipient))
     with running(transmitter) as done:
         transmitter.notify_all(Order(1))
-        until(lambda: told == [1] and place.found() == [])
+        eventually(lambda: told == [1] and place.found() == [])
         place.run(
             "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
-            " where datname = current_database() and pid <> pg_backend_pid()"
+            " where datname = current_database() and application_name = 'pgqueue'"
         )
-        until(lambda: sent(transmitter))
-        until(lambda: set(told) == {1, 2})
-        until(lambda: place.found() == [])
+        eventually(lambda: sent(transmitter))
+        eventually(lambda: set(told) == {1, 2})
+        eventually(lambda: place.found() == [])
     assert done[0].removed == 2
 
 
@@ -122,7 +114,7 @@ def test_an_outage_is_waited_for_and_only_said_to_who_asks_once(place: Place) ->
         transmitter.process_pending()
     outage.failures = 3
     with running(transmitter) as done:
-        until(lambda: place.found() == [])
+        eventually(lambda: place.found() == [])
     assert done == [Processed(removed=1)]
     assert outage.failures == 0
 
@@ -149,9 +141,9 @@ def test_the_lock_is_kept_while_a_recipient_takes_its_time(place: Place) -> None
     other, seen = place.told(OK)
     transmitter.notify_all(Order(1))
     with running(transmitter) as done:
-        until(lambda: told)
+        eventually(lambda: told)
         with running(other):
-            until(lambda: place.found() == [])
+            eventually(lambda: place.found() == [])
     assert (told, seen) == ([1], [])
     assert done == [Processed(removed=1)]
 
@@ -166,6 +158,6 @@ def test_the_lock_of_one_that_could_not_be_settled_is_not_kept(place: Place) -> 
     transmitter, seen = place.told(write_what_is_not_json, OK)
     transmitter.notify_all(Order())
     with running(transmitter) as done:
-        until(lambda: place.found() == [])
+        eventually(lambda: place.found() == [])
     assert done == [Processed(lost=1, removed=1)]
     assert len(seen) == 2

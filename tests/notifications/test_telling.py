@@ -14,7 +14,7 @@ import pytest
 import pgqueue.aio.notifications
 from pgqueue import notifications
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.notifications import AGGREGATION, Notification, ReceiptStatus
+from pgqueue.notifications import AGGREGATION, Notification, QueueNotification, ReceiptStatus
 
 OK, FAIL, ABORT = ReceiptStatus.OK, ReceiptStatus.FAIL, ReceiptStatus.ABORT
 FINISHED, NOT_PROCESSED, PENDING = ReceiptStatus.FINISHED, ReceiptStatus.NOT_PROCESSED, ReceiptStatus.PENDING
@@ -84,7 +84,7 @@ def telling(request: pytest.FixtureRequest) -> Telling:
         (PENDING, OK),
         (FAIL, FAIL),
         (RAISES, FAIL),
-        (ABORT, ABORT),
+        (ABORT, FAIL),
         (FINISHED, OK),
     ],
 )
@@ -103,7 +103,7 @@ def told_and_answered(receipts: Sequence[Any]) -> tuple[list[Any], ReceiptStatus
         if receipt is FINISHED:
             return list(receipts[: index + 1]), OK
         if receipt is ABORT:
-            return list(receipts[: index + 1]), ABORT
+            return list(receipts[: index + 1]), FAIL
     if FAIL in receipts or RAISES in receipts:
         return list(receipts), FAIL
     if OK in receipts or PENDING in receipts:
@@ -145,6 +145,70 @@ def test_the_error_of_a_recipient_is_kept_in_the_log(telling: Telling, caplog: p
     assert "answer failed on Lamp" in record.message
     assert record.exc_info
     assert isinstance(record.exc_info[1], ZeroDivisionError)
+
+
+def test_the_errors_of_recipients_reach_the_caller(telling: Telling) -> None:
+    errors: list[Exception] = []
+    told = telling.those_who_answer([RAISES, OK, RAISES])
+    assert telling.notify_all(Lamp(), errors=errors) is FAIL
+    assert [str(error) for error in errors] == ["no such lamp", "no such lamp"]
+    assert told == [RAISES, OK, RAISES]
+    with pytest.raises(ZeroDivisionError, match="no such lamp"):
+        raise errors[0]
+
+
+def completing(receipt: Any) -> Callable[[Any], Any]:
+    def recipient(notification: Any) -> Any:
+        notification.complete = True
+        if receipt == RAISES:
+            raise ZeroDivisionError("done, and then this")
+        return receipt
+
+    return recipient
+
+
+@pytest.mark.parametrize("receipt", [*ReceiptStatus, None, RAISES])
+def test_once_a_notification_is_complete_nobody_else_is_told(telling: Telling, receipt: Any) -> None:
+    errors: list[Exception] = []
+    notification = QueueNotification()
+    before = telling.those_who_answer([FAIL])
+    telling.register(completing(receipt))
+    after = telling.those_who_answer([FAIL])
+    assert telling.notify_all(notification, errors=errors) is OK
+    assert (before, after) == ([FAIL], [])
+    assert len(errors) == (receipt == RAISES)
+    assert telling.notify_all(notification) is OK
+    assert (before, after) == ([FAIL], []), "a complete one is not sent again"
+
+
+class Ready(Notification):
+    """One that says when it is ready, without a queue."""
+
+    def __init__(self, ready: Any, *, timed_out: bool = False) -> None:
+        self.ready, self.timed_out = ready, timed_out
+
+    @property
+    def is_ready_to_send(self) -> bool:
+        return bool(1 / self.ready if isinstance(self.ready, int) else self.ready)
+
+
+def test_what_is_not_ready_is_not_sent_and_nobody_knew_it(telling: Telling) -> None:
+    told = telling.those_who_answer([OK])
+    lamp = Ready("")
+    assert telling.notify_all(lamp) is NOT_PROCESSED
+    assert told == []
+    lamp.ready = "yes"
+    assert telling.notify_all(lamp) is OK
+    assert telling.notify_all(Ready("", timed_out=True)) is OK, "it is sent a last time"
+    assert told == [OK, OK]
+
+
+def test_what_cannot_say_whether_it_is_ready_has_failed(telling: Telling) -> None:
+    errors: list[Exception] = []
+    told = telling.those_who_answer([OK])
+    assert telling.notify_all(Ready(0), errors=errors) is FAIL
+    assert told == []
+    assert [type(error) for error in errors] == [ZeroDivisionError]
 
 
 @pytest.mark.parametrize("nonsense", ["OK", True, 1])

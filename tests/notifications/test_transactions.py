@@ -69,7 +69,7 @@ def test_effects_commit_with_the_state_of_one_that_is_pending(place: Place, answ
 WITNESSES = """
 create sequence told_in;
 create sequence settled_in;
-create function witness() returns trigger language plpgsql as $$
+create function witness() returns trigger language plpgsql security definer set search_path = public as $$
 begin
     perform setval(('public.' || tg_argv[0])::regclass, pg_current_xact_id()::text::bigint);
     return null;

@@ -14,10 +14,12 @@ import pytest
 import sqlalchemy
 
 from pgqueue import Message, QueueClient, RetryPolicy, Worker
+from pgqueue.doctor import examine
 from pgqueue.errors import PGQueueError
 from pgqueue.testing import Database
+from tests.patience import eventually
 from tests.pgbouncer.conftest import Through
-from tests.worker.scene import Running, eventually
+from tests.worker.scene import Running
 
 URL = "postgresql+psycopg://"
 UNPREPARED = {"prepare_threshold": None}
@@ -134,3 +136,9 @@ def test_a_pgbouncer_that_mixes_statements_up_is_named_with_the_remedy(database:
 
         with pytest.raises(PGQueueError, match="max_prepared_statements"):
             send_by_turns()
+
+
+def test_the_doctor_finds_it_in_the_way_of_listen(database: Database, through: Through) -> None:
+    dsn = through(database.name)
+    for source, found in ((dsn, ["pgbouncer"]), (database.direct, [])):
+        assert [result.check for result in examine(source).results if result.findings] == found

@@ -17,6 +17,7 @@ from uuid import UUID
 
 SECOND = 1000
 REDELIVERED, FRESH = 0, 1
+EXHAUSTED = "MaxDeliveryCountExceeded"
 
 
 class Place(NamedTuple):
@@ -94,6 +95,7 @@ class Queue:
         self.messages: dict[int, Message] = {}
         self.now = now
         self.receives: list[int] = []
+        self.sweeps: list[int] = []
         self.is_crowded = False
         self._order = 0
 
@@ -132,9 +134,12 @@ class Queue:
     def abandon(
         self, delay: int, properties: dict[str, object], numbers: Iterable[int], within: Transaction | None = None
     ) -> None:
-        """Given back at the same time, they come back in the order they were sent."""
+        """Given back at the same time, they come back in the order they were sent; the last delivery is final."""
         for message in self.hold(sorted(numbers), within):
             message.properties = {**message.properties, **properties}
+            if message.delivery_count >= self.max_delivery_count:
+                self._bury(message, EXHAUSTED)
+                continue
             self._put_back(message, within)
             if delay:
                 message.due = self.now + delay
@@ -146,8 +151,7 @@ class Queue:
 
     def dead_letter(self, reason: str, numbers: Iterable[int], within: Transaction | None = None) -> None:
         for message in self.hold(numbers, within):
-            message.reason = reason
-            message.token = message.locked_until = message.due = None
+            self._bury(message, reason)
 
     def renew(self, number: int, until: int) -> None:
         """A message that an open transaction holds needs no renewal, and gets none."""
@@ -169,6 +173,11 @@ class Queue:
         for number in purged:
             del self.messages[number]
         return len(purged)
+
+    @staticmethod
+    def _bury(message: Message, reason: str) -> None:
+        message.reason = reason
+        message.token = message.locked_until = message.due = None
 
     def _put_back(self, message: Message, within: Transaction | None) -> None:
         self._order += 1
@@ -226,11 +235,12 @@ class Queue:
         session may have overtaken what the common cursor has still to pass, which takes another turn a second later.
         """
         patience = 2 * SECOND if self.is_crowded else SECOND
-        is_quiet = not self.is_crowded and not any(time > self.now - SECOND for time in self.receives)
+        looks = self.receives + self.sweeps
+        is_quiet = not self.is_crowded and not any(time > self.now - SECOND for time in looks)
         for message in self.receivable(within):
             if message.number in met or message.is_in_place:
                 continue
-            assert not (is_empty and is_quiet), f"{message.number} was missed though nobody had received for a second"
+            assert not (is_empty and is_quiet), f"{message.number} was missed though nobody had looked for a second"
             assert not (is_empty and message.misses and self.now - message.misses[0] >= patience), (
                 f"{message.number} is available and was missed at {message.misses}, now is {self.now}"
             )

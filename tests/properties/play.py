@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from pgqueue import LockLostError, PeekedMessage, ReceiveContext, ReceivedMessage, SettlementResult
 from pgqueue import Queue as RealQueue
-from tests.properties.model import Message, Queue, Transaction
+from pgqueue.model.row import LOCK_TOKEN
+from tests.properties.model import EXHAUSTED, Message, Queue, Transaction
 from tests.properties.world import MILLISECOND, Session, World, milliseconds
 
 EVERYTHING = 1000
@@ -33,6 +34,12 @@ Effect = Callable[[list[int], Transaction | None], object]
 BURIED = """
 select sequence_number from pgqueue.dead_letter
  where queue_id = (select id from pgqueue.queue where name = %s)"""
+
+
+def forge(message: ReceivedMessage) -> None:
+    """Give a delivery a token that was never given."""
+    message.lock_token = UUID(int=0)
+    message._row = (*message._row[:LOCK_TOKEN], str(message.lock_token), *message._row[LOCK_TOKEN + 1 :])
 
 
 @dataclass(eq=False)
@@ -104,7 +111,8 @@ class Play(RuleBasedStateMachine):
             if abs(place) <= len(self.deliveries):
                 message = copy(self.deliveries[-abs(place)])
                 message.context = ReceiveContext()
-                message.lock_token = UUID(int=0) if place < 0 else message.lock_token
+                if place < 0:
+                    forge(message)
                 chosen[message.sequence_number] = message
         return chosen
 
@@ -116,14 +124,16 @@ class Play(RuleBasedStateMachine):
         """Whether a receive could return these; notes what it has dead-lettered."""
         returned = [message.sequence_number for message in received]
         known = {number for number, message in self.model.messages.items() if message.reason}
-        buried = self._buried(caller.connection if caller else self.world.control) - known
+        by_the_turn = self._buried(self.world.control) - known  # which is no part of the caller's transaction
+        buried = self._buried(caller.connection) - known if caller else by_the_turn
         transaction = caller.transaction if caller else None
         self.model.is_crowded = self.world.last_number > 100
         self.model.check_received(returned, buried, at_most, transaction)
         has_turned = not returned or (isinstance(received[0], ReceivedMessage) and len(returned) < at_most)
         if has_turned and self.session(place).takes_turns:
             self.model.check_missed({*returned, *buried}, is_empty=not returned, within=transaction)
-        self.model.dead_letter("MaxDeliveryCountExceeded", buried, transaction)
+        self.model.dead_letter(EXHAUSTED, by_the_turn)
+        self.model.dead_letter(EXHAUSTED, buried - by_the_turn, transaction)
         self.model.receives.append(self.model.now)
 
     def compare_settlement(self, which: Sequence[int], caller: Caller | None, act: Act, effect: Effect) -> None:

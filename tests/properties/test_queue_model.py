@@ -19,6 +19,7 @@ from pgqueue import LockLostError, Message, ReceivedMessage, SettlementResult
 from pgqueue.statements import settling
 from pgqueue.testing import Database
 from pgqueue.transports import drive, shared
+from tests.properties.model import EXHAUSTED
 from tests.properties.play import EVERYTHING, Caller, Effect, Play, callers, deliveries, durations, places
 from tests.properties.world import MILLISECOND, World, created, milliseconds
 
@@ -248,7 +249,8 @@ class Passing(Play):
             assert message.is_available(self.model.now)
             assert message.holder is None
             assert message.delivery_count >= self.model.max_delivery_count
-        self.model.dead_letter("MaxDeliveryCountExceeded", buried)
+        self.model.dead_letter(EXHAUSTED, buried)
+        self.model.sweeps.append(self.model.now)
 
     @rule(max_delivery_count=st.integers(1, 4))
     def update(self, max_delivery_count: int) -> None:

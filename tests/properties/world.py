@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -45,12 +45,14 @@ class World:
     control: psycopg.Connection[Any]
     queues: int = 0
 
-    def new_queue(self, lock_duration: timedelta, max_delivery_count: int) -> str:
+    def new_queue(self, lock_duration: timedelta, max_delivery_count: int, **more: Any) -> str:
         self.queues += 1
         self.control.execute("alter sequence pgqueue.sequence_number restart")
         self.pass_time(HOUR - self.now % HOUR)
         name = f"queue-{self.queues}"
-        self.sessions[0].client.create_queue(name, lock_duration=lock_duration, max_delivery_count=max_delivery_count)
+        self.sessions[0].client.create_queue(
+            name, lock_duration=lock_duration, max_delivery_count=max_delivery_count, **more
+        )
         return name
 
     def drop_queue(self, name: str) -> None:
@@ -82,10 +84,10 @@ class World:
 
 
 @contextmanager
-def created(database: Database) -> Iterator[World]:
+def created(database: Database, isolation_levels: Sequence[str] = ISOLATION_LEVELS) -> Iterator[World]:
     with database.connect(autocommit=True) as control, ExitStack() as stack:
         control.execute(STAND_STILL)
-        yield World([stack.enter_context(_session(database, level)) for level in ISOLATION_LEVELS], control)
+        yield World([stack.enter_context(_session(database, level)) for level in isolation_levels], control)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import re
 from datetime import timedelta
 
 import pytest
@@ -10,10 +10,10 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
 from pgqueue import schema
-from pgqueue.embedded import wheel_binaries
 from pgqueue.errors import PGQueueError
 from pgqueue.schema import definitions, files, indexes, revisions
 from pgqueue.testing import Database
+from tests.schema.dumps import dump, fresh
 
 AN_OLDER_VERSION = """
 update pgqueue.installation set definitions_digest = 'of an older version';
@@ -26,18 +26,6 @@ create function pgqueue.forgotten_function() returns int language sql as 'select
 create function pgqueue.clock(zone text) returns text language sql as 'select ''noon''';
 create procedure pgqueue.forgotten_procedure() language sql as 'select 1';
 """
-
-
-def dump(database: Database) -> str:
-    command = [str(wheel_binaries() / "pg_dump"), "--schema-only", "--schema=pgqueue", "--no-owner", database.dsn]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    # Newer releases guard a dump with a random key.
-    return "\n".join(line for line in text.splitlines() if not line.startswith(("\\restrict", "\\unrestrict")))
-
-
-def fresh(database: Database) -> str:
-    schema.migrate(database.dsn)
-    return dump(database)
 
 
 def test_an_install_revision_by_revision_equals_one_at_once(
@@ -56,13 +44,30 @@ def test_an_install_revision_by_revision_equals_one_at_once(
     assert dump(another_empty_database) == fresh(empty_database)
 
 
-def test_what_an_older_version_left_is_replaced_or_dropped(empty_database: Database) -> None:
+def test_the_functions_of_an_older_version_are_replaced_or_dropped(empty_database: Database) -> None:
     expected = fresh(empty_database)
     with empty_database.connect() as connection:
         connection.execute(AN_OLDER_VERSION)
     assert dump(empty_database) != expected
     schema.migrate(empty_database.dsn)
     assert dump(empty_database) == expected
+
+
+def test_a_view_that_had_other_columns_takes_no_other_view_with_it(empty_database: Database) -> None:
+    expected = fresh(empty_database)
+    with empty_database.connect() as connection:
+        connection.execute("update pgqueue.installation set definitions_digest = 'of an older version'")
+        connection.execute("drop view pgqueue.queues")
+        connection.execute("create view pgqueue.queues as select 1 as other")
+    schema.migrate(empty_database.dsn)
+    assert dump(empty_database) == expected
+
+
+def test_the_days_of_the_history_do_not_fill_the_list_of_tables(database: Database) -> None:
+    count = "select count(*) from pg_tables where schemaname = %s and tablename like 'settled_message%%'"
+    with database.connect() as connection:
+        counts = [connection.execute(count, [name]).fetchone() for name in (files.SCHEMA, files.HISTORY_SCHEMA)]
+    assert counts == [(1,), (64,)]
 
 
 def test_what_an_application_built_on_a_dropped_view_is_not_dropped_with_it(empty_database: Database) -> None:
@@ -79,9 +84,9 @@ def test_what_an_application_built_on_a_dropped_view_is_not_dropped_with_it(empt
 @pytest.mark.parametrize("definition", files.definitions(), ids=lambda definition: definition.name)
 def test_a_file_defines_what_it_is_named_after_and_nothing_else(definition: files.Definition) -> None:
     created = [line for line in definition.sql.splitlines() if line.lower().startswith("create ")]
-    kind = definition.kind.removesuffix("s")
+    kind = "function|procedure" if definition.kind == "functions" else "view"
     assert created
-    assert all(line.startswith(f"create or replace {kind} pgqueue.{definition.name}") for line in created)
+    assert all(re.match(rf"create or replace ({kind}) pgqueue\.{definition.name}\b", line) for line in created)
 
 
 def test_every_file_is_applied() -> None:
@@ -89,4 +94,5 @@ def test_every_file_is_applied() -> None:
         (path.relative_to(files.folder("sql")).parts[0], path.stem) for path in files.folder("sql").rglob("*.sql")
     )
     everything = (*files.definitions(), *files.indexes())
-    assert found == sorted((definition.kind, definition.name) for definition in everything)
+    applied = [(definition.kind, definition.name) for definition in everything]
+    assert found == sorted([*applied, ("comments.sql", "comments"), ("roles.sql", "roles")])

@@ -11,10 +11,11 @@ from datetime import timedelta
 import psycopg
 import pytest
 from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine
 
 from pgqueue import schema
 from pgqueue.errors import ConnectionLostError, OperationTimeoutError, SchemaVersionError
-from pgqueue.schema import files, migration
+from pgqueue.schema import files, migration, revisions
 from pgqueue.testing import Database
 
 MIGRATE_WHEN_TOLD = """
@@ -148,7 +149,9 @@ def test_a_lock_that_stays_held_ends_in_an_error_that_says_so(database: Database
     forget_what_is_installed(database)
     with database.connect() as holder:
         holder.execute(held.encode())
-        with pytest.raises(OperationTimeoutError, match=r"2 times, a lock was not to be had within 0\.02 s") as refusal:
+        with pytest.raises(
+            OperationTimeoutError, match=r"in 2 attempts, a lock was not granted within 0\.02 s"
+        ) as refusal:
             schema.migrate(database.dsn, lock_timeout=timedelta(milliseconds=20), attempts=2)
     assert refusal.value.is_transient
     assert value(database, "select definitions_digest from pgqueue.installation") == "of an older version"
@@ -180,10 +183,29 @@ def test_an_index_that_is_missing_or_broken_off_stops_nobody_who_may_not_build_i
                 connection.execute(flaw.encode())
                 caplog.clear()
                 assert schema.migrate(conninfo) == schema.head()
-                assert "message_expiry is left to the owner" in caplog.text
+                assert "message_expiry was not built: migrate as the owner" in caplog.text
         finally:
             connection.execute(f"drop owned by {user}".encode())
             connection.execute(f"drop role {user}".encode())
+
+
+def test_an_owner_who_may_not_create_schemas_can_upgrade_where_the_new_one_exists(empty_database: Database) -> None:
+    owner, name = f"{empty_database.name}_owner", empty_database.name
+    engine = create_engine(empty_database.url)
+    with empty_database.connect(autocommit=True) as connection:
+        connection.execute(f"create role {owner}".encode())
+        try:
+            connection.execute(f"grant create on database {name} to {owner}".encode())
+            with engine.begin() as installation:
+                installation.exec_driver_sql(f"set local role {owner}")
+                revisions.upgrade(installation, "0008_failures")
+            connection.execute(f"revoke create on database {name} from {owner}".encode())
+            connection.execute(f"create schema {files.HISTORY_SCHEMA} authorization {owner}".encode())
+            schema.migrate(psycopg.conninfo.make_conninfo(empty_database.dsn, options=f"-c role={owner}"))
+        finally:
+            engine.dispose()
+            connection.execute(f"drop owned by {owner} cascade".encode())
+            connection.execute(f"drop role {owner}".encode())
 
 
 def test_an_owner_who_is_no_superuser_can_migrate(empty_database: Database) -> None:

@@ -4,15 +4,13 @@ their own: who follows the history waits for the oldest transaction on the serve
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 import pgqueue.spark
-from pgqueue.testing import Database, ThrowawayServer
-from pgqueue.testing.database import create_template, created
-from pgqueue.testing.hosts import binaries
+from pgqueue.testing import Database
+from tests.quiet import QuietServer
 from tests.spark import small
 
 #: A test that hangs ends in the end. What a busy machine takes ten times as long for is slow, and does not hang.
@@ -20,9 +18,15 @@ HANGS_AFTER_SECONDS = 1800
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In a run of everything these are the first: one process has them all to begin with, so there is one session."""
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if _is_here(item):
             item.add_marker(pytest.mark.timeout(HANGS_AFTER_SECONDS), append=False)
+    items.sort(key=_is_here, reverse=True)
+
+
+def _is_here(item: pytest.Item) -> bool:
+    return item.nodeid.startswith("tests/spark/")
 
 
 @pytest.fixture(scope="session")
@@ -36,20 +40,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     spark.stop()
 
 
-@pytest.fixture(scope="session")
-def quiet_server() -> Iterator[tuple[str, str]]:
-    """A server for one process of the test run, and a migrated template on it."""
-    server = ThrowawayServer(binaries())
-    try:
-        server.create()
-        server.start()
-        yield server.dsn(), create_template(server.dsn())
-    finally:
-        server.remove()
-
-
 @pytest.fixture
-def database(quiet_server: tuple[str, str]) -> Iterator[Database]:
+def database(quiet_server: QuietServer) -> Iterator[Database]:
     """A database of this test's own, migrated, with a clock that can be moved."""
-    with created(*quiet_server) as database:
+    with quiet_server.database() as database:
         yield database

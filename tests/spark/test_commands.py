@@ -150,7 +150,7 @@ def test_what_is_wrong_is_told_in_a_line(
         (("drain", "nothing", "/tmp/lake"), 1, "pgqueue queue create"),
         (("replay", "orders", "--where", "nobody = 1"), 2, "cannot be resolved"),
         (("replay", "orders", "--source", "/nowhere"), 1, "Path does not exist"),
-        (("report", "/tmp/report", "--bucket", "1ms"), 2, "bucket is"),
+        (("report", "/tmp/report", "--bucket", "1ms"), 2, "bucket must be"),
         (("report", "/tmp/report", "--since", "1h", "--until", "2h"), 2, "is not before"),
         (("export",), 2, "OUTPUT"),
     ],
@@ -209,7 +209,7 @@ def test_other_commands_do_not_wait_for_pyspark() -> None:
             "Traceback (most recent call last):\n  f\nE: a\n\nTraceback (most recent call last):\n  x\nb.C: d",
             "d",
         ),
-        ("", "Spark does not say why"),
+        ("", "Spark gives no reason"),
     ],
 )
 def test_what_spark_wraps_around_a_reason_is_taken_off(text: str, line: str) -> None:

@@ -100,7 +100,7 @@ def test_a_job_in_doubt_says_how_to_write_it_again_and_then_it_is_sent_once(
     monkeypatch.setattr(committing, "DOUBTS_FOR_SECONDS", 0)
     proxy.cut(cut)
     proxy.refuse(FOR_EVER, after=PUBLISHING)
-    with pytest.raises(PipelineError, match="whether the job was sent is not known") as failure:
+    with pytest.raises(PipelineError, match="it is not known whether the job was sent") as failure:
         writer(proxy.dsn).commit([staged(database, "0_0")])
     named = re.search(r"option\('job', '(\w+)'\)", str(failure.value))
     assert named is not None
@@ -135,7 +135,7 @@ def test_a_stream_goes_on_though_a_batch_cannot_tidy_up(
     proxy.refuse(FOR_EVER, after=PUBLISHING)
     sink.commit([staged(database, "0_0")], 7)
     assert sent(database) == ROWS
-    assert "what is left of job job will be dropped by a sweep in a week" in caplog.text
+    assert "staged tables of job job were not dropped; a sweep does it in a week" in caplog.text
 
 
 def test_an_abort_that_cannot_tidy_up_does_not_hide_why_it_came_to_that(caplog: pytest.LogCaptureFixture) -> None:

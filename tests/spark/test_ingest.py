@@ -174,7 +174,7 @@ def test_a_name_that_stands_for_other_parts_is_refused(
 ) -> None:
     monkeypatch.setattr(sending, "BYTES_OF_A_PART", 20)
     sent = ingest(str(orders), "orders", dsn=database.dsn, atomicity="task", job="daily").sent
-    with pytest.raises(OptionError, match=r"'job daily in \d+ parts' was sent before, and is another now"):
+    with pytest.raises(OptionError, match=r"'job daily in \d+ parts' was sent with other files"):
         ingest(str(orders), "orders", dsn=database.dsn, job="daily")
     assert len(bodies(client)) == sent
 
@@ -209,7 +209,7 @@ def test_what_cannot_be_asked_is_told_in_a_line(
         f"Path does not exist: file:{orders.parent}/nothing.json",
         False,
     )
-    assert "say the format" in reason(orders.rename(orders.with_suffix(".txt")))[0]
+    assert "give the format" in reason(orders.rename(orders.with_suffix(".txt")))[0]
     assert bodies(client) == []
 
 

@@ -84,5 +84,5 @@ def test_a_directory_without_messages_is_refused(
     spark: SparkSession, database: Database, client: QueueClient, tmp_path: Path
 ) -> None:
     spark.range(1).write.parquet(f"{tmp_path}/lake")
-    with pytest.raises(InputError, match="holds no messages"):
+    with pytest.raises(InputError, match="has no messages"):
         replay("orders", dsn=database.dsn, source=f"{tmp_path}/lake")

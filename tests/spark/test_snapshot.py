@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 
 import psutil
@@ -18,6 +18,7 @@ from pgqueue.spark.errors import OptionError, PipelineError, SnapshotOverError
 from pgqueue.spark.options import Options
 from pgqueue.spark.snapshot import PROGRAM, Snapshot
 from pgqueue.testing.database import Database
+from tests.patience import eventually
 
 
 @pytest.fixture
@@ -49,11 +50,6 @@ def children() -> list[psutil.Process]:
     return found
 
 
-def until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        time.sleep(0.05)
-
-
 def reader(database: Database, **options: str) -> reading.QueueReader:
     options = {"dsn": database.dsn, "columns": "sequence_number,state", **options}
     return reading.QueueReader(options, relations.schema(Options(options, reading.OPTIONS)))
@@ -63,7 +59,7 @@ def test_a_keeper_ends_when_nobody_reads(crowd: Database) -> None:
     parts = reader(crowd, numPartitions="2", snapshotSeconds="2").partitions()
     assert all(part.snapshot for part in parts)
     assert not children()
-    until(lambda: keepers(crowd) == 0)
+    eventually(lambda: keepers(crowd) == 0)
 
 
 def begun_in_time(crowd: Database) -> tuple[reading.QueueReader, Iterator[pa.RecordBatch], reading.Part, float]:
@@ -84,10 +80,10 @@ def begun_in_time(crowd: Database) -> tuple[reading.QueueReader, Iterator[pa.Rec
 def test_a_keeper_stays_while_somebody_reads(crowd: Database) -> None:
     asked, batches, second, patience = begun_in_time(crowd)
     time.sleep(2 * patience)
-    until(lambda: keepers(crowd) == 2)
+    eventually(lambda: keepers(crowd) == 2)
     assert next(asked.read(second)).num_rows
     batches.close()  # type: ignore[attr-defined]  # it is a generator
-    until(lambda: keepers(crowd) == 0)
+    eventually(lambda: keepers(crowd) == 0)
 
 
 def test_one_part_needs_no_keeper(crowd: Database) -> None:
@@ -99,8 +95,8 @@ def test_who_comes_too_late_is_told_what_to_do(spark: SparkSession, crowd: Datab
     options = {"dsn": crowd.dsn, "numPartitions": "2", "snapshotSeconds": "0.5"}
     frame = spark.read.format("pgqueue").options(**options).load()
     frame._jdf.queryExecution().toRdd().partitions()  # the parts are planned now, and read below
-    until(lambda: keepers(crowd) == 0)
-    with pytest.raises(Exception, match=r"snapshot .* is over: load the DataFrame again; cache\(\)"):
+    eventually(lambda: keepers(crowd) == 0)
+    with pytest.raises(Exception, match=r"snapshot .* has ended: load the DataFrame again; cache\(\)"):
         frame.collect()
 
 
@@ -132,10 +128,10 @@ def test_states_too_are_those_of_the_snapshot(crowd: Database) -> None:
 def test_a_snapshot_is_over_when_it_is_let_go_of(crowd: Database) -> None:
     with pgqueue.spark.snapshot(crowd.dsn) as held:
         assert keepers(crowd) == 2
-    until(lambda: keepers(crowd) == 0)
+    eventually(lambda: keepers(crowd) == 0)
     assert not children()
     asked = reader(crowd, snapshot=held)
-    with pytest.raises(SnapshotOverError, match="hold one snapshot"):
+    with pytest.raises(SnapshotOverError, match="hold a snapshot"):
         next(asked.read(asked.partitions()[0]))
 
 
@@ -148,7 +144,7 @@ def test_a_keeper_shows_no_password_and_ends_with_its_server(crowd: Database) ->
                 "select pg_terminate_backend(pid) from pg_stat_activity"
                 " where datname = current_database() and application_name = 'pgqueue snapshot'"
             )
-        until(lambda: keeper.status() == psutil.STATUS_ZOMBIE)  # it is ours to wait for when the block ends
+        eventually(lambda: keeper.status() == psutil.STATUS_ZOMBIE)  # it is ours to wait for when the block ends
     assert not children()
 
 

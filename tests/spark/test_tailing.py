@@ -249,7 +249,7 @@ def test_a_checkpoint_of_another_database_is_refused(orders: Database) -> None:
     settled(orders)
     stream.step()
     stream.offset["transaction"] += 1_000_000
-    with pytest.raises(CheckpointError, match="another one, or was restored"):
+    with pytest.raises(CheckpointError, match="another database, or a restored one"):
         stream.step()
 
 

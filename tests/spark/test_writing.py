@@ -19,11 +19,11 @@ from pgqueue import QueueClient
 from pgqueue.spark.source import QueueSource
 from pgqueue.spark.writing import QueueWriter, Staged
 from pgqueue.testing import Database
+from tests.patience import eventually
+from tests.spark.leftovers import is_swept, left_over
 
 # Spark's workers do not know the tests.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
-
-TABLES = r"select relname from pg_class where relname like 'staged\_%' and relkind = 'r' and relname <> 'staged_batch'"
 
 
 @pytest.fixture
@@ -46,13 +46,6 @@ def ids(database: Database) -> list[int]:
     with database.connect() as connection:
         found = connection.execute("select (body ->> 'id')::int from pgqueue.message order by position").fetchall()
     return [number for (number,) in found]
-
-
-def left_over(database: Database) -> list[Any]:
-    with database.connect() as connection:
-        return (
-            connection.execute(TABLES).fetchall() + connection.execute("select * from pgqueue.staged_batch").fetchall()
-        )
 
 
 @pytest.mark.parametrize("atomicity", ["job", "task"])
@@ -147,10 +140,7 @@ def test_a_bad_row_is_named_and_nothing_of_its_job_is_sent(
     with pytest.raises(PySparkException, match=f"partition 1, row 278: {complaint}"):
         writing(frame, database).save()
     assert ids(database) == []
-    with database.connect(autocommit=True) as connection:  # a task that is being stopped may still stage its part
-        database.move_clock(timedelta(days=7))
-        connection.execute("select pgqueue.discard_staged()")
-    assert left_over(database) == []
+    eventually(lambda: is_swept(database), "something is left")
 
 
 @pytest.mark.parametrize(
@@ -158,9 +148,9 @@ def test_a_bad_row_is_named_and_nothing_of_its_job_is_sent(
     [
         (["'1' as body", "id as colour"], "a message has no 'colour': drop the column, or name it one of body, "),
         (["'1' as body", "'x' as session_id"], "a message has no 'session_id'"),
-        (["id as body"], "'body' is int64, and cannot be sent as that: make it text with to_json"),
+        (["id as body"], "'body' is int64, which cannot be sent: make it text with to_json"),
         (["struct(id) as body"], "make it text with to_json"),
-        (["'1' as body", "id as subject"], "'subject' is int64, and cannot be sent as that: cast it to string"),
+        (["'1' as body", "id as subject"], "'subject' is int64, which cannot be sent: cast it to string"),
         (["'1' as body", "'5 min' as time_to_live"], "cast it to interval day to second"),
         (["'s' as subject"], "there is no column 'body'"),
     ],
@@ -176,7 +166,7 @@ def test_a_column_that_cannot_be_sent_is_refused_before_anything_runs(
     ("options", "complaint"),
     [
         ({"colour": "red"}, "there is no option 'colour' here; there are dsn, queue, atomicity, job"),
-        ({"atomicity": "row"}, "'atomicity' is one of job, task, not 'row'"),
+        ({"atomicity": "row"}, "'atomicity' must be one of job, task, not 'row'"),
         ({"queue": ""}, "the option 'queue' is missing"),
         ({"queue": "nowhere"}, "queue nowhere does not exist"),
     ],
@@ -194,7 +184,7 @@ def test_without_a_database_there_is_a_word_about_it(spark: SparkSession) -> Non
 
 
 def test_a_queue_is_not_overwritten(spark: SparkSession, database: Database, client: QueueClient) -> None:
-    with pytest.raises(PySparkException, match="a queue is not overwritten"):
+    with pytest.raises(PySparkException, match="a queue cannot be overwritten"):
         writing(numbers(spark, 3), database).mode("overwrite").save()
 
 

@@ -21,6 +21,7 @@ from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from pgqueue.testing import Database
+from pgqueue.testing.clock import MOVE
 
 LOCK_LOST, UNKNOWN_QUEUE, QUEUE_EXISTS = "PQ001", "PQ002", "PQ003"
 QUEUE_DISABLED, TOO_LARGE, MESSAGE_NOT_FOUND = "PQ004", "PQ005", "PQ006"
@@ -180,7 +181,7 @@ class Stage:
         return [self.session(name) for name in names]
 
     def passes(self, time: timedelta) -> None:
-        self.database.move_clock(time)
+        self.prompter.connection.execute(MOVE, [time // timedelta(microseconds=1)])
 
     def rewrite(self, function: str, old: str, new: str) -> None:
         """Replace a function by a variant of itself, to stop it where no statement boundary is."""

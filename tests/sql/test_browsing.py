@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from pgqueue.testing import Database
-from tests.sql.stage import LOCK_DURATION, SECOND, Session, Stage, passed, put_back
+from tests.sql.stage import DEAD, LOCK_DURATION, SECOND, Session, Stage, passed, put_back
+
+SOMEDAY = datetime(2099, 1, 1, tzinfo=UTC)
 
 
 def test_peek_shows_what_waits_is_locked_or_is_scheduled_by_sequence_number(database: Database) -> None:
@@ -37,6 +39,37 @@ def test_peek_touches_nothing_and_shows_no_token(database: Database) -> None:
             (True, True),
             (True, True),
         ]
+
+
+def test_receives_and_peeks_return_the_priority_and_whether_a_message_is_deferred(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        for priority in (-3, 0, 7):
+            ann.send(priority, "deferred", "dead", priority=priority)
+        for message in ann.receive(9):
+            if message.body == "deferred":
+                ann.settle("defer", message)
+            elif message.body == "dead":
+                ann.settle("dead_letter", message, reason="r")
+            else:
+                ann.abandon(message)
+        columns = "priority, is_deferred, scheduled_enqueue_time, dead_letter_reason"
+        ann.send("later", priority=5, scheduled_enqueue_time=SOMEDAY)
+        plain, deferred, dead = (
+            [(priority, *rest) for priority in (-3, 0, 7)]
+            for rest in ((False, None, None), (True, None, None), (False, None, "r"))
+        )
+        scheduled = (5, False, SOMEDAY, None)
+        assert set(ann.rows(f"select {columns} from pgqueue.peek('q', 99)")) == {*plain, *deferred, scheduled}
+        assert ann.rows(f"select {columns} from pgqueue.peek_dead_letters('q', 9)") == dead
+        assert ann.rows(f"select {columns} from pgqueue.peek('{DEAD}', 9)") == dead
+        assert ann.rows(f"select {columns} from pgqueue.receive('{DEAD}', 2)") == dead[:2]
+        assert ann.rows(f"select {columns} from pgqueue.receive_and_delete('{DEAD}', 9)") == dead[2:]
+        numbers = ann.values("select sequence_number from pgqueue.deferred_messages")
+        received = ann.rows(f"select {columns} from pgqueue.receive_deferred('q', %(numbers)s)", numbers=numbers)
+        assert sorted(received) == deferred
+        assert ann.rows(f"select {columns} from pgqueue.receive('q', 2)") == plain[:2]
+        assert ann.rows(f"select {columns} from pgqueue.receive_and_delete('q', 9)") == plain[2:]
 
 
 def test_peek_shows_what_others_are_completing_and_waits_for_no_one(database: Database) -> None:
@@ -76,7 +109,7 @@ def test_the_queues_are_counted(database: Database) -> None:
         assert ann.rows(counts) == [("empty", 0, 0, 0, 0, None), ("q", 2, 1, 1, 1, LOCK_DURATION)]
 
 
-def test_who_holds_what_until_when_is_seen(database: Database) -> None:
+def test_peek_shows_the_holder_of_each_lock_and_its_end(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         first, second = ann.send("a", "b")
@@ -87,12 +120,12 @@ def test_who_holds_what_until_when_is_seen(database: Database) -> None:
         )
         process = ann.connection.info.backend_pid
         assert ann.rows(held) == [
-            ("q", second, "worker 7", SECOND, 1, 0),
             ("q", first, f"ann:{process}", LOCK_DURATION, 1, 0),
+            ("q", second, "worker 7", SECOND, 1, 0),
         ]
         stage.passes(LOCK_DURATION)
         assert ann.rows(held) == []
-        assert ann.values("select sequence_number from pgqueue.expired_locks") == [second, first]
+        assert ann.values("select sequence_number from pgqueue.expired_locks") == [first, second]
 
 
 @pytest.mark.parametrize("state", ["passed", "put back"])
@@ -115,12 +148,12 @@ def test_messages_are_seen_with_their_state(database: Database) -> None:
         ann.call("send", queue="q", binary_body=b"\x00\xff")
         ann.receive()
         assert ann.rows("select queue, state, priority, subject, body, binary_body from pgqueue.messages") == [
-            ("q", "READY", 4, "s", {"id": 1}, None),
             ("q", "LOCKED", 0, None, None, b"\x00\xff"),
+            ("q", "READY", 4, "s", {"id": 1}, None),
         ]
 
 
-def test_what_is_scheduled_is_seen_with_its_time(database: Database) -> None:
+def test_peek_shows_scheduled_messages_with_their_times(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         later, sooner = ann.send("a", "b")

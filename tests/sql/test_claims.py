@@ -91,6 +91,32 @@ def came_back(stage: Stage, other: Session, messages: int) -> None:
     assert set(other.values("select lane from pgqueue.message")) == {0}
 
 
+def test_of_a_claim_only_what_it_holds_is_read_fresh_or_not(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        numbers = ann.send(*"abcd")
+        for message in ann.receive(2):
+            ann.abandon(message)
+        bob.receive()
+        attach(ann)
+        assert claim(ann, 0, 2) == 1
+        bob.receive()
+        assert ann.values("select number from pgqueue._claimed_message order by 1") == numbers[1:3]
+        ((token, lanes),) = ann.rows("select lock_token, fresh_lanes from pgqueue.claim, pgqueue.queue")
+
+        def read(low: int, high: int) -> list[int]:
+            share = "pgqueue._claimed_message where claim = 1 and number >= %(low)s and number < %(high)s"
+            found = ann.values(f"select sequence_number from {share} order by 1", low=low, high=high)
+            share = "pgqueue._read_claim(1, %(lanes)s::smallint[], %(low)s, %(high)s, %(token)s)"
+            older = f"select sequence_number from {share} order by 1"
+            assert found == ann.values(older, lanes=lanes, low=low, high=high, token=token)
+            return found
+
+        assert read(numbers[0], numbers[-1] + 1) == numbers[1:3]
+        assert read(numbers[0], numbers[2]) == numbers[1:2]
+        assert read(numbers[2], numbers[-1] + 1) == numbers[2:3]
+
+
 def test_a_claim_locks_messages_and_asking_for_the_next_completes_it(database: Database) -> None:
     with Stage(database) as stage:
         ledger = consumer(stage)
@@ -113,7 +139,7 @@ def test_what_is_asked_for_again_is_the_same_claim(database: Database) -> None:
         assert ledger.values("select delivery_count from pgqueue.locked_messages") == [1]
 
 
-def test_a_claim_survives_its_session_and_another_goes_on_with_it(database: Database) -> None:
+def test_another_session_continues_the_claim_of_a_lost_one(database: Database) -> None:
     with Stage(database) as stage:
         first = consumer(stage)
         (one,) = first.send("a")
@@ -140,7 +166,7 @@ def test_a_claim_whose_locks_ran_out_is_whole_again_while_nobody_else_has_taken_
         assert ledger.values("select sequence_number from pgqueue.messages") == []
 
 
-def test_what_others_have_taken_meanwhile_is_lost_and_said(database: Database) -> None:
+def test_messages_that_others_have_received_are_reported_as_lost(database: Database) -> None:
     with Stage(database) as stage:
         ledger, other = consumer(stage), stage.session("other")
         said: list[str] = []
@@ -157,7 +183,7 @@ def test_what_others_have_taken_meanwhile_is_lost_and_said(database: Database) -
         assert ledger.rows(ALL_SETTLED) == [(1, 2, 1)]
 
 
-def test_what_came_back_and_others_have_taken_is_lost_too(database: Database) -> None:
+def test_returned_messages_that_others_have_received_are_lost_too(database: Database) -> None:
     with Stage(database) as stage:
         ledger, other = consumer(stage), stage.session("other")
         numbers = ledger.send_many(2)
@@ -169,7 +195,7 @@ def test_what_came_back_and_others_have_taken_is_lost_too(database: Database) ->
         assert ledger.values(HELD) == numbers[:1]
 
 
-def test_what_others_have_taken_is_not_renewed(database: Database) -> None:
+def test_the_locks_of_messages_that_others_have_received_are_not_renewed(database: Database) -> None:
     with Stage(database) as stage:
         ledger, other = consumer(stage), stage.session("other")
         ledger.send("a", "b")
@@ -179,7 +205,7 @@ def test_what_others_have_taken_is_not_renewed(database: Database) -> None:
         assert says(ledger, "renew_claim", claim=1) == 1
 
 
-def test_what_came_back_and_others_have_taken_is_not_renewed(database: Database) -> None:
+def test_the_locks_of_returned_messages_that_others_have_received_are_not_renewed(database: Database) -> None:
     with Stage(database) as stage:
         ledger, other = consumer(stage), stage.session("other")
         ledger.send_many(2)
@@ -245,7 +271,7 @@ def test_a_batch_that_was_settled_long_ago_does_not_complete_what_is_open_now(da
         assert says(ledger, "complete_claim", claim=3) is True
 
 
-def test_who_waits_is_told_of_what_is_released(database: Database) -> None:
+def test_waiting_consumers_are_notified_of_released_messages(database: Database) -> None:
     with Stage(database) as stage:
         ledger, other = consumer(stage), stage.session("other")
         ledger.send("a")
@@ -256,7 +282,7 @@ def test_who_waits_is_told_of_what_is_released(database: Database) -> None:
         assert [told.payload for told in other.connection.notifies(timeout=5, stop_after=1)] == ["q"]
 
 
-def test_who_waits_is_told_of_a_claim_that_is_shortened(database: Database) -> None:
+def test_waiting_consumers_are_notified_of_a_shortened_claim(database: Database) -> None:
     with Stage(database) as stage:
         ledger = consumer(stage)
         ledger.send("a")
@@ -296,7 +322,7 @@ def test_locks_are_renewed_and_those_of_an_open_transaction_are_not_waited_for(d
             says(keeper, "renew_claim", claim=1, lock_duration=-SECOND)
 
 
-def test_what_is_released_is_delivered_to_others_at_once_and_was_not_counted(database: Database) -> None:
+def test_released_messages_are_delivered_to_others_at_once_and_not_counted(database: Database) -> None:
     with Stage(database) as stage:
         ledger, other = consumer(stage), stage.session("other")
         numbers = ledger.send("a", "b")
@@ -346,7 +372,7 @@ def test_a_claim_that_was_never_made_cannot_be_settled(database: Database, after
             says(ledger, "claim_batch", after=after, max_messages=1)
 
 
-def test_from_an_older_checkpoint_what_was_settled_is_not_taken_again(database: Database) -> None:
+def test_settled_messages_are_not_claimed_again_from_an_older_checkpoint(database: Database) -> None:
     with Stage(database) as stage:
         ledger = consumer(stage)
         ledger.send("a", "b", "c")
@@ -356,7 +382,7 @@ def test_from_an_older_checkpoint_what_was_settled_is_not_taken_again(database: 
         assert ledger.values("select settled_at is null from pgqueue.claim order by claim") == [False, False, True]
 
 
-def test_what_is_newer_than_the_mark_is_left(database: Database) -> None:
+def test_messages_newer_than_the_mark_are_not_claimed(database: Database) -> None:
     with Stage(database) as stage:
         ledger, other = consumer(stage), stage.session("other")
         _, two = ledger.send("a", "b")
@@ -398,7 +424,7 @@ def test_the_view_shows_until_when_a_claim_is_held_whatever_it_holds(database: D
         assert ledger.rows(seen) == [(2, 1, None)]
 
 
-def test_what_has_expired_is_not_claimed_and_what_is_claimed_does_not_expire(database: Database) -> None:
+def test_expired_messages_are_not_claimed_and_claimed_ones_do_not_expire(database: Database) -> None:
     with Stage(database) as stage:
         ledger = consumer(stage)
         ledger.send("late", time_to_live=SECOND)
@@ -443,7 +469,7 @@ def overtaken(stage: Stage, first: Session) -> tuple[int, Session]:
 
 
 @ALL_ABOUT_CLAIMS
-def test_who_was_overtaken_settles_nothing_and_is_told(database: Database, verb: str) -> None:
+def test_an_overtaken_session_settles_nothing_and_gets_an_error(database: Database, verb: str) -> None:
     with Stage(database) as stage:
         first = consumer(stage)
         one, two, three = first.send("a", "b", "c")
@@ -463,7 +489,7 @@ def test_who_was_overtaken_settles_nothing_and_is_told(database: Database, verb:
 
 
 @ALL_ABOUT_CLAIMS
-def test_the_transaction_of_who_was_overtaken_does_not_commit(database: Database, verb: str) -> None:
+def test_the_transaction_of_an_overtaken_session_does_not_commit(database: Database, verb: str) -> None:
     with Stage(database) as stage:
         first, late = consumer(stage), stage.session("late")
         first.rows("create table effects (n integer)")
@@ -533,7 +559,7 @@ def test_a_claim_is_checked_while_a_transaction_completes_it(database: Database)
             says(task, "check_claim", claim=1)
 
 
-def test_who_takes_over_waits_for_the_transaction_that_completes_a_claim(database: Database) -> None:
+def test_attaching_waits_for_the_transaction_that_completes_a_claim(database: Database) -> None:
     with Stage(database) as stage:
         first, driver, second = consumer(stage), stage.session("driver"), stage.session("second")
         first.send("a", "b")
@@ -550,7 +576,7 @@ def test_who_takes_over_waits_for_the_transaction_that_completes_a_claim(databas
         assert taking_over.result() == 1
 
 
-def test_no_epoch_comes_again(database: Database) -> None:
+def test_an_epoch_is_never_reused(database: Database) -> None:
     """Not while the clock stands still, not when it goes back, not for a consumer that was dropped."""
     with Stage(database) as stage:
         ledger = consumer(stage)
@@ -569,7 +595,7 @@ def test_no_epoch_comes_again(database: Database) -> None:
         assert epoch_of(dropping) > epochs[-1]
 
 
-def test_what_a_dropped_consumer_held_is_given_back(database: Database) -> None:
+def test_the_messages_of_a_dropped_consumer_are_released(database: Database) -> None:
     with Stage(database) as stage:
         ledger, other = consumer(stage), stage.session("other")
         numbers = ledger.send("a", "b")

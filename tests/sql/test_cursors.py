@@ -52,9 +52,7 @@ def test_a_transacted_receive_that_is_aborted_puts_the_message_back_for_anyone(d
 
 
 @pytest.mark.parametrize("mode", ["receive_and_delete", "receive"])
-def test_what_others_give_up_is_found_by_a_session_that_has_overtaken_it_and_takes_no_turns(
-    database: Database, mode: str
-) -> None:
+def test_an_abandoned_message_is_found_by_a_session_past_it_that_takes_no_turns(database: Database, mode: str) -> None:
     """Turns are taken in another session, which has overtaken nothing."""
     verb = {"receive_and_delete": "receive_and_delete('q', 20)", "receive": "receive('q', 20, take_turn => false)"}[
         mode
@@ -77,7 +75,7 @@ def test_what_others_give_up_is_found_by_a_session_that_has_overtaken_it_and_tak
         assert sorted(taken) == sent
 
 
-def test_a_session_that_has_overtaken_nothing_cannot_keep_others_from_what_was_given_up(database: Database) -> None:
+def test_a_session_that_has_passed_nothing_does_not_hide_abandoned_messages(database: Database) -> None:
     """It takes a turn first in each second, and receives nothing."""
     with Stage(database) as stage:
         ann, bob, turns = stage.sessions("ann", "bob", "turns")
@@ -95,7 +93,7 @@ def test_a_session_that_has_overtaken_nothing_cannot_keep_others_from_what_was_g
         assert ann.numbers(9) == undone
 
 
-def test_what_was_given_up_is_found_at_once_by_a_receive_that_finds_nothing_else(database: Database) -> None:
+def test_an_abandoned_message_is_found_at_once_by_a_receive_that_finds_nothing_else(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob, turns = stage.sessions("ann", "bob", "turns")
         not_held_up_by_other_tests(stage)

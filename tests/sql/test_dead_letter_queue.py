@@ -118,7 +118,7 @@ def test_a_completion_undone_to_a_savepoint_counts_as_aborted(database: Database
         assert resolved(ann, received, transaction) == "aborted"
 
 
-def test_where_nobody_heard_of_a_transaction_the_dead_letter_is_looked_at(database: Database) -> None:
+def test_a_settlement_without_a_known_transaction_is_resolved_by_the_dead_letter(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         buried(ann, 1)
@@ -229,7 +229,7 @@ def test_a_pinned_dead_letter_cannot_be_taken_over(database: Database) -> None:
         ann.commit()
 
 
-def test_what_its_owner_is_completing_is_skipped_when_its_lock_expires(database: Database) -> None:
+def test_a_dead_letter_being_completed_is_skipped_when_its_lock_expires(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         numbers = buried(ann, 1)
@@ -436,7 +436,7 @@ REFUSED = [
 ]
 
 
-def test_what_is_not_for_dead_letters_is_refused(database: Database) -> None:
+def test_verbs_that_do_not_apply_to_dead_letters_are_refused(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         buried(ann, 1)

@@ -173,7 +173,7 @@ SOON = [
 
 @pytest.mark.parametrize("step", SOON)
 @pytest.mark.parametrize("awaited", [True, False], ids=["awaited", "not awaited"])
-def test_who_waits_is_told_of_what_is_due_soon(database: Database, step: Step, awaited: bool) -> None:
+def test_waiting_consumers_are_told_when_the_next_message_is_due(database: Database, step: Step, awaited: bool) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a", "b")

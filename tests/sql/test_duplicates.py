@@ -39,7 +39,7 @@ def test_a_duplicate_is_told_by_a_notice(database: Database) -> None:
         assert notices == [f"message id 'it''s' was sent before, as message {first}: nothing was stored"]
 
 
-def test_a_duplicate_is_told_by_a_minus_sign_to_who_asks_for_it(database: Database) -> None:
+def test_a_duplicate_is_a_negative_number_if_asked_for(database: Database) -> None:
     with detecting(database) as stage:
         ann = stage.session("ann")
         notices = heard(ann)
@@ -93,7 +93,7 @@ def test_scheduled_messages_are_included(database: Database) -> None:
         assert ann.numbers(9) == [later, now]
 
 
-def test_what_was_cancelled_was_sent_all_the_same(database: Database) -> None:
+def test_a_cancelled_message_still_counts_as_sent(database: Database) -> None:
     with detecting(database) as stage:
         ann = stage.session("ann")
         at = ann.call("clock") + SECOND
@@ -205,7 +205,7 @@ def test_senders_of_other_ids_do_not_wait(database: Database) -> None:
         ann.commit()
 
 
-def test_of_two_who_send_after_the_window_one_stores(database: Database) -> None:
+def test_one_of_two_concurrent_sends_after_the_window_stores(database: Database) -> None:
     with detecting(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         first = send(ann, "a")
@@ -280,8 +280,8 @@ def test_ids_are_forgotten_by_a_sweep_when_their_window_is_over_and_not_before(d
         stage.passes(SECOND)
         send(ann, "b")
         stage.passes(WINDOW - SECOND)
-        assert ann.table("sweep", dry_run=True) == [("q", 0, 0, 0, 0, 1, 0, False)]
-        assert ann.table("sweep") == [("q", 0, 0, 0, 0, 1, 0, False)]
+        assert ann.table("sweep", dry_run=True) == [("q", 0, 0, 0, 0, 1, 0, 0, False)]
+        assert ann.table("sweep") == [("q", 0, 0, 0, 0, 1, 0, 0, False)]
         assert ann.values("select message_id from pgqueue.sent_message_id") == ["b"]
 
 
@@ -302,8 +302,8 @@ def test_a_sweep_forgets_no_more_ids_than_it_may(database: Database) -> None:
         ann = stage.session("ann")
         send_batch(ann, "a", "b", "c")
         stage.passes(WINDOW)
-        assert ann.table("sweep", max_messages=2) == [("q", 0, 0, 0, 0, 2, 0, True)]
-        assert ann.table("sweep", max_messages=2) == [("q", 0, 0, 0, 0, 1, 0, False)]
+        assert ann.table("sweep", max_messages=2) == [("q", 0, 0, 0, 0, 2, 0, 0, True)]
+        assert ann.table("sweep", max_messages=2) == [("q", 0, 0, 0, 0, 1, 0, 0, False)]
 
 
 def test_a_dropped_queue_is_forgotten_with_its_ids(database: Database) -> None:

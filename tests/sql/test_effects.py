@@ -55,7 +55,7 @@ def test_an_effect_is_recorded_with_the_completion_and_undone_with_it(database: 
         assert effects(bob, "m") == [""]
 
 
-def test_who_records_the_same_effect_waits_for_the_first_to_commit(database: Database) -> None:
+def test_a_second_record_of_an_effect_waits_for_the_first_to_commit(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.begin()
@@ -66,7 +66,7 @@ def test_who_records_the_same_effect_waits_for_the_first_to_commit(database: Dat
         assert second.result() is False
 
 
-def test_who_records_the_same_effect_waits_and_records_it_when_the_first_aborts(database: Database) -> None:
+def test_a_second_record_of_an_effect_succeeds_when_the_first_aborts(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.begin()
@@ -100,9 +100,9 @@ def test_a_sweep_forgets_effects_that_need_not_be_kept_and_no_others(database: D
         record(ann, "kept")
         ann.call("record_effect", queue="other", message_id="m", keep=2 * SECOND)
         stage.passes(SECOND)
-        assert ann.table("sweep", dry_run=True) == [("q", 0, 0, 0, 0, 2, 0, False)]
-        assert ann.table("sweep", max_messages=1) == [("q", 0, 0, 0, 0, 1, 0, True)]
-        assert ann.table("sweep") == [("q", 0, 0, 0, 0, 1, 0, False)]
+        assert ann.table("sweep", dry_run=True) == [("q", 0, 0, 0, 0, 2, 0, 0, False)]
+        assert ann.table("sweep", max_messages=1) == [("q", 0, 0, 0, 0, 1, 0, 0, True)]
+        assert ann.table("sweep") == [("q", 0, 0, 0, 0, 1, 0, 0, False)]
         assert sorted(ann.values("select message_id from pgqueue.recorded_effect")) == ["kept", "m"]
 
 

@@ -14,7 +14,7 @@ from tests.sql.stage import DEAD, LOCK_DURATION, LOCK_LOST, SECOND, Session, Sta
 DAY = timedelta(days=1)
 OUTCOMES = "select sequence_number, outcome, reason from pgqueue.history order by sequence_number"
 ROWS = "select count(*) from pgqueue.settled_message"
-RECLAIMED = (None, 0, 0, 0, 0, 0, 1, True)
+RECLAIMED = (None, 0, 0, 0, 0, 0, 1, 0, True)
 
 
 def retaining(database: Database, retain_history: timedelta = 7 * DAY, **settings: Any) -> Stage:
@@ -99,7 +99,7 @@ def test_dead_lettering_is_written_down_with_the_reason(database: Database) -> N
         ]
 
 
-def test_what_expires_is_written_down_whoever_notices(database: Database) -> None:
+def test_expired_messages_are_in_the_history_whoever_notices(database: Database) -> None:
     with retaining(database, default_message_time_to_live=SECOND) as stage:
         ann = stage.session("ann")
         first, deferred, second = ann.send("received", "deferred", "swept")
@@ -114,7 +114,7 @@ def test_what_expires_is_written_down_whoever_notices(database: Database) -> Non
         assert ann.rows(OUTCOMES) == [(number, "EXPIRED", None) for number in (first, deferred, second)]
 
 
-def test_what_is_received_and_deleted_is_written_down(database: Database) -> None:
+def test_messages_received_and_deleted_are_in_the_history(database: Database) -> None:
     with retaining(database) as stage:
         ann = stage.session("ann")
         first, second = ann.send("a", "b")
@@ -130,7 +130,7 @@ def test_what_is_received_and_deleted_is_written_down(database: Database) -> Non
         ]
 
 
-def test_what_is_purged_or_cancelled_is_written_down(database: Database) -> None:
+def test_purged_or_cancelled_messages_are_in_the_history(database: Database) -> None:
     with retaining(database) as stage:
         ann = stage.session("ann")
         (waiting,) = ann.send("a")
@@ -173,7 +173,7 @@ def test_a_settlement_that_is_rolled_back_is_not_written_down(database: Database
         assert bob.value(ROWS) == 1
 
 
-def test_what_is_not_settled_is_not_written_down(database: Database) -> None:
+def test_unsettled_messages_are_not_in_the_history(database: Database) -> None:
     with retaining(database) as stage:
         ann = stage.session("ann")
         ann.send("a")
@@ -196,7 +196,7 @@ def test_a_message_that_is_resubmitted_is_written_down_again(database: Database)
         assert ann.values("select outcome from pgqueue.history order by settled_at") == ["DEAD_LETTERED", "COMPLETED"]
 
 
-def test_what_becomes_of_dead_letters_is_not_written_down(database: Database) -> None:
+def test_the_end_of_a_dead_letter_is_not_in_the_history(database: Database) -> None:
     with retaining(database) as stage:
         ann = stage.session("ann")
         ann.send("a", "b")
@@ -328,7 +328,7 @@ def test_a_day_that_is_being_read_is_left_and_the_next_is_reclaimed(database: Da
         settled(ann)
         stage.passes(5 * DAY)
         bob.begin()
-        bob.rows(f"select * from pgqueue.settled_message_{slot:02}")
+        bob.rows(f"select * from pgqueue_history.settled_message_{slot:02}")
         assert ann.table("sweep") == [RECLAIMED]
         assert ann.table("sweep") == []
         assert ann.values("select slot from pgqueue.settled_message") == [slot]

@@ -87,7 +87,7 @@ def test_there_is_room_again_after_a_completion(database: Database) -> None:
             bob.complete(bob.receive()[0])
 
 
-def test_what_the_own_transaction_has_sent_counts(database: Database) -> None:
+def test_messages_sent_by_the_own_transaction_count(database: Database) -> None:
     with Stage(database, max_queue_length=2) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.begin()
@@ -100,7 +100,7 @@ def test_what_the_own_transaction_has_sent_counts(database: Database) -> None:
             bob.send("c")
 
 
-def test_what_was_rolled_back_counts_no_more(database: Database) -> None:
+def test_messages_of_a_rolled_back_transaction_do_not_count(database: Database) -> None:
     with Stage(database, max_queue_length=2) as stage:
         ann = stage.session("ann")
         for _ in range(5):
@@ -116,7 +116,7 @@ def test_what_was_rolled_back_counts_no_more(database: Database) -> None:
         assert ann.value(STORED) == 2
 
 
-def test_what_others_have_not_committed_does_not_count(database: Database) -> None:
+def test_uncommitted_messages_of_others_do_not_count(database: Database) -> None:
     with Stage(database, max_queue_length=1) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.begin()
@@ -312,7 +312,7 @@ WITHOUT_A_BODY: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("call", "said"), WITHOUT_A_BODY, ids=[call for call, _ in WITHOUT_A_BODY])
-def test_what_is_wrong_with_which_message_is_said(database: Database, call: str, said: str) -> None:
+def test_the_error_names_the_message_and_the_flaw(database: Database, call: str, said: str) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         with pytest.raises(psycopg.Error, match=f"^{re.escape(said)}") as caught:

@@ -12,6 +12,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from pgqueue.testing import Database
+from pgqueue.testing.plugin import SharedServer
 from tests.sql.stage import DEAD, LOCK_DURATION, SECOND, Received, Session, Stage
 
 FEW_PAGES = 150
@@ -198,7 +199,14 @@ def defer(session: Session, message: Received) -> object:
     return session.settle("defer", message)
 
 
-@pytest.mark.parametrize("state", ["fresh", "came back", "lost"])
+@pytest.fixture(scope="module", params=["fresh", "came back", "lost"])
+def delivery(request: pytest.FixtureRequest, database_server: SharedServer) -> Iterator[tuple[str, Stage]]:
+    """What becomes of the deliveries of a large queue, and the queue."""
+    with database_server.database(database_server.template) as database, Stage(database) as stage:
+        large(stage.prompter)
+        yield request.param, stage
+
+
 @pytest.mark.parametrize(
     "settle",
     [
@@ -217,27 +225,30 @@ def defer(session: Session, message: Received) -> object:
     ids=lambda settle: settle.__name__,
 )
 def test_a_settlement_reads_a_few_pages_of_a_large_queue(
-    database: Database, settle: Callable[[Session, Received], object], state: str
+    delivery: tuple[str, Stage], settle: Callable[[Session, Received], object]
 ) -> None:
-    with Stage(database) as stage:
-        explainer = Explainer(stage.session("ann"))
-        ann = explainer.session
-        large(ann)
+    state, stage = delivery
+    explainer = Explainer(stage.session("ann"))
+    ann = explainer.session
+    (received,) = ann.receive()
+    if state == "came back":
+        ann.abandon(received)
         (received,) = ann.receive()
-        if state == "came back":
-            ann.abandon(received)
-            (received,) = ann.receive()
-        if state == "lost":
-            stage.passes(LOCK_DURATION)
-            stage.session("bob").receive()
+    if state == "lost":
+        stage.passes(LOCK_DURATION)
+        bob = stage.session("bob")
+        taken = {message.sequence_number: message for message in bob.receive(100)}
+        assert received.sequence_number in taken
+        del taken[received.sequence_number]
+        bob.settle_batch("complete_batch", [*taken.values()])  # those of other tests, or they would be dead letters
 
-        def step() -> None:
-            try:
-                settle(ann, received)
-            except psycopg.Error:
-                assert state == "lost"
+    def step() -> None:
+        try:
+            settle(ann, received)
+        except psycopg.Error:
+            assert state == "lost"
 
-        assert_cheap(explainer.plans(step))
+    assert_cheap(explainer.plans(undone(ann, step)))
 
 
 VERBS: dict[str, str] = {
@@ -256,14 +267,20 @@ VERBS: dict[str, str] = {
 }
 
 
+@pytest.fixture(scope="module")
+def large_queue(database_server: SharedServer) -> Iterator[Stage]:
+    """A queue in which most messages are ready, for tests that undo what they do."""
+    with database_server.database(database_server.template) as database, Stage(database) as stage:
+        large(stage.prompter)
+        bury_and_put_off(stage.prompter)
+        yield stage
+
+
 @pytest.mark.parametrize("statement", VERBS.values(), ids=VERBS)
-def test_a_verb_reads_a_few_pages_of_a_large_queue(database: Database, statement: str) -> None:
-    with Stage(database) as stage:
-        explainer = Explainer(stage.session("ann"))
-        ann = explainer.session
-        large(ann)
-        bury_and_put_off(ann)
-        assert_cheap(explainer.plans(lambda: ann.rows(statement)))
+def test_a_verb_reads_a_few_pages_of_a_large_queue(large_queue: Stage, statement: str) -> None:
+    explainer = Explainer(large_queue.session("ann"))
+    ann = explainer.session
+    assert_cheap(explainer.plans(undone(ann, lambda: ann.rows(statement))))
 
 
 AMONG_MANY: dict[str, str] = {
@@ -287,16 +304,24 @@ AMONG_MANY: dict[str, str] = {
 }
 
 
+@pytest.fixture(scope="module")
+def set_aside_queue(database_server: SharedServer) -> Iterator[tuple[Stage, dict[str, int]]]:
+    """A queue in which most messages are not ready, for tests that undo what they do, and what `set_aside` returned."""
+    settings = {"requires_duplicate_detection": True, "max_queue_length": 1_000_000}
+    with database_server.database(database_server.template) as database, Stage(database, **settings) as stage:
+        places = set_aside(stage, stage.prompter)
+        stage.prompter.send("so that the length is known")
+        yield stage, places
+
+
 @pytest.mark.parametrize("statement", AMONG_MANY.values(), ids=AMONG_MANY)
 def test_a_verb_reads_a_few_pages_of_what_is_scheduled_deferred_dead_or_remembered(
-    database: Database, statement: str
+    set_aside_queue: tuple[Stage, dict[str, int]], statement: str
 ) -> None:
-    with Stage(database, requires_duplicate_detection=True, max_queue_length=1_000_000) as stage:
-        explainer = Explainer(stage.session("ann"))
-        ann = explainer.session
-        places = set_aside(stage, ann)
-        ann.send("so that the length is known")
-        assert_cheap(explainer.plans(lambda: ann.rows(statement.format(**places))))
+    stage, places = set_aside_queue
+    explainer = Explainer(stage.session("ann"))
+    ann = explainer.session
+    assert_cheap(explainer.plans(undone(ann, lambda: ann.rows(statement.format(**places)))))
 
 
 @pytest.mark.parametrize("verb", ["complete", "abandon", "renew_lock", "pin"])
@@ -418,6 +443,21 @@ def test_a_verb_that_takes_arrays_is_not_planned_at_every_call(database: Databas
         assert "plan_cache_mode=force_generic_plan" in stage.prompter.values(settings, name=f"pgqueue.{function}")
 
 
+INLINED = {
+    "_as_received": "select (pgqueue._as_received(message, null)).* from pgqueue.message",
+    "_dead_letter_as_received": "select (pgqueue._dead_letter_as_received(dead_letter)).* from pgqueue.dead_letter",
+    "_is_deferred": "select from pgqueue.message where pgqueue._is_deferred(lane)",
+    "_read_claim": "select from pgqueue._read_claim(1, '{1}', 1, 9, null)",
+}
+
+
+@pytest.mark.parametrize("function", INLINED)
+def test_a_conversion_is_inlined_and_costs_no_call(database: Database, function: str) -> None:
+    with database.connect() as connection:
+        plan = connection.execute(f"explain (verbose) {INLINED[function]}".encode()).fetchall()
+    assert function not in str(plan)
+
+
 def test_a_claim_touches_no_index(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
@@ -428,6 +468,19 @@ def test_a_claim_touches_no_index(database: Database) -> None:
         hot_updates = ann.value("select pg_stat_get_xact_tuples_hot_updated('pgqueue.message'::regclass)")
         ann.commit()
         assert hot_updates == 500
+
+
+def undone(session: Session, step: Callable[[], object]) -> Callable[[], None]:
+    """The step, rolled back: it leaves the queue as it was, for other tests."""
+
+    def step_and_rollback() -> None:
+        session.begin()
+        try:
+            step()
+        finally:
+            session.rollback()
+
+    return step_and_rollback
 
 
 def bury_and_put_off(session: Session) -> None:
@@ -474,3 +527,41 @@ def assert_cheap(plans: list[Plan], pages: int = FEW_PAGES) -> None:
     assert plans
     for plan in plans:
         assert plan.pages <= pages, f"{plan.pages} pages: {plan.text}\n{json.dumps(plan.root, indent=1)}"
+
+
+OF_A_CLAIM = """
+select {} from pgqueue._claimed_message
+ where consumer = 'ledger' and claim = 1 and number >= %(low)s and number < %(high)s
+"""
+BIG = "to_jsonb((select string_agg(md5(random()::text || n || part), '') from generate_series(1, 200) as part))"
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [nothing, tiny, large, large_but_never_analysed, large_but_analysed_when_empty],
+    ids=lambda fill: fill.__name__,
+)
+def test_a_share_of_a_claim_is_read_by_indexes_and_no_body_that_is_not_asked_for(
+    database: Database, fill: Callable[[Session], None]
+) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.rows(f"select pgqueue.send_batch('q', array(select {BIG} from generate_series(1, 400) as n))")
+        fill(ann)
+        ((_, epoch),) = ann.table("attach_consumer", consumer="ledger", queue="q")
+        ann.call("claim_batch", consumer="ledger", after=0, max_messages=400, epoch=epoch)
+        low = ann.value("select lower(fresh) from pgqueue._claim")
+        explainer = Explainer(stage.session("bob"))
+        explainer.session.rows("set enable_seqscan = off; set enable_bitmapscan = off")  # as tasks do
+
+        def read(columns: str) -> Plan:
+            query = OF_A_CLAIM.format(columns)
+            plans = explainer.plans(lambda: explainer.session.rows(query, low=low, high=low + 200))
+            (plan,) = (plan for plan in plans if "_claimed_message" in plan.text)
+            return plan
+
+        numbers, bodies = read("sequence_number"), read("length(body::text)")
+        assert numbers.indexes == {"claim_pkey", "consumer_pkey", "queue_pkey", "message_pkey", "returned_message"}
+        assert not numbers.kinds & {"Seq Scan", "Sort", "Hash Join", "Merge Join"}
+        assert_cheap([numbers])
+        assert bodies.root["Shared Hit Blocks"] > numbers.root["Shared Hit Blocks"] + 400

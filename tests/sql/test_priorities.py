@@ -13,7 +13,7 @@ def test_lower_priorities_are_served_first(database: Database) -> None:
         assert ann.numbers(9) == [sent[priority] for priority in (-100, -3, 0, 5, 100)]
 
 
-def test_within_a_priority_what_came_back_is_served_before_what_is_fresh(database: Database) -> None:
+def test_within_a_priority_redelivered_messages_come_before_fresh_ones(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         (usual,) = ann.send("usual")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 from datetime import timedelta
+
+import pytest
 
 from pgqueue.embedded import ServerError, wheel_binaries
 from pgqueue.testing import Database
@@ -32,20 +35,27 @@ commit;
 select pgqueue.resolve('orders', :sequence_number, :'lock_token', :'transaction');
 select * from shipped;
 select ready, locked from pgqueue.queues;
+select ready, locked from pgqueue.queue_counts('orders');
+select ready, locked, is_exact from pgqueue.queue_estimates();
 """
 
 TROUBLE = """
 select pgqueue.create_queue('orders') > 0;
-select pgqueue.alter_queue('orders', max_delivery_count => 1);
 select count(*) from pgqueue.send_batch('orders', array['"poison"', '"unreadable"', '"slow"']::jsonb[]);
 select sequence_number, lock_token from pgqueue.receive('orders') \\gset poison_
 select sequence_number, lock_token from pgqueue.receive('orders') \\gset unreadable_
 select sequence_number, lock_token from pgqueue.receive('orders') \\gset slow_
 select pgqueue.dead_letter('orders', :unreadable_sequence_number, :'unreadable_lock_token', 'Unreadable') is not null;
-select pgqueue.abandon('orders', :slow_sequence_number, :'slow_lock_token', interval '1 hour');
+select pgqueue.explain_message('orders', :slow_sequence_number) like '%is locked by%';
+select pgqueue.abandon('orders', :slow_sequence_number, :'slow_lock_token', interval '1 hour',
+                       error => '{"type": "Slow"}');
+select sequence_number, delivery_count, error_type from pgqueue.delivery_log;
 select sequence_number from pgqueue.scheduled_messages;
 select pgqueue.abandon('orders', :poison_sequence_number, :'poison_lock_token');
+select pgqueue.alter_queue('orders', max_delivery_count => 1);
+select sequence_number, state from pgqueue.messages;
 select * from pgqueue.sweep();
+call pgqueue.sweep_all();
 select count(*) from pgqueue.receive('orders');
 select sequence_number, dead_letter_reason from pgqueue.dead_letters;
 select sequence_number from pgqueue.peek_dead_letters('orders', 10);
@@ -70,6 +80,8 @@ select * from pgqueue.abandon_batch('orders', (:'numbers'::bigint[])[2:3], (:'to
 select * from pgqueue.dead_letter_batch('orders', (:'numbers'::bigint[])[3:], (:'tokens'::uuid[])[3:], 'Tired');
 select array_agg(sequence_number) as numbers, array_agg(lock_token) as tokens from pgqueue.receive('orders') \\gset
 select * from pgqueue.release_batch('orders', :'numbers', :'tokens');
+select sequence_number from pgqueue.receive('orders') \\gset
+select pgqueue.unlock('orders', :sequence_number);
 select sequence_number, state from pgqueue.messages;
 """
 
@@ -146,7 +158,104 @@ select pgqueue.drop_consumer(consumer, epoch) from pgqueue.consumers;
 select body from pgqueue.messages;
 """
 
-SCRIPTS = LIFE_OF_AN_ORDER, TROUBLE, BATCHES, LATER, NOTIFIED, MANY
+ACCESS = """
+select pgqueue.create_queue('orders') > 0;
+select pgqueue.grant_send('orders', 'public');
+select pgqueue.grant_receive('orders', 'public');
+select * from pgqueue.grants() where queue = 'orders';
+select pgqueue.revoke_send('orders', 'public');
+select pgqueue.revoke_receive('orders', 'public');
+begin;
+select pgqueue.grant_monitor('pgqueue_sender');
+select pgqueue.grant_admin('pgqueue_sender');
+select * from pgqueue.grants() where role = 'pgqueue_sender';
+select pgqueue.revoke_monitor('pgqueue_sender');
+select pgqueue.revoke_admin('pgqueue_sender');
+rollback;
+select count(*) from pgqueue.grants() where queue = 'orders' or role = 'pgqueue_sender';
+select name, lock_duration from pgqueue.queue_settings('orders');
+"""
+
+AGAIN = """
+select pgqueue.create_queue('reports') > 0;
+select pgqueue.create_schedule('hourly', 'reports', every => '1 hour', body => '"hourly"',
+                               starts_at => '2099-01-01 00:00+00') > 0;
+select due at time zone 'UTC' from pgqueue.due_times('hourly', 2) as due;
+select pgqueue.pause_schedule('hourly');
+select name, queue, is_paused, next_due is null from pgqueue.schedules;
+select pgqueue.run_schedule('hourly') > 0;
+select pgqueue.resume_schedule('hourly');
+select pgqueue.drop_schedule('hourly');
+select pgqueue.pause_queue('reports');
+select count(*) from pgqueue.receive('reports');
+select paused_at is not null from pgqueue.queues;
+select pgqueue.resume_queue('reports');
+select pgqueue.create_schedule('nightly', 'reports', cron => '30 2 * * *', body => '"nightly"') > 0;
+select pgqueue.plan_schedule(id, '{2099-01-01 02:30+00}', is_complete => true) from pgqueue.schedules_to_plan();
+select name, next_due at time zone 'UTC', known_until from pgqueue.schedules;
+select body from pgqueue.messages;
+"""
+
+IN_SESSIONS = """
+select pgqueue.create_queue('steps', requires_session => true) > 0;
+select pgqueue.send('steps', '1', session_id => 'customer-7') > 0;
+select pgqueue.send('steps', '2', session_id => 'customer-7') > 0;
+select session_id, lock_token from pgqueue.accept_session('steps') \\gset
+select session_id, is_locked, messages from pgqueue.sessions;
+select sequence_number, body from pgqueue.receive_from_session('steps', :'session_id', :'lock_token') \\gset
+select sequence_number = :sequence_number from pgqueue.locked_messages;
+begin;
+select pgqueue.set_session_state('steps', :'session_id', :'lock_token', '{"last": 1}');
+select pgqueue.complete('steps', :sequence_number, :'lock_token') is not null;
+commit;
+select pgqueue.renew_session_lock('steps', :'session_id', :'lock_token', '5 minutes') > pgqueue.clock();
+select pgqueue.release_session('steps', :'session_id', :'lock_token');
+select state from pgqueue.get_session_state('steps', 'customer-7');
+select session_id, is_locked, messages, state_size from pgqueue.sessions;
+"""
+
+TOPICS = """
+select pgqueue.create_topic('events') > 0;
+select pgqueue.create_subscription('events', 'billing',
+                                   '{"subject": "paid", "application_properties": {"country": "CH"}}') > 0;
+select pgqueue.create_subscription('events', 'large', json_path_filter => '$.body.amount > 1000',
+                                   set_properties => '{"large": true}', lock_duration => '5 minutes') > 0;
+select pgqueue.grant_send('events', 'pgqueue_monitor');
+select may, queue from pgqueue.grants() where role = 'pgqueue_monitor' and queue is not null;
+select pgqueue.revoke_send('events', 'pgqueue_monitor');
+select pgqueue.publish_to_topic('events', '{"amount": 2000}');
+select * from pgqueue.publish_batch_to_topic('events', array['{"amount": 1}', '{"amount": 3000}']::jsonb[],
+                                             subjects => array['paid', 'paid'],
+                                             application_properties => array_fill('{"country": "CH"}'::jsonb, '{2}'));
+select name, subscriptions from pgqueue.topics;
+select topic, name, correlation_filter, json_path_filter, set_properties from pgqueue.subscriptions;
+select queue, body from pgqueue.messages order by queue, sequence_number;
+select body from pgqueue.receive('events/Subscriptions/billing');
+select pgqueue.alter_subscription('events', 'billing', correlation_filter => '{}');
+select pgqueue.drop_subscription('events', 'large');
+select pgqueue.publish_to_topic('events', '{"amount": 4000}', require_subscription => true);
+select pgqueue.drop_topic('events');
+"""
+
+SCRIPTS = LIFE_OF_AN_ORDER, TROUBLE, BATCHES, LATER, NOTIFIED, MANY, ACCESS, AGAIN, IN_SESSIONS, TOPICS
+
+
+def test_rights_are_given_shown_and_taken_back(database: Database) -> None:
+    assert psql(database, ACCESS) == [
+        "t", "", "", "public|RECEIVE|orders", "public|SEND|orders", "", "", "", "", "pgqueue_sender|ADMIN|",
+        "pgqueue_sender|MONITOR|", "", "", "0", "orders|00:01:00",
+    ]  # fmt: skip
+
+
+def test_a_message_goes_to_the_subscriptions_that_match(database: Database) -> None:
+    assert psql(database, TOPICS) == [
+        "t", "t", "t", "", "SEND|events", "", "1", "1", "2", "events|2",
+        'events|billing|{"subject": "paid", "application_properties": {"country": "CH"}}||',
+        'events|large||$.body.amount > 1000|{"large": true}',
+        'events/Subscriptions/billing|{"amount": 1}', 'events/Subscriptions/billing|{"amount": 3000}',
+        'events/Subscriptions/large|{"amount": 2000}', 'events/Subscriptions/large|{"amount": 3000}',
+        '{"amount": 1}', "", "", "1", "",
+    ]  # fmt: skip
 
 
 def test_many_messages_are_copied_published_and_taken_claim_by_claim(database: Database) -> None:
@@ -157,19 +266,19 @@ def test_many_messages_are_copied_published_and_taken_claim_by_claim(database: D
 
 def test_an_order_is_sent_received_and_completed_in_one_transaction_with_its_effect(database: Database) -> None:
     assert psql(database, LIFE_OF_AN_ORDER) == [
-        "t", "1", "t", "", "aborted", "orders|1|1", "committed", "7", "0|0",
+        "t", "1", "t", "", "aborted", "orders|1|1", "committed", "7", "0|0", "0|0", "0|0|t",
     ]  # fmt: skip
 
 
 def test_trouble_is_put_aside_looked_at_and_put_right(database: Database) -> None:
     assert psql(database, TROUBLE) == [
-        "t", "", "3", "t", "", "3", "", "orders|0|1|0|0|0|0|f", "0", "1|MaxDeliveryCountExceeded",
-        "2|Unreadable", "1", "2", "1", "f", "1", "3", '1|"poison"', "1", "0", "", "0",
+        "t", "3", "t", "t", "", "3|1|Slow", "3", "", "", "1|EXHAUSTED", "orders|0|1|0|0|0|0|0|f", "0",
+        "1|MaxDeliveryCountExceeded", "2|Unreadable", "1", "2", "1", "f", "1", "3", '1|"poison"', "1", "0", "", "0",
     ]  # fmt: skip
 
 
 def test_batches_say_what_became_of_each(database: Database) -> None:
-    assert psql(database, BATCHES) == ["t", "4", "1|", "2|", "2|PQ001", "3|", "3|PQ001", "4|", "3|", "3|READY"]
+    assert psql(database, BATCHES) == ["t", "4", "1|", "2|", "2|PQ001", "3|", "3|PQ001", "4|", "3|", "", "3|READY"]
 
 
 def test_messages_are_scheduled_cancelled_and_deferred_and_dead_letters_are_settled(database: Database) -> None:
@@ -183,6 +292,19 @@ def test_pending_notifications_show_what_is_remembered_and_when_they_are_ready(d
     assert psql(database, NOTIFIED) == ["t", "1", "paid||t", "", 'paid|"asked"|t|01:00:00']
 
 
+def test_messages_are_sent_again_and_again(database: Database) -> None:
+    assert psql(database, AGAIN) == [
+        "t", "t", "2099-01-01 00:00:00", "2099-01-01 01:00:00", "", "hourly|reports|t|t", "t",
+        "", "", "", "0", "t", "", "t", "", "nightly|2099-01-01 02:30:00|", '"hourly"',
+    ]  # fmt: skip
+
+
+def test_a_session_is_accepted_received_from_and_released(database: Database) -> None:
+    assert psql(database, IN_SESSIONS) == [
+        "t", "t", "t", "customer-7|t|2", "t", "", "t", "t", "t", '{"last": 1}', "customer-7|f|1|11",
+    ]  # fmt: skip
+
+
 def test_a_lost_lock_takes_the_transaction_with_it(database: Database) -> None:
     psql(database, "select pgqueue.create_queue('orders'); select pgqueue.send('orders', '1');")
     (lock,) = psql(database, "select sequence_number, lock_token from pgqueue.receive('orders');")
@@ -193,13 +315,25 @@ def test_a_lost_lock_takes_the_transaction_with_it(database: Database) -> None:
     assert psql(database, LATE, sequence_number=number, lock_token=token) == ["PQ001", "t"]
 
 
+@pytest.mark.parametrize("expanded", ["on", "off"])
+def test_a_view_shows_control_characters_as_text(database: Database, expanded: str) -> None:
+    sends = (
+        "select pgqueue.create_queue('orders'); select pgqueue.send('orders', '1', subject => E'\\x1b[2J\\u009b2J');"
+    )
+    command = [program(), database.dsn, "-Xq", "--set=ON_ERROR_STOP=1", f"--pset=expanded={expanded}"]
+    command += ["-c", sends, "-c", "select subject from pgqueue.messages"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"LC_ALL": "C.UTF-8"})
+    assert "\\x1B[2J\\u009B2J" in shown.stdout
+    assert all(line.isprintable() for line in shown.stdout.split("\n"))
+
+
 def test_these_scripts_leave_no_verb_and_no_view_out(database: Database) -> None:
     public = psql(
         database,
         """
         select proname from pg_proc where pronamespace = 'pgqueue'::regnamespace and proname !~ '^_'
          union
-        select viewname from pg_views where schemaname = 'pgqueue';
+        select viewname from pg_views where schemaname = 'pgqueue' and viewname !~ '^_';
         """,
     )
     used = [*re.findall(r"pgqueue\.(\w+)", "".join(SCRIPTS)), "expired_locks"]

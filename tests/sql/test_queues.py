@@ -103,7 +103,7 @@ def test_a_bad_setting_is_refused_by_name(database: Database, verb: str, queue: 
             assert caught.value.sqlstate == INVALID_ARGUMENT
 
 
-def test_what_is_not_given_stays_as_it_is(database: Database) -> None:
+def test_settings_that_are_not_given_stay_unchanged(database: Database) -> None:
     with Stage(database, max_message_size=100, user_metadata=Jsonb([1])) as stage:
         ann = stage.session("ann")
         ann.call("alter_queue", queue="q")

@@ -92,7 +92,7 @@ def test_a_message_whose_owner_still_completes_it_is_skipped_when_its_lock_expir
             ann.complete(received)
 
 
-def test_who_watches_skips_a_message_whose_owner_still_completes_it(database: Database) -> None:
+def test_a_watching_session_skips_a_message_that_is_being_completed(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         received = passed(stage, ann)
@@ -107,7 +107,7 @@ def test_who_watches_skips_a_message_whose_owner_still_completes_it(database: Da
         assert bob.numbers() == [received.sequence_number]
 
 
-def test_a_completion_waits_for_no_one_who_finds_the_message_locked(database: Database) -> None:
+def test_a_completion_does_not_wait_for_sessions_that_find_the_message_locked(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.send("a")
@@ -265,7 +265,7 @@ def test_a_session_may_be_made_to_forget_its_cursors(database: Database, forget:
         assert ann.numbers(len(numbers)) == numbers
 
 
-def test_a_purge_skips_what_is_being_completed(database: Database) -> None:
+def test_a_purge_skips_messages_being_completed(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.send("a", "b", "c")
@@ -277,7 +277,7 @@ def test_a_purge_skips_what_is_being_completed(database: Database) -> None:
         assert bob.values("select sequence_number from pgqueue.message") == [received.sequence_number]
 
 
-def test_a_purge_skips_what_is_being_activated(database: Database) -> None:
+def test_a_purge_skips_messages_being_activated(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         (number,) = ann.send("a")
@@ -290,7 +290,7 @@ def test_a_purge_skips_what_is_being_activated(database: Database) -> None:
         assert bob.numbers() == [number]
 
 
-def test_two_who_resubmit_never_bring_back_the_same_message(database: Database) -> None:
+def test_concurrent_resubmissions_never_move_the_same_message(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         numbers = ann.send("a", "b", "c")
@@ -303,7 +303,7 @@ def test_two_who_resubmit_never_bring_back_the_same_message(database: Database) 
         assert bob.numbers(9) == numbers
 
 
-def test_two_who_put_back_expired_locks_do_not_wait_for_each_other(database: Database) -> None:
+def test_two_sessions_that_return_expired_messages_do_not_wait_for_each_other(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         received = passed(stage, ann)
@@ -315,7 +315,7 @@ def test_two_who_put_back_expired_locks_do_not_wait_for_each_other(database: Dat
         assert bob.numbers() == [received.sequence_number]
 
 
-def test_two_who_activate_scheduled_messages_do_not_wait_for_each_other(database: Database) -> None:
+def test_two_sessions_that_activate_messages_do_not_wait_for_each_other(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         (number,) = ann.send("a")
@@ -341,7 +341,7 @@ def test_a_turn_is_taken_by_one_session_at_a_time(database: Database) -> None:
         ann.commit()
 
 
-def test_who_asks_to_be_told_does_not_wait_for_who_changes_the_queue(database: Database) -> None:
+def test_a_consumer_that_starts_to_wait_is_not_blocked_by_a_change_of_the_queue(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.begin()

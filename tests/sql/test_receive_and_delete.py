@@ -54,7 +54,7 @@ def test_a_locked_message_is_not_taken_out(database: Database) -> None:
             ann.complete(received)
 
 
-def test_who_only_receives_and_deletes_takes_turns_by_itself(database: Database) -> None:
+def test_a_receiver_that_only_deletes_takes_turns(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         (number,) = ann.send("a")

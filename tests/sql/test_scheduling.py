@@ -47,7 +47,7 @@ def test_a_due_message_is_noticed_by_receivers_within_a_second_and_without_a_swe
         assert number in ann.numbers() + ann.numbers()
 
 
-def test_who_only_deletes_what_it_receives_finds_a_due_message_after_a_turn(database: Database) -> None:
+def test_a_receiver_that_deletes_finds_a_due_message_after_a_turn(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         number = scheduled(ann, SECOND)
@@ -57,7 +57,7 @@ def test_who_only_deletes_what_it_receives_finds_a_due_message_after_a_turn(data
         assert taken(ann) == [number]
 
 
-def test_what_is_not_due_stays_when_another_comes(database: Database) -> None:
+def test_a_message_that_is_not_due_stays_when_another_is_due(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         later, sooner = scheduled(ann, 2 * SECOND), scheduled(ann, SECOND)
@@ -97,7 +97,7 @@ def test_a_message_is_enqueued_when_its_time_comes(database: Database) -> None:
         assert ann.value("select enqueued_time from pgqueue.messages") == due
 
 
-def test_what_is_scheduled_for_a_time_that_is_over_is_sent_at_once(database: Database) -> None:
+def test_a_message_scheduled_for_a_past_time_is_sent_at_once(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         past = scheduled(ann, -LOCK_DURATION)
@@ -158,7 +158,7 @@ def test_a_cancelled_message_never_comes(database: Database) -> None:
         assert ann.value("select count(*) from pgqueue.message") == 1
 
 
-def test_what_is_not_scheduled_cannot_be_cancelled_and_then_none_is(database: Database) -> None:
+def test_an_unscheduled_message_cannot_be_cancelled_and_then_none_is(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.call("create_queue", queue="other")
@@ -215,7 +215,7 @@ def test_a_cancellation_is_undone_with_its_transaction(database: Database) -> No
         assert bob.numbers() == [number]
 
 
-def test_of_two_who_cancel_the_second_waits_and_is_refused(database: Database) -> None:
+def test_the_second_of_two_concurrent_cancels_waits_and_is_refused(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         number = scheduled(ann, SECOND)

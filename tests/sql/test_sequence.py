@@ -118,7 +118,7 @@ def test_a_queue_without_receivers_is_mended_by_the_receivers_of_another(databas
         assert received(stage, bob, queue="quiet") == numbers
 
 
-def test_what_no_turn_can_notice_the_next_sweep_mends(database: Database) -> None:
+def test_the_next_sweep_repairs_what_no_turn_can_notice(database: Database) -> None:
     """Sends elsewhere have caught up with the horizon before anybody takes a turn."""
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
@@ -171,7 +171,7 @@ def test_numbers_that_others_draw_while_the_sequence_is_mended_are_not_handed_ou
         assert ann.value("select nextval('pgqueue.sequence_number')") > max(numbers)
 
 
-def test_who_sends_while_a_cursor_that_has_not_moved_is_mended_is_awaited(database: Database) -> None:
+def test_the_repair_of_an_unmoved_cursor_waits_for_open_sends(database: Database) -> None:
     with Stage(database) as stage:
         ann, slow, turns = stage.sessions("ann", "slow", "turns")
         ann.call("create_queue", queue="elsewhere")

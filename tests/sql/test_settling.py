@@ -45,7 +45,7 @@ def test_an_abandoned_message_is_delivered_again_before_the_fresh_ones(database:
 
 
 @pytest.mark.parametrize("verb", ["abandon", "abandon_batch"])
-def test_who_waits_is_told_of_a_message_that_is_abandoned(database: Database, verb: str) -> None:
+def test_waiting_consumers_are_notified_of_an_abandoned_message(database: Database, verb: str) -> None:
     with Stage(database) as stage:
         ann, listener = stage.sessions("ann", "listener")
         ann.send("a")
@@ -117,7 +117,7 @@ def test_properties_given_when_abandoning_are_merged(database: Database) -> None
         assert ann.value(properties) == {"kept": 1, "changed": 2, "new": [3], "late": True}
 
 
-def test_what_nobody_has_begun_is_given_back_without_counting_and_before_the_fresh_ones(database: Database) -> None:
+def test_released_messages_are_not_counted_and_come_before_fresh_ones(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         numbers = ann.send_many(5)
@@ -139,7 +139,7 @@ def test_giving_back_counts_no_delivery_of_a_message_that_was_delivered_before(d
         assert ann.value("select delivery_count from pgqueue.messages") == 1
 
 
-def test_what_was_given_back_has_no_holder(database: Database) -> None:
+def test_a_released_message_has_no_holder(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a")
@@ -151,7 +151,7 @@ def test_what_was_given_back_has_no_holder(database: Database) -> None:
             ann.complete(received)
 
 
-def test_what_was_taken_over_meanwhile_is_not_given_back(database: Database) -> None:
+def test_a_message_received_by_another_meanwhile_is_not_released(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.send("a")
@@ -310,7 +310,7 @@ def test_an_unknown_queue_is_refused(database: Database, verb: str, options: dic
             ann.table(verb, queue="nowhere", sequence_numbers=[1], lock_tokens=[uuid4()], **options)
 
 
-def test_where_nobody_heard_of_a_transaction_the_message_is_looked_at(database: Database) -> None:
+def test_a_settlement_without_a_known_transaction_is_resolved_by_the_message(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.send("a")

@@ -48,7 +48,7 @@ def bodies(*values: Any) -> list[dict[str, Any]]:
     return [{"body": Jsonb(value)} for value in values]
 
 
-def test_what_is_staged_is_sent_when_it_is_published_in_the_order_given(database: Database) -> None:
+def test_staged_messages_are_sent_when_published_in_the_order_given(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         second, first = staged(ann, *bodies(3, 4), part="2"), staged(ann, *bodies(1, 2))
@@ -102,7 +102,7 @@ def test_a_missing_priority_is_the_ordinary_one(database: Database) -> None:
         assert [message.body for message in ann.receive(10)] == [1, 2]
 
 
-def test_what_has_a_time_waits_for_it(database: Database) -> None:
+def test_a_staged_message_with_a_scheduled_time_waits_for_it(database: Database) -> None:
     with Stage(database, default_message_time_to_live=timedelta(hours=2)) as stage:
         ann = stage.session("ann")
         now = ann.call("clock")
@@ -210,8 +210,11 @@ def test_a_table_is_published_once_and_its_rows_are_counted(database: Database) 
         for columns in (["body", "body"], ["body", None]):
             with refused(INVALID_ARGUMENT, columns):
                 ann.call("stage", queue="q", job="j", part="1", columns=columns)
+        for job in ("\u00fc" * 50, None):
+            with refused(INVALID_ARGUMENT):
+                ann.call("stage", queue="q", job=job, part="1", columns=["body"])
         with refused(INVALID_ARGUMENT):
-            ann.call("stage", queue="q", job="\u00fc" * 50, part="1", columns=["body"])
+            ann.rows(f"select pgqueue.publish('q', '{{{{{table}}}}}', 1)")
 
 
 def test_duplicates_alone_fit_into_a_full_queue(database: Database) -> None:
@@ -224,7 +227,7 @@ def test_duplicates_alone_fit_into_a_full_queue(database: Database) -> None:
         assert publish(ann, rows=0) == [(0, 0)]
 
 
-def test_who_begins_to_wait_while_messages_are_published_is_told(database: Database) -> None:
+def test_a_consumer_that_starts_to_wait_during_a_publication_is_notified(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob, listener = stage.sessions("ann", "bob", "listener")
         table = staged(ann, *bodies(1))
@@ -238,7 +241,7 @@ def test_who_begins_to_wait_while_messages_are_published_is_told(database: Datab
         assert [told.payload for told in listener.connection.notifies(timeout=5, stop_after=1)] == ["q"]
 
 
-def test_what_is_larger_than_the_queue_allows_is_named(database: Database) -> None:
+def test_a_message_larger_than_the_queue_allows_is_named(database: Database) -> None:
     with Stage(database, max_message_size=10) as stage:
         ann = stage.session("ann")
         with pytest.raises(psycopg.Error, match="row 2") as refusal:
@@ -247,7 +250,7 @@ def test_what_is_larger_than_the_queue_allows_is_named(database: Database) -> No
         ann.rollback()
 
 
-def test_what_can_be_staged_is_said(database: Database) -> None:
+def test_the_error_lists_the_columns_that_can_be_staged(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         for columns in (["body", "colour"], ["priority"], []):
@@ -376,7 +379,7 @@ def test_what_a_job_leaves_behind_is_discarded_with_it_and_anything_after_a_week
         assert ann.values(TABLES) == []
 
 
-def test_what_is_being_published_is_not_waited_for(database: Database) -> None:
+def test_a_sweep_does_not_wait_for_tables_that_are_being_published(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         table = staged(ann, *bodies(1))

@@ -21,7 +21,7 @@ def test_a_message_sent_before_and_committed_after_others_is_received_at_once(da
         assert ann.numbers(take_turn=False) == [late]
 
 
-def test_what_is_committed_between_a_scan_and_its_proof_is_not_passed(database: Database) -> None:
+def test_messages_committed_between_a_scan_and_its_proof_are_not_passed(database: Database) -> None:
     with Stage(database) as stage:
         ann, slow, other, gate = stage.sessions("ann", "slow", "other", "gate")
         overtaken(ann)
@@ -81,7 +81,7 @@ def test_a_message_sent_in_a_savepoint_is_found_like_any_other(database: Databas
         assert ann.numbers(9) == [late]
 
 
-def test_what_a_long_sender_brings_is_found_by_a_session_that_was_never_there(database: Database) -> None:
+def test_the_messages_of_a_long_sender_are_found_by_a_new_session(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob, slow = stage.sessions("ann", "bob", "slow")
         slow.begin()
@@ -259,7 +259,7 @@ def test_a_number_is_drawn_by_a_transaction_that_has_an_id_when_a_message_is_aba
         ann.receive()
         stage.prompter.rows(STOPPED_AFTER_A_NUMBER)
         drawn = "nextval('pgqueue.sequence_number')"
-        stage.rewrite("abandon", f"pg_catalog.{drawn}", "pgqueue.stopped_after_a_number()")
+        stage.rewrite("abandon", drawn, "pgqueue.stopped_after_a_number()")
         gate.value("select pg_advisory_lock(1)")
         abandoning = slow.starts(lambda: slow.abandon(received))
         (late,) = ann.values("select last_value from pgqueue.sequence_number")
@@ -307,7 +307,7 @@ def test_a_busy_session_takes_turns_when_the_clock_went_back(database: Database)
         assert late.sequence_number in received
 
 
-def test_what_was_put_under_watch_before_the_clock_went_back_is_found(database: Database) -> None:
+def test_messages_watched_before_the_clock_went_back_are_found(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         bob.send("a")

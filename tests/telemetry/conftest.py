@@ -13,7 +13,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from pgqueue.testing import Database
-from tests.worker.scene import FACES, Scene, eventually
+from tests.patience import eventually
+from tests.worker.scene import FACES, Scene
 
 
 class Told:

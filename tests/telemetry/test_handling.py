@@ -15,8 +15,9 @@ from opentelemetry.trace import SpanKind, StatusCode
 import pgqueue
 import pgqueue.aio
 from pgqueue import DeadLetter, Message, RetryPolicy
+from tests.patience import eventually
 from tests.telemetry.conftest import Told
-from tests.worker.scene import Scene, effect, eventually
+from tests.worker.scene import Scene, effect
 
 
 def linked(span: ReadableSpan) -> list[int]:
@@ -180,11 +181,11 @@ def test_handling_is_counted_and_measured(scene: Scene, told: Told) -> None:
 async def process(scene: Scene, work: Any) -> Any:
     if scene.face == "threads":
         (received,) = scene.queue.receive()
-        return pgqueue.process(received, lambda tx: work(), retry=pgqueue.RetryPolicy().transaction_retry())
+        return pgqueue.process(received, lambda message: work(), retry=pgqueue.RetryPolicy().transaction_retry())
     async with pgqueue.aio.QueueClient(scene.database.dsn) as client:
         (areceived,) = await client.queue("q").receive()
 
-        async def awork(tx: Any) -> Any:
+        async def awork(message: Any) -> Any:
             return work()
 
         return await pgqueue.aio.process(areceived, awork, retry=pgqueue.RetryPolicy().transaction_retry())

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from pgqueue import Message, telemetry
+from tests.patience import eventually
 from tests.telemetry.conftest import Told
-from tests.worker.scene import Scene, eventually
+from tests.worker.scene import Scene
 
 
 @pytest.fixture(params=["not installed", "not imported", "no provider"])

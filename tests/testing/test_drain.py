@@ -3,8 +3,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import sqlalchemy
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy.orm import Session, sessionmaker
 
+import pgqueue.aio
 from pgqueue import Message, QueueClient, ReceivedMessage
+from pgqueue.aio.testing import drain as adrain
+from pgqueue.errors import InvalidArgumentError
 from pgqueue.testing import drain
 from pgqueue.testing.database import Database
 
@@ -33,3 +39,46 @@ def test_drain_raises_the_first_error_and_gives_its_message_back(client: QueueCl
     with pytest.raises(ZeroDivisionError):
         drain(orders, handler)
     assert [message.body for message in orders.peek(max_messages=3)] == [0, 2]
+
+
+def test_a_handler_may_do_without_the_transaction(client: QueueClient) -> None:
+    orders = client.queue("orders")
+    orders.send(Message(1))
+    assert drain(orders, lambda message: message.body) == [1]
+
+
+def test_drain_begins_its_transactions_where_it_is_told(client: QueueClient, database: Database) -> None:
+    orders = client.queue("orders")
+    orders.send(Message(1))
+
+    def handler(message: ReceivedMessage, tx: Session) -> object:
+        return tx.scalar(sqlalchemy.text("select 7"))
+
+    engine = sqlalchemy.create_engine(database.url)
+    assert drain(orders, handler, source=sessionmaker(engine)) == [7]
+    engine.dispose()
+    assert orders.receive() == []
+
+
+async def test_an_asynchronous_handler_is_awaited(client: QueueClient, database: Database) -> None:
+    client.queue("orders").send_batch([Message(1), Message(2)])
+    seen: list[Any] = []
+
+    async def handler(message: pgqueue.aio.ReceivedMessage, tx: AsyncSession) -> object:
+        seen.append(type(tx))
+        return message.body
+
+    engine = create_async_engine(database.url)
+    async with pgqueue.aio.QueueClient(database.dsn) as aclient:
+        orders = aclient.queue("orders")
+        assert await adrain(orders, handler, source=async_sessionmaker(engine)) == [1, 2]
+        assert seen == [AsyncSession] * 2
+        assert await orders.receive() == []
+    await engine.dispose()
+
+
+async def test_a_queue_of_the_other_face_is_refused(client: QueueClient, database: Database) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"for others, pgqueue\.testing"):
+        await adrain(client.queue("orders"), print)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match=r"for others, pgqueue\.aio\.testing"):
+        drain(pgqueue.aio.QueueClient(database.dsn).queue("orders"), print)  # type: ignore[arg-type]

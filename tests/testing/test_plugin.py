@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions, requires
+from pathlib import Path
+
 import psycopg
 import pytest
 
+import pgqueue.testing
 from pgqueue.testing import Database
 from pgqueue.testing.database import dsn
 from pgqueue.testing.plugin import SharedServer
@@ -75,3 +83,35 @@ def test_a_server_that_is_given_is_used_and_left_as_it_was(
 def test_the_dsn_of_another_database_keeps_everything_else(server: str, expected: str) -> None:
     assert dsn(server, "orders") == expected
     assert Database(expected).name == "orders"
+
+
+def test_the_extra_brings_what_the_fixtures_import() -> None:
+    """Beside what pgqueue needs itself, and what its own packages bring: docker comes with testcontainers."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    declared = {name(each) for each in (*project["dependencies"], *project["optional-dependencies"]["testing"])}
+    brought = declared | {name(each) for package in declared for each in requires(package) or ()}
+    distributions = packages_distributions()
+    imported = {
+        module
+        for path in Path(pgqueue.testing.__file__).parent.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for module in modules(node)
+        if module not in sys.stdlib_module_names and module != "pgqueue"
+    }
+    assert {"psycopg", "pytest", "testcontainers"} <= imported
+    assert {module for module in imported if not brought & {*map(str.lower, distributions[module])}} == set()
+
+
+def modules(node: ast.AST) -> set[str]:
+    match node:
+        case ast.Import(names=names):
+            return {each.name.partition(".")[0] for each in names}
+        case ast.ImportFrom(module=str(module)):
+            return {module.partition(".")[0]}
+    return set()
+
+
+def name(requirement: str) -> str:
+    found = re.match(r"[\w.-]+", requirement)
+    assert found is not None
+    return found[0].lower()

@@ -72,6 +72,7 @@ def test_every_error_of_ours_says_itself_whether_it_may_pass() -> None:
         errors.OperationTimeoutError,
         errors.ConnectionLostError,
         errors.QueueFullError,
+        errors.SessionCannotBeLockedError,
     }
 
 

@@ -49,7 +49,9 @@ def test_a_failure_has_one_verdict(failure: Exception, policy: RetryPolicy, verd
     "policy", [RetryPolicy(dead_letter_on=(LookupError,)), RetryPolicy(max_attempts=2)], ids=["by type", "by number"]
 )
 def test_what_the_policy_buries_has_the_type_as_reason_and_the_traceback_as_description(policy: RetryPolicy) -> None:
-    verdict = judge(raised(KeyError("k" * 10_000 + "\x00")), 2, policy, 0.5)
+    error = raised(KeyError("k" * 10_000 + "\x00"))
+    error.__cause__ = raised(ValueError("v" * 10_000))
+    verdict = judge(error, 2, policy, 0.5)
     assert isinstance(verdict, MoveToDeadLetters)
     assert verdict.reason == "KeyError"
     assert len(verdict.description) == LONGEST_DESCRIPTION + 1
@@ -70,3 +72,18 @@ def test_what_the_policy_buries_has_the_type_as_reason_and_the_traceback_as_desc
 def test_a_policy_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
         RetryPolicy(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("failure", "verdict"),
+    [
+        (DeadLetter("Bad", "a\0b"), MoveToDeadLetters("Bad", "a\ufffdb")),
+        (DeadLetter("B\ud800d", "why"), MoveToDeadLetters("B\ufffdd", "why")),
+        (DeadLetter(7, "why"), MoveToDeadLetters("7", "why")),  # type: ignore[arg-type]
+        (DeadLetter("", "why"), MoveToDeadLetters("pgqueue.errors.DeadLetter", "why")),
+    ],
+)
+def test_a_reason_that_postgresql_cannot_store_dead_letters_all_the_same(
+    failure: DeadLetter, verdict: MoveToDeadLetters
+) -> None:
+    assert judge(failure, 1, RetryPolicy(), 0.5) == verdict

@@ -29,6 +29,7 @@ from pgqueue.testing.clock import MOVE
 from pgqueue.transports.wake_signals import WakeSignal
 from pgqueue.worker.dispatcher import Dispatcher
 from pgqueue.worker.pace import Pace
+from pgqueue.worker.sessions import SessionLimits
 from tests.sql.stage import AWAITED_ARE_OPEN, STAND_STILL
 
 T = TypeVar("T")
@@ -128,10 +129,15 @@ class NoRenewals:
     def keep(self, *_: object) -> None: ...
 
 
-def works(scene: Scene) -> Waits:
+def dispatcher_of(scene: Scene, concurrency: int) -> Dispatcher:
     renewals: Any = NoRenewals()
     source: Any = Told(scene)
-    dispatcher = Dispatcher("q", source, LockedMessage._locked, Pace(1, 0), renewals, scene.wake_signal)
+    limits = SessionLimits(concurrency, 0, None)
+    return Dispatcher("q", source, LockedMessage._locked, Pace(concurrency, 0), renewals, limits, scene.wake_signal)
+
+
+def works(scene: Scene) -> Waits:
+    dispatcher = dispatcher_of(scene, concurrency=1)
 
     def wait() -> bool:
         until = scene.now + MINUTE.total_seconds()
@@ -221,16 +227,59 @@ def test_who_is_told_looks_at_once(scene: Scene, face: Face) -> None:
     assert scene.now == began
 
 
-def test_a_receiver_whose_look_failed_looks_again_at_once(scene: Scene) -> None:
-    """The bell that it has heard rings no second time."""
-    coming = iterates(scene, ReceiveMode.PEEK_LOCK)
-    quiet(scene, coming)
+def test_a_receiver_whose_poll_failed_polls_again_at_once(scene: Scene) -> None:
+    """The notification that it was woken by does not come a second time."""
+    wait = iterates(scene, ReceiveMode.PEEK_LOCK)
+    quiet(scene, wait)
     scene.queue.send(Message("a"))
     scene.wake_signal.set()
     scene.source = None
     with pytest.raises(AttributeError):
-        coming()
+        wait()
     scene.source = scene.queue._source
     began = scene.now
-    assert coming()
+    assert wait()
     assert scene.now == began
+
+
+def test_a_worker_that_left_nothing_behind_claims_again_when_it_is_notified(scene: Scene) -> None:
+    dispatcher = dispatcher_of(scene, concurrency=2)
+    scene.queue.send(Message("a"))
+    assert len(scene.run(dispatcher.claim(running=0, waiting=0))) == 1
+    before = scene.statements
+    assert scene.run(dispatcher.claim(running=0, waiting=0)) == ()
+    assert scene.statements == before
+    assert dispatcher.pause() == 1.0
+
+    scene.queue.send(Message("b"))
+    scene.wake_signal.set()
+    assert len(scene.run(dispatcher.claim(running=0, waiting=0))) == 1
+
+
+def test_a_worker_whose_claim_failed_claims_again_at_once(scene: Scene) -> None:
+    """The notification that it was woken by does not come a second time."""
+    dispatcher = dispatcher_of(scene, concurrency=1)
+    assert not scene.run(dispatcher.claim(running=0, waiting=0))
+    scene.queue.send(Message("a"))
+    scene.wake_signal.set()
+    scene.source = None
+    with pytest.raises(AttributeError):
+        scene.run(dispatcher.claim(running=0, waiting=0))
+    scene.source = scene.queue._source
+    assert len(scene.run(dispatcher.claim(running=0, waiting=0))) == 1
+
+
+def test_a_worker_that_found_as_many_as_it_wanted_claims_again_at_once(scene: Scene) -> None:
+    dispatcher = dispatcher_of(scene, concurrency=2)
+    scene.queue.send_batch([Message("a"), Message("b"), Message("c")])
+    assert len(scene.run(dispatcher.claim(running=0, waiting=0))) == 2
+    assert len(scene.run(dispatcher.claim(running=0, waiting=0))) == 1
+
+
+def test_a_worker_that_is_not_notified_claims_again_soon(scene: Scene) -> None:
+    dispatcher = dispatcher_of(scene, concurrency=2)
+    scene.queue.send(Message("a"))
+    assert len(scene.run(dispatcher.claim(running=0, waiting=0))) == 1
+    scene.wake_signal.is_live = False
+    scene.queue.send(Message("b"))
+    assert len(scene.run(dispatcher.claim(running=0, waiting=0))) == 1

@@ -19,6 +19,7 @@ from pgqueue import Message, QueueClient
 from pgqueue.model.backoff import Backoff
 from pgqueue.testing import Database
 from pgqueue.transports.notify_listener import NotifyListener
+from tests.patience import eventually
 
 #: So long that a test would not end, were it waited for to its end.
 LONG = timedelta(hours=1)
@@ -36,13 +37,6 @@ def client(database: Database) -> Iterator[QueueClient]:
 def is_awaited(database: Database, queue: str = "q") -> bool:
     with database.connect(autocommit=True) as connection:
         return connection.execute(AWAITED, [queue]).fetchone() == (True,)
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 class Waiting:

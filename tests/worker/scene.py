@@ -6,9 +6,9 @@ Handlers are coroutine functions here, which both can run; what they are given a
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -21,9 +21,9 @@ import pgqueue
 import pgqueue.aio
 from pgqueue import Message
 from pgqueue.testing import Database
+from tests.patience import PATIENCE
 
 FACES = ["threads", "tasks"]
-PATIENCE = 300
 
 
 class Running:
@@ -76,6 +76,8 @@ class Scene:
     def make(self, handler: Callable[..., Any], **options: Any) -> Any:
         """A worker of this face."""
         if self.face == "threads":
+            if options.get("transaction") is not None:
+                handler = plain(handler)
             return pgqueue.Worker(self.queue, handler, **options)
         return pgqueue.aio.Worker(pgqueue.aio.QueueClient(self.database.dsn).queue(self.queue.name), handler, **options)
 
@@ -108,6 +110,16 @@ class Scene:
         return self.queue.dead_letters.peek(max_messages=10_000)
 
 
+def plain(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """A plain function that returns a coroutine: such handlers may have a synchronous transaction."""
+
+    @functools.wraps(handler)
+    def called(*arguments: Any) -> Any:
+        return handler(*arguments)
+
+    return called
+
+
 async def effect(transaction: Any, number: int) -> None:
     """Leaves a row in whatever transaction it is given."""
     if isinstance(transaction, psycopg.Connection | psycopg.AsyncConnection):
@@ -116,10 +128,3 @@ async def effect(transaction: Any, number: int) -> None:
         result = transaction.execute(sqlalchemy.text("insert into effect values (:number)"), {"number": number})
     if inspect.isawaitable(result):
         await result
-
-
-def eventually(condition: Callable[[], bool], what: str = "it did not come to pass") -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)

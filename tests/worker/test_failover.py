@@ -17,7 +17,8 @@ from pgqueue.testing import Database
 from pgqueue.testing.database import create_template
 from pgqueue.testing.hosts import binaries
 from pgqueue.testing.server import ThrowawayServer
-from tests.worker.scene import FACES, Scene, effect, eventually
+from tests.patience import eventually
+from tests.worker.scene import FACES, Scene, effect
 
 MANY = 300
 REPLICATED = {"wal_level": "replica", "max_wal_senders": "4"}

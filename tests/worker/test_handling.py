@@ -17,7 +17,8 @@ from psycopg_pool import ConnectionPool
 
 from pgqueue import DeadLetter, Message, QueueClient, RetryPolicy, Worker
 from pgqueue.testing import Database
-from tests.worker.scene import Running, Scene, effect, eventually
+from tests.patience import eventually
+from tests.worker.scene import Running, Scene, effect
 
 KINDS = ["psycopg", "sqlalchemy"]
 IMPATIENT = RetryPolicy(first_delay=timedelta(milliseconds=10), jitter=0)
@@ -275,7 +276,7 @@ def test_a_worker_reaches_the_database_of_a_pool_that_has_no_dsn(database: Datab
         client = QueueClient(pool)
         client.create_queue("q")
         client.queue("q").send(Message("a"))
-        worker = Worker(client.queue("q"), lambda _: worker.stop())
+        worker: Worker = Worker(client.queue("q"), lambda _: worker.stop())
         worker.run()
         assert worker.tally.completed == 1
         client.close()

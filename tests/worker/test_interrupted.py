@@ -16,6 +16,7 @@ from pgqueue.flows.processing import Chain, Transactions
 from pgqueue.testing import Database
 from pgqueue.transports import drive, sized, transactions
 from pgqueue.worker.handler_threads import Inbox
+from pgqueue.worker.handlers import Routes
 from pgqueue.worker.handling import HandlerSpec
 from pgqueue.worker.shared_transaction import handle_each, handle_together
 from tests.contract.interruption import AFTER, BEFORE, INTERRUPTIONS, interruptions
@@ -26,7 +27,7 @@ EFFECT = "create table effect (sequence_number bigint primary key)"
 #: The second COMMIT fails, and no other.
 FAILS_ONCE = """
     create sequence commits;
-    create function fail_once() returns trigger language plpgsql as $$
+    create function fail_once() returns trigger language plpgsql security definer set search_path = public as $$
     begin
         if nextval('commits') = 2 then
             raise exception 'once' using errcode = 'serialization_failure';
@@ -79,7 +80,7 @@ def test_transactions_of_several_messages(
         queue = client.queue("q")
         source = transactions(kind, sized(client._source, 4, asynchronous=False), 4, asynchronous=False)
         assert source is not None
-        task = HandlerSpec(handler, Transactions(source.begin), RetryPolicy())
+        task = HandlerSpec(Routes.of_one("q", handler), Transactions(source.begin), RetryPolicy())
         states: dict[int, ReceiveState] = {}
         for interruption in interruptions(INTERRUPTIONS["sync"][how], when):
             queue.send_batch([Message(1), Message(2), Message(3)])
@@ -115,7 +116,11 @@ def test_what_was_to_follow_a_commit_that_failed_still_follows(database: Databas
         queue = client.queue("q")
         queue.send_batch([Message(number) for number in range(5)])
         received = queue.receive(max_messages=5)
-        drive(handle_in_a_chain(received, HandlerSpec(handler, Transactions(client._source.begin), RetryPolicy())))
+        drive(
+            handle_in_a_chain(
+                received, HandlerSpec(Routes.of_one("q", handler), Transactions(client._source.begin), RetryPolicy())
+            )
+        )
         assert [message.state for message in received] == [ReceiveState.COMPLETED] * 5
         assert connection.execute("select count(*) from effect").fetchone() == (5,)
         assert connection.execute("select last_value from commits").fetchone() == (6,)
@@ -135,5 +140,9 @@ def test_what_was_to_follow_a_commit_that_failed_is_for_anybody(database: Databa
         queue = client.queue("q")
         queue.send_batch([Message(number) for number in range(5)])
         ahead.put(queue.receive(max_messages=5))
-        drive(handle_what_lies_ready(ahead, HandlerSpec(handler, Transactions(client._source.begin), RetryPolicy())))
+        drive(
+            handle_what_lies_ready(
+                ahead, HandlerSpec(Routes.of_one("q", handler), Transactions(client._source.begin), RetryPolicy())
+            )
+        )
     assert ready == [4, 3, 3, 2, 1, 0]

@@ -12,7 +12,8 @@ import pytest
 import pgqueue
 from pgqueue.errors import HandlerTimeoutError, InvalidStateError, LockLostError
 from pgqueue.testing.clock import Clock
-from tests.worker.scene import Scene, effect, eventually
+from tests.patience import eventually
+from tests.worker.scene import Scene, effect
 
 SHORT = timedelta(milliseconds=300)
 

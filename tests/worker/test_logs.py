@@ -12,7 +12,8 @@ import pytest
 import pgqueue
 from pgqueue import DeadLetter
 from pgqueue.errors import TransactionConflictError
-from tests.worker.scene import Scene, eventually
+from tests.patience import eventually
+from tests.worker.scene import Scene
 
 
 def about(caplog: pytest.LogCaptureFixture, part: str) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from pgqueue.worker import exposition
 from pgqueue.worker.exposition import Exposition
 from pgqueue.worker.health import Health
 from pgqueue.worker.probes import healthy_port
-from tests.worker.scene import Scene, eventually
+from tests.patience import eventually
+from tests.worker.scene import Scene
 
 LABELS = frozenset({("queue", "q")})
 
@@ -35,7 +36,7 @@ def read(text: bytes) -> dict[str, Any]:
 
 
 def exposed(scene: Scene, worker: Any, dsn: str | None = None) -> Exposition:
-    return Exposition(worker._driver, "q", dsn or scene.database.dsn)
+    return Exposition(worker._driver, dsn or scene.database.dsn)
 
 
 def test_what_a_worker_has_done_is_counted(scene: Scene) -> None:
@@ -143,7 +144,7 @@ def test_what_handlers_count_is_there_too(scene: Scene) -> None:
 
 
 def healthy() -> Health:
-    return Health(is_stopping=False, running=0, waiting=0, overdue=0, loops={}, failing={})
+    return Health(is_stopping=False, running=0, waiting=0, overdue=0, loops={}, failing={}, paused=[])
 
 
 def answer(scrape: Callable[[], bytes] | None) -> tuple[int, str, bytes]:

@@ -18,7 +18,8 @@ from pgqueue.testing.database import create_template, created
 from pgqueue.testing.server import ThrowawayServer
 from pgqueue.transports import drive
 from tests.chaos.proxy import Proxy
-from tests.worker.scene import FACES, Running, Scene, effect, eventually
+from tests.patience import eventually
+from tests.worker.scene import FACES, Running, Scene, effect
 
 MANY = 300
 TERMINATE = """
@@ -168,7 +169,7 @@ def test_a_worker_whose_database_answers_no_more_is_not_called_alive(
 def test_a_message_that_was_claimed_anew_before_it_was_completed_is_completed_once(database: Database) -> None:
     with Scene(database, "threads") as scene:
         scene.send("a")
-        dispatcher = scene.make(lambda _: None)._driver.dispatcher
+        dispatcher = scene.make(lambda _: None)._driver.services[0].dispatcher
         (first,) = drive(dispatcher.claim(running=0, waiting=0))
         database.clock.move(timedelta(minutes=1))
         (second,) = drive(dispatcher.claim(running=0, waiting=0))
@@ -182,7 +183,7 @@ def test_a_message_that_was_claimed_anew_before_it_was_completed_is_completed_on
 def test_the_lock_of_a_message_that_was_claimed_anew_is_kept(database: Database) -> None:
     with Scene(database, "threads") as scene:
         scene.send("a")
-        dispatcher = scene.make(lambda _: None)._driver.dispatcher
+        dispatcher = scene.make(lambda _: None)._driver.services[0].dispatcher
         (first,) = drive(dispatcher.claim(running=0, waiting=0))
         database.clock.move(timedelta(minutes=1))
         (second,) = drive(dispatcher.claim(running=0, waiting=0))

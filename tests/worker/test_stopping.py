@@ -16,7 +16,8 @@ import pytest
 from pgqueue.errors import InvalidArgumentError, InvalidStateError, QueueNotFoundError
 from pgqueue.worker.health import STUCK_AFTER, Health
 from pgqueue.worker.probes import healthy_file, healthy_port
-from tests.worker.scene import Running, Scene, effect, eventually
+from tests.patience import eventually
+from tests.worker.scene import Running, Scene, effect
 
 
 def test_stopping_finishes_what_runs_and_gives_back_what_was_not_begun(scene: Scene) -> None:
@@ -32,7 +33,7 @@ def test_stopping_finishes_what_runs_and_gives_back_what_was_not_begun(scene: Sc
     scene.send(*range(10))
     # Rows ahead of the handlers, as after a burst of short ones.
     worker = scene.make(handler, concurrency=2)
-    worker._driver.dispatcher._pace.rate = 400.0
+    worker._driver.services[0].dispatcher._pace.rate = 400.0
     running = Running(worker)
     assert begun.wait(300)
     eventually(lambda: running.worker.health().waiting > 0)
@@ -147,7 +148,7 @@ def test_a_handler_must_take_what_it_is_given(scene: Scene) -> None:
 
     with pytest.raises(InvalidArgumentError, match="say which"):
         scene.make(takes_two)
-    with pytest.raises(InvalidArgumentError, match="a handler takes"):
+    with pytest.raises(InvalidArgumentError, match="the handler takes"):
         scene.make(takes_three)
     with pytest.raises(InvalidArgumentError, match="callable"):
         scene.make("shop.handlers:ship")  # type: ignore[arg-type]  # the mistake
@@ -158,7 +159,13 @@ def test_the_health_is_told_to_probes(tmp_path: Path) -> None:
 
     def ask() -> Health:
         return Health(
-            is_stopping=False, running=1, waiting=2, overdue=0, loops={"claims": age}, failing={"claims": "gone"}
+            is_stopping=False,
+            running=1,
+            waiting=2,
+            overdue=0,
+            loops={"claims": age},
+            failing={"claims": "gone"},
+            paused=["orders"],
         )
 
     def answer(port: int, path: str) -> tuple[int, Any]:
@@ -173,6 +180,7 @@ def test_the_health_is_told_to_probes(tmp_path: Path) -> None:
     with healthy_file(file, ask), healthy_port(0, ask) as port:
         assert answer(port, "/health")[0] == 200
         assert answer(port, "/health")[1]["failing"] == {"claims": "gone"}
+        assert answer(port, "/health")[1]["paused"] == ["orders"]
         assert answer(port, "/elsewhere")[0] == 404
         eventually(lambda: json.loads(file.read_text() or "{}").get("running") == 1)
         age = STUCK_AFTER * 2

@@ -12,7 +12,8 @@ from pgqueue.flows.locked import LockedMessage
 from pgqueue.testing import Database
 from pgqueue.worker.dispatcher import Dispatcher
 from pgqueue.worker.handler_threads import HandlerThreads, Slot
-from tests.worker.scene import Running, Scene, eventually
+from tests.patience import eventually
+from tests.worker.scene import Running, Scene
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_the_time_of_a_handler_begins_with_its_own_message(database: Database, m
     with Scene(database, "threads") as scene:
         scene.send(*range(20))
         worker = scene.make(handler, transaction="psycopg", concurrency=1)
-        worker._driver.dispatcher._pace.rate = 400.0
+        worker._driver.services[0].dispatcher._pace.rate = 400.0
         running = Running(worker)
         eventually(lambda: worker.tally.completed == 20)
         running.stop()

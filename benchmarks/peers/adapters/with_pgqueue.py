@@ -14,6 +14,7 @@ import psycopg
 
 import pgqueue
 from benchmarks.peers.orders import About, Body, Order, Settings, Work
+from pgqueue.model.row import COLUMNS
 from pgqueue.statements.receiving import RECEIVED_COLUMNS
 
 THREADS = 8
@@ -21,6 +22,7 @@ AT_ONCE = 500
 LOCKED_FOR = timedelta(seconds=30)
 EFFECT = "insert into effect (number, note) values (%s, 'x')"
 RECEIVE = f"select {RECEIVED_COLUMNS} from pgqueue.receive('bench', {AT_ONCE})"
+BODY = COLUMNS.index("body")
 COMPLETE = "select * from pgqueue.complete_batch('bench', %s::bigint[], %s::uuid[])"
 
 WAYS = {
@@ -111,7 +113,7 @@ def _call(order: Order, work: Work) -> None:
         while not work.is_over.wait(0):
             rows = connection.execute(RECEIVE, prepare=True).fetchall()
             for row in rows:
-                work.begin(row[8]["number"])
+                work.begin(row[BODY]["number"])
             if rows:
                 connection.execute(COMPLETE, [[row[0] for row in rows], [row[1] for row in rows]], prepare=True)
             else:

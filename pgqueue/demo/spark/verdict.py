@@ -1,4 +1,4 @@
-"""The verdict: what must have come out, recomputed by Spark from the file, and what is in the lake."""
+"""The verdict: Spark recomputes the expected result from the file, and compares it with the lake."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIGURES = ("count(*) as flights", "count(delay) as departed", "coalesce(sum(dela
 
 
 def judge(plan: Plan, spark: SparkSession, *, kills: int, replayed: int, reported: int, dead: int) -> list[Check]:
-    """``replayed`` dead letters, ``reported`` settled messages, and ``dead`` letters that are left."""
+    """Compare results: ``replayed`` dead letters, ``reported`` settled messages, and ``dead`` letters that are left."""
     flights = spark.read.csv(str(plan.source), header=True)
     landed = spark.read.parquet(str(plan.lake))
     delays = landed.selectExpr("inline(array(from_json(body, 'carrier string, origin string, delay long')))")

@@ -1,4 +1,4 @@
-"""A process that works flights off: each becomes a delay, sent on in the transaction that completes the flight."""
+"""A process that handles flights: each becomes a delay, which is sent in the transaction that completes the flight."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ TOGETHER = 50
 
 
 class RadioSilence(Exception):
-    """The airport does not answer, this time."""
+    """The airport does not answer at this attempt."""
 
 
 def work(dsn: str, accepts_cancelled: bool) -> None:
-    """Until SIGTERM."""
+    """Run a worker until SIGTERM."""
     logging.getLogger("pgqueue").setLevel(logging.CRITICAL)  # the failures are on purpose
     with QueueClient(dsn) as client:
         handler = Handler(client.queue(DELAYS), accepts_cancelled)
@@ -35,7 +35,7 @@ def work(dsn: str, accepts_cancelled: bool) -> None:
 
 
 class Handler:
-    """Asks nobody twice: some flights fail the first time, and those that never took off are refused or accepted."""
+    """Fails for some flights at the first delivery; refuses or accepts cancelled flights."""
 
     def __init__(self, delays: Queue, accepts_cancelled: bool) -> None:
         self._delays = delays

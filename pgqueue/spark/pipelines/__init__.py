@@ -1,6 +1,6 @@
-"""What moves messages in bulk: files to queues, queues to a lake of Parquet, history to reports, and back.
+"""Pipelines: files to queues, queues to a lake of Parquet, history to reports, and back.
 
-Each of them can be run again after whatever went wrong, and says beforehand what it would do: ``dry_run=True``.
+Each pipeline can be run again after any failure. With ``dry_run=True`` it only says what it would do.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A queue to a lake of Parquet, each message once.
 
-A batch of Spark's is a claim: what PostgreSQL has locked for a consumer, under a number that is never used again. Its
-messages are written to ``queue=…/date=…/consumer=…/claim=…``, and completed after that. Until then the claim is
-replayed after any crash, with or without its checkpoint, and overwrites what it had written.
+A batch is a claim: messages locked for a consumer, under a number that is never used again. They are written to
+``queue=…/date=…/consumer=…/claim=…``, and then completed. Until then the claim is replayed after a crash, with or
+without its checkpoint, and overwrites what it had written.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ PAUSE_OF_A_FOLLOWER = "1 second"
 BEGIN_CLAIM = "select pgqueue.begin_claim(%(consumer)s, %(claim)s, %(lock_duration)s, epoch => %(epoch)s)"
 RELEASE_CLAIM: LiteralString = "select pgqueue.release_claim(%(consumer)s, %(claim)s, %(epoch)s)"
 OPEN_CLAIM: LiteralString = "select open_claim from pgqueue.consumers where consumer = %(consumer)s"
-LOST = "select coalesce(max(lost_messages), 0) from pgqueue.consumer where name = %(consumer)s"
+LOST = "select coalesce(max(lost_messages), 0) from pgqueue._consumer where name = %(consumer)s"
 WAITING_IN_CLAIM = "select coalesce(sum(messages), 0)::bigint from pgqueue.consumers where consumer = %(consumer)s"
 
 
 @dataclass(frozen=True)
 class Drained:
-    """What a drain has done, or in a dry run what it would do now."""
+    """The result of a drain; in a dry run, what it would do now."""
 
     queue: str
     consumer: str
@@ -55,14 +55,14 @@ class Drained:
     claims: int
     """In how many batches."""
     lost: int
-    """How many of them had lost their lock meanwhile, and are delivered to others, too. Longer locks prevent it."""
+    """How many of them had lost their locks, and are also delivered to others. A longer lock duration prevents it."""
     dry_run: bool
     sample: tuple[dict[str, Any], ...] = ()
     """In a dry run: a few messages."""
 
 
 class Stopped(Exception):
-    """The drain is over, and this batch is not to be written any more."""
+    """The drain is over, so this batch must not be written."""
 
 
 def drain(
@@ -137,7 +137,7 @@ def drain(
 
 
 def _run(query: StreamingQuery, stop: threading.Event) -> None:
-    """Returns when the query has ended by itself, or was told to."""
+    """Wait until the query has ended, or stop it when ``stop`` is set."""
     try:
         while not stop.is_set() and not query.awaitTermination(LOOKS_EVERY_SECONDS):
             pass
@@ -146,7 +146,7 @@ def _run(query: StreamingQuery, stop: threading.Event) -> None:
 
 
 class Output:
-    """Where claims come to land: writes each into the lake, and knows which one it has written whole."""
+    """Writes claims to the lake, and records which claim it has written completely."""
 
     def __init__(
         self, lake: Lake, dsn: str, queue: str, consumer: str, lock_duration: timedelta, progress: Tell | None
@@ -164,7 +164,7 @@ class Output:
         self.claims = 0
 
     def write(self, batch: DataFrame, _batch_id: int) -> None:
-        """What Spark calls for each batch. A claim that is settled was written before, and is empty now."""
+        """Write a batch; called by Spark. The batch of a settled claim is empty: it was written before."""
         with self._turn:
             if self._is_closed:
                 raise Stopped("the drain was stopped")
@@ -188,7 +188,7 @@ class Output:
             self._progress(Progress(self.messages, self.claims))
 
     def _clear(self, earlier: list[str], days: set[str]) -> None:
-        """Messages that an earlier try had written, and whose lock was lost since, are not of this claim any more."""
+        """Delete what an earlier attempt wrote: messages whose locks were lost since no longer belong to this claim."""
         for place in earlier:
             if not any(f"/date={day}/" in place for day in days):
                 self._lake.remove(place)
@@ -199,11 +199,11 @@ class Output:
 
     @contextmanager
     def closed_at_the_end(self) -> Iterator[None]:
-        """After the block nothing is written any more; the claim that is open then is completed or given back."""
+        """At the end of the block, stop writing, and complete or release the open claim."""
         try:
             yield
         except BaseException:
-            with suppress(Exception):  # the first error is the one to tell
+            with suppress(Exception):  # the first error is raised
                 self._close()
             raise
         self._close()
@@ -218,7 +218,7 @@ class Output:
                 self._give_back()
 
     def _give_back(self) -> None:
-        """Attached, for it may be another drain that works for the consumer by now; then it keeps what it has."""
+        """Release the claim in an attached session: another drain that uses the consumer by now keeps its claim."""
         session = ConsumerSession(self._dsn, self._consumer, self._queue, self._lock_duration)
         try:
             for (claim,) in session.rows(OPEN_CLAIM):
@@ -248,6 +248,6 @@ def _foreseen(queue: str, consumer: str, output: str, dsn: str) -> Drained:
 
 
 def _ask(dsn: str, query: str, **parameters: object) -> int | None:
-    """One number, in a transaction of its own; what is asked may be asked twice."""
+    """Return one number, in a transaction of its own; the query may run twice."""
     row = retried_until_known(dsn, lambda connection: connection.execute(query.encode(), parameters).fetchone())
     return None if row is None else row[0]

@@ -1,4 +1,4 @@
-"""The history of queues to a lake, each settled message once, and beside it the dead letters as they are."""
+"""Exports the history of queues to a lake, each settled message once, and the current dead letters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_EXPORTED = """
 
 @dataclass(frozen=True)
 class Exported:
-    """What was exported, or in a dry run would be now."""
+    """The result of an export; in a dry run, what would be exported now."""
 
     output: str
     queue: str | None
@@ -99,12 +99,12 @@ def _check(lake: Lake, scope: str) -> None:
         raise LakeError(f"{lake.root} holds the {others[0].rsplit('/', 1)[1]}: export to another directory")
     if lake.is_there(HISTORY) and not lake.is_there(CHECKPOINTS, scope):
         raise LakeError(
-            f"{lake.path(HISTORY)} has lost its checkpoint, so it is not known what is new: export to another directory"
+            f"the checkpoint of {lake.path(HISTORY)} is missing, so new rows are unknown: export to another directory"
         )
 
 
 class _Adding:
-    """Adds batches: a batch that Spark hands over again overwrites itself."""
+    """Adds batches; a batch that Spark repeats overwrites itself."""
 
     def __init__(self, path: str, progress: Tell | None) -> None:
         self._path = path
@@ -128,7 +128,7 @@ def _dead_letters(session: SparkSession, dsn: str, queue: str | None) -> DataFra
 
 
 def _replace(lake: Lake, dead: DataFrame) -> int:
-    """All of them in a fresh directory, which then takes the place of the other."""
+    """Write all dead letters to a new directory, then replace the old one with it; return their number."""
     seen = Observation()
     fresh = lake.path(FRESH)
     dead.observe(seen, F.count(F.lit(1)).alias("rows")).write.mode("overwrite").parquet(fresh)

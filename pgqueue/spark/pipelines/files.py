@@ -1,4 +1,4 @@
-"""The files that a pipeline reads: which there are, a digest that tells them from others, and what is in them."""
+"""The input files of a pipeline: finding them, a digest that identifies them, and reading them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pgqueue.spark.errors import PipelineError
 
 PARQUET, JSON, CSV = "parquet", "json", "csv"
 
-#: By which suffix a format is known, one that says how a file is compressed aside.
+#: The formats by suffix; the suffix of a compression is ignored.
 SUFFIXES = {
     ".parquet": PARQUET,
     ".json": JSON,
@@ -25,17 +25,17 @@ SUFFIXES = {
 }
 COMPRESSED = {".gz", ".bz2", ".zst", ".lz4", ".snappy"}
 
-#: A line of JSON as it stands in its file, and what could not be understood.
+#: Columns: a line of JSON as it is in its file, and a line that could not be read.
 LINE, BROKEN = "_line", "_broken"
 
 
 class InputError(PipelineError):
-    """The files are not there, or not what they should be; the text names one. Nothing was sent."""
+    """Files are missing or invalid; the text names one. Nothing was sent."""
 
 
 @dataclass(frozen=True)
 class File:
-    """One file as it was found: when it was modified is in microseconds since 1970."""
+    """A file as it was found; the time of modification is in microseconds since 1970."""
 
     path: str
     size: int
@@ -57,24 +57,24 @@ def find(spark: SparkSession, paths: Iterable[str]) -> list[File]:
 
 
 def digest(files: Iterable[File], *said: object) -> str:
-    """The same for the same files and the same words, else another; 24 characters."""
+    """A digest of files and other values, in 24 characters."""
     known = hashlib.sha256(repr((sorted((file.path, file.size, file.modified) for file in files), said)).encode())
     return known.hexdigest()[:24]
 
 
 def format_of(files: Iterable[File]) -> str:
-    """The format that the suffixes of the files tell.
+    """The format, by the suffixes of the files.
 
     Raises:
-        InputError: they tell none, or several.
+        InputError: the suffixes name no format, or several.
     """
     formats = {file.path: _format_of(file.path) for file in files}
     unknown = next((path for path, known in formats.items() if known is None), None)
     if unknown is not None:
-        raise InputError(f"what {unknown} holds its name does not say: say the format, one of parquet, json, csv")
+        raise InputError(f"the name of {unknown} tells no format: give the format, one of parquet, json, csv")
     if len(set(formats.values())) > 1:
         raise InputError(
-            f"the files are of several formats, {', '.join(sorted(map(str, set(formats.values()))))}: say one"
+            f"the files are of several formats, {', '.join(sorted(map(str, set(formats.values()))))}: give one"
         )
     return str(next(iter(formats.values())))
 
@@ -86,9 +86,9 @@ def _format_of(path: str) -> str | None:
 
 
 def rows(spark: SparkSession, paths: Sequence[str], known_format: str, *, infer: bool = False) -> DataFrame:
-    """Read the files: of JSON the columns of its objects, of CSV those of its header.
+    """Read the files; the columns come from the objects in JSON, from the header in CSV.
 
-    Columns of CSV are text unless they are to be inferred. A line that cannot be read fails the reading.
+    Columns of CSV are text, unless ``infer`` is set. A line that cannot be read is an error.
     """
     if known_format == PARQUET:
         return spark.read.parquet(*paths)
@@ -99,13 +99,13 @@ def rows(spark: SparkSession, paths: Sequence[str], known_format: str, *, infer:
 
 
 def lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """The lines of JSON files as they stand there, in a column :data:`LINE`; empty ones left out."""
+    """The lines of JSON files, unchanged, in a column :data:`LINE`; empty lines are left out."""
     text = spark.read.text(list(paths)).where("trim(value) <> ''")
     return text.select(F.col("value").alias(LINE))
 
 
 def _objects(spark: SparkSession, paths: Sequence[str], strict: DataFrameReader) -> DataFrame:
-    """Beside the columns each line as it stands: written anew, it would lose nulls and digits."""
+    """The columns of JSON objects, and each line unchanged: writing it as JSON again would lose nulls and digits."""
     schema = strict.json(list(paths)).schema
     if not schema.fields:
         return lines(spark, paths)
@@ -114,12 +114,12 @@ def _objects(spark: SparkSession, paths: Sequence[str], strict: DataFrameReader)
 
 
 def _table(reader: DataFrameReader, infer: bool) -> DataFrameReader:
-    """All columns are read even where only some are used: a line that has too many is not to pass unseen."""
+    """A reader of CSV that reads all columns, even if few are used, so that a line with too many is detected."""
     return reader.option("header", True).option("inferSchema", infer).option("columnPruning", False)
 
 
 def broken_line(spark: SparkSession, paths: Sequence[str], known_format: str) -> str | None:
-    """The first line that cannot be read, with the name of its file; None when all can."""
+    """The first line that cannot be read, with the name of its file; None if there is none."""
     if known_format == PARQUET:
         return None
     reader = spark.read.option("columnNameOfCorruptRecord", BROKEN)

@@ -1,4 +1,4 @@
-"""Files to a queue, once."""
+"""Sends the rows of files to a queue, once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pgqueue.spark.pipelines.sending import (
 )
 from pgqueue.spark.writing import JOB, TASK
 
-#: What a message's fields are made to be; the others stay as their expression has them.
+#: The types that fields of a message are cast to; the other fields keep the type of their expression.
 CASTS = {
     "message_id": "string",
     "subject": "string",
@@ -45,7 +45,7 @@ STRUCTURED = (StructType, ArrayType, MapType, VariantType)
 
 @dataclass(frozen=True)
 class Ingested:
-    """What became of files."""
+    """The result of an ingest."""
 
     queue: str
     files: int
@@ -55,9 +55,9 @@ class Ingested:
     duplicates: int
     """How many were duplicates of earlier messages, in a queue that detects them."""
     job: str
-    """The name that this is remembered under, for 30 days."""
+    """The name under which the job is remembered, for 30 days."""
     done_before: bool
-    """Whether all of it had been sent earlier, and the counts are those of then."""
+    """Whether everything had been sent earlier; the counts are then those of the earlier run."""
     dry_run: bool
     sample: tuple[dict[str, Any], ...] = ()
     """In a dry run: a few messages."""
@@ -137,7 +137,7 @@ def ingest(
         "scheduled_enqueue_time": scheduled_enqueue_time,
     }
     if atomicity not in (JOB, TASK):
-        raise OptionError(f"atomicity is one of {JOB}, {TASK}, not {atomicity!r}")
+        raise OptionError(f"atomicity must be one of {JOB}, {TASK}, not {atomicity!r}")
     check_queue(dsn, queue)
     session = spark or pgqueue.spark.session()
     named = [paths] if isinstance(paths, str) else list(paths)
@@ -172,14 +172,14 @@ def ingest(
 
 
 def check_queue(dsn: str, queue: str) -> None:
-    """Raises :class:`~pgqueue.errors.QueueNotFoundError` when there is no such queue."""
+    """Raise :class:`~pgqueue.errors.QueueNotFoundError` if the queue does not exist."""
     with QueueClient(dsn, listen=False) as client:
         client.get_queue(queue)
 
 
 @dataclass(frozen=True)
 class Source:
-    """The files, and how they are to be read."""
+    """The files, and how to read them."""
 
     spark: SparkSession
     paths: list[str]
@@ -189,10 +189,10 @@ class Source:
 
     def __post_init__(self) -> None:
         if self.format not in (files.PARQUET, files.JSON, files.CSV):
-            raise OptionError(f"the format is one of parquet, json, csv, not {self.format!r}")
+            raise OptionError(f"the format must be one of parquet, json, csv, not {self.format!r}")
 
     def rows(self, fields: dict[str, str | None], where: str | None) -> DataFrame:
-        """The rows that are to be sent. Lines of JSON that no expression looks into are not taken apart."""
+        """The rows to send. Lines of JSON are not parsed if no expression needs their columns."""
         if self.format == files.JSON and where is None and not any(fields.values()):
             return files.lines(self.spark, self.paths)
         rows = files.rows(self.spark, self.paths, self.format, infer=self.infer)
@@ -202,7 +202,7 @@ class Source:
         return rows.where(where) if where else rows
 
     def broken_line(self, error: Exception) -> str | None:
-        """What is wrong with a file, where that may have been the cause of an error."""
+        """The first unreadable line, if that may have caused the error."""
         if isinstance(error, PipelineError | AnalysisException | ParseException):
             return None
         return files.broken_line(self.spark, self.paths, self.format)

@@ -1,4 +1,4 @@
-"""A directory of Parquet that pipelines write to, wherever Spark can write: what there is, and what is to go."""
+"""A directory of Parquet that pipelines write to, on any file system of Spark's: listing, moving and removing files."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pgqueue.spark.errors import PipelineError
 
-#: Readers of Parquet pass over what begins with an underscore.
+#: Readers of Parquet ignore names that begin with an underscore.
 CHECKPOINTS = "_checkpoints"
 
 SECONDS_OF_A_DAY = 86_400
 
 
 class LakeError(PipelineError):
-    """The directory is not what this pipeline may write to; the text says why. Nothing in it was changed."""
+    """This pipeline may not write to the directory; the text says why. Nothing in it was changed."""
 
 
 def located(output: str | Path) -> str:
-    """The directory by a name that does not depend on where we are: a URL as it stands, else an absolute path."""
+    """The directory independently of the working directory: a URL unchanged, any other path made absolute."""
     named = str(output)
     return named.rstrip("/") if re.match(r"[a-z][a-z0-9+.-]*:", named, re.IGNORECASE) else str(Path(named).absolute())
 
 
 class Lake:
-    """What stands below one directory."""
+    """One directory, and what is in it."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.root = root
@@ -44,7 +44,7 @@ class Lake:
         return bool(self._files.exists(self._path(self.path(*parts))))
 
     def find(self, *patterns: str) -> list[str]:
-        """The paths that fit patterns, each of one step down."""
+        """The paths that match patterns, one pattern for each level."""
         return [str(found.getPath()) for found in self._files.globStatus(self._path(self.path(*patterns))) or ()]
 
     def remove(self, path: str) -> None:
@@ -52,12 +52,12 @@ class Lake:
         self._files.delete(self._path(path), True)
 
     def move(self, source: str, target: str) -> None:
-        """Raises :class:`LakeError` when the file system refuses."""
+        """Rename a path; raise :class:`LakeError` if the file system refuses."""
         if not self._files.rename(self._path(source), self._path(target)):
             raise LakeError(f"{source} could not be renamed to {target}")
 
     def escaped(self, name: str) -> str:
-        """A value as it stands in the name of a directory."""
+        """A value, escaped for the name of a directory."""
         escaped = self._jvm.org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.escapePathName(name)
         return str(escaped)
 
@@ -70,11 +70,11 @@ class Lake:
 
 
 def overwrite_parts(rows: DataFrame, path: str, *by: str) -> None:
-    """Writes rows into the directories of their values of some columns, whatever stood in those, and in no others."""
+    """Write rows to directories by their values of some columns; replace these directories, and no others."""
     writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
     writer.partitionBy(*by).parquet(path)
 
 
 def day_of(moment: str) -> Column:
-    """The day of a time, in UTC wherever the session is."""
+    """The day of a time in UTC, whatever the session's time zone."""
     return F.date_from_unix_date(F.floor(F.unix_seconds(F.col(moment)) / SECONDS_OF_A_DAY).cast("int"))

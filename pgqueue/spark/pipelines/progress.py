@@ -1,4 +1,4 @@
-"""How far a pipeline has come, told while it runs."""
+"""The progress of a pipeline, reported while it runs."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ EVERY_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Progress:
-    """So far: the rows that were read or written, and the batches that are done with."""
+    """The rows that were read or written so far, and the batches that are done."""
 
     rows: int
     batches: int = 0
 
 
-#: Is called from a thread of the pipeline's, about once a second or after each batch.
+#: Called from a thread of the pipeline, about once a second or after each batch.
 Tell = Callable[[Progress], None]
 
-# Rows of a table that is being copied are counted by the server, those of a finished one by its statistics.
+# The server reports the rows of a running COPY; the table's statistics have those of a finished one.
 STAGED_SO_FAR = """
     select coalesce((select sum(n_tup_ins)
-                       from pgqueue.staged_batch
-                       join pgqueue.queue on queue.id = queue_id
-                       join pg_stat_user_tables on schemaname = 'pgqueue' and relname = staged_batch.name
-                      where queue.name = %(queue)s and staged_at >= %(since)s), 0)
+                       from pgqueue._staged_batch as staged
+                       join pg_stat_user_tables on schemaname = 'pgqueue' and relname = staged.name
+                      where queue = %(queue)s and staged_at >= %(since)s), 0)
          + coalesce((select sum(tuples_processed)
                        from pg_stat_progress_copy
                        join pg_stat_activity using (pid)
@@ -40,7 +39,7 @@ STAGED_SO_FAR = """
 
 @contextmanager
 def staging_watched(dsn: str, queue: str, application: str, tell: Tell | None) -> Iterator[None]:
-    """Tells how many rows were staged for a queue, until the end of the block. Nothing fails for its sake."""
+    """Report how many rows were staged for a queue, until the end of the block. Errors of this query are ignored."""
     if tell is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""A session of a command's own: what Spark and its workers say goes to a file, not to the terminal."""
+"""A Spark session for a command: Spark and its workers log to a file, not to the terminal."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from pyspark.sql import SparkSession
 import pgqueue.spark
 from pgqueue.spark.pipelines.reasons import KNOWN
 
-#: What they say is said again by the error.
+#: Loggers whose records repeat the text of the error.
 LOUD = ("py4j", "pyspark")
 CONTEXTS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
 @contextmanager
 def session(name: str, master: str | None) -> Iterator[tuple[SparkSession, Path | None]]:
-    """A Spark session until the end of the block, and the file that it logs to: the file stays where Spark failed.
+    """A Spark session until the end of the block, and the file that it logs to, which is kept if Spark fails.
 
-    If the caller has a session, that one is used. It goes on after the block, and logs where it did.
+    If the caller has a session, that one is used: it stays open after the block, and its logging does not change.
 
     Raises:
         pgqueue.spark.JavaMissing: there is no Java to run on.
@@ -61,7 +61,7 @@ def _new_log() -> Path:
 
 @contextmanager
 def _output_redirected_to(log: Path) -> Iterator[None]:
-    """Programs that are started in the block say to a file what they would say to our terminal, for good."""
+    """Redirect the output of programs that are started in the block to a file, as long as they run."""
     sys.stdout.flush()
     sys.stderr.flush()
     ours = [os.dup(descriptor) for descriptor in (1, 2)]

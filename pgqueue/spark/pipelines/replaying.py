@@ -1,4 +1,4 @@
-"""Dead letters back to their queue, or what a lake holds to a queue once more."""
+"""Replays dead letters, or the messages in a lake, to a queue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pgqueue.spark.pipelines.sending import published, sample, send_once
 
 AT_ONCE = 1_000
 
-#: What a message keeps when it is sent anew: its times and its number are those of the new one.
+#: The fields that a message keeps when it is sent again; its times and its number are new.
 KEPT = (
     "body",
     "binary_body",
@@ -36,21 +36,21 @@ KEPT = (
 
 @dataclass(frozen=True)
 class Replayed:
-    """What was replayed, or in a dry run would be."""
+    """The result of a replay; in a dry run, what would be replayed."""
 
     queue: str
     source: str | None
     """The directory; None for the dead letters of the queue."""
     found: int
-    """How many rows fit."""
+    """How many rows matched."""
     sent: int
     """How many messages went to the queue."""
     duplicates: int
     """How many were duplicates of earlier messages, in a queue that detects them."""
     job: str | None
-    """The name that this is remembered under, for 30 days; None for dead letters, which are gone once they are sent."""
+    """The name under which the job is remembered, for 30 days; None for dead letters, which are moved."""
     done_before: bool
-    """Whether all of it had been sent earlier, and the counts are those of then."""
+    """Whether everything had been sent earlier; the counts are then those of the earlier run."""
     dry_run: bool
     sample: tuple[dict[str, Any], ...] = ()
     """In a dry run: a few rows."""
@@ -70,8 +70,8 @@ def replay(
 ) -> Replayed:
     """Send dead letters of a queue back to it, or messages that a lake holds to a queue as new ones.
 
-    Dead letters move by a thousand at a time; those that somebody holds stay. Rows of a lake are sent in one
-    transaction, and the same files with the same choice only once within 30 days.
+    Dead letters are moved a thousand at a time; locked ones stay. Rows of a lake are sent in one transaction, and the
+    same rows of the same files only once within 30 days.
 
     Args:
         queue: the queue to send to.
@@ -115,7 +115,7 @@ def replay(
 def _messages(session: SparkSession, source: str) -> DataFrame:
     rows = session.read.parquet(source)
     if not {"body", "binary_body"} & set(rows.columns):
-        raise InputError(f"{source} holds no messages: there is no column body")
+        raise InputError(f"{source} has no messages: there is no column body")
     return rows
 
 

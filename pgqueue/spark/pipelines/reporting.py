@@ -1,4 +1,4 @@
-"""The history of queues to figures and a page."""
+"""Reports on the history of queues: figures and a page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pgqueue.spark.pipelines.ingesting import check_queue
 from pgqueue.spark.pipelines.sending import sample
 from pgqueue.spark.snapshot import snapshot
 
-#: The columns of the history that figures are made of.
+#: The columns of the history that the figures need.
 COLUMNS = (
     "queue",
     "outcome",
@@ -32,13 +32,13 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Reported:
-    """What was reported, or in a dry run would be."""
+    """The result of a report; in a dry run, what would be reported."""
 
     output: str
     queue: str | None
     """The queue; None for all."""
     messages: int
-    """How many settled messages it is about."""
+    """The number of settled messages in the report."""
     page: str | None
     """The page; None in a dry run."""
     dry_run: bool

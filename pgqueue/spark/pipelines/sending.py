@@ -1,4 +1,4 @@
-"""Rows into a queue under a name, so that the same is sent once, whoever tries again and however often."""
+"""Sends rows to a queue under a name, so that repeated attempts send them once."""
 
 from __future__ import annotations
 
@@ -15,23 +15,21 @@ from pgqueue.spark.errors import OptionError
 from pgqueue.spark.pipelines.progress import Tell, staging_watched
 from pgqueue.spark.writing import JOB, TASK
 
-#: With atomicity=task, what one transaction sends, about, in bytes of files.
+#: With atomicity=task: about how much one transaction sends, in bytes of files.
 BYTES_OF_A_PART = 64 * 1024 * 1024
 LONGEST_SAMPLE = 5
 
 PUBLISHED = """
     select count(*)::int, coalesce(sum(sent), 0)::bigint, coalesce(sum(duplicates), 0)::bigint
-      from pgqueue.published_batch
-      join pgqueue.queue on queue.id = queue_id
-     where queue.name = %s and publisher = %s
+      from pgqueue._published_batch
+     where queue = %s and publisher = %s
 """
 
 
 LAYOUTS = """
     select distinct publisher
-      from pgqueue.published_batch
-      join pgqueue.queue on queue.id = queue_id
-     where queue.name = %(queue)s
+      from pgqueue._published_batch
+     where queue = %(queue)s
        and (publisher = %(job)s or starts_with(publisher, %(job)s || ' in ') and publisher ~ ' in [0-9]+ parts$')
 """
 
@@ -53,32 +51,31 @@ def published(dsn: str, queue: str, job: str) -> Published:
 
 
 def in_parts(job: str, parts: int) -> str:
-    """The name that a job in so many parts is remembered under: a part means something only among as many."""
+    """The name of a job in this many parts: the content of a part depends on their number."""
     return job if parts == 1 else f"{job} in {parts} parts"
 
 
 def refuse_other_layout(dsn: str, queue: str, job: str, parts: int) -> None:
-    """Raises :class:`OptionError` when a job was sent in another number of parts: what is missing is not known then."""
+    """Raise :class:`OptionError` if a job was sent in another number of parts: the missing rows are then unknown."""
     with psycopg.connect(dsn) as connection:
         known = [publisher for (publisher,) in connection.execute(LAYOUTS, {"queue": queue, "job": f"job {job}"})]
     others = [publisher for publisher in known if publisher != f"job {in_parts(job, parts)}"]
     if others:
         raise OptionError(
-            f"{others[0]!r} was sent before, and is another now: the files or the atomicity have changed. "
-            "Give it another name, or send it as it was"
+            f"the job {others[0]!r} was sent with other files or another atomicity: "
+            "give this job another name, or send the same as before"
         )
 
 
 def parts_of(size: int, atomicity: str) -> int:
-    """In how many transactions files of so many bytes are sent: the same wherever and whenever they are."""
+    """The number of transactions for files of this size; it depends on nothing else."""
     return 1 if atomicity == JOB else 1 + size // BYTES_OF_A_PART
 
 
 def parted(rows: DataFrame, atomicity: str, parts: int) -> DataFrame:
-    """Rows in the parts that they are sent in.
+    """Divide the rows into the parts that are sent.
 
-    The part of a row depends on the row alone, not on the cluster: a part that was sent is the same when the rest is
-    tried again.
+    The part of a row depends on the row alone, not on the cluster, so that the parts are the same at every attempt.
     """
     if atomicity != TASK:
         return rows
@@ -89,10 +86,10 @@ def parted(rows: DataFrame, atomicity: str, parts: int) -> DataFrame:
 def send_once(
     messages: DataFrame, queue: str, *, dsn: str, job: str, atomicity: str = JOB, progress: Tell | None = None
 ) -> Published:
-    """Sends messages, unless they were sent under this name before; returns what was sent under it, now or then.
+    """Send messages, unless they were sent under this name before; return what was sent under it, now or before.
 
     Raises:
-        pgqueue.spark.errors.PipelineError: a column or a row cannot be sent; as Spark hands it on.
+        pgqueue.spark.errors.PipelineError: a column or a row cannot be sent; in the form in which Spark raises it.
     """
     application = f"pgqueue {job}"[:63]
     writer = messages.write.format("pgqueue").mode("append")
@@ -103,5 +100,5 @@ def send_once(
 
 
 def sample(rows: DataFrame) -> tuple[dict[str, Any], ...]:
-    """A few rows, for people."""
+    """A few rows, for display."""
     return tuple(row.asDict(recursive=True) for row in rows.limit(LONGEST_SAMPLE).collect())

@@ -1,4 +1,4 @@
-"""The charts of a view, as plotly reads them: traces and layout, with the names of colours that the page resolves."""
+"""The charts of a view for plotly: traces and layout; the page resolves the names of colours."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from pgqueue.model.printable import printable
 from pgqueue.spark.report import words
 from pgqueue.spark.report.digest import MANY_DELIVERIES, Digest, Row
 from pgqueue.spark.report.span import Span, micros
@@ -18,9 +19,9 @@ OUTCOMES = ("COMPLETED", "RECEIVED_AND_DELETED", "DEAD_LETTERED", "EXPIRED", "PU
 LINES = {"p50": "half", "p90": "9 of 10", "p99": "99 of 100", "max": "all"}
 LONGEST_LABEL = 70
 MILLISECOND = timedelta(milliseconds=1)
-#: A logarithmic axis of seconds has no zero: what is shorter is drawn here.
+#: A logarithmic axis has no zero: shorter times, in seconds, are drawn here.
 SHORTEST = 1e-3
-#: Where such an axis may have its marks.
+#: The possible ticks of such an axis, in seconds.
 MARKS = (SHORTEST, 1e-2, 0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400)
 FINE_MARKS = (SHORTEST, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 
@@ -42,7 +43,7 @@ def throughput(digest: Digest, view: str | None) -> Chart | None:
 
 
 def backlog(digest: Digest, view: str | None) -> Chart | None:
-    """How many messages there were, bucket by bucket; of all queues together: each on top of the others."""
+    """The number of messages at the end of each bucket; in the view of all queues, stacked by queue."""
     shown = list(digest.queues) if view is None else [view]
     layers = [(queue, _left(digest, queue), _color_of(digest, queue)) for queue in shown]
     if view is None and digest.has_more:
@@ -64,7 +65,7 @@ def processing_time(digest: Digest, view: str | None) -> Chart | None:
 
 
 def delivery_counts(digest: Digest, view: str | None) -> Chart | None:
-    """The share of messages that were delivered so often."""
+    """The share of messages by number of deliveries."""
     found = {row["delivery_count"]: row["messages"] for row in digest.of("delivery_counts", view)}
     if not found:
         return None
@@ -88,7 +89,7 @@ def delivery_counts(digest: Digest, view: str | None) -> Chart | None:
 
 
 def retry_cost(digest: Digest, view: str | None) -> Chart | None:
-    """Processing time, parted into that of messages that were delivered once, and of those that needed more."""
+    """The share of processing time that went into messages with more than one delivery."""
     found = digest.of("retry_cost", view)
     spent = _over_time(digest.span, found, "processing_seconds", 0)
     again = _over_time(digest.span, found, "retried_seconds", 0)
@@ -105,7 +106,7 @@ def retry_cost(digest: Digest, view: str | None) -> Chart | None:
 
 
 def dead_letters(digest: Digest, view: str | None) -> Chart | None:
-    """Reasons, the most frequent first, and the rest of them together."""
+    """The most frequent reasons, in order, and all others together."""
     found = [(str(row["reason"]), int(row["messages"])) for row in digest.of("dead_letters", view)]
     dead = sum(int(row["dead_lettered"]) for row in digest.of("totals", view))
     rest = dead - sum(messages for _, messages in found)
@@ -168,7 +169,7 @@ def _left(digest: Digest, view: str | None) -> list[int]:
 
 
 def _time_axis(span: Span, shift: float) -> dict[str, Any]:
-    """Plotly counts the buckets itself; points are moved by a part of one."""
+    """The axis of buckets, which plotly numbers itself; ``shift`` moves the points by a part of a bucket."""
     return {
         "x0": words.moment(span.start + shift * span.bucket),
         "dx": span.bucket // MILLISECOND,
@@ -219,7 +220,7 @@ def _line(span: Span, name: str, rows: Iterable[Row], column: str, color: str) -
 
 
 def _logarithmic(values: Sequence[float]) -> dict[str, Any]:
-    """A logarithmic axis with marks that people know, from a little below the values to a little above."""
+    """A logarithmic axis with round ticks, from slightly below the values to slightly above."""
     low, high = min(values) / 1.3, max(values) * 1.3
     marks = next((some for some in (MARKS, FINE_MARKS) if sum(low <= each <= high for each in some) > 1), None)
     drawn = marks or [min(values), max(values)]
@@ -236,7 +237,7 @@ def _chart(traces: Sequence[Mapping[str, Any]], **layout: Any) -> Chart | None:
 
 
 def _time_chart(span: Span, traces: Sequence[Mapping[str, Any]], **layout: Any) -> Chart | None:
-    """All have the same axis, so that what happened at one time stands at one place."""
+    """A chart over time; all share the same axis, so that the same time is at the same position."""
     ends = [words.moment(span.start), words.moment(span.start + span.buckets * span.bucket)]
     return _chart(traces, xaxis={"type": "date", "range": ends}, **layout)
 
@@ -254,8 +255,8 @@ def _label_above(index: int, text: str) -> dict[str, Any]:
 
 
 def _escaped(text: str, longest: int = LONGEST_LABEL) -> str:
-    """Plotly takes text for a kind of HTML, with links."""
-    line = " ".join(text.split())
+    """Text with HTML escaped, because plotly interprets some tags and links."""
+    line = printable(" ".join(text.split()))
     return html.escape(line if len(line) <= longest else line[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}")
 
 

@@ -1,4 +1,4 @@
-"""What the page shows, taken from the figures: few queues, few reasons, few kinds, and never a message."""
+"""The data of the page, taken from the figures: few queues, reasons and kinds, and no messages."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pgqueue.spark.report.span import Span
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-#: So many queues have colours, and views of their own; all are counted, and are in the files.
+#: The number of queues with a colour and a view of their own; the files contain all queues.
 MOST_QUEUES = 8
-#: Deliveries from here on share a bar.
+#: From this number of deliveries on, messages share a bar.
 MANY_DELIVERIES = 10
-#: A kind of fewer messages comes after all others: of so few a 99th percentile is the maximum.
+#: Kinds with fewer messages come last: their 99th percentile is the maximum.
 FEW_MESSAGES = 100
 
 Row = Mapping[str, Any]
@@ -26,15 +26,15 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Digest:
-    """Rows of the figures; their `view` is the queue that they are shown for, or None: for all queues together."""
+    """Rows of the figures; their `view` is the queue that they are shown for, or None for all queues together."""
 
     span: Span
     queues: Sequence[str]
-    """Those with the most messages, the busiest first."""
+    """The queues with the most messages, the busiest first."""
     more_queues: int
-    """How many there are besides."""
+    """The number of other queues."""
     has_waiting: bool
-    """Whether the backlog knows the messages that wait still."""
+    """Whether the backlog includes the messages that still wait."""
     rows: Mapping[str, Sequence[Row]]
 
     @property
@@ -44,12 +44,12 @@ class Digest:
 
     @property
     def views(self) -> list[str | None]:
-        """All queues together, and each; where there is a single one, only itself."""
+        """The view of all queues together, and one of each queue; if there is only one queue, only its view."""
         return list(self.queues) if len(self.queues) == 1 and not self.has_more else [None, *self.queues]
 
     @property
     def has_more(self) -> bool:
-        """Whether there are other queues: less busy ones, or some of which nothing was settled and messages wait."""
+        """Whether there are other queues: less busy ones, or queues in which messages only wait."""
         seen = sum(self._ever_there(queue) for queue in self.queues)
         return self.more_queues > 0 or self._ever_there(None) > seen
 
@@ -62,7 +62,7 @@ class Digest:
 
 
 def digest_of(figures: Mapping[str, DataFrame], span: Span, top: int, *, has_waiting: bool) -> Digest:
-    """Collect what the page shows of written figures, reasons and kinds up to the first `top`."""
+    """Collect the data of the page from the written figures: of reasons and kinds, the first `top`."""
     queues = figures["totals"].where(F.col("queue").isNotNull())
     busiest = [row.queue for row in queues.orderBy(F.desc("messages"), "queue").select("queue").collect()]
     shown = busiest[:MOST_QUEUES]
@@ -103,7 +103,7 @@ def _ranked(figures: Mapping[str, DataFrame], shown: list[str], top: int) -> dic
 
 
 def _views(frame: DataFrame, shown: list[str]) -> DataFrame:
-    """Every row for the view of all queues, and those of shown queues once more for their own."""
+    """Every row for the view of all queues, and the rows of shown queues again for their own views."""
     of_all = frame.withColumn("view", F.lit(None).cast("string"))
     return of_all.unionAll(_of_queues(frame, shown))
 
@@ -122,7 +122,7 @@ def _first(frame: DataFrame, top: int, order: list[Column]) -> DataFrame:
 
 
 def _collected(frame: DataFrame) -> list[Row]:
-    """As dictionaries; buckets as microseconds since 1970, for which no time zone matters."""
+    """The rows as dictionaries; buckets are microseconds since 1970, which do not depend on a time zone."""
     if "bucket" in frame.columns:
         frame = frame.withColumn("bucket", F.unix_micros("bucket"))
     order = [name for name in ("rank", "bucket", "delivery_count") if name in frame.columns]

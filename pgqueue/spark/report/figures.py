@@ -1,9 +1,9 @@
 """The figures of a report, each a DataFrame that Spark computes from the history.
 
 Percentiles are approximate, on purpose: `percentile_approx` with an accuracy of 10 000 keeps some thousand values for
-each group however many messages there are, where the exact one keeps them all. What it answers is the time of a real
-message, whose rank is off by one in ten thousand at most; in a group of a few thousand messages it is exact: the
-shortest time that at least the wanted share of the messages did not exceed. Counts, sums and maxima are exact.
+each group, while the exact function keeps the values of all messages. The result is the time of a real message, and
+its rank is off by at most one in ten thousand. In a group of a few thousand messages it is exact: the shortest time
+that at least the given share of the messages did not exceed. Counts, sums and maxima are exact.
 
 Times are in seconds; they are summed as whole microseconds, so that the order of the messages does not matter.
 """
@@ -26,10 +26,10 @@ PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 def settled_messages(history: DataFrame) -> DataFrame:
-    """What the figures need of each settled message; rows without `settled_at` are none, and left out.
+    """The columns of each settled message that the figures need; rows without `settled_at` are left out.
 
-    `enqueued` and `settled` are microseconds since 1970; `waited` and `processed` are microseconds, and null where the
-    first lock is not known; `kind` is the subject, else the content type.
+    `enqueued` and `settled` are microseconds since 1970; `waited` and `processed` are microseconds, and null if the
+    time of the first lock is unknown; `kind` is the subject, else the content type.
     """
     enqueued, locked, settled = (_micros_of(name) for name in ("enqueued_time", "first_locked_at", "settled_at"))
     return history.where(F.col("settled_at").isNotNull()).select(
@@ -46,17 +46,17 @@ def settled_messages(history: DataFrame) -> DataFrame:
 
 
 def waiting_messages(waiting: DataFrame) -> DataFrame:
-    """What the backlog needs of each message that waits still."""
+    """The columns of each message that still waits, for the backlog."""
     return waiting.select(_named("queue"), _micros_of("enqueued_time").alias("enqueued"))
 
 
 def figures(settled: DataFrame, later: DataFrame, span: Span) -> dict[str, DataFrame]:
-    """Every figure by its name.
+    """All figures by name.
 
     Args:
-        settled: messages settled in the span, as `settled_messages` gives them.
+        settled: messages settled in the span, as `settled_messages` returns them.
         later: `queue` and `enqueued` of messages that were not settled when the span ended.
-        span: the time that the report is about.
+        span: the time span of the report.
     """
     messages = settled.withColumn("bucket", _bucket(F.col("settled"), span))
     return {
@@ -73,7 +73,7 @@ def figures(settled: DataFrame, later: DataFrame, span: Span) -> dict[str, DataF
 
 
 def totals(messages: DataFrame, span: Span) -> DataFrame:
-    """A row for each queue, and one whose queue is null for all of them together."""
+    """A row for each queue, and one for all queues together, whose queue is null."""
     seconds = max((span.until - span.since).total_seconds(), 1.0)
     return messages.rollup("queue").agg(
         F.count("*").alias("messages"),
@@ -87,22 +87,21 @@ def totals(messages: DataFrame, span: Span) -> DataFrame:
 
 
 def throughput(messages: DataFrame, span: Span) -> DataFrame:
-    """How many messages were settled in a bucket, and how many a second, by outcome."""
+    """The number of messages settled in each bucket, and the number a second, by outcome."""
     counted = messages.groupBy("queue", "bucket", "outcome").agg(F.count("*").alias("messages"))
     return counted.withColumn("per_second", F.col("messages") / F.lit(span.bucket.total_seconds()))
 
 
 def percentiles_over_time(messages: DataFrame, time: str) -> DataFrame:
-    """Percentiles and maximum of a time, over the messages of a bucket of which it is known."""
+    """Percentiles and maximum of a time in each bucket, over the messages for which it is known."""
     known = messages.where(F.col(time).isNotNull())
     return known.groupBy("queue", "bucket").agg(F.count("*").alias("messages"), *_percentiles(time))
 
 
 def backlog(settled: DataFrame, later: DataFrame, span: Span) -> DataFrame:
-    """Messages that came, and that went, in each bucket, and how many there were when it ended.
+    """The number of messages enqueued and settled in each bucket, and the backlog when it ended.
 
-    Every queue has every bucket. A message that was settled before its time to be enqueued had come was never part of
-    a backlog.
+    Every queue has every bucket. A message that was settled before its scheduled time was never part of a backlog.
     """
     waited_for = settled.where(F.col("settled") >= F.col("enqueued"))
     events = (
@@ -129,13 +128,13 @@ def backlog(settled: DataFrame, later: DataFrame, span: Span) -> DataFrame:
 
 
 def dead_letters(messages: DataFrame) -> DataFrame:
-    """How many messages were dead-lettered in a bucket, by reason."""
+    """The number of messages dead-lettered in each bucket, by reason."""
     dead = messages.where(F.col("outcome") == "DEAD_LETTERED")
     return dead.groupBy("queue", "bucket", "reason").agg(F.count("*").alias("messages"))
 
 
 def kinds(messages: DataFrame) -> DataFrame:
-    """What became of the messages of each kind, and how long it took."""
+    """The outcomes of the messages of each kind, and their times."""
     return messages.groupBy("queue", "kind").agg(
         F.count("*").alias("messages"),
         *_dead_letter_share(),

@@ -1,4 +1,4 @@
-"""The report: history in; Parquet for each figure and one page out."""
+"""Makes the report from a history: Parquet for each figure, and one page."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Report:
     figures: Mapping[str, Path]
     """The directory of each figure's Parquet files, by the figure's name."""
     messages: int
-    """How many settled messages it is about."""
+    """The number of settled messages in the report."""
     since: datetime | None
-    """Where it begins: as was asked for, or with the first settlement; None where there was none."""
+    """The beginning: the given time, or the first settlement; None if there was none."""
     until: datetime | None
-    """What it ends before: as was asked for, or just after the last settlement; None where there was none."""
+    """The end, exclusive: the given time, or just after the last settlement; None if there was none."""
     bucket: timedelta
     """The length of time that one point of a curve stands for."""
 
@@ -84,7 +84,7 @@ def report(
         check_waiting(waiting)
     check_span(since, until, bucket)
     if top < 1:
-        raise NotReportable(f"top is {top}, and not 1 or more")
+        raise NotReportable(f"top must be 1 or more, not {top}")
     with _kept(_since(settled_messages(history), since)) as kept:
         settled, later = _parted(kept, until)
         first, last = _first_and_last(settled)
@@ -108,7 +108,7 @@ def report(
 
 @contextmanager
 def _kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """Read once: several readings of a live history would not agree with each other."""
+    """Cache a DataFrame, so that it is read only once: several reads of a live history would differ."""
     frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         yield frame
@@ -121,7 +121,7 @@ def _since(settled: DataFrame, since: datetime | None) -> DataFrame:
 
 
 def _parted(kept: DataFrame, until: datetime | None) -> tuple[DataFrame, DataFrame]:
-    """What was settled in time, and what was waiting still."""
+    """The messages settled before ``until``, and those that still waited then."""
     is_later = F.lit(False) if until is None else F.col("settled") >= micros(until)
     return kept.where(~is_later), kept.where(is_later).select("queue", "enqueued")
 
@@ -133,7 +133,7 @@ def _first_and_last(settled: DataFrame) -> tuple[datetime | None, datetime | Non
 
 
 def _written(frames: Mapping[str, DataFrame], directory: Path) -> dict[str, DataFrame]:
-    """The figures as they were written: nothing is computed twice, and the page says what the files say."""
+    """Write the figures, and read them back: nothing is computed twice, and the page agrees with the files."""
     written = {}
     for name, frame in frames.items():
         where = (directory / name).as_uri()
@@ -144,7 +144,7 @@ def _written(frames: Mapping[str, DataFrame], directory: Path) -> dict[str, Data
 
 
 def _replace(path: Path, text: str) -> None:
-    """In one step: a page that somebody opens is whole."""
+    """Replace a file in one step, so that a reader never sees a part of it."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, suffix=".part", delete=False) as fresh:
         fresh.write(text)
     Path(fresh.name).chmod(0o644)

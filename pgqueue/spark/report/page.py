@@ -1,4 +1,4 @@
-"""The page: one HTML file that needs nothing but a browser, and asks nothing of any network."""
+"""The page: one HTML file that needs only a browser, and no network."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from plotly.offline import get_plotlyjs
 
+from pgqueue.model.printable import printable
 from pgqueue.spark.report import words
 from pgqueue.spark.report.digest import FEW_MESSAGES, Digest, Row
 from pgqueue.spark.report.questions import QUESTIONS, Question
@@ -38,12 +39,12 @@ def page(title: str, digest: Digest) -> str:
 <meta http-equiv="Content-Security-Policy" content="{_content_security_policy(scripts)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>{html.escape(title)}</title>
+<title>{_escaped(title)}</title>
 <style>{(HERE / "page.css").read_text(encoding="utf-8")}</style>
 </head>
 <body>
 <header>
-<div><h1>{html.escape(title)}</h1><p class="span">{_span(digest)}</p></div>
+<div><h1>{_escaped(title)}</h1><p class="span">{_span(digest)}</p></div>
 {_chooser(digest)}
 </header>
 <main>
@@ -56,7 +57,7 @@ def page(title: str, digest: Digest) -> str:
 
 
 def _content_security_policy(scripts: Sequence[str]) -> str:
-    """Only our own scripts run, whatever a message is called; nothing is loaded from anywhere."""
+    """Allow our own scripts only, whatever text messages contain; allow no requests."""
     allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
 
@@ -66,7 +67,7 @@ def _digest(script: str) -> str:
 
 
 def _plotly() -> str:
-    return str(get_plotlyjs()).replace("\r\n", "\n")  # as browsers read it, and as its digest is of
+    return str(get_plotlyjs()).replace("\r\n", "\n")  # browsers normalise newlines before they compute the digest
 
 
 def _span(digest: Digest) -> str:
@@ -117,7 +118,7 @@ def _section(question: Question) -> str:
 
 
 def _of_views(digest: Digest, part: Callable[[Digest, str | None], str]) -> str:
-    """A part of the page for each view; all but the first wait until they are chosen."""
+    """A part of the page for each view; all but the first are hidden until they are chosen."""
     return "\n".join(
         f"<div class='wide' data-view='{number}'{' hidden' if number else ''}>{part(digest, view)}</div>"
         for number, view in enumerate(digest.views)
@@ -230,7 +231,7 @@ def _kind_columns(view: str | None) -> Columns:
 
 
 def _table(caption: str, columns: Columns, rows: Sequence[Row]) -> str:
-    """The first column names the row."""
+    """A table whose first column is the header of its row."""
     first, *others = columns
     head = "".join(f"<th scope='col'{_kind_of_cell(name)}>{name}</th>" for name in columns)
     lines = "".join(
@@ -254,4 +255,8 @@ def _with_bar(part: float) -> str:
 
 
 def _name(text: str | None) -> str:
-    return "All queues" if text is None else html.escape(text)
+    return "All queues" if text is None else _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    return html.escape(printable(text))

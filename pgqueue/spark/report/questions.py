@@ -1,4 +1,4 @@
-"""What the page asks and answers, section by section."""
+"""The sections of the page, each with a question."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgqueue.spark.report.digest import Digest
 
 @dataclass(frozen=True)
 class Question:
-    """A section of the page: what is asked, how to read the answer, and the chart that gives it."""
+    """A section of the page: the question, how to read the chart, and the chart."""
 
     name: str
     title: str

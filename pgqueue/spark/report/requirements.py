@@ -1,4 +1,4 @@
-"""What a report needs to be given."""
+"""Checks of the input of a report."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ WAITING = {"queue": TEXT, "enqueued_time": TIMES}
 
 
 class NotReportable(ValueError):
-    """There is no report, and nothing was written; the text says what to change."""
+    """The report cannot be made, and nothing was written; the text says what to change."""
 
 
 def check_history(history: DataFrame) -> None:
-    """Refuse a history that the figures cannot be made of.
+    """Refuse a history that lacks what the figures need.
 
     Raises:
         NotReportable: a column is missing, or of another type.
@@ -39,12 +39,12 @@ def check_history(history: DataFrame) -> None:
 
 
 def check_waiting(waiting: DataFrame) -> None:
-    """Refuse a DataFrame that does not say which messages are waiting.
+    """Refuse a DataFrame of waiting messages that lacks what the backlog needs.
 
     Raises:
         NotReportable: `queue` or `enqueued_time` is missing, or of another type.
     """
-    _check(waiting, "waiting", WAITING, "add it, or leave `waiting` out and have a backlog of settled messages only")
+    _check(waiting, "waiting", WAITING, "add it, or leave `waiting` out: the backlog then has settled messages only")
 
 
 def _check(frame: DataFrame, name: str, columns: dict[str, set[str]], remedy: str) -> None:
@@ -55,5 +55,5 @@ def _check(frame: DataFrame, name: str, columns: dict[str, set[str]], remedy: st
     for column, good in columns.items():
         if types[column] not in good:
             raise NotReportable(
-                f"the column {column!r} of {name} is {types[column]}, and not {' or '.join(sorted(good))}: cast it"
+                f"the column {column!r} of {name} is {types[column]}, not {' or '.join(sorted(good))}: cast it"
             )

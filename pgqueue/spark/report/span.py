@@ -1,4 +1,4 @@
-"""The time that a report is about, and how it is cut into buckets."""
+"""The time span of a report, and its buckets."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ROUND_BUCKETS = (
 
 @dataclass(frozen=True)
 class Span:
-    """From `since` on and before `until`; buckets begin at whole multiples of `bucket` since 1970, UTC.
+    """The time from `since` until before `until`; buckets begin at whole multiples of `bucket` since 1970, UTC.
 
-    The first bucket may have begun before `since`, and the last may end after `until`.
+    The first bucket may begin before `since`, and the last may end after `until`.
     """
 
     since: datetime
@@ -50,9 +50,9 @@ NOTHING = Span(EPOCH, EPOCH, timedelta(hours=1))
 
 
 def span_of(since: datetime | None, until: datetime | None, bucket: timedelta | None) -> Span:
-    """The span from `since` to `until`, of which either may be unknown: then it is a span without buckets.
+    """The span from `since` to `until`; if either is unknown, the span has no buckets.
 
-    Without a `bucket` it is the shortest round one, of a second or more, that makes 120 buckets or fewer.
+    The default for `bucket` is the shortest round time, a second or more, that makes at most 120 buckets.
 
     Raises:
         NotReportable: there would be more than 3000 buckets.
@@ -62,14 +62,14 @@ def span_of(since: datetime | None, until: datetime | None, bucket: timedelta | 
     span = Span(since, until, bucket or _round_bucket(until - since))
     if span.buckets > MOST_BUCKETS:
         raise NotReportable(
-            f"buckets of {span.bucket} make {span.buckets} from {since} to {until}, and {MOST_BUCKETS} is the most: "
-            "choose longer ones, or leave `bucket` out"
+            f"there are {span.buckets} buckets of {span.bucket} from {since} to {until}, and {MOST_BUCKETS} is the "
+            "maximum: choose longer ones, or leave `bucket` out"
         )
     return span
 
 
 def check_span(since: datetime | None, until: datetime | None, bucket: timedelta | None) -> None:
-    """Refuse times without a zone, a span that ends before it begins, and a bucket that is not some whole seconds.
+    """Refuse times without a time zone, a span that ends before it begins, and a bucket that is not whole seconds.
 
     Raises:
         NotReportable: one of these was given.
@@ -80,7 +80,7 @@ def check_span(since: datetime | None, until: datetime | None, bucket: timedelta
     if since and until and since >= until:
         raise NotReportable(f"since ({since}) is not before until ({until}): exchange them")
     if bucket is not None and (bucket < timedelta(seconds=1) or bucket % timedelta(seconds=1)):
-        raise NotReportable(f"bucket is {bucket}, and not one or more whole seconds")
+        raise NotReportable(f"bucket must be one or more whole seconds, not {bucket}")
 
 
 def micros(moment: datetime) -> int:

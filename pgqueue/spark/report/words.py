@@ -1,4 +1,4 @@
-"""Numbers and times as people read them."""
+"""Numbers and times as text for people."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ UNITS = (("d", 86400), ("h", 3600), ("min", 60))
 
 
 def count(number: float) -> str:
-    """Whole, its thousands apart."""
+    """A whole number with separated thousands."""
     return f"{round(number):,}".replace(",", THIN)
 
 
 def rate(per_second: float) -> str:
-    """Three digits that matter; whole from a hundred on."""
+    """A rate with three significant digits; whole from 100 on."""
     return count(per_second) if per_second >= 100 else f"{per_second:.3g}"
 
 
 def share(part: float | None) -> str:
-    """In percent; a little is never said to be nothing, nor nearly all to be all."""
+    """A share in percent; never rounded to 0 or to 100 %."""
     if part is None:
         return UNKNOWN
     percent = 100 * part
@@ -32,7 +32,7 @@ def share(part: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """In one unit or two: `350 µs`, `12 ms`, `1.25 s`, `3 min 20 s`, `2 d 4 h`."""
+    """A duration in one or two units: `350 µs`, `12 ms`, `1.25 s`, `3 min 20 s`, `2 d 4 h`."""
     if seconds is None:
         return UNKNOWN
     if seconds < 0:
@@ -49,12 +49,12 @@ def duration(seconds: float | None) -> str:
 
 
 def moment(when: datetime) -> str:
-    """To the second, UTC."""
+    """A time in UTC, to the second."""
     return when.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def bucket(length: timedelta) -> str:
-    """`1 hour`, `15 minutes`, `90 seconds`."""
+    """The length of a bucket: `1 hour`, `15 minutes`, `90 seconds`."""
     seconds = round(length.total_seconds())
     for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds % size == 0:

@@ -3,7 +3,6 @@
 create or replace function pgqueue._complete_claim(queue pgqueue.queue, held pgqueue.claim)
 returns bigint
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

@@ -3,7 +3,6 @@
 create or replace function pgqueue._consumer_queue(consumer pgqueue.consumer)
 returns pgqueue.queue
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     source pgqueue.queue;
@@ -13,6 +12,7 @@ begin
         raise exception using
             errcode = 'PQ002',
             message = format('the queue of consumer %s was dropped', quote_literal(consumer.name)),
+            detail  = pgqueue._tracking_detail(),
             hint    = 'Drop the consumer with pgqueue.drop_consumer, and name it again for another queue.';
     end if;
     return source;

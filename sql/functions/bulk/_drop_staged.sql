@@ -3,7 +3,6 @@
 create or replace function pgqueue._drop_staged(staged text[])
 returns integer
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     gone  text;

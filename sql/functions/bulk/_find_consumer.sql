@@ -3,7 +3,6 @@
 create or replace function pgqueue._find_consumer(name text, epoch bigint)
 returns pgqueue.consumer
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     known pgqueue.consumer;
@@ -12,7 +11,7 @@ begin
     if not found then
         perform pgqueue._refuse_unknown_consumer(name);
     end if;
-    perform pgqueue._check_epoch(known, epoch);
+    perform pgqueue._check_consumer(known, epoch);
     return known;
 end
 $$;

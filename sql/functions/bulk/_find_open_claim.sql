@@ -4,7 +4,6 @@
 create or replace function pgqueue._find_open_claim(known pgqueue.consumer, number bigint)
 returns pgqueue.claim
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

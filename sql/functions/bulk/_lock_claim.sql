@@ -6,7 +6,6 @@
 create or replace function pgqueue._lock_claim(queue pgqueue.queue, held pgqueue.claim, free boolean default false)
 returns tid[]
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$

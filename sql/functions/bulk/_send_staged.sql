@@ -2,7 +2,6 @@
 -- Returns  how many rows were staged, and how many messages were stored, without the duplicates.
 create or replace function pgqueue._send_staged(target pgqueue.queue, staged text[], out read bigint, out stored bigint)
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set synchronize_seqscans = off
 as $$
 declare

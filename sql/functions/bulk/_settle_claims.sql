@@ -2,7 +2,6 @@
 create or replace function pgqueue._settle_claims(known pgqueue.consumer, through bigint)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

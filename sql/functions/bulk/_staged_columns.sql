@@ -4,7 +4,6 @@
 create or replace function pgqueue._staged_columns(queue pgqueue.queue, staged text[])
 returns text
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     missing text := min(asked)
@@ -12,7 +11,7 @@ declare
                      where to_regclass(format('pgqueue.%I', asked)) is null
                         or not exists (select from pgqueue.staged_batch where name = asked and queue_id = queue.id);
 begin
-    if cardinality(staged) <> (select count(distinct asked) from unnest(staged) as asked) then
+    if array_ndims(staged) <> 1 or cardinality(staged) <> (select count(distinct asked) from unnest(staged) as asked) then
         perform pgqueue._refuse_argument('staged', 'different tables', staged::text);
     end if;
     if missing is not null then

@@ -2,7 +2,6 @@
 create or replace function pgqueue._staged_types()
 returns table (name text, type text)
 language sql immutable
-set search_path = pg_catalog, pg_temp
 as $$
     values ('body', 'jsonb'), ('binary_body', 'bytea'), ('message_id', 'text'), ('correlation_id', 'text'),
            ('subject', 'text'), ('content_type', 'text'), ('reply_to', 'text'), ('application_properties', 'jsonb'),

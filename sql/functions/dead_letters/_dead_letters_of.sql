@@ -3,7 +3,6 @@
 create or replace function pgqueue._dead_letters_of(path text)
 returns text
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if pgqueue._is_dead_letter_queue(path) then

@@ -1,12 +1,17 @@
--- Moves messages whose rows are locked to the dead letters of their queue.
-create or replace function pgqueue._move_to_dead_letters(queue pgqueue.queue, places tid[], reason text, description text)
+-- Moves messages whose rows are locked to the dead letters of their queue, or to the queue that collects these, if it has one
+-- and they `may_forward`.
+create or replace function pgqueue._move_to_dead_letters(
+    queue pgqueue.queue, places tid[], reason text, description text, may_forward boolean default true)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_variable
 begin
+    if may_forward and queue.forward_dead_lettered_messages_to is not null then
+        perform pgqueue._forward_dead_letters(queue, places, reason, description);
+        return;
+    end if;
     with gone as (
         delete from pgqueue.message where ctid = any (places) returning *
     ), remembered as (
@@ -18,10 +23,11 @@ begin
     insert into pgqueue.dead_letter (
         sequence_number, position, enqueued_time, queue_id, delivery_count, lane, body, binary_body, message_id,
         correlation_id, subject, content_type, reply_to, application_properties, time_to_live,
-        dead_letter_reason, dead_letter_error_description, dead_lettered_at)
-    select sequence_number, position, enqueued_time, queue_id, delivery_count, 2 * pgqueue._priority(lane), body, binary_body,
+        session_id, dead_letter_reason, dead_letter_error_description, dead_lettered_at)
+    select sequence_number, position, enqueued_time, queue_id, delivery_count,
+           case when queue.requires_session then 2000 else 2 * pgqueue._priority(lane) end, body, binary_body,
            message_id, correlation_id, subject, content_type, reply_to, application_properties, time_to_live,
-           reason, description, pgqueue.clock()
+           session_id, reason, description, pgqueue.clock()
       from gone;
 end
 $$;

@@ -1,7 +1,7 @@
 -- Settles dead letters that are locked; each lock is proved by its token.
 --
 --   COMPLETE  deletes them
---   ABANDON   makes them available again, after `until` if given
+--   ABANDON   records the error, if given, and makes them available again, after `until` if given
 --   RELEASE   does the same at once, without counting the delivery
 --   RENEW     locks them until `until`
 --   PIN       holds their rows until the transaction ends
@@ -16,22 +16,27 @@ create or replace function pgqueue._settle_dead_letters(
     lock_tokens      uuid[],
     atomic           boolean     default false,
     until            timestamptz default null,
-    properties       jsonb       default null
+    properties       jsonb       default null,
+    error            jsonb       default null
 )
 returns table (sequence_number bigint, sqlstate text)
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-    held record;
+    source pgqueue.queue := pgqueue._find_queue(pgqueue._dead_letters_of(queue), 'RECEIVE');
+    held   record;
 begin
     select * into held
-      from pgqueue._lock_dead_letters(
-           pgqueue._find_queue(pgqueue._dead_letters_of(queue)), sequence_numbers, lock_tokens, renewal => verb = 'RENEW');
+      from pgqueue._lock_dead_letters(source, sequence_numbers, lock_tokens, renewal => verb = 'RENEW');
+    perform pgqueue._record_error(source, sequence_number, delivery_count, locked_by, error)
+       from pgqueue.dead_letter
+      where error is not null and ctid = any (held.places);
     case verb
         when 'COMPLETE' then
+            perform pgqueue._forget_failures(
+                source.id, array(select sequence_number from pgqueue.dead_letter where ctid = any (held.places)));
             delete from pgqueue.dead_letter where ctid = any (held.places);
         when 'ABANDON', 'RELEASE' then
             update pgqueue.dead_letter

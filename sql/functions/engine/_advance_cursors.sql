@@ -11,7 +11,6 @@
 create or replace function pgqueue._advance_cursors(queue pgqueue.queue)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -24,6 +23,7 @@ declare
     next_xid    xid8;
     was         pgqueue.progress;
     open        xid8[];
+    late        xid8[];
     reached     bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -50,7 +50,9 @@ begin
         was     := pgqueue._watch_late_commits(was, open);
         reached := pgqueue._watch_passed(was, was.cursor, pgqueue._cursor_limit(was));
         if reached > was.cursor then
-            was := pgqueue._await_open_transactions(was, open);
+            late              := array(select xid from unnest(open) as xid where xid < was.horizon_xid and xid <> all (was.awaited));
+            was.awaited       := was.awaited || late;
+            was.awaited_above := was.awaited_above || array_fill(was.cursor, array[cardinality(late)]);
         end if;
         update pgqueue.progress
            set cursor           = reached,

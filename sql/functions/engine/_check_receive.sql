@@ -3,7 +3,6 @@
 create or replace function pgqueue._check_receive(queue pgqueue.queue, max_messages integer, lock_duration interval)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if queue.status in ('DISABLED', 'RECEIVE_DISABLED') then

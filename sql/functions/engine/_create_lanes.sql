@@ -2,7 +2,6 @@
 create or replace function pgqueue._create_lanes(queue_id integer, priority integer)
 returns void
 language sql
-set search_path = pg_catalog, pg_temp
 as $$
     update pgqueue.queue
        set lanes = array(

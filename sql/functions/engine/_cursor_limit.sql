@@ -2,7 +2,6 @@
 create or replace function pgqueue._cursor_limit(progress pgqueue.progress)
 returns bigint
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

@@ -1,10 +1,14 @@
--- Returns in how many seconds a receive may find a message, after one that has found none: when the next lock expires
--- or the next scheduled message is due; one second when the watch list cannot tell. Whatever makes a message due sooner
--- than that sends a NOTIFY. Locks that last five seconds or longer need none, because no consumer pauses for that long.
--- Returns  null when nothing is known to become due.
+-- Returns in how many seconds a receive may find a message, after one that has found none: when the next lock expires, or
+-- the next scheduled message or schedule is due; one second when the watch list cannot tell, and when
+-- other queues forward to this one. Whatever makes a message due
+-- sooner than that sends a NOTIFY. Locks that last five seconds or longer need none, because no consumer pauses for that
+-- long. In a queue with limits that has a message ready, the limits decide.
+-- Returns  at least one second, but less where limits decide; null when nothing is known to become due; infinity while the
+--          queue is paused.
 create or replace function pgqueue._due_in(queue text)
 returns double precision
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -13,10 +17,18 @@ set enable_sort = off
 as $$
 #variable_conflict use_column
 declare
-    source pgqueue.queue := pgqueue._find_queue(queue);
+    source pgqueue.queue := pgqueue._find_queue(queue, 'RECEIVE');
     moment timestamptz   := pgqueue.clock();
+    next   timestamptz;
 begin
-    if source.lock_duration < interval '5 seconds'
+    if source.paused_at is not null then
+        return 'infinity';
+    end if;
+    if num_nonnulls(source.max_receive_rate, source.max_concurrent) > 0 and pgqueue._has_ready(source) then
+        return pgqueue._allowed_in(source);
+    end if;
+    if source.requires_session or source.lock_duration < interval '5 seconds'
+       or exists (select from pgqueue.queue where forward_to = source.id)
        or exists (
           select
             from pgqueue.progress
@@ -32,8 +44,10 @@ begin
     then
         return 1;
     end if;
-    return extract(epoch from least(
+    next := least(
         (select min(due) from pgqueue.watch where queue_id = source.id),
-        (select min(scheduled_enqueue_time) from pgqueue.scheduled_message where queue_id = source.id)) - moment);
+        (select min(scheduled_enqueue_time) from pgqueue.scheduled_message where queue_id = source.id),
+        (select min(fire_at) from pgqueue.schedule where queue_id = source.id));
+    return case when next is not null then greatest(1, extract(epoch from next - moment)) end;
 end
 $$;

@@ -3,7 +3,6 @@
 create or replace function pgqueue._expire(queue pgqueue.queue, places tid[])
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if queue.dead_lettering_on_message_expiration then

@@ -4,7 +4,6 @@
 create or replace function pgqueue._expire_due(queue pgqueue.queue, max_messages integer)
 returns integer
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -18,6 +17,7 @@ begin
         select ctid
           from pgqueue.message
          where queue_id = queue.id and expires_at <= moment and (locked_until is null or locked_until <= moment)
+           and not (queue.requires_session and pgqueue._is_held_in_session(message))
          order by expires_at
          limit max_messages
            for update skip locked);

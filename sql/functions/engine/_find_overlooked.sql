@@ -6,7 +6,6 @@ create or replace function pgqueue._find_overlooked(queue_id integer)
 returns table (
     sequence_number bigint, lane smallint, "position" bigint, locked_until timestamptz, cursor bigint, due timestamptz)
 language sql stable
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off

@@ -2,7 +2,6 @@
 create or replace function pgqueue._has_waiting(queue pgqueue.queue, up_to bigint)
 returns boolean
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off

@@ -2,14 +2,13 @@
 create or replace function pgqueue._highest_number_in_use(queue pgqueue.queue)
 returns bigint
 language sql stable
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
-    -- fresh lane + 999 is the lane of deferred messages
+    -- fresh lane + 999 is the lane of deferred messages, 2000 that of sessions
     select greatest(
         (select max(number)
-           from (select unnest(queue.lanes) union all select unnest(queue.fresh_lanes) + 999) as known (lane)
+           from (select unnest(queue.lanes) union all select unnest(queue.fresh_lanes) + 999 union all select 2000) as known (lane)
           cross join lateral (
                 select max(position) as number from pgqueue.message where queue_id = queue.id and lane = known.lane) as last),
         (select max(sequence_number) from pgqueue.message where queue_id = queue.id and lane % 2 = 0),

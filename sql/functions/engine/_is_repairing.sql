@@ -3,4 +3,4 @@
 create or replace function pgqueue._is_repairing()
 returns boolean
 language sql stable
-return coalesce(current_setting('pgqueue.is_mending', true), '') <> '';
+return coalesce(current_setting('pgqueue.repairing', true), '') <> '';

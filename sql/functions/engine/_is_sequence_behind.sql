@@ -2,7 +2,6 @@
 create or replace function pgqueue._is_sequence_behind()
 returns boolean
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     last  bigint := pgqueue._last_number_drawn();

@@ -13,7 +13,6 @@
 create or replace function pgqueue._load_scan(queue pgqueue.queue, scan bigint[])
 returns bigint[]
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

@@ -14,9 +14,9 @@ returns text
 language plpgsql
 as $$
 declare
-    name    pg_catalog.text := pg_catalog.concat('pgqueue.horizon_', queue_id);
+    name    text := concat('pgqueue.horizon_', queue_id);
     known   bigint[] := coalesce(nullif(current_setting(name, true), ''), '{0,0,0,0,0}');
-    xid     bigint   := pg_current_xact_id()::pg_catalog.text;
+    xid     bigint   := pg_current_xact_id()::text;
     settled bigint   := known[1];
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -24,16 +24,16 @@ begin
         return null;
     end if;
     if xid <> known[5] then
-        if pgqueue._is_transaction_over(queue_id, known[3]::pg_catalog.text::pg_catalog.xid8) then
+        if pgqueue._is_transaction_over(queue_id, known[3]::text::xid8) then
             known := array[known[2], known[4], xid];
         end if;
         known[4:5] := array[(select last_value from pgqueue.sequence_number), xid];
-        perform set_config(name, known::pg_catalog.text, false);
+        perform set_config(name, known::text, false);
     end if;
     for nth in 2 .. last loop
         scan[nth] := greatest(scan[nth], settled);
     end loop;
     scan[last + 1] := greatest(scan[last + 1], least(reached, settled));
-    return set_config(pg_catalog.concat('pgqueue.scan_', queue_id), scan::pg_catalog.text, false);
+    return set_config(concat('pgqueue.scan_', queue_id), scan::text, false);
 end
 $$;

@@ -1,11 +1,10 @@
 -- Examines up to `max_messages` entries of the watch list that are due. A message that nobody holds any more is moved
--- to the redelivery lane; one that was renewed, or that an open transaction holds, stays on the list; the entry of one
--- that is gone is deleted.
+-- to the redelivery lane, or to the dead letters if it was delivered as often as its queue allows; one that was
+-- renewed, or that an open transaction holds, stays on the list; the entry of one that is gone is deleted.
 -- Returns  how many messages were redelivered, and how many entries were examined.
 create or replace function pgqueue._redeliver_watched(
     queue_id integer, max_messages integer default 1000, out returned integer, out looked_at integer)
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -17,6 +16,8 @@ declare
     moment  timestamptz := pgqueue.clock();
     watched tid[];
     free    tid[];
+    source  pgqueue.queue;
+    spent   tid[];
 begin
     watched := array(
         select ctid
@@ -31,6 +32,12 @@ begin
           join pgqueue.message using (queue_id, lane, position)
          where watch.ctid = any (watched) and (locked_until is null or locked_until <= moment)
            for update of message skip locked);
+    select * into source from pgqueue.queue where id = _redeliver_watched.queue_id;
+    spent := pgqueue._exhausted(source, free);
+    if spent <> '{}' then
+        perform pgqueue._move_exhausted(source, spent);
+        free := array(select ctid from pgqueue.message where ctid = any (free));
+    end if;
     perform pgqueue._redeliver(free, settled => false);
     delete from pgqueue.watch
      where ctid = any (watched)

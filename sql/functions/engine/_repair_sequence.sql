@@ -10,7 +10,6 @@
 create or replace function pgqueue._repair_sequence()
 returns boolean
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     all_open    constant xid8 := '18446744073709551615';
@@ -24,7 +23,8 @@ begin
         update pgqueue.progress
            set cursor = 0, horizon_xid = all_open, awaited = '{}', awaited_above = '{}'
          where cursor > 0 or horizon_xid <> all_open;
-        perform set_config('pgqueue.is_mending', 'yes', true);
+        update pgqueue.session set horizon = 0, cursor = 0 where horizon > 0;
+        perform set_config('pgqueue.repairing', 'yes', true);
     else
         highest := (select max(number)
                       from pgqueue.queue

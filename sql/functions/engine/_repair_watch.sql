@@ -4,7 +4,6 @@
 create or replace function pgqueue._repair_watch(queue_id integer, max_messages integer)
 returns integer
 language sql
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off

@@ -1,10 +1,10 @@
 -- Takes a turn: the upkeep of a queue, which a receive does once a second, and whenever it finds nothing. No other
--- process is needed. A turn in an idle queue writes nothing.
+-- process is needed. A turn in an idle queue writes nothing. A turn in any queue fires the schedules of all queues: one of
+-- them may have no receivers. It is a turn in the queues that forward to this one, too: nobody receives from them.
 -- Returns  whether a message became available.
 create or replace function pgqueue._take_turn(queue pgqueue.queue)
 returns boolean
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -14,7 +14,14 @@ as $$
 declare
     moment   timestamptz := pgqueue.clock();
     returned integer := 0;
+    upstream pgqueue.queue;
 begin
+    for upstream in select * from pgqueue.queue as known where known.forward_to = queue.id loop
+        returned := returned + pgqueue._take_turn(upstream)::integer;
+    end loop;
+    if queue.auto_delete_on_idle is not null then
+        perform pgqueue._use(queue);
+    end if;
     if exists (
         select
           from pgqueue.progress
@@ -40,6 +47,15 @@ begin
         if exists (
             select from pgqueue.scheduled_message where queue_id = queue.id and scheduled_enqueue_time <= moment) then
             returned := returned + pgqueue._activate_scheduled(queue.id);
+        end if;
+        if queue.priority_ageing is not null then
+            perform pgqueue._raise_waiting(queue);
+        end if;
+        if exists (select from pgqueue.schedule where fire_at <= moment) then
+            returned := returned + pgqueue._fire_schedules();
+        end if;
+        if queue.forward_to is not null then
+            returned := returned + pgqueue._forward_waiting(queue);
         end if;
     exception when unique_violation then                     -- the sequence handed out a number that is in use
         perform pgqueue._repair_sequence();

@@ -4,7 +4,6 @@
 create or replace function pgqueue._watch_late_commits(progress pgqueue.progress, open xid8[])
 returns pgqueue.progress
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     lowest bigint := (select min(above)

@@ -4,7 +4,6 @@
 create or replace function pgqueue._reclaim_history(dry_run boolean)
 returns boolean
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set lock_timeout = '100ms'
 as $$
 declare
@@ -13,7 +12,7 @@ declare
     outdated regclass;
 begin
     for outdated in
-        select format('pgqueue.settled_message_%s', lpad((day % 64)::text, 2, '0'))::regclass
+        select format('pgqueue_history.settled_message_%s', lpad((day % 64)::text, 2, '0'))::regclass
           from generate_series(today - 63, today - days) as day
     loop
         continue when pg_relation_size(outdated) = 0;

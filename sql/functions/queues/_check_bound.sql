@@ -3,7 +3,6 @@
 create or replace function pgqueue._check_bound(max_messages integer)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if max_messages < 1 then

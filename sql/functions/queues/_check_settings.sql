@@ -8,11 +8,15 @@ create or replace function pgqueue._check_settings(
     default_message_time_to_live            interval,
     duplicate_detection_history_time_window interval,
     max_queue_length                        bigint,
-    retain_history                          interval
+    retain_history                          interval,
+    retain_errors                           integer,
+    auto_delete_on_idle                     interval,
+    max_receive_rate                        double precision,
+    max_concurrent                          integer,
+    priority_ageing                         interval
 )
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     setting record;
@@ -33,7 +37,15 @@ begin
                 duplicate_detection_history_time_window between interval '20 seconds' and interval '7 days'),
                ('max_queue_length', 'a positive whole number', max_queue_length::text, max_queue_length > 0),
                ('retain_history', 'from 1 minute to 60 days', retain_history::text,
-                retain_history between interval '1 minute' and interval '60 days')
+                retain_history between interval '1 minute' and interval '60 days'),
+               ('retain_errors', 'from 1 to 100', retain_errors::text, retain_errors between 1 and 100),
+               ('auto_delete_on_idle', 'from 5 minutes to a hundred years', auto_delete_on_idle::text,
+                auto_delete_on_idle between interval '5 minutes' and interval '100 years'),
+               ('max_receive_rate', 'from 0.001 to 10000 messages a second', max_receive_rate::text,
+                max_receive_rate between 0.001 and 10000),
+               ('max_concurrent', 'from 1 to 10000', max_concurrent::text, max_concurrent between 1 and 10000),
+               ('priority_ageing', 'from 1 second to 30 days', priority_ageing::text,
+                priority_ageing between interval '1 second' and interval '30 days')
                ) as given (name, must_be, was, is_sane)
          where not is_sane
     loop

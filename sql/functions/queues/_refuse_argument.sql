@@ -2,11 +2,11 @@
 create or replace function pgqueue._refuse_argument(argument text, must_be text, was text)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     raise exception using
         errcode = 'PQ007',
-        message = format('%s must be %s, not %s', argument, must_be, coalesce(was, 'null'));
+        message = format('%s must be %s, not %s', argument, must_be, coalesce(was, 'null')),
+        detail  = pgqueue._tracking_detail();
 end
 $$;

@@ -3,12 +3,12 @@
 create or replace function pgqueue._refuse_disabled(queue pgqueue.queue)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     raise exception using
         errcode = 'PQ004',
         message = format('queue %I has the status %s', queue.name, queue.status),
+        detail  = pgqueue._tracking_detail(),
         hint    = 'Set its status to ACTIVE with pgqueue.alter_queue.';
 end
 $$;

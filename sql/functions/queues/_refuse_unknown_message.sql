@@ -2,12 +2,12 @@
 create or replace function pgqueue._refuse_unknown_message(queue pgqueue.queue, kind text, sequence_number bigint)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     raise exception using
         errcode = 'PQ006',
         message = format('queue %I has no %s message %s', queue.name, kind, coalesce(sequence_number::text, 'null')),
+        detail  = pgqueue._tracking_detail(),
         hint    = format('Look in pgqueue.%s_messages: it may have been settled, or its time may have come.', kind);
 end
 $$;

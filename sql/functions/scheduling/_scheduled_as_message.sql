@@ -2,11 +2,10 @@
 create or replace function pgqueue._scheduled_as_message(scheduled pgqueue.scheduled_message)
 returns pgqueue.message
 language sql immutable
-set search_path = pg_catalog, pg_temp
 as $$
     select scheduled.sequence_number, scheduled.position, scheduled.enqueued_time, scheduled.locked_until,
            scheduled.queue_id, scheduled.delivery_count, scheduled.lane, scheduled.lock_token, scheduled.locked_by,
            scheduled.body, scheduled.binary_body, scheduled.message_id, scheduled.correlation_id, scheduled.subject,
            scheduled.content_type, scheduled.reply_to, scheduled.application_properties, scheduled.expires_at, scheduled.time_to_live,
-           scheduled.first_locked_at;
+           scheduled.first_locked_at, scheduled.session_id, scheduled.hops;
 $$;

@@ -14,11 +14,11 @@ create or replace function pgqueue._check_batch(
     application_properties  jsonb[],
     priorities              integer[],
     times_to_live           interval[],
-    scheduled_enqueue_times timestamptz[]
+    scheduled_enqueue_times timestamptz[],
+    session_ids             text[] default null
 )
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     flaw record;
@@ -28,9 +28,9 @@ begin
     end if;
     select case when count = 1 then 'the message' else format('message %s', nth) end as message, rule.*, size into flaw
       from unnest(bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-                  application_properties, priorities, times_to_live, scheduled_enqueue_times)
+                  application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids)
            with ordinality as given (body, binary_body, message_id, correlation_id, subject, content_type, reply_to,
-                                     properties, priority, time_to_live, scheduled_enqueue_time, nth)
+                                     properties, priority, time_to_live, scheduled_enqueue_time, session_id, nth)
      cross join lateral (
            select case when target.max_message_size is not null
                        then octet_length(coalesce(binary_body, convert_to(body::text, 'UTF8')))
@@ -40,6 +40,12 @@ begin
             (body is null) <> (binary_body is null)),
            ('priority', 'a whole number from -100 to 100', coalesce(priority::text, 'null'),
             priorities is null or coalesce(priority between -100 and 100, false)),
+           ('priority', 'left out in a queue that requires sessions', priority::text,
+            not target.requires_session or priority is null or priority = 0),
+           ('session_id', 'a text of 1 to 128 characters, because the queue requires sessions',
+            coalesce('one of ' || length(session_id), 'null'),
+            not target.requires_session or coalesce(length(session_id) between 1 and 128, false)),
+           ('session_id', 'at most 128 characters', length(session_id)::text, length(session_id) <= 128),
            ('time_to_live', 'positive and at most a hundred years', time_to_live::text,
             time_to_live > interval '0' and time_to_live <= interval '100 years'),
            ('scheduled_enqueue_time', 'a time within the next hundred years', scheduled_enqueue_time::text,

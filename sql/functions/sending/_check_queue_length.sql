@@ -11,7 +11,6 @@
 create or replace function pgqueue._check_queue_length(target pgqueue.queue, adding bigint, number bigint)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $$
@@ -37,7 +36,8 @@ begin
                 errcode = 'PQ008',
                 message = format('queue %I is full: it holds %s of %s messages',
                                  target.name, known[1] + known[4], target.max_queue_length),
-                hint    = 'Send again when some were received, or raise max_queue_length with pgqueue.alter_queue.';
+                detail  = pgqueue._tracking_detail(),
+                hint    = 'Send again when some messages have been settled, or raise max_queue_length with pgqueue.alter_queue.';
         end if;
     end if;
     known[4] := known[4] + adding;

@@ -2,7 +2,6 @@
 create or replace function pgqueue._notice_duplicates(message_ids text[], numbers bigint[], answers bigint[])
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     duplicate record;

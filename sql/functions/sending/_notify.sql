@@ -5,7 +5,6 @@
 create or replace function pgqueue._notify(queue pgqueue.queue)
 returns void
 language sql
-set search_path = pg_catalog, pg_temp
 as $$
     select pg_notify('pgqueue_' || (hashtext(queue.name) & 15), queue.name)
      where coalesce(current_setting('pgqueue.notify', true), '') <> 'off'

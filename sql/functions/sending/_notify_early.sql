@@ -3,7 +3,6 @@
 create or replace function pgqueue._notify_early(queue pgqueue.queue, lock_duration interval)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if lock_duration < interval '5 seconds' and queue.lock_duration >= interval '5 seconds'

@@ -6,7 +6,6 @@
 create or replace function pgqueue._record_message_ids(target pgqueue.queue, message_ids text[], numbers bigint[])
 returns bigint[]
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

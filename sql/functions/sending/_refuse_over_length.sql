@@ -3,7 +3,6 @@
 create or replace function pgqueue._refuse_over_length(target pgqueue.queue)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
@@ -17,7 +16,8 @@ begin
         raise exception using
             errcode = 'PQ008',
             message = format('queue %I would be overfull: %s messages, and it may hold %s', target.name, held, target.max_queue_length),
-            hint    = 'Send again when some were received, or raise max_queue_length with pgqueue.alter_queue.';
+            detail  = pgqueue._tracking_detail(),
+            hint    = 'Send again when some messages have been settled, or raise max_queue_length with pgqueue.alter_queue.';
     end if;
 end
 $$;

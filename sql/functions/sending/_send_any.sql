@@ -1,7 +1,7 @@
 -- Stores messages of any kind in one queue, all or none; pgqueue.send and pgqueue.send_batch have fast paths for plain
 -- messages. A number is drawn for every message, so that a duplicate leaves a gap.
 -- Returns  what pgqueue.send_batch returns, as an array.
--- Raises   PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument, PQ008 queue full.
+-- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument, PQ008 queue full.
 create or replace function pgqueue._send_any(
     target                  pgqueue.queue,
     bodies                  jsonb[],
@@ -15,11 +15,11 @@ create or replace function pgqueue._send_any(
     priorities              integer[],
     times_to_live           interval[],
     scheduled_enqueue_times timestamptz[],
-    negate_duplicates       boolean
+    negate_duplicates       boolean,
+    session_ids             text[] default null
 )
 returns bigint[]
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -28,13 +28,14 @@ declare
         cardinality(bodies), cardinality(binary_bodies), cardinality(message_ids), cardinality(correlation_ids),
         cardinality(subjects), cardinality(content_types), cardinality(reply_tos),
         cardinality(_send_any.application_properties), cardinality(priorities), cardinality(times_to_live),
-        cardinality(scheduled_enqueue_times));
+        cardinality(scheduled_enqueue_times), cardinality(session_ids));
     numbers bigint[];
     answers bigint[];                    -- for each message its own number, or that of the earlier message with its id
 begin
     perform pgqueue._check_batch(
         target, count, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-        _send_any.application_properties, priorities, times_to_live, scheduled_enqueue_times);
+        _send_any.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids);
+    perform pgqueue._use(target, sends => true);
     numbers := array(select nextval('pgqueue.sequence_number') from generate_series(1, count));
     answers := numbers;
     if target.requires_duplicate_detection and message_ids is not null then
@@ -47,26 +48,37 @@ begin
     end if;
     with given as materialized (
         select number, number, greatest(scheduled_enqueue_time, moment) as enqueued_time, target.id,
-               2 * coalesce(priority, 0) + 1 as lane, body, binary_body,
+               case when target.requires_session then 2000 else 2 * coalesce(priority, 0) + 1 end as lane, body, binary_body,
                message_id, correlation_id, subject, content_type, reply_to, properties,
                greatest(scheduled_enqueue_time, moment) + least(time_to_live, target.default_message_time_to_live),
-               least(time_to_live, target.default_message_time_to_live)
+               least(time_to_live, target.default_message_time_to_live), session_id
           from unnest(numbers, answers, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types,
-                      reply_tos, _send_any.application_properties, priorities, times_to_live, scheduled_enqueue_times)
+                      reply_tos, _send_any.application_properties, priorities, times_to_live, scheduled_enqueue_times,
+                      session_ids)
                as given (number, answer, body, binary_body, message_id, correlation_id, subject, content_type,
-                         reply_to, properties, priority, time_to_live, scheduled_enqueue_time)
+                         reply_to, properties, priority, time_to_live, scheduled_enqueue_time, session_id)
          where answer = number
     ), scheduled as (
         insert into pgqueue.scheduled_message (
             sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
-            subject, content_type, reply_to, application_properties, expires_at, time_to_live, scheduled_enqueue_time)
+            subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id,
+            scheduled_enqueue_time)
         select *, enqueued_time from given where enqueued_time > moment)
     insert into pgqueue.message (
         sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
-        subject, content_type, reply_to, application_properties, expires_at, time_to_live)
+        subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id)
     select * from given where enqueued_time <= moment;
+    if target.requires_session then
+        perform pgqueue._announce_sessions(target.id, array(
+            select session_id
+              from unnest(numbers, answers, session_ids, scheduled_enqueue_times) as sent (number, answer, session_id, at)
+             where answer = number and (at is null or at <= moment)));
+    end if;
     if target.awaited_until > moment then
         perform pgqueue._notify(target);
+    end if;
+    if target.forward_to is not null then
+        perform pgqueue._forward_sent(target, numbers[1] - 1);
     end if;
     if answers = numbers then
         return numbers;

@@ -5,13 +5,13 @@ returns void
 language plpgsql
 as $$
 declare
-    numbers integer := pg_catalog.cardinality(sequence_numbers);
-    tokens  integer := pg_catalog.cardinality(lock_tokens);
+    numbers integer := cardinality(sequence_numbers);
+    tokens  integer := cardinality(lock_tokens);
 begin
     if numbers is null or numbers is distinct from tokens then
         perform pgqueue._refuse_argument(
             'lock_tokens', 'as many as the sequence_numbers',
-            pg_catalog.format('%s for %s', coalesce(tokens, 0), coalesce(numbers, 0)));
+            format('%s for %s', coalesce(tokens, 0), coalesce(numbers, 0)));
     end if;
 end
 $$;

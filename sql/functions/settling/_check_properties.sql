@@ -3,7 +3,6 @@
 create or replace function pgqueue._check_properties(properties jsonb)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if jsonb_typeof(properties) <> 'object' then

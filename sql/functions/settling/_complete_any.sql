@@ -4,7 +4,6 @@
 create or replace function pgqueue._complete_any(queue text, sequence_number bigint, lock_token uuid)
 returns xid
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $$
@@ -17,8 +16,10 @@ begin
         perform pgqueue._settle_dead_letters('COMPLETE', queue, array[sequence_number], array[lock_token], atomic => true);
         return null;
     end if;
-    source := pgqueue._find_queue(queue);
+    source := pgqueue._find_queue(queue, 'RECEIVE');
     places := pgqueue._pin(source, sequence_number, lock_token);
+    delete from pgqueue.failed_message as known
+     where known.queue_id = source.id and known.sequence_number = _complete_any.sequence_number;
     if source.retain_history is null then
         delete from pgqueue.message where ctid = any (places) returning xmax into stamp;
     else

@@ -1,4 +1,5 @@
--- Deletes locked rows for good, and records them in the history if their queue retains it.
+-- Deletes locked rows for good, with what went wrong with them, and records them in the history if their queue retains
+-- it.
 -- Returns  how many were deleted.
 create or replace function pgqueue._delete_messages(queue pgqueue.queue, places tid[], outcome text)
 returns integer
@@ -9,6 +10,8 @@ as $$
 declare
     removed integer;
 begin
+    perform pgqueue._forget_failures(queue.id, array(
+        select message.sequence_number from pgqueue.message where ctid = any (places) and lane & 1::smallint = 0::smallint));
     if queue.retain_history is null then
         delete from pgqueue.message where ctid = any (places);
     else

@@ -3,7 +3,6 @@
 create or replace function pgqueue._extend_locks(places tid[], until timestamptz)
 returns void
 language sql
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off

@@ -3,7 +3,6 @@
 create or replace function pgqueue._find_by_token(queue pgqueue.queue, sequence_numbers bigint[], lock_tokens uuid[])
 returns setof pgqueue.message
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

@@ -1,12 +1,11 @@
 -- The fence: finds the messages whose locks are proved by their tokens, and locks their rows until the transaction
 -- ends. Every settlement settles what this function returns. A fresh message is found at its number; a redelivered one,
--- through the index of redelivered messages.
+-- through the index of redelivered messages. In a queue that requires sessions, the lock of the session is proved, too.
 -- Returns  the ctids of the rows, and which of the given locks they prove; a lost lock is in neither.
 -- Raises   PQ007 invalid argument.
 create or replace function pgqueue._lock_proven(
     queue pgqueue.queue, sequence_numbers bigint[], lock_tokens uuid[], out places tid[], out proven bigint[])
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -34,6 +33,9 @@ begin
                    for update of message) as returned;
         places := places || more.places;
         proven := proven || more.proven;
+    end if;
+    if queue.requires_session then
+        select * into places, proven from pgqueue._prove_sessions(places, proven);
     end if;
 end
 $$;

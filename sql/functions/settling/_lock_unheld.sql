@@ -3,7 +3,6 @@
 create or replace function pgqueue._lock_unheld(queue pgqueue.queue, sequence_numbers bigint[], lock_tokens uuid[])
 returns tid[]
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

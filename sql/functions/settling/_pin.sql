@@ -6,9 +6,9 @@ returns tid[]
 language plpgsql
 as $$
 declare
-    held pg_catalog.tid[] := (pgqueue._lock_proven(queue, array[sequence_number], array[lock_token])).places;
+    held tid[] := (pgqueue._lock_proven(queue, array[sequence_number], array[lock_token])).places;
 begin
-    if pg_catalog.cardinality(held) = 0 then
+    if cardinality(held) = 0 then
         perform pgqueue._refuse_lost_lock(queue.name, sequence_number);
     end if;
     return held;

@@ -5,7 +5,6 @@ create or replace function pgqueue._settlement_results(
     queue text, sequence_numbers bigint[], proven bigint[], atomic boolean)
 returns table (sequence_number bigint, sqlstate text)
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

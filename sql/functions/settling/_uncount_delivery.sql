@@ -3,7 +3,6 @@
 create or replace function pgqueue._uncount_delivery(places tid[])
 returns tid[]
 language sql
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
     with uncounted as (

@@ -1,10 +1,9 @@
 -- Deletes message ids of a queue whose window is over, and effects and published batches that need not be kept any
--- longer, at most `max_records` together.
+-- longer, and sessions without messages and state that nobody holds, at most `max_records` together.
 -- Returns  how many were deleted.
 create or replace function pgqueue._delete_old_records(queue pgqueue.queue, max_records integer)
 returns integer
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -15,6 +14,7 @@ declare
     ids     integer;
     effects integer;
     batches integer;
+    known   pgqueue.session;
 begin
     delete from pgqueue.sent_message_id
      where ctid = any (array(
@@ -43,6 +43,17 @@ begin
                 limit max_records - ids - effects
                   for update skip locked));
     get diagnostics batches = row_count;
+    if queue.requires_session then
+        for known in
+            select *
+              from pgqueue.session
+             where queue_id = queue.id and num_nonnulls(state, binary_state) = 0
+               and (locked_until is null or locked_until <= moment - interval '1 hour')
+             limit max_records - ids - effects - batches
+        loop
+            perform pgqueue._forget_session(known);
+        end loop;
+    end if;
     return ids + effects + batches;
 end
 $$;

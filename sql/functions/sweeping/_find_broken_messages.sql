@@ -2,7 +2,6 @@
 create or replace function pgqueue._find_broken_messages()
 returns setof text
 language sql stable
-set search_path = pg_catalog, pg_temp
 as $$
     select format('%s %s of queue %s %s', kind, sequence_number, coalesce(quote_ident(name), queue_id::text), broken)
       from (select 'message', queue_id, sequence_number, position, lane, delivery_count,
@@ -19,17 +18,30 @@ as $$
            ) as message (kind, queue_id, sequence_number, position, lane, delivery_count,
                          locked_until, locked_by, lock_token, bodies)
       left join pgqueue.queue on queue.id = queue_id
-     cross join lateral (values
-           (queue.id is null, 'belongs to no queue'),
-           (bodies <> 1, format('has %s bodies', bodies)),
-           (delivery_count < 0, 'was delivered less than never'),
-           (lane <> all (lanes) and lane not between 800 and 1200, 'is in a lane that is not open'),
-           (lane >= 800 and lane % 2 <> 0, 'is deferred, but in the lane of fresh messages'),
-           (locked_until is not null and lock_token is null, 'is locked without a token'),
-           (locked_by is not null and lock_token is null, 'has a holder without a token'),
-           (lock_token is not null and delivery_count < 1, 'has a holder, but was never delivered'),
-           (lock_token is not null and kind = 'scheduled message', 'has a holder, but cannot be received'),
-           (lane % 2 <> 0 and position is distinct from sequence_number, 'is fresh, but does not stand at its number')
-           ) as rule (is_broken, broken)
-     where is_broken;
+     cross join lateral (select array[
+           case when queue.id is null then 'belongs to no queue' end,
+           case when bodies <> 1 then format('has %s bodies', bodies) end,
+           case when delivery_count < 0 then 'was delivered less than never' end,
+           case when lane <> all (lanes) and lane not between 800 and 1200 and lane <> 2000 then 'is in a lane that is not open' end,
+           case when lane >= 800 and lane % 2 <> 0 then 'is deferred, but in the lane of fresh messages' end,
+           case when locked_until is not null and lock_token is null and lane <> 2000 then 'is locked without a token' end,
+           case when locked_by is not null and lock_token is null then 'has a holder without a token' end,
+           case when lock_token is not null and delivery_count < 1 then 'has a holder, but was never delivered' end,
+           case when lock_token is not null and kind = 'scheduled message' then 'has a holder, but cannot be received' end,
+           case when lane % 2 <> 0 and position is distinct from sequence_number
+                then 'is fresh, but does not stand at its number' end]) as rules (found)
+     cross join unnest(found) as broken
+     where num_nonnulls(variadic found) > 0 and broken is not null
+     union all
+    select format('queue %s has kept the errors of message %s, which is not there or was never delivered', queue_id, sequence_number)
+      from pgqueue.failed_message
+     where not exists (select from pgqueue.message as known
+                        where known.queue_id = failed_message.queue_id
+                          and known.sequence_number = failed_message.sequence_number and known.lane % 2 = 0)
+       and not exists (select from pgqueue.scheduled_message as known
+                        where known.queue_id = failed_message.queue_id
+                          and known.sequence_number = failed_message.sequence_number)
+       and not exists (select from pgqueue.dead_letter as known
+                        where known.queue_id = failed_message.queue_id
+                          and known.sequence_number = failed_message.sequence_number);
 $$;

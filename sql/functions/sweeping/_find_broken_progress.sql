@@ -2,7 +2,6 @@
 create or replace function pgqueue._find_broken_progress()
 returns setof text
 language sql stable
-set search_path = pg_catalog, pg_temp
 as $$
     select format('queue %I has the fresh lanes %s among the lanes %s', name, fresh_lanes, lanes)
       from pgqueue.queue

@@ -5,7 +5,6 @@
 create or replace function pgqueue._find_over_delivered(queue pgqueue.queue)
 returns setof pgqueue.message
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -32,6 +31,7 @@ begin
           from (select *
                   from pgqueue.message
                  where queue_id = queue.id and lane between 800 and 1200
+                   and not (queue.requires_session and pgqueue._is_held_in_session(message))
                  order by lane, position
                  limit 100) as message
          where delivery_count >= queue.max_delivery_count and (locked_until is null or locked_until <= moment)

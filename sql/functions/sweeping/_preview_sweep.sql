@@ -4,7 +4,6 @@ create or replace function pgqueue._preview_sweep(
     out expired integer, out dead_lettered integer, out returned integer, out activated integer, out forgotten integer,
     out handled integer)
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -31,9 +30,17 @@ begin
       join pgqueue.message using (lane, position)
      where queue_id = queue.id and (expires_at is null or expires_at > moment)
        and delivery_count < queue.max_delivery_count and (locked_until is null or locked_until <= moment);
+    if queue.forward_to is not null then
+        select returned + count(*) into returned
+          from pgqueue.progress
+          join pgqueue.message using (queue_id, lane)
+         where queue_id = queue.id and position > cursor and (expires_at is null or expires_at > moment)
+           and delivery_count < queue.max_delivery_count and (locked_until is null or locked_until <= moment);
+    end if;
     select expired + count(*) into expired
       from pgqueue.message
-     where queue_id = queue.id and expires_at <= moment and (locked_until is null or locked_until <= moment);
+     where queue_id = queue.id and expires_at <= moment and (locked_until is null or locked_until <= moment)
+       and not (queue.requires_session and pgqueue._is_held_in_session(message));
     select count(*) into forgotten
       from pgqueue.sent_message_id
      where queue_id = queue.id and sent_at <= moment - queue.duplicate_detection_history_time_window;

@@ -1,11 +1,10 @@
--- Removes rows that were written to queues while these were dropped, at most `max_records` of each kind; with `dry_run`
+-- Removes rows of queues that were deleted on idle, or dropped while somebody wrote the rows, at most `max_records` of each kind; with `dry_run`
 -- they are only counted. Only queues that are known to be dropped are considered: a queue that does not exist may be
 -- about to be restored. For thirty days, a session may still see a dropped queue and send to it.
 -- Returns  how many were removed.
 create or replace function pgqueue._remove_orphans(max_records integer, dry_run boolean)
 returns integer
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
@@ -16,8 +15,8 @@ declare
     orphans  integer := 0;
 begin
     foreach kind in array array[
-        'message', 'scheduled_message', 'dead_letter', 'watch', 'sent_message_id', 'recorded_effect', 'published_batch',
-        'consumer']
+        'message', 'scheduled_message', 'dead_letter', 'failed_message', 'slot', 'watch', 'sent_message_id', 'recorded_effect',
+        'published_batch', 'consumer', 'session', 'waiting_session']
     loop
         orphaned := format($sql$
             select place

@@ -1,13 +1,12 @@
 -- Tidies up one queue, handling up to `max_messages`. It decides nothing on an outdated view: a message that was
 -- received, renewed or settled since it was found is left alone.
--- Returns  how many messages expired, were dead-lettered, returned and activated, how many old records were deleted,
---          and how many of all these were handled.
+-- Returns  how many messages expired, were dead-lettered, returned (or forwarded) and activated, how many old records were
+--          deleted, and how many of all these were handled.
 create or replace function pgqueue._sweep_queue(
     queue pgqueue.queue, max_messages integer,
     out expired integer, out dead_lettered integer, out returned integer, out activated integer, out forgotten integer,
     out handled integer)
 language plpgsql
-set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -18,6 +17,7 @@ as $$
 declare
     moment timestamptz := pgqueue.clock();
     places tid[];
+    forwarded integer;
 begin
     returned  := 0;
     activated := 0;
@@ -35,8 +35,7 @@ begin
          limit max_messages - handled
            for update of message skip locked);
     if places <> '{}' then
-        perform pgqueue._move_to_dead_letters(
-            queue, places, 'MaxDeliveryCountExceeded', format('the queue allows %s deliveries', queue.max_delivery_count));
+        perform pgqueue._move_exhausted(queue, places);
     end if;
     dead_lettered := cardinality(places);
     handled       := handled + dead_lettered;
@@ -44,6 +43,11 @@ begin
     if exists (select from pgqueue.watch where queue_id = queue.id and due <= moment) then
         select outcome.returned, handled + outcome.looked_at into returned, handled
           from pgqueue._redeliver_watched(queue.id, max_messages - handled) as outcome;
+    end if;
+    if queue.forward_to is not null then
+        forwarded := pgqueue._forward_waiting(queue, max_messages - handled);
+        returned  := returned + forwarded;
+        handled   := handled + forwarded;
     end if;
     forgotten := pgqueue._delete_old_records(queue, max_messages - handled);
     handled   := handled + forgotten;

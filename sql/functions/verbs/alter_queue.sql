@@ -1,8 +1,11 @@
 -- Changes the settings of a queue; a setting that is null stays as it is. Optional settings are removed with 0:
--- `max_message_size`, `max_queue_length`, `default_message_time_to_live` and `retain_history`; `user_metadata` is
--- removed with JSON null. Locks that are held and messages that were sent keep their times.
+-- `max_message_size`, `max_queue_length`, `default_message_time_to_live`, `retain_history`, `retain_errors`,
+-- `auto_delete_on_idle`, `max_receive_rate`, `max_concurrent` and `priority_ageing`; `forward_to` and
+-- `forward_dead_lettered_messages_to` with ''; `user_metadata` with JSON null. Locks that are held and messages that were sent
+-- keep their times, and a message keeps its log of errors until it fails again. `requires_session` cannot be changed.
 -- Raises  PQ002 unknown queue, PQ007 invalid argument.
--- Locks   the queue's row, until the transaction ends: other changes to it wait, senders and receivers do not.
+-- Locks   the queue's row, until the transaction ends: other changes to it wait, senders and receivers do not. Where
+--         queues forward to is changed by one transaction after the other.
 create or replace function pgqueue.alter_queue(
     queue                                   text,
     lock_duration                           interval default null,
@@ -15,19 +18,33 @@ create or replace function pgqueue.alter_queue(
     requires_duplicate_detection            boolean  default null,
     duplicate_detection_history_time_window interval default null,
     max_queue_length                        bigint   default null,
-    retain_history                          interval default null
+    retain_history                          interval default null,
+    retain_errors                           integer  default null,
+    auto_delete_on_idle                     interval default null,
+    requires_session                        boolean  default null,
+    forward_to                              text     default null,
+    forward_dead_lettered_messages_to       text     default null,
+    max_receive_rate                        double precision default null,
+    max_concurrent                          integer  default null,
+    priority_ageing                         interval default null
 )
 returns void
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
+    perform pgqueue._check_admin(queue);
     perform pgqueue._check_settings(
         alter_queue.lock_duration, alter_queue.max_delivery_count, nullif(alter_queue.max_message_size, 0),
         alter_queue.status, nullif(alter_queue.default_message_time_to_live, interval '0'),
         alter_queue.duplicate_detection_history_time_window, nullif(alter_queue.max_queue_length, 0),
-        nullif(alter_queue.retain_history, interval '0'));
+        nullif(alter_queue.retain_history, interval '0'), nullif(alter_queue.retain_errors, 0),
+        nullif(alter_queue.auto_delete_on_idle, interval '0'),
+        nullif(alter_queue.max_receive_rate, 0), nullif(alter_queue.max_concurrent, 0),
+        nullif(alter_queue.priority_ageing, interval '0'));
+    perform pgqueue._set_forwarding(queue, alter_queue.forward_to, alter_queue.forward_dead_lettered_messages_to);
     update pgqueue.queue
        set lock_duration      = coalesce(alter_queue.lock_duration, lock_duration),
            max_delivery_count = coalesce(alter_queue.max_delivery_count, max_delivery_count),
@@ -36,6 +53,12 @@ begin
            user_metadata      = nullif(coalesce(alter_queue.user_metadata, user_metadata), 'null'),
            max_queue_length   = nullif(coalesce(alter_queue.max_queue_length, max_queue_length), 0),
            retain_history     = nullif(coalesce(alter_queue.retain_history, retain_history), interval '0'),
+           retain_errors      = nullif(coalesce(alter_queue.retain_errors, retain_errors), 0),
+           auto_delete_on_idle =
+               nullif(coalesce(alter_queue.auto_delete_on_idle, auto_delete_on_idle), interval '0'),
+           max_receive_rate   = nullif(coalesce(alter_queue.max_receive_rate, max_receive_rate), 0),
+           max_concurrent     = nullif(coalesce(alter_queue.max_concurrent, max_concurrent), 0),
+           priority_ageing    = nullif(coalesce(alter_queue.priority_ageing, priority_ageing), interval '0'),
            default_message_time_to_live =
                nullif(coalesce(alter_queue.default_message_time_to_live, default_message_time_to_live), interval '0'),
            dead_lettering_on_message_expiration =
@@ -49,6 +72,17 @@ begin
     if not found then
         perform pgqueue._refuse_unknown_queue(queue);
     end if;
+    if exists (select from pgqueue.queue where name = alter_queue.queue and requires_session <> alter_queue.requires_session) then
+        perform pgqueue._refuse_argument(
+            'requires_session', 'what the queue was created with', alter_queue.requires_session::text);
+    end if;
+    perform pgqueue._check_session_settings(queue);
+    insert into pgqueue.queue_use (queue_id, used_at)
+    select id, pgqueue.clock() from pgqueue.queue where name = alter_queue.queue and auto_delete_on_idle is not null
+        on conflict on constraint queue_use_pkey do update set used_at = excluded.used_at;
+    insert into pgqueue.flow (queue_id)
+    select id from pgqueue.queue where name = alter_queue.queue and num_nonnulls(max_receive_rate, max_concurrent) > 0
+        on conflict on constraint flow_pkey do nothing;
     perform pgqueue._notify(altered)
        from pgqueue.queue as altered
       where name = alter_queue.queue and awaited_until > pgqueue.clock();

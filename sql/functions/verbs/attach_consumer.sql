@@ -9,15 +9,19 @@
 -- Locks    the consumer, until the transaction ends.
 create or replace function pgqueue.attach_consumer(consumer text, queue text, out settled_claim bigint, out epoch bigint)
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    source pgqueue.queue := pgqueue._find_queue(queue);
+    source pgqueue.queue := pgqueue._find_queue(queue, 'RECEIVE');
     known  pgqueue.consumer;
 begin
     if consumer is null or consumer = '' then
         perform pgqueue._refuse_argument('consumer', 'a name', coalesce(quote_literal(consumer), 'null'));
+    end if;
+    if source.requires_session then
+        perform pgqueue._refuse_without_session(source);
     end if;
     if not pg_try_advisory_lock(hashtextextended('pgqueue.consumer ' || consumer, 0)) then
         perform pgqueue._refuse_busy_consumer(consumer);

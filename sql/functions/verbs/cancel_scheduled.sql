@@ -7,6 +7,7 @@
 create or replace function pgqueue.cancel_scheduled(queue text, sequence_numbers bigint[])
 returns bigint
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -14,7 +15,7 @@ set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
-    source    pgqueue.queue := pgqueue._find_queue(queue);
+    source    pgqueue.queue := pgqueue._find_queue(queue, 'SEND');
     cancelled bigint[];
     unknown   bigint;
 begin
@@ -36,6 +37,7 @@ begin
     if found then
         perform pgqueue._refuse_unknown_message(source, 'scheduled', unknown);
     end if;
+    perform pgqueue._forget_failures(source.id, cancelled);
     return coalesce(cardinality(cancelled), 0);
 end
 $$;

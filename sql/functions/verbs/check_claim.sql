@@ -5,6 +5,7 @@
 create or replace function pgqueue.check_claim(consumer text, claim bigint, epoch bigint)
 returns void
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -16,12 +17,13 @@ begin
     if not found then
         perform pgqueue._refuse_unknown_consumer(consumer);
     end if;
-    perform pgqueue._check_epoch(known, epoch);
+    perform pgqueue._check_consumer(known, epoch);
     held := pgqueue._find_open_claim(known, claim);
     if held.claim is null then
         raise exception using
             errcode = 'PQ001',
             message = format('claim %s of consumer %s is settled: its messages are completed, or were given back', claim, quote_literal(consumer)),
+            detail  = pgqueue._tracking_detail(),
             hint    = 'Read a batch before it is completed; start the query again if somebody has released its claim.';
     end if;
 end

@@ -5,11 +5,12 @@
 create or replace function pgqueue.check_staged(queue text, staged text)
 returns bigint
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 set synchronize_seqscans = off
 as $$
 declare
-    target   pgqueue.queue := pgqueue._find_queue(queue);
+    target   pgqueue.queue := pgqueue._find_queue(queue, 'SEND');
     selected text          := pgqueue._staged_columns(target, array[staged]);
     place    tid;
     row      bigint;
@@ -47,7 +48,7 @@ begin
             perform pgqueue._refuse_argument('what was staged', 'messages', 'what it is');
         exception when sqlstate 'PQ005' or sqlstate 'PQ007' then
             execute format('select count(*) from pgqueue.%I where ctid <= $1', staged) into row using place;
-            raise exception using errcode = sqlstate, message = format('row %s: %s', row, sqlerrm);
+            raise exception using errcode = sqlstate, message = format('row %s: %s', row, sqlerrm), detail = pgqueue._tracking_detail();
         end;
     end if;
     return rows;

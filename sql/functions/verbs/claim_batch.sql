@@ -10,6 +10,7 @@ create or replace function pgqueue.claim_batch(
     up_to bigint default null, epoch bigint default null)
 returns bigint
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -26,6 +27,9 @@ begin
     if after < known.claim then
         perform pgqueue.begin_claim(consumer, known.claim, lock_duration, epoch);
         return known.claim;
+    end if;
+    if source.forward_to is not null then
+        perform pgqueue._refuse_receive(source);
     end if;
     if pgqueue._has_waiting(source, up_to) then
         insert into pgqueue.claim (consumer, claim, lock_token, messages, numbers, fresh, claimed_at)

@@ -6,22 +6,26 @@
 create or replace function pgqueue.complete(queue text, sequence_number bigint, lock_token uuid)
 returns xid8
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-    whole pg_catalog.xid8;
-    stamp pg_catalog.xid;                                -- of the savepoint, if one is open
+    whole xid8;
+    stamp xid;                                -- of the savepoint, if one is open
 begin
+    unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     delete from pgqueue.message          -- fast path: a fresh message of priority 0
-     where queue_id = (select id from pgqueue.queue where name = complete.queue and retain_history is null)
+     where queue_id = (select id from pgqueue.queue
+                        where name = complete.queue and retain_history is null and pgqueue._may_receive(receivers))
        and lane = 1 and position = complete.sequence_number and lock_token = complete.lock_token
     returning xmax into stamp;
     if not found then
         stamp := pgqueue._complete_any(queue, complete.sequence_number, complete.lock_token);
     end if;
     whole := pg_current_xact_id();
-    if stamp = whole::pg_catalog.xid then
+    if stamp = whole::xid then
         return whole;
     end if;
     return pgqueue._settling_xid();

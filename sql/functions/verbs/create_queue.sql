@@ -1,8 +1,10 @@
 -- Creates a queue. A setting that is null gets its default: locks of 60 seconds, 10 deliveries, no limit of message
--- size, status ACTIVE, no time to live, no duplicate detection, no limit of queue length, no history.
+-- size, status ACTIVE, no time to live, no duplicate detection, no limit of queue length, no history, no log of errors,
+-- never deleted on idle, no sessions, no forwarding, no limits of what is handed out, no ageing.
 -- Returns  the queue's id.
--- Raises   PQ003 queue already exists, PQ007 invalid argument.
--- Locks    nothing; waits for an open transaction that has created a queue of the same name.
+-- Raises   PQ002 unknown queue, of one to forward to; PQ003 queue already exists, PQ007 invalid argument, PQ041 topic already
+--          exists.
+-- Locks    nothing, but see pgqueue._set_forwarding; waits for an open transaction that has created a queue of the same name.
 create or replace function pgqueue.create_queue(
     queue                                   text,
     lock_duration                           interval default null,
@@ -15,30 +17,56 @@ create or replace function pgqueue.create_queue(
     requires_duplicate_detection            boolean  default null,
     duplicate_detection_history_time_window interval default null,
     max_queue_length                        bigint   default null,
-    retain_history                          interval default null
+    retain_history                          interval default null,
+    retain_errors                           integer  default null,
+    auto_delete_on_idle                     interval default null,
+    requires_session                        boolean  default null,
+    forward_to                              text     default null,
+    forward_dead_lettered_messages_to       text     default null,
+    max_receive_rate                        double precision default null,
+    max_concurrent                          integer  default null,
+    priority_ageing                         interval default null
 )
 returns integer
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 declare
     new_id integer;
 begin
-    perform pgqueue._check_name(queue);
+    perform pgqueue._check_admin(queue);
+    if queue is null or length(queue) > 260 or queue !~ '^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$' then
+        perform pgqueue._refuse_argument(
+            'the name of a queue',
+            'at most 260 letters, digits, dots, underscores, hyphens and slashes, with a letter or digit at each end',
+            quote_literal(queue));
+    end if;
+    if exists (select from pgqueue.topic where name = queue) then
+        raise exception using
+            errcode = 'PQ041',
+            message = format('%I is a topic, and cannot be a queue, too', queue),
+            detail  = pgqueue._tracking_detail(),
+            hint    = 'Choose another name, or create a subscription with pgqueue.create_subscription.';
+    end if;
     perform pgqueue._check_settings(
         lock_duration, max_delivery_count, max_message_size, status, default_message_time_to_live,
-        duplicate_detection_history_time_window, max_queue_length, retain_history);
+        duplicate_detection_history_time_window, max_queue_length, retain_history, retain_errors,
+        auto_delete_on_idle, max_receive_rate, max_concurrent, priority_ageing);
     insert into pgqueue.queue (
         name, lock_duration, max_delivery_count, max_message_size, status, user_metadata,
         default_message_time_to_live, dead_lettering_on_message_expiration, requires_duplicate_detection,
-        duplicate_detection_history_time_window, max_queue_length, retain_history
+        duplicate_detection_history_time_window, max_queue_length, retain_history, retain_errors,
+        auto_delete_on_idle, requires_session, max_receive_rate, max_concurrent, priority_ageing, awaited_until
     ) values (
         queue, coalesce(lock_duration, interval '60 seconds'), coalesce(max_delivery_count, 10),
         max_message_size, coalesce(status, 'ACTIVE'), user_metadata,
         default_message_time_to_live, coalesce(dead_lettering_on_message_expiration, false),
         coalesce(requires_duplicate_detection, false),
-        coalesce(duplicate_detection_history_time_window, interval '10 minutes'), max_queue_length, retain_history
+        coalesce(duplicate_detection_history_time_window, interval '10 minutes'), max_queue_length, retain_history,
+        retain_errors, auto_delete_on_idle, coalesce(requires_session, false), max_receive_rate, max_concurrent, priority_ageing,
+        (select max(dropped.awaited_until) from pgqueue.dropped_queue as dropped where dropped.name = queue)
     )
         on conflict on constraint queue_name_is_taken do nothing
     returning id into new_id;
@@ -46,9 +74,18 @@ begin
         raise exception using
             errcode = 'PQ003',
             message = format('queue %I exists already', queue),
+            detail  = pgqueue._tracking_detail(),
             hint    = 'Change its settings with pgqueue.alter_queue.';
     end if;
     perform pgqueue._create_lanes(new_id, 0);
+    perform pgqueue._set_forwarding(queue, forward_to, forward_dead_lettered_messages_to);
+    perform pgqueue._check_session_settings(queue);
+    if auto_delete_on_idle is not null then
+        insert into pgqueue.queue_use (queue_id, used_at) values (new_id, pgqueue.clock());
+    end if;
+    if num_nonnulls(max_receive_rate, max_concurrent) > 0 then
+        insert into pgqueue.flow (queue_id) values (new_id);
+    end if;
     return new_id;
 end
 $$;

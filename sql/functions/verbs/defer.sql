@@ -5,9 +5,12 @@
 -- Locks    the message, until the transaction ends.
 create or replace function pgqueue.defer(queue text, sequence_number bigint, lock_token uuid, properties jsonb default null)
 returns xid8
-language sql
+language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    select from pgqueue.defer_batch(queue, array[sequence_number], array[lock_token], properties, atomic => true);
-    select pgqueue._settling_xid();
+begin
+    perform from pgqueue.defer_batch(queue, array[sequence_number], array[lock_token], properties, atomic => true);
+    return pgqueue._settling_xid();
+end
 $$;

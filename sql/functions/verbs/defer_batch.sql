@@ -6,6 +6,7 @@ create or replace function pgqueue.defer_batch(
     queue text, sequence_numbers bigint[], lock_tokens uuid[], properties jsonb default null, atomic boolean default false)
 returns table (sequence_number bigint, sqlstate text)
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
@@ -14,7 +15,7 @@ declare
     held record;
 begin
     perform pgqueue._check_properties(properties);
-    select * into held from pgqueue._lock_proven(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
+    select * into held from pgqueue._lock_proven(pgqueue._find_queue(queue, 'RECEIVE'), sequence_numbers, lock_tokens);
     update pgqueue.message
        set lane                   = 2 * pgqueue._priority(lane) + 1000,
            delivery_count         = delivery_count - 1,

@@ -1,14 +1,17 @@
--- Drops the tables that a job has staged and not published, and those that any job staged at least a week ago. It does
+-- Drops the tables that a job has staged and not published, for queues that the caller may send to, and those that any job staged at least a week ago. It does
 -- not see tables that are still being filled; the next call drops them.
 -- Returns  the number of tables dropped.
 create or replace function pgqueue.discard_staged(job text default null)
 returns integer
 language sql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
     select pgqueue._drop_staged(array(
-           select name
+           select staged_batch.name
              from pgqueue.staged_batch
-            where staged_batch.job = discard_staged.job or staged_at <= pgqueue.clock() - interval '7 days'
-              for update skip locked))
+             join pgqueue.queue on queue.id = queue_id
+            where staged_batch.job = discard_staged.job and pgqueue._may_send(senders)
+               or staged_at <= pgqueue.clock() - interval '7 days'
+              for update of staged_batch skip locked))
 $$;

@@ -1,26 +1,35 @@
 -- Drops a queue with all its messages and dead letters. The next sweep removes messages that are being sent meanwhile.
--- Raises  PQ002 unknown queue.
+-- Raises  PQ002 unknown queue; PQ007 invalid argument, when other queues forward to it.
 -- Locks   the messages; waits for open transactions that hold any of them.
 create or replace function pgqueue.drop_queue(queue text)
 returns void
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
     dropped integer;
+    awaited timestamptz;
 begin
-    delete from pgqueue.queue where name = drop_queue.queue returning id into dropped;
+    perform pgqueue._check_admin(queue);
+    perform pgqueue._refuse_forwarded(queue);
+    delete from pgqueue.queue where name = drop_queue.queue returning id, awaited_until into dropped, awaited;
     if not found then
         perform pgqueue._refuse_unknown_queue(queue);
     end if;
-    insert into pgqueue.dropped_queue (queue_id, dropped_at) values (dropped, pgqueue.clock())
+    insert into pgqueue.dropped_queue (queue_id, name, dropped_at, awaited_until)
+    values (dropped, queue, pgqueue.clock(), awaited)
         on conflict on constraint dropped_queue_pkey do update set dropped_at = excluded.dropped_at;
     -- consumers first: pgqueue.complete_claim locks them before messages, too
     delete from pgqueue.consumer where queue_id = dropped;
     delete from pgqueue.message where queue_id = dropped;
     delete from pgqueue.scheduled_message where queue_id = dropped;
     delete from pgqueue.dead_letter where queue_id = dropped;
+    delete from pgqueue.failed_message where queue_id = dropped;
+    delete from pgqueue.session where queue_id = dropped;
+    delete from pgqueue.waiting_session where queue_id = dropped;
+    delete from pgqueue.slot where queue_id = dropped;
     delete from pgqueue.watch where queue_id = dropped;
     delete from pgqueue.sent_message_id where queue_id = dropped;
     delete from pgqueue.recorded_effect where queue_id = dropped;

@@ -4,8 +4,9 @@
 -- Returns  one row per message, by sequence number; scheduled_enqueue_time is null unless the message is scheduled.
 -- Raises   PQ002 unknown queue, PQ007 invalid argument.
 create or replace function pgqueue.peek(queue text, max_messages integer default 1, from_sequence_number bigint default 0)
-returns setof pgqueue.scheduled_message
+returns setof pgqueue.received_message
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -17,38 +18,37 @@ declare
 begin
     if pgqueue._is_dead_letter_queue(queue) then
         return query
-            select browsed.*
-              from pgqueue.peek_dead_letters(pgqueue._dead_letters_of(queue), max_messages, from_sequence_number) as dead
-             cross join lateral pgqueue._message_as_scheduled(pgqueue._dead_letter_as_message(dead)) as browsed;
+            select *
+              from pgqueue.peek_dead_letters(pgqueue._dead_letters_of(queue), max_messages, from_sequence_number);
         return;
     end if;
-    source := pgqueue._find_queue(queue);
+    source := pgqueue._find_queue(queue, 'RECEIVE');
     perform pgqueue._check_bound(coalesce(max_messages, 0));
+    perform pgqueue._use(source);
     return query
-        select browsed.*
+        select (pgqueue._as_received(message, null, scheduled_enqueue_time)).*
           from (
-            (select fresh.message, null::timestamptz as scheduled_enqueue_time
+            (select message, sequence_number, null::timestamptz as scheduled_enqueue_time
                from unnest(source.fresh_lanes) as known (lane)
               cross join lateral (
-                    select message
+                    select message, sequence_number
                       from pgqueue.message
                      where queue_id = source.id and lane = known.lane and position >= from_sequence_number
                      order by position
                      limit max_messages) as fresh)
              union all
-            (select returned, null::timestamptz
+            (select returned, sequence_number, null::timestamptz
                from pgqueue.message as returned
               where queue_id = source.id and lane % 2 = 0 and sequence_number >= from_sequence_number
               order by sequence_number
               limit max_messages)
              union all
-            (select pgqueue._scheduled_as_message(scheduled), scheduled_enqueue_time
+            (select pgqueue._scheduled_as_message(scheduled), sequence_number, scheduled_enqueue_time
                from pgqueue.scheduled_message as scheduled
               where queue_id = source.id and sequence_number >= from_sequence_number
               order by sequence_number
               limit max_messages)) as found
-         cross join lateral pgqueue._message_as_scheduled(found.message, found.scheduled_enqueue_time) as browsed
-         order by browsed.sequence_number
+         order by sequence_number
          limit max_messages;
 end
 $$;

@@ -6,6 +6,7 @@
 create or replace function pgqueue.pin_batch(queue text, sequence_numbers bigint[], lock_tokens uuid[])
 returns table (sequence_number bigint, sqlstate text)
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -16,9 +17,10 @@ declare
     many integer;
     held record;
 begin
+    unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     if cardinality(sequence_numbers) between 1 and 100 then     -- fast path, as in pgqueue.complete_batch
         perform from pgqueue.message
-          where queue_id = (select id from pgqueue.queue where name = pin_batch.queue)
+          where queue_id = (select id from pgqueue.queue where name = pin_batch.queue and pgqueue._may_receive(receivers))
             and lane = 1 and position = any (sequence_numbers)
             and lock_token = lock_tokens[array_position(sequence_numbers, position)]
             for update;
@@ -32,7 +34,7 @@ begin
         return query select * from pgqueue._settle_dead_letters('PIN', queue, sequence_numbers, lock_tokens);
         return;
     end if;
-    select * into held from pgqueue._lock_proven(pgqueue._find_queue(queue), sequence_numbers, lock_tokens);
+    select * into held from pgqueue._lock_proven(pgqueue._find_queue(queue, 'RECEIVE'), sequence_numbers, lock_tokens);
     return query select * from pgqueue._settlement_results(queue, sequence_numbers, held.proven, atomic => false);
 end
 $$;

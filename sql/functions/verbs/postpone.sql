@@ -12,12 +12,13 @@ create or replace function pgqueue.postpone(
 )
 returns void
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-    source pgqueue.queue := pgqueue._find_queue(queue);
+    source pgqueue.queue := pgqueue._find_queue(queue, 'RECEIVE');
     places tid[];
     size   bigint;
 begin

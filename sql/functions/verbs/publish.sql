@@ -12,18 +12,20 @@ create or replace function pgqueue.publish(
     queue text, staged text[], rows bigint, publisher text default null, part bigint default null, ordered boolean default false,
     keep interval default null, out sent bigint, out duplicates bigint)
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
     target pgqueue.queue;
     moment timestamptz;
+    drawn  bigint;
     read   bigint;
     last   pgqueue.published_batch;
 begin
     perform pg_advisory_xact_lock(hashtextextended(format('pgqueue.publish %s %s', queue, publisher), 0)) where publisher is not null;
     perform from pgqueue.staged_batch where name = any (staged) order by name for update;
-    target := pgqueue._find_queue(queue);
+    target := pgqueue._find_queue(queue, 'SEND');
     moment := pgqueue.clock();
     if publisher is not null then
         select * into last
@@ -37,23 +39,31 @@ begin
                 errcode = '55000',
                 message = format('batch %s of %s is older than the last one that was sent to queue %I, %s',
                                  publish.part, publish.publisher, target.name, last.part),
-                hint    = 'It belongs to another checkpoint than that one: give it a name of its own. Nothing was sent.';
+                detail  = pgqueue._tracking_detail(),
+                hint    = 'The earlier batches came from another checkpoint: give this query a name of its own. Nothing was sent.';
         elsif found then
             sent       := case when last.part = publish.part then last.sent else 0 end;
             duplicates := case when last.part = publish.part then last.duplicates else 0 end;
-            perform pgqueue._drop_staged(staged);
+            perform pgqueue._drop_staged(array(select name from pgqueue.staged_batch where name = any (staged) and queue_id = target.id));
             return;
         end if;
     end if;
     if target.status in ('DISABLED', 'SEND_DISABLED') then
         perform pgqueue._refuse_disabled(target);
     end if;
+    perform pgqueue._use(target, sends => true);
+    perform pg_current_xact_id();        -- take a transaction id before looking at a number, as in pgqueue.send
+    drawn := pgqueue._last_number_drawn();
     select * into read, sent from pgqueue._send_staged(target, staged);
     if read is distinct from rows then
         raise exception using
             errcode = '55000',
             message = format('%s rows were staged for queue %I, %s are left', rows, target.name, read),
+            detail  = pgqueue._tracking_detail(),
             hint    = 'The server has crashed since, and staged tables are not logged: write them again. Nothing was sent.';
+    end if;
+    if target.forward_to is not null then
+        perform pgqueue._forward_sent(target, drawn);
     end if;
     duplicates := read - sent;
     if sent > 0 and target.max_queue_length is not null then

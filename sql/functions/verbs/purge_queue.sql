@@ -7,6 +7,7 @@
 create or replace function pgqueue.purge_queue(queue text, max_messages integer default null)
 returns bigint
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -17,13 +18,14 @@ as $$
 declare
     source    pgqueue.queue;
     purged    bigint;
-    scheduled bigint;
+    scheduled bigint[];
 begin
+    perform pgqueue._check_admin(queue);
     perform pgqueue._check_bound(max_messages);
     if pgqueue._is_dead_letter_queue(queue) then
-        return pgqueue._purge_dead_letters(pgqueue._find_queue(pgqueue._dead_letters_of(queue)), max_messages);
+        return pgqueue._purge_dead_letters(pgqueue._find_queue(pgqueue._dead_letters_of(queue), 'RECEIVE'), max_messages);
     end if;
-    source := pgqueue._find_queue(queue);
+    source := pgqueue._find_queue(queue, 'RECEIVE');
     purged := pgqueue._delete_messages(source, array(
         select ctid
           from pgqueue.message
@@ -48,7 +50,17 @@ begin
          cross join lateral pgqueue._history_row(
                pgqueue._scheduled_as_message(gone::pgqueue.scheduled_message), 'PURGED') as settled
          where source.retain_history is not null)
-    select count(*) into scheduled from gone;
-    return purged + scheduled;
+    select coalesce(array_agg(sequence_number), '{}') into scheduled from gone;
+    perform pgqueue._forget_failures(source.id, scheduled);
+    if source.requires_session then      -- one that was to wait for a message which is gone is looked at now
+        update pgqueue.waiting_session
+           set available_at = pgqueue.clock()
+         where ctid = any (array(
+                   select ctid
+                     from pgqueue.waiting_session
+                    where queue_id = source.id and available_at > pgqueue.clock()
+                      for no key update skip locked));
+    end if;
+    return purged + cardinality(scheduled);
 end
 $$;

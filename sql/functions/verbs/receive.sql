@@ -5,11 +5,13 @@
 -- messages from others. Where the transaction may stay open, pass `take_turn => false`; see pgqueue.take_turn. From
 -- '<queue>/$deadletterqueue' dead letters are received, the oldest first.
 --
+-- A queue that is paused returns nothing, and one with limits returns fewer messages where they demand it.
+--
 -- The scan of each lane begins at this session's cursor, never at the front, so it walks over neither dead index
 -- entries nor locked messages. The plan is pinned: a sort would lock all the rows it sorts.
 -- Returns  one row per message; no rows when no message is waiting.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument.
--- Locks    the rows returned; skips whatever others hold.
+-- Locks    the rows returned; skips whatever others hold. In a queue with limits, see pgqueue._allowance.
 create or replace function pgqueue.receive(
     queue         text,
     max_messages  integer  default 1,
@@ -17,8 +19,10 @@ create or replace function pgqueue.receive(
     locked_by     text     default null,
     take_turn     boolean  default true
 )
-returns setof pgqueue.message
+returns setof pgqueue.received_message
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_sort = off
@@ -29,30 +33,39 @@ declare
     scan      bigint[];
     passed    bigint[];
     came_back boolean;
-    moment    pg_catalog.timestamptz := pgqueue.clock();
-    token     pg_catalog.uuid        := gen_random_uuid();
-    holder    pg_catalog.text        := coalesce(receive.locked_by, pgqueue._backend_name());
-    places    pg_catalog.tid[];
+    moment    timestamptz := pgqueue.clock();
+    token     uuid        := gen_random_uuid();
+    holder    text        := coalesce(receive.locked_by, pgqueue._backend_name());
+    places    tid[];
     deliveries integer;
-    earliest  pg_catalog.timestamptz;
+    earliest  timestamptz;
     ahead     integer := 1000;
     last_lane integer;
     reached   bigint;
 begin
+    unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     select * into source from pgqueue.queue where name = receive.queue;
     if not found then
         return query
-            select message.*
+            select *
               from pgqueue.receive_dead_letters(
-                   pgqueue._dead_letters_of(queue), max_messages, receive.lock_duration, receive.locked_by) as dead
-             cross join lateral pgqueue._dead_letter_as_message(dead) as message;
+                   pgqueue._dead_letters_of(queue), max_messages, receive.lock_duration, receive.locked_by);
         return;
     end if;
-    if source.status <> 'ACTIVE' or max_messages is null or max_messages < 1 or receive.lock_duration <= interval '0' then
-        perform pgqueue._check_receive(source, max_messages, receive.lock_duration);
+    if not pgqueue._may_receive(source.receivers) then
+        perform pgqueue._refuse_access('RECEIVE', queue);
     end if;
-    scan := nullif(current_setting(pg_catalog.concat('pgqueue.scan_', source.id), true), '');
-    if pg_catalog.cardinality(scan) is distinct from pg_catalog.cardinality(source.lanes) + 1
+    if source.status <> 'ACTIVE' or source.requires_session or source.forward_to is not null
+       or max_messages is null or max_messages < 1 or receive.lock_duration <= interval '0' then
+        perform pgqueue._check_receive(source, max_messages, receive.lock_duration);
+        if source.requires_session then
+            perform pgqueue._refuse_without_session(source);
+        elsif source.forward_to is not null then
+            perform pgqueue._refuse_receive(source);
+        end if;
+    end if;
+    scan := nullif(current_setting(concat('pgqueue.scan_', source.id), true), '');
+    if cardinality(scan) is distinct from cardinality(source.lanes) + 1
        or abs(extract(epoch from moment)::double precision - scan[1]::double precision) > 1::double precision then
         if take_turn then
             perform pgqueue._take_turn(source);
@@ -60,8 +73,15 @@ begin
         end if;
         scan := pgqueue._load_scan(source, scan);
     end if;
+    if source.paused_at is not null or source.max_receive_rate is not null or source.max_concurrent is not null then
+        max_messages := pgqueue._allowance(source, max_messages);
+        if max_messages = 0 then
+            return;
+        end if;
+        moment := pgqueue.clock();
+    end if;
     loop
-        select pg_catalog.array_agg(place), max(delivery_count), min(expires_at), max(nth), (pg_catalog.array_agg(position))[count(*)]
+        select array_agg(place), max(delivery_count), min(expires_at), max(nth), (array_agg(position))[count(*)]
           into places, deliveries, earliest, last_lane, reached
           from (select free.place, free.delivery_count, free.expires_at, free.position, known.nth
                   from unnest(source.lanes, scan[2:]) with ordinality as known (lane, cursor, nth)
@@ -80,12 +100,15 @@ begin
             came_back := pgqueue._take_turn(source);
             moment := pgqueue.clock();
             scan := pgqueue._load_scan(source, scan);
-            exit when not came_back and scan[2:] operator(pg_catalog.=) passed;
+            exit when not came_back and scan[2:] = passed;
         elsif earliest <= moment then
             perform pgqueue._expire(source, array(select ctid from pgqueue.message where ctid = any (places) and expires_at <= moment));
             perform pgqueue._expire_due(source, ahead);
             ahead := 2 * ahead;          -- otherwise each scan would walk over what the previous one removed
         elsif deliveries < source.max_delivery_count then
+            if source.max_receive_rate is not null or source.max_concurrent is not null then
+                perform pgqueue._hand_out(source, places, token, moment);
+            end if;
             return query
                 update pgqueue.message
                    set locked_until    = moment + coalesce(receive.lock_duration, source.lock_duration),
@@ -93,9 +116,9 @@ begin
                        locked_by       = holder,
                        delivery_count  = delivery_count + 1,
                        first_locked_at = case when source.retain_history is not null then coalesce(first_locked_at, moment) end
-                  from pg_catalog.unnest(places) as free (place)
+                  from unnest(places) as free (place)
                  where ctid = place
-                returning message.*;
+                returning (pgqueue._as_received(message, token)).*;
             if receive.lock_duration < interval '5 seconds' then
                 perform pgqueue._notify_early(source, receive.lock_duration);
             end if;
@@ -104,9 +127,8 @@ begin
             end if;
             exit;
         else
-            perform pgqueue._move_to_dead_letters(
-                source, array(select ctid from pgqueue.message where ctid = any (places) and delivery_count >= source.max_delivery_count),
-                'MaxDeliveryCountExceeded', pg_catalog.format('the queue allows %s deliveries', source.max_delivery_count));
+            perform pgqueue._move_exhausted(
+                source, array(select ctid from pgqueue.message where ctid = any (places) and delivery_count >= source.max_delivery_count));
         end if;
     end loop;
 end

@@ -6,8 +6,9 @@
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument.
 -- Locks    the rows returned, until the transaction ends; skips whatever others hold.
 create or replace function pgqueue.receive_and_delete(queue text, max_messages integer default 1)
-returns setof pgqueue.message
+returns setof pgqueue.received_message
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -16,7 +17,7 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
-    received pgqueue.message[] := array(
+    received pgqueue.received_message[] := array(
         select message from pgqueue.receive(queue, max_messages, take_turn => false) as message);
 begin
     if pgqueue._is_dead_letter_queue(queue) then
@@ -25,16 +26,22 @@ begin
          where dead_letter.queue_id = gone.queue_id
            and dead_letter.sequence_number = gone.sequence_number and dead_letter.position = gone.position;
     else
-        delete from pgqueue.message
-         using unnest(received) as gone
-         where message.queue_id = gone.queue_id and message.lane = gone.lane and message.position = gone.position;
+        with gone as (
+            delete from pgqueue.message
+             using unnest(received) as taken
+             where message.queue_id = taken.queue_id and message.lane = taken.lane and message.position = taken.position
+            returning message)
         insert into pgqueue.settled_message
         select settled.*
-          from unnest(received) as gone
-          join pgqueue.queue on queue.id = gone.queue_id
-         cross join lateral pgqueue._history_row(gone, 'RECEIVED_AND_DELETED') as settled
+          from gone
+          join pgqueue.queue on queue.id = (gone.message).queue_id
+         cross join lateral pgqueue._history_row(gone.message, 'RECEIVED_AND_DELETED') as settled
          where queue.retain_history is not null;
     end if;
+    perform pgqueue._forget_failures(queue_id, array_agg(sequence_number))
+       from unnest(received)
+      where lane % 2 = 0
+      group by queue_id;
     return query select * from unnest(received);
 end
 $$;

@@ -6,8 +6,9 @@
 -- Locks    the rows returned; skips whatever others hold.
 create or replace function pgqueue.receive_dead_letters(
     queue text, max_messages integer default 1, lock_duration interval default null, locked_by text default null)
-returns setof pgqueue.dead_letter
+returns setof pgqueue.received_message
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -18,12 +19,13 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-    source pgqueue.queue := pgqueue._find_queue(queue);
+    source pgqueue.queue := pgqueue._find_queue(queue, 'RECEIVE');
     moment timestamptz   := pgqueue.clock();
     token  uuid          := gen_random_uuid();
     places tid[];
 begin
     perform pgqueue._check_receive(source, max_messages, receive_dead_letters.lock_duration);
+    perform pgqueue._use(source);
     places := array(
         select ctid
           from pgqueue.dead_letter
@@ -39,6 +41,6 @@ begin
                delivery_count = delivery_count + 1
           from unnest(places) as held (place)
          where ctid = place
-        returning dead_letter.*;
+        returning (pgqueue._dead_letter_as_received(dead_letter, token)).*;
 end
 $$;

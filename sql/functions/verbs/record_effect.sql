@@ -8,11 +8,12 @@ create or replace function pgqueue.record_effect(
     queue text, message_id text, effect text default '', result jsonb default null, keep interval default interval '7 days')
 returns boolean
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 declare
-    source pgqueue.queue := pgqueue._find_queue(queue);
+    source pgqueue.queue := pgqueue._find_queue(queue, 'RECEIVE');
     moment timestamptz   := pgqueue.clock();
 begin
     if coalesce(message_id, '') = '' then

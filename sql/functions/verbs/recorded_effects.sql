@@ -4,14 +4,17 @@
 create or replace function pgqueue.recorded_effects(queue text, message_id text)
 returns table (effect text, result jsonb, recorded_at timestamptz)
 language plpgsql stable
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
+declare
+    source pgqueue.queue := pgqueue._find_queue(queue, 'RECEIVE');
 begin
     return query
         select effect, result, recorded_at
           from pgqueue.recorded_effect
-         where queue_id = (pgqueue._find_queue(queue)).id
+         where queue_id = source.id
            and recorded_effect.message_id = recorded_effects.message_id and forget_at > pgqueue.clock()
          order by recorded_at;
 end

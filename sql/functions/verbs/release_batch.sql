@@ -7,6 +7,7 @@
 create or replace function pgqueue.release_batch(queue text, sequence_numbers bigint[], lock_tokens uuid[])
 returns table (sequence_number bigint, sqlstate text)
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -18,7 +19,7 @@ begin
         return query select * from pgqueue._settle_dead_letters('RELEASE', queue, sequence_numbers, lock_tokens);
         return;
     end if;
-    source := pgqueue._find_queue(queue);
+    source := pgqueue._find_queue(queue, 'RECEIVE');
     select * into held from pgqueue._lock_proven(source, sequence_numbers, lock_tokens);
     perform pgqueue._redeliver(pgqueue._uncount_delivery(held.places), settled => true);
     if source.awaited_until > pgqueue.clock() then

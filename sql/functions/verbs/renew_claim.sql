@@ -6,6 +6,7 @@ create or replace function pgqueue.renew_claim(
     consumer text, lock_duration interval default null, claim bigint default null, epoch bigint default null)
 returns bigint
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -22,7 +23,7 @@ begin
     if not found then
         perform pgqueue._refuse_unknown_consumer(consumer);
     end if;
-    perform pgqueue._check_epoch(known, epoch);
+    perform pgqueue._check_consumer(known, epoch);
     held := pgqueue._find_open_claim(known, claim);
     if held.claim is null then
         return 0;

@@ -5,19 +5,22 @@ create or replace function pgqueue.renew_lock(
     queue text, sequence_number bigint, lock_token uuid, lock_duration interval default null)
 returns timestamptz
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-    moment  pg_catalog.timestamptz := pgqueue.clock();
-    renewed pg_catalog.timestamptz;
+    moment  timestamptz := pgqueue.clock();
+    renewed timestamptz;
 begin
+    unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     update pgqueue.message               -- fast path: a fresh message of priority 0, if its lock gets longer
        set locked_until = free.until
       from (select message.ctid as place, moment + coalesce(renew_lock.lock_duration, source.lock_duration) as until
               from pgqueue.queue as source
               join pgqueue.message on queue_id = source.id
-             where name = renew_lock.queue
+             where name = renew_lock.queue and pgqueue._may_receive(receivers)
                and lane = 1 and position = renew_lock.sequence_number and lock_token = renew_lock.lock_token
                and greatest(locked_until, moment) < moment + coalesce(renew_lock.lock_duration, source.lock_duration)
                for update of message skip locked) as free

@@ -1,7 +1,8 @@
 -- Renews many locks: each lasts `lock_duration` (the queue's own when null) from now.
 --
 -- A message whose row an open transaction holds, usually that of its owner, needs no renewal: nobody can take it over
--- meanwhile. It is reported as held, its locked_until unchanged, and that transaction is not waited for.
+-- meanwhile. It is reported as held, its locked_until unchanged, and that transaction is not waited for. The lock of a
+-- message of a session is that of the session, which is renewed.
 -- Returns  one row per lock, in the order given: sqlstate is null and locked_until set if the lock is held, else PQ001.
 -- Raises   PQ001 lock lost, when atomic; PQ002 unknown queue; PQ007 invalid argument.
 create or replace function pgqueue.renew_lock_batch(
@@ -13,6 +14,7 @@ create or replace function pgqueue.renew_lock_batch(
 )
 returns table (sequence_number bigint, sqlstate text, locked_until timestamptz)
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -27,6 +29,7 @@ declare
     proven  bigint[];
     codes   text[];
 begin
+    unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     if renew_lock_batch.lock_duration <= interval '0' then
         perform pgqueue._refuse_argument('lock_duration', 'positive', renew_lock_batch.lock_duration::text);
     end if;
@@ -37,7 +40,7 @@ begin
               from (select message.ctid as place, moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration) as until
                       from pgqueue.queue as source
                       join pgqueue.message on queue_id = source.id
-                     where name = renew_lock_batch.queue
+                     where name = renew_lock_batch.queue and pgqueue._may_receive(receivers)
                        and lane = 1 and position = any (sequence_numbers)
                        and lock_token = lock_tokens[array_position(sequence_numbers, position)]
                        and greatest(locked_until, moment) < moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration)
@@ -51,7 +54,7 @@ begin
         end if;
     end if;
     if pgqueue._is_dead_letter_queue(queue) then
-        source  := pgqueue._find_queue(pgqueue._dead_letters_of(queue));
+        source  := pgqueue._find_queue(pgqueue._dead_letters_of(queue), 'RECEIVE');
         renewed := moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration);
         codes   := array(
             select outcome.sqlstate
@@ -65,9 +68,14 @@ begin
              order by nth;
         return;
     end if;
-    source  := pgqueue._find_queue(queue);
+    source  := pgqueue._find_queue(queue, 'RECEIVE');
     renewed := moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration);
     perform pgqueue._check_locks(sequence_numbers, lock_tokens);
+    if source.requires_session then
+        return query
+            select * from pgqueue._renew_by_messages(source, sequence_numbers, lock_tokens, renew_lock_batch.lock_duration, atomic);
+        return;
+    end if;
     perform pgqueue._extend_locks(pgqueue._lock_unheld(source, sequence_numbers, lock_tokens), renewed);
     perform pgqueue._notify_early(source, renew_lock_batch.lock_duration);
     proven := array(

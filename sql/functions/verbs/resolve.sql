@@ -13,11 +13,12 @@ create or replace function pgqueue.resolve(
     queue text, sequence_number bigint, lock_token uuid, transaction_id xid8)
 returns text
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     is_dead boolean := pgqueue._is_dead_letter_queue(queue);
-    source  pgqueue.queue := pgqueue._find_queue(case when is_dead then pgqueue._dead_letters_of(queue) else queue end);
+    source  pgqueue.queue := pgqueue._find_queue(case when is_dead then pgqueue._dead_letters_of(queue) else queue end, 'RECEIVE');
     outcome text;
     place   tid;                                         -- of a dead letter
     is_ours boolean;

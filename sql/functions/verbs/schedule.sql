@@ -14,10 +14,12 @@ create or replace function pgqueue.schedule(
     reply_to               text     default null,
     application_properties jsonb    default null,
     priority               integer  default 0,
-    time_to_live           interval default null
+    time_to_live           interval default null,
+    session_id             text     default null
 )
 returns bigint
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -26,6 +28,6 @@ begin
     end if;
     return pgqueue.send(
         queue, body, null, message_id, correlation_id, subject, content_type, reply_to, application_properties, priority,
-        time_to_live, at);
+        time_to_live, at, session_id => session_id);
 end
 $$;

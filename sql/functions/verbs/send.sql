@@ -2,7 +2,8 @@
 --
 -- The message expires `time_to_live` after it is enqueued, or after the queue's own time to live if that is shorter;
 -- without either it never expires. With a `scheduled_enqueue_time` it is enqueued at that time, and can be cancelled
--- until then.
+-- until then. In a queue that requires sessions the message needs a `session_id`, and no priority; in others it is a plain
+-- property.
 -- Returns  its sequence number; numbers increase, with a gap for every send that was rolled back. When the queue
 --          detects duplicates and a message with this id was sent within the window, nothing is stored: the number is
 --          that of the earlier message, and a notice says so; with `negate_duplicate` the number is negative instead.
@@ -24,34 +25,41 @@ create or replace function pgqueue.send(
     priority               integer     default 0,
     time_to_live           interval    default null,
     scheduled_enqueue_time timestamptz default null,
-    negate_duplicate       boolean     default false
+    negate_duplicate       boolean     default false,
+    session_id             text        default null
 )
 returns bigint
 language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 declare
     target pgqueue.queue;
-    xid    pg_catalog.xid8 := pg_current_xact_id();    -- before a number is drawn: the watermark depends on it
+    xid    xid8 := pg_current_xact_id();    -- before a number is drawn: the watermark depends on it
     number bigint;
-    moment pg_catalog.timestamptz;
+    moment timestamptz;
 begin
+    unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     select * into target from pgqueue.queue where name = send.queue;
     if not found then
         perform pgqueue._refuse_unknown_queue(queue);
     end if;
-    if target.status <> 'ACTIVE' or pg_catalog.num_nonnulls(target.max_message_size, target.max_queue_length) > 0
+    if not pgqueue._may_send(target.senders) then
+        perform pgqueue._refuse_access('SEND', queue);
+    end if;
+    if target.status <> 'ACTIVE' or num_nonnulls(target.max_message_size, target.max_queue_length, target.auto_delete_on_idle, target.forward_to) > 0
        or priority is distinct from 0 or (body is null) = (binary_body is null)
-       or pg_catalog.num_nonnulls(time_to_live, scheduled_enqueue_time) > 0
-       or jsonb_typeof(application_properties) <> 'object' or pg_catalog.pg_column_size(application_properties) > 65536
+       or num_nonnulls(time_to_live, scheduled_enqueue_time, session_id) > 0
+       or jsonb_typeof(application_properties) <> 'object' or pg_column_size(application_properties) > 65536
        or greatest(length(message_id), length(correlation_id), length(subject), length(content_type), length(reply_to)) > 128
-       or target.requires_duplicate_detection then
+       or target.requires_duplicate_detection or target.requires_session then
         return (pgqueue._send_any(
             target, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
             array[content_type], array[reply_to], array[application_properties], array[priority],
-            array[time_to_live], array[scheduled_enqueue_time], negate_duplicate))[1];
+            array[time_to_live], array[scheduled_enqueue_time], negate_duplicate, array[session_id]))[1];
     end if;
-    number := pg_catalog.nextval('pgqueue.sequence_number');
+    number := nextval('pgqueue.sequence_number');
     moment := pgqueue.clock();
     insert into pgqueue.message (
         sequence_number, position, enqueued_time, queue_id, lane, body, binary_body,

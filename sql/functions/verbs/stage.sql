@@ -7,10 +7,11 @@
 create or replace function pgqueue.stage(queue text, job text, part text, columns text[])
 returns text
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    target  pgqueue.queue := pgqueue._find_queue(queue);
+    target  pgqueue.queue := pgqueue._find_queue(queue, 'SEND');
     name    text          := format('staged_%s_%s', job, part);
     unknown text;
     layout  text;
@@ -18,7 +19,10 @@ begin
     if target.status in ('DISABLED', 'SEND_DISABLED') then
         perform pgqueue._refuse_disabled(target);
     end if;
-    if name is null or octet_length(name) > 63 then
+    if target.requires_session then
+        perform pgqueue._refuse_argument('the queue', 'one that does not require sessions', quote_ident(queue));
+    end if;
+    if job is null or part is null or octet_length(name) > 63 then
         perform pgqueue._refuse_argument('job and part', 'at most 55 bytes together', octet_length(job || part)::text);
     end if;
     select given, list into unknown, layout
@@ -33,6 +37,7 @@ begin
             coalesce(unknown, columns::text));
     end if;
     execute format('create unlogged table pgqueue.%I (%s) with (autovacuum_enabled = off)', name, layout);
+    execute format('grant insert on pgqueue.%I to %I', name, pgqueue._caller());
     insert into pgqueue.staged_batch (name, queue_id, job, staged_at) values (name, target.id, job, pgqueue.clock());
     return name;
 end

@@ -8,9 +8,12 @@
 --   - messages that were delivered as often as their queue allows, and are not locked, are dead-lettered with the
 --     reason MaxDeliveryCountExceeded;
 --   - messages with expired locks that the cursors have passed, and messages whose time has come, become available;
+--   - messages that wait in queues which forward are forwarded, and count as returned;
 --   - message ids whose window is over, and effects and published batches past their time, are deleted;
 --   - days of history that no queue retains are reclaimed, and staged tables that are a week old are dropped;
+--   - queues that were idle for `auto_delete_on_idle` are deleted with their messages and dead letters;
 --   - messages that were sent to a queue while it was dropped are removed;
+--   - schedules that are due send their messages, which count as activated;
 --   - messages that no receive would find, after a manual change or a restore, are repaired, as far as
 --     pgqueue.broken_invariants reports them.
 --
@@ -18,14 +21,15 @@
 -- nobody receives from, and free space. Only one sweep runs at a time in a database; another one that starts meanwhile
 -- returns no rows. That saves work; correctness does not depend on it either.
 -- Returns  one row for each queue in which there was something to do, and one with a null queue when a day of history
---          was reclaimed, orphans were removed or the sequence was repaired.
+--          was reclaimed, orphans were removed, the sequence was repaired or schedules were fired.
 -- Raises   PQ007 invalid argument.
 -- Locks    the messages; skips those that others hold.
 create or replace function pgqueue.sweep(max_messages integer default 1000, dry_run boolean default false)
 returns table (
     queue text, expired integer, dead_lettered integer, returned integer, activated integer, forgotten integer,
-    reclaimed_days integer, more boolean)
+    reclaimed_days integer, deleted_queues integer, more boolean)
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -34,6 +38,11 @@ declare
     swept     record;
     orphans   integer;
 begin
+    if dry_run then
+        perform pgqueue._check_monitor();
+    elsif not pgqueue._may_receive('{}') then            -- from all queues, as pgqueue_receiver and pgqueue_admin may
+        perform pgqueue._refuse_access('ADMIN');
+    end if;
     perform pgqueue._check_bound(max_messages);
     if not dry_run and not pg_try_advisory_xact_lock(hashtextextended('pgqueue.sweep', 0)) then
         return;
@@ -42,12 +51,25 @@ begin
         perform pgqueue.discard_staged();
         if pgqueue._is_sequence_behind() then                                -- no number may be drawn before the repair
             if pgqueue._repair_sequence() then
-                return query select null::text, 0, 0, 0, 0, 0, 0, true;
+                return query select null::text, 0, 0, 0, 0, 0, 0, 0, true;
             end if;
             return;
         end if;
     end if;
+    if dry_run then
+        select count(*) into activated from pgqueue.schedule where fire_at <= pgqueue.clock();
+    else
+        activated := pgqueue._fire_schedules(remaining);
+        remaining := remaining - activated;
+    end if;
+    if activated > 0 then
+        return query select null::text, 0, 0, 0, activated, 0, 0, 0, coalesce(remaining <= 0, false);
+    end if;
     for source in select * from pgqueue.queue order by random() loop         -- so that no queue is always the last
+        if pgqueue._delete_idle(source, dry_run) then
+            return query select source.name, 0, 0, 0, 0, 0, 0, 1, false;
+            continue;
+        end if;
         if dry_run then
             select * into swept from pgqueue._preview_sweep(source);
         else
@@ -61,6 +83,7 @@ begin
         activated      := swept.activated;
         forgotten      := swept.forgotten;
         reclaimed_days := 0;
+        deleted_queues := 0;
         more           := coalesce(remaining <= 0, false);
         if more or expired + dead_lettered + returned + activated + forgotten > 0 then
             return next;
@@ -72,10 +95,10 @@ begin
     end if;
     orphans := pgqueue._remove_orphans(remaining, dry_run);
     if orphans > 0 then
-        return query select null::text, 0, 0, 0, 0, orphans, 0, not dry_run;
+        return query select null::text, 0, 0, 0, 0, orphans, 0, 0, not dry_run;
     end if;
     if pgqueue._reclaim_history(dry_run) then
-        return query select null::text, 0, 0, 0, 0, 0, 1, not dry_run;
+        return query select null::text, 0, 0, 0, 0, 0, 1, 0, not dry_run;
     end if;
 end
 $$;

@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.chaos.__main__ import Arena, arena
+from benchmarks.chaos.kinds import RECEIVERS
+from benchmarks.chaos.plan import FAULTS, draw
 from benchmarks.chaos.round import Moment
 
 #: Seconds of a round in which faults happen.
-FIRE = 12.0
+FIRE = 8.0
+#: Found by trying: no two come by more faults in so short a time.
+SEEDS = (137, 853)
 
 
 @pytest.fixture(scope="module")
@@ -22,12 +26,17 @@ def place() -> Iterator[Arena]:
 
 @pytest.mark.chaos
 @pytest.mark.timeout(900)  # a slow machine takes long to drain; what is stuck is found sooner than that
-@pytest.mark.parametrize("seed", [105, 108])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_breaks_the_books_balance(place: Arena, tmp_path: Path, seed: int) -> None:
     result = place.play(seed, FIRE, (), tmp_path / "books", watch=_look_away)
     assert result.violations == (), "\n".join(map(str, result.violations[:5]))
     assert result.acknowledged > 0
     assert result.faults.total() > 0
+
+
+def test_the_short_leg_comes_by_nearly_all_faults() -> None:
+    plans = [draw(seed, FIRE, list(RECEIVERS), [], ()) for seed in SEEDS]
+    assert FAULTS.keys() - {fault.name for plan in plans for fault in plan.faults} == {"crash", "exhaust"}
 
 
 def _look_away(moment: Moment) -> None: ...

@@ -1,0 +1,1 @@
+"""How long the views and counts take that people look at, in a database with many queues and messages."""

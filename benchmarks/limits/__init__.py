@@ -1,0 +1,1 @@
+"""What the limits of a queue cost those who receive from it."""

@@ -1,0 +1,1 @@
+"""Sends to topics beside sends to a queue."""

@@ -1,0 +1,41 @@
+"""Processing all messages of a queue in an asynchronous test. The fixtures are in :mod:`pgqueue.testing`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tenacity
+
+from pgqueue.aio.queue import Queue
+from pgqueue.aio.received import ReceivedMessage, process
+from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.handler import Handler
+from pgqueue.model.message import BodyT
+
+
+async def drain(
+    queue: Queue[BodyT],
+    handler: Callable[[ReceivedMessage[BodyT]], object] | Callable[[ReceivedMessage[BodyT], Any], object],
+    *,
+    source: Any = None,
+) -> list[Any]:
+    """Processes every message that can be received now, and returns the handler's result for each.
+
+    ``handler(message, tx)``, or ``handler(message)``, runs in the transaction that completes its message, as in
+    :func:`pgqueue.aio.process`, but is called only once: its first error abandons the message and is raised. ``source``
+    says where the transactions begin, as for :func:`pgqueue.aio.process`: a session maker, for example.
+
+    Raises:
+        InvalidArgumentError: the handler takes other arguments or is a generator function, or the queue belongs to
+            :mod:`pgqueue`; nothing was received.
+    """
+    if not isinstance(queue, Queue):
+        raise InvalidArgumentError(f"drain() takes a queue of pgqueue.aio, not {queue!r}: for others, pgqueue.testing")
+    Handler.of(handler)
+    once = tenacity.Retrying(stop=tenacity.stop_after_attempt(1))
+    work: Any = handler
+    answers = []
+    while received := await queue.receive():
+        answers += [await process(message, work, source, retry=once) for message in received]
+    return answers

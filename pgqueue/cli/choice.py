@@ -1,0 +1,42 @@
+"""Which database a command works on, as its options say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+
+ENVIRONMENT = "PGQUEUE_DSN"
+PANEL = "Which database"
+
+Dsn = Annotated[
+    str | None,
+    typer.Option(
+        "--dsn",
+        metavar="DSN",
+        help=f"The database: postgresql://user:password@host:5432/name, or host=… dbname=…  "
+        f"By default, the environment variable {ENVIRONMENT}, or libpq's PGHOST, PGDATABASE and so on.",
+        show_default=False,
+        rich_help_panel=PANEL,
+    ),
+]
+Embedded = Annotated[
+    bool,
+    typer.Option(
+        "--embedded",
+        help="Use the PostgreSQL that pip installed; it runs as long as the command.",
+        rich_help_panel=PANEL,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the command line says about the database, before the command or after it."""
+
+    dsn: str | None = field(default=None, repr=False)
+    embedded: bool = False
+
+    def or_else(self, other: Choice) -> Choice:
+        return self if self.dsn is not None or self.embedded else other

@@ -1,0 +1,124 @@
+"""``pgqueue doctor``: what is wrong with the queues and their database, and what mends it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from pgqueue.cli import output
+from pgqueue.cli.choice import Dsn, Embedded
+from pgqueue.cli.connection import choose
+from pgqueue.cli.exit_codes import FAILED
+from pgqueue.cli.failures import one_line
+from pgqueue.cli.output import AsJson
+from pgqueue.cli.quantities import format_duration
+from pgqueue.doctor import Examination, Finding, Result, examine
+from pgqueue.model.printable import printable
+
+#: How many findings of a check are shown; the first are the worst.
+SHOWN = 3
+
+#: Longer lines are hard to read, however wide the terminal is.
+WIDEST = 100
+
+Invariants = Annotated[
+    bool,
+    typer.Option("--invariants", help="Read all messages, too, and check the rules of the tables. May take minutes."),
+]
+
+
+def doctor(
+    context: typer.Context,
+    invariants: Invariants = False,
+    as_json: AsJson = False,
+    dsn: Dsn = None,
+    embedded: Embedded = False,
+) -> None:
+    """Examine the queues and their database. Each finding says since when, what it costs, and what mends it.
+
+    Changes nothing. Exit code 1 when anything is wrong, 0 when all is well. A check that the role may not make is
+    listed with the grant that it takes.
+    """
+    examination = examine(choose(context, dsn, embedded), invariants=invariants)
+    if as_json:
+        output.document(_document(examination))
+    else:
+        _print(examination)
+    if not examination.is_well:
+        raise typer.Exit(FAILED)
+
+
+def _document(examination: Examination) -> dict[str, Any]:
+    return {
+        "database": examination.database,
+        "examined_at": examination.examined_at.isoformat(),
+        "findings": [
+            {"check": result.check, **asdict(finding), "since": finding.since and finding.since.isoformat()}
+            for result in examination.results
+            for finding in result.findings
+        ],
+        "unseen": [{"check": result.check, "why": result.unseen} for result in examination.results if result.unseen],
+        "well": [result.check for result in examination.results if _is_well(result)],
+    }
+
+
+def _is_well(result: Result) -> bool:
+    return not result.findings and result.unseen is None
+
+
+def _print(examination: Examination) -> None:
+    first = examination.results[0]
+    if first.findings:  # pgqueue is not installed
+        (finding,) = first.findings
+        output.say(one_line(f"{finding.what} Run `{finding.mend}`."))
+        return
+    for result in examination.results:
+        for finding in result.findings[:SHOWN]:
+            _print_finding(result.check, finding, examination.examined_at)
+        if others := result.findings[SHOWN:]:
+            output.say(f"{result.check}: {len(others):,} more, which --json lists\n")
+    _print_unseen(examination.results)
+    output.say(_summary(examination))
+
+
+def _print_finding(check: str, finding: Finding, now: datetime) -> None:
+    output.say(check if finding.since is None else f"{check}, {_since(finding.since, now)}")
+    output.say(_indented(f"{finding.what} {finding.cost}"))
+    output.say(f"  mend: {one_line(printable(finding.mend))}\n")
+
+
+def _since(moment: datetime, now: datetime) -> str:
+    local = moment.astimezone()
+    when = f"{local:%H:%M:%S}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M}"
+    return f"since {when} ({format_duration(now - moment)})"
+
+
+def _indented(text: str) -> str:
+    width = min(output.console().width, WIDEST)
+    return textwrap.fill(printable(one_line(text)), width, initial_indent="  ", subsequent_indent="  ")
+
+
+def _print_unseen(results: Sequence[Result]) -> None:
+    """Say what was not looked at, by what it takes."""
+    checks: dict[str, list[str]] = {}
+    for result in results:
+        if result.unseen is not None:
+            checks.setdefault(result.unseen, []).append(result.check)
+    for why, names in checks.items():
+        output.say(f"not looked at, for lack of a right\n{_indented(', '.join(names))}")
+        output.say(f"  mend: {one_line(printable(why))}\n")
+
+
+def _summary(examination: Examination) -> str:
+    results = examination.results
+    findings = sum(len(result.findings) for result in results)
+    unseen = sum(result.unseen is not None for result in results)
+    state = f": {output.counted(findings, 'finding')}," if findings else ":" if unseen else " is well:"
+    more = f", {unseen} could not look" if unseen else ""
+    well = output.counted(sum(map(_is_well, results)), "check")
+    return f"Database {examination.database}{state} {well} found nothing{more}."

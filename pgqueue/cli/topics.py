@@ -1,0 +1,227 @@
+"""``pgqueue topic`` and ``pgqueue subscription``: one message to many queues."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from pgqueue import CorrelationFilter, JsonPathFilter, QueueSettings, SubscriptionProperties
+from pgqueue.cli import documents, output
+from pgqueue.cli.connection import Database, on_database
+from pgqueue.cli.failures import WrongUse
+from pgqueue.cli.output import AsJson
+from pgqueue.cli.queues import Yes, ask
+from pgqueue.cli.sending import ContentType, CorrelationId, MessageId, ReplyTo, Subject, parse_property
+from pgqueue.cli.settings import with_settings
+
+topic = typer.Typer(no_args_is_help=True, help="Create, list and delete topics: what is sent to one goes to many.")
+subscription = typer.Typer(no_args_is_help=True, help="Create, list, change and delete the subscriptions of a topic.")
+
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic.", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="The name of the subscription.", show_default=False)]
+FilterProperties = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--property",
+        "-p",
+        help="Only messages with this application property: key=text, or key:=JSON. May be repeated.",
+        metavar="KEY=VALUE",
+        show_default=False,
+    ),
+]
+JsonPath = Annotated[
+    str | None,
+    typer.Option(
+        help="Only messages of which this is true, such as '$.body.amount > 1000'.", metavar="PATH", show_default=False
+    ),
+]
+SetProperties = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set-property",
+        help="An application property to set in each message: key=text, or key:=JSON. May be repeated.",
+        metavar="KEY=VALUE",
+        show_default=False,
+    ),
+]
+
+
+@topic.command("create")
+@on_database
+def create_topic(
+    database: Database,
+    name: TopicName,
+    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="Do nothing if the topic exists.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Create a topic. `pgqueue subscription create` makes queues for what is sent to it."""
+    database.client.create_topic(name, exist_ok=exist_ok)
+    _print_done({"topic": name, "created": True}, f"topic {name} created", as_json)
+
+
+@topic.command("list")
+@on_database
+def list_topics(database: Database, as_json: AsJson = False) -> None:
+    """List the topics, and how many subscriptions each has."""
+    topics = database.client.list_topics()
+    if as_json:
+        output.document([documents.topic_document(each) for each in topics])
+    elif topics:
+        output.show(documents.topics_table(topics))
+    else:
+        output.hint("there is no topic yet: `pgqueue topic create NAME` makes one")
+
+
+@topic.command("delete")
+@on_database
+def delete_topic(database: Database, name: TopicName, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Delete a topic and its subscriptions with all their messages and dead letters. There is no way back."""
+    count = len(database.client.list_subscriptions(name))
+    ask(f"Delete topic {name} with {output.counted(count, 'subscription')} and all that they hold?", yes)
+    database.client.delete_topic(name)
+    _print_done({"topic": name, "deleted": True}, f"topic {name} deleted", as_json)
+
+
+@subscription.command("create")
+@on_database
+@with_settings
+def create_subscription(
+    database: Database,
+    topic: TopicName,
+    name: Name,
+    settings: QueueSettings,
+    json_path: JsonPath = None,
+    message_id: MessageId = None,
+    correlation_id: CorrelationId = None,
+    subject: Subject = None,
+    content_type: ContentType = None,
+    reply_to: ReplyTo = None,
+    properties: FilterProperties = None,
+    set_properties: SetProperties = None,
+    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="Do nothing if the subscription exists.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Create a subscription: a queue for the messages of a topic that its filter matches; without a filter, all.
+
+    pgqueue subscription create events billing --subject paid --property country=CH
+
+    pgqueue subscription create events large --json-path '$.body.amount > 1000' --set-property checked:=false
+
+    The queue is named TOPIC/Subscriptions/SUBSCRIPTION; it has settings and messages as any other.
+    """
+    filter = _filter(
+        json_path,
+        properties,
+        message_id=message_id,
+        correlation_id=correlation_id,
+        subject=subject,
+        content_type=content_type,
+        reply_to=reply_to,
+    )
+    created = database.client.create_subscription(
+        topic, name, filter=filter, set_properties=_properties(set_properties), exist_ok=exist_ok, **settings
+    )
+    _print_subscription(created, f"subscription {name} of {topic} created", as_json)
+
+
+@subscription.command("list")
+@on_database
+def list_subscriptions(database: Database, topic: TopicName, as_json: AsJson = False) -> None:
+    """List the subscriptions of a topic, with their filters. What is in them, `pgqueue stats` tells."""
+    subscriptions = database.client.list_subscriptions(topic)
+    if as_json:
+        output.document([documents.subscription_document(each) for each in subscriptions])
+    elif subscriptions:
+        output.show(documents.subscriptions_table(subscriptions))
+    else:
+        output.hint(f"topic {topic} has no subscription yet: `pgqueue subscription create {topic} NAME` makes one")
+
+
+@subscription.command("update")
+@on_database
+@with_settings
+def update_subscription(
+    database: Database,
+    topic: TopicName,
+    name: Name,
+    settings: QueueSettings,
+    json_path: JsonPath = None,
+    message_id: MessageId = None,
+    correlation_id: CorrelationId = None,
+    subject: Subject = None,
+    content_type: ContentType = None,
+    reply_to: ReplyTo = None,
+    properties: FilterProperties = None,
+    no_filter: Annotated[bool, typer.Option("--no-filter", help="Let every message match.")] = False,
+    set_properties: SetProperties = None,
+    set_nothing: Annotated[bool, typer.Option("--set-nothing", help="Set no properties any more.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Change what is said: the whole filter, all that is set, or single settings. Messages that are there stay.
+
+    pgqueue subscription update events billing --subject refunded --lock-duration 5m
+    """
+    filter = _filter(
+        json_path,
+        properties,
+        message_id=message_id,
+        correlation_id=correlation_id,
+        subject=subject,
+        content_type=content_type,
+        reply_to=reply_to,
+    )
+    set_to = _properties(set_properties)
+    if (filter is not None and no_filter) or (set_to is not None and set_nothing):
+        raise WrongUse("set it or remove it: say one of the two")
+    given: dict[str, Any] = {}
+    if filter is not None or no_filter:
+        given["filter"] = filter
+    if set_to is not None or set_nothing:
+        given["set_properties"] = set_to
+    if not given and not settings:
+        raise WrongUse("what is to be changed? See `pgqueue subscription update --help`")
+    updated = database.client.update_subscription(topic, name, **given, **settings)
+    _print_subscription(updated, f"subscription {name} of {topic} changed", as_json)
+
+
+@subscription.command("delete")
+@on_database
+def delete_subscription(
+    database: Database, topic: TopicName, name: Name, yes: Yes = False, as_json: AsJson = False
+) -> None:
+    """Delete a subscription with all its messages and dead letters. There is no way back."""
+    ask(f"Delete subscription {name} of {topic} and all that it holds?", yes)
+    database.client.delete_subscription(topic, name)
+    _print_done(
+        {"topic": topic, "subscription": name, "deleted": True}, f"subscription {name} of {topic} deleted", as_json
+    )
+
+
+def _filter(
+    json_path: str | None, properties: list[str] | None, **fields: str | None
+) -> CorrelationFilter | JsonPathFilter | None:
+    if not any(value is not None for value in fields.values()) and not properties:
+        return None if json_path is None else JsonPathFilter(json_path)
+    if json_path is not None:
+        raise WrongUse("a filter is a JSON path, or values that a message must have: say one of the two")
+    return CorrelationFilter(application_properties=_properties(properties), **fields)
+
+
+def _properties(given: list[str] | None) -> dict[str, Any] | None:
+    return dict(map(parse_property, given or ())) or None
+
+
+def _print_subscription(shown: SubscriptionProperties, done: str, as_json: bool) -> None:
+    if as_json:
+        output.document(documents.subscription_document(shown))
+    else:
+        output.say(done)
+        output.show(documents.subscription_record(shown))
+
+
+def _print_done(document: dict[str, Any], done: str, as_json: bool) -> None:
+    if as_json:
+        output.document(document)
+    else:
+        output.say(done)

@@ -1,0 +1,173 @@
+"""Queues: what waits in them while nobody receives, and what nobody has tidied up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pgqueue.doctor import thresholds
+from pgqueue.doctor.check import Check, Finding, Row
+
+#: How many dead letters of a queue pgqueue._upkeep shows.
+LATEST = 100
+
+
+def no_receivers(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find queues in which something waits, nobody holds a lock, and nobody has received for a while."""
+    for row in rows:
+        since = max(filter(None, (row.waiting_since, row.last_turn)))
+        if row.status in ("DISABLED", "RECEIVE_DISABLED"):
+            since = max(row.waiting_since, row.updated_at)
+            what, mend = f"has the status {row.status}", f"pgqueue queue update {row.queue} --status ACTIVE"
+        elif row.paused_at is not None:
+            since = max(row.waiting_since, row.paused_at)
+            what, mend = "is paused", f"pgqueue queue resume {row.queue}"
+        elif row.forward_to is not None:
+            what = f"forwards to queue {row.forward_to}, which has no receivers"
+            mend = f"pgqueue worker MODULE:HANDLER {row.forward_to}"
+        else:
+            what, mend = "has no receivers", f"pgqueue worker MODULE:HANDLER {row.queue}"
+        if row.now - since > thresholds.UNATTENDED:
+            yield Finding(
+                what=f"Queue {row.queue} {what}.", cost="Its messages wait, or expire.", mend=mend, since=since
+            )
+
+
+def expired_locks(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find queues in which a holder has been late for a while, and nobody has taken its message."""
+    for row in rows:
+        yield Finding(
+            what=f"In queue {row.queue} locks have expired, and nobody receives these messages.",
+            cost="Whoever held them has died or hangs. They wait, with all others of the queue.",
+            mend=f"pgqueue worker MODULE:HANDLER {row.queue}",
+            since=row.first_locked_until,
+        )
+
+
+def dead_letters(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find queues with many new dead letters."""
+    for row in rows:
+        if row.messages >= thresholds.DEAD_LETTERS_AN_HOUR:
+            yield Finding(
+                what=f"Queue {row.queue} has {row.messages:,}{' or more' if row.messages == LATEST else ''} new"
+                " dead letters within an hour.",
+                cost="Nobody works on them any more until they are resubmitted.",
+                mend=f"pgqueue dead-letters list {row.queue}",
+                since=row.since,
+            )
+
+
+def unswept_records(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find queues that remember message ids and the like for longer than they should."""
+    late = [row for row in rows if row.now - row.forget_at > thresholds.UNSWEPT]
+    if late:
+        yield Finding(
+            what=f"{_counted(late, 'queue')}, {late[0].queue} for one, should have forgotten message ids or effects:"
+            " nobody sweeps.",
+            cost="They take space. Queues without receivers show locks and times that are over, too.",
+            mend="pgqueue sweep",
+            since=late[0].forget_at,
+        )
+
+
+def unswept_history(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find days of history that no queue retains."""
+    late = [row for row in rows if row.now - row.over_at > thresholds.UNSWEPT]
+    if late:
+        yield Finding(
+            what=f"{_counted(late, 'day')} of history, {sum(row.size for row in late) / 2**20:,.1f} MB, that no queue"
+            " retains: nobody sweeps.",
+            cost="They take space, and after 64 days a new day begins in the partition of an old one.",
+            mend="pgqueue sweep",
+            since=late[0].over_at,
+        )
+
+
+def broken_invariants(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Pass on what contradicts the rules of the tables."""
+    for row in rows:
+        yield Finding(
+            what=f"A rule is broken: {row.broken}.",
+            cost="A message may be lost or received late. Somebody has changed the tables, or pgqueue has a bug.",
+            mend="pgqueue sweep",
+        )
+
+
+def _counted(rows: Sequence[Row], noun: str) -> str:
+    return f"{len(rows):,} {noun}{'' if len(rows) == 1 else 's'}"
+
+
+NO_RECEIVERS = Check(
+    "no-receivers",
+    """
+    with upkeep as materialized (                    -- otherwise each condition would look up the first message again
+        select queue, status, updated_at, paused_at, forward_to, awaited_until, held_until, last_turn,
+               least(waiting_since, next_scheduled) as waiting_since
+          from pgqueue._upkeep
+    )
+    select queue, status, updated_at, paused_at, forward_to, last_turn, waiting_since, pgqueue.clock() as now
+      from upkeep
+     where waiting_since < pgqueue.clock() - %(unattended)s::interval
+       and (awaited_until is null or awaited_until < pgqueue.clock())
+       and (held_until is null or held_until < pgqueue.clock())
+     order by waiting_since
+    """,
+    no_receivers,
+)
+
+EXPIRED_LOCKS = Check(
+    "expired-locks",
+    """
+    select queue, first_locked_until
+      from pgqueue._upkeep
+     where first_locked_until < pgqueue.clock() - %(unattended)s::interval
+     order by first_locked_until
+    """,
+    expired_locks,
+)
+
+DEAD_LETTERS = Check(
+    "dead-letters",
+    """
+    select queue, count(*) as messages, min(at) as since
+      from pgqueue._upkeep
+     cross join unnest(last_dead_letters) as at
+     where at > pgqueue.clock() - interval '1 hour'
+     group by queue
+     order by messages desc, queue
+    """,
+    dead_letters,
+)
+
+UNSWEPT_RECORDS = Check(
+    "unswept-records",
+    """
+    select queue, forget_at, pgqueue.clock() as now
+      from pgqueue._upkeep
+     where forget_at < pgqueue.clock()
+     order by forget_at
+    """,
+    unswept_records,
+)
+
+UNSWEPT_HISTORY = Check(
+    "unswept-history",
+    """
+    select to_timestamp(day * 86400.0) + kept.days * interval '1 day' as over_at,
+           pg_relation_size(pg_class.oid) as size, pgqueue.clock() as now
+      from (select (extract(epoch from pgqueue.clock())::bigint / 86400)::integer as today,
+                   1 + ceil(coalesce(max(extract(epoch from retain_history)), 0) / 86400)::integer as days
+              from pgqueue._upkeep) as kept
+     cross join generate_series(today - 63, today - days) as day
+      join pg_class on relname = format('settled_message_%%s', lpad((day %% 64)::text, 2, '0'))
+       and relnamespace = (select oid from pg_namespace where nspname = 'pgqueue_history')
+     where pg_relation_size(pg_class.oid) > 0
+     order by day
+    """,
+    unswept_history,
+)
+
+INVARIANTS = Check(
+    "broken-invariants",
+    "select broken from pgqueue.broken_invariants() as broken",
+    broken_invariants,
+)

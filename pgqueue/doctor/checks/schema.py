@@ -1,0 +1,150 @@
+"""The schema: installed, of this version, as it was installed, and with all its indexes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from pgqueue.doctor.check import Check, Finding, Row
+from pgqueue.errors import SchemaVersionError
+from pgqueue.schema.files import Definition, definitions, digest, head, indexes, revisions_after
+
+#: Writes all functions, views and rights once more, where `pgqueue migrate` finds nothing left to do.
+INSTALL_AGAIN = 'pgqueue migrate --sql | psql --set ON_ERROR_STOP=1 "$PGQUEUE_DSN"'
+
+#: The body of a function as PostgreSQL keeps it, and the settings that it runs with; a body that begins with `return`
+#: is kept in another form.
+BODY = re.compile(r"^as \$\$(.*)\$\$;?\s*\Z", re.MULTILINE | re.DOTALL)
+SETTING = re.compile(r"^set (\w+) = '?(.*?)'?$", re.MULTILINE)
+
+
+def not_installed(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find a database where pgqueue was never installed."""
+    (row,) = rows
+    if not row.is_installed:
+        yield Finding(
+            what=f"pgqueue is not installed in database {row.database}.",
+            cost="It has no queues.",
+            mend="pgqueue migrate",
+        )
+
+
+def schema_version(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find a schema that is older or newer than this code, or has the functions of another version."""
+    (row,) = rows
+    try:
+        pending = revisions_after(row.revision)
+    except SchemaVersionError:
+        yield Finding(
+            what=f"The schema is at revision {row.revision}; this version of pgqueue knows those up to {head()}.",
+            cost="A newer version has migrated the database. This one may fail in ways that nobody has tried.",
+            mend="pip install --upgrade pgqueue-tx",
+            since=row.installed_at,
+        )
+        return
+    if pending:
+        what = f"The schema is at revision {row.revision or 'none'}; this version of pgqueue needs {head()}."
+    elif row.digest != digest():
+        what = "The functions in the database are those of another version of pgqueue."
+    else:
+        return
+    yield Finding(
+        what=what,
+        cost="What is new in this version fails. Migrate with the newest version that you use: others run beside it.",
+        mend="pgqueue migrate",
+        since=row.installed_at,
+    )
+
+
+def changed_definitions(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find functions that somebody has changed or dropped since they were installed."""
+    if any(row.digest != digest() for row in rows):
+        return  # that is for schema_version to say
+    installed = {row.name: (row.body, set(row.settings)) for row in rows}
+    for each in definitions():
+        if (body := BODY.search(each.sql)) and installed.get(each.name) != (body[1], _settings(each)):
+            change = "has been changed" if each.name in installed else "is missing"
+            yield Finding(
+                what=f"The function pgqueue.{each.name} {change} since it was installed.",
+                cost="The queues may do something else than documented: lose messages, lock too much, or be slow.",
+                mend=INSTALL_AGAIN,
+            )
+
+
+def _settings(definition: Definition) -> set[str]:
+    declared = definition.sql.partition("\nas $$")[0]
+    return {f"{name}={value}" for name, value in SETTING.findall(declared)}
+
+
+def missing_indexes(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find indexes that no migration has built yet, or whose build was broken off."""
+    valid = {row.name for row in rows if row.indisvalid}
+    for index in indexes():
+        if index.name not in valid:
+            yield Finding(
+                what=f"The index pgqueue.{index.name} is not built.",
+                cost="A sweep reads all messages of a queue to find the few that it looks for.",
+                mend="pgqueue migrate",
+            )
+
+
+def claim_plan(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find a claim that is not a scan of the primary key from the cursor on."""
+    nodes = [row.line.strip().removeprefix("->").strip() for row in rows]
+    others = [
+        node
+        for node in nodes
+        if re.match(r"(Incremental )?Sort|Seq Scan|Bitmap|Index Scan using (?!message_pkey)", node)
+    ]
+    if others or not any(node.startswith("Index Scan using message_pkey") for node in nodes):
+        yield Finding(
+            what=f"A receive would not read the index message_pkey from its cursor on, but run: {', '.join(others)}.",
+            cost="Each receive reads the whole queue, and a sort locks what it reads: consumers wait for each other.",
+            mend="reindex index concurrently pgqueue.message_pkey;",
+        )
+
+
+NOT_INSTALLED = Check(
+    "not-installed",
+    """
+    select current_database() as database,
+           exists (select from pg_class
+                    where relname = 'alembic_version'
+                      and relnamespace = (select oid from pg_namespace where nspname = 'pgqueue')) as is_installed
+    """,
+    not_installed,
+)
+
+SCHEMA_VERSION = Check(
+    "schema-version",
+    """
+    select (select version_num from pgqueue.alembic_version) as revision,
+           (select definitions_digest from pgqueue.installation) as digest,
+           (select installed_at from pgqueue.installation) as installed_at
+    """,
+    schema_version,
+)
+
+DEFINITIONS = Check(
+    "changed-functions",
+    """
+    select proname::text as name, prosrc as body, coalesce(proconfig, '{}') as settings,
+           (select definitions_digest from pgqueue.installation) as digest
+      from pg_proc
+     where pronamespace = (select oid from pg_namespace where nspname = 'pgqueue')
+    """,
+    changed_definitions,
+)
+
+INDEXES = Check(
+    "missing-index",
+    """
+    select relname::text as name, indisvalid
+      from pg_index
+      join pg_class on pg_class.oid = indexrelid
+     where relnamespace = (select oid from pg_namespace where nspname = 'pgqueue')
+    """,
+    missing_indexes,
+)
+
+CLAIM_PLAN = Check("claim-plan", "select line from pgqueue._claim_plan() as line", claim_plan)

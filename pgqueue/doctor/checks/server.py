@@ -1,0 +1,129 @@
+"""The server, and what is between it and this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from pgqueue.doctor import thresholds
+from pgqueue.doctor.check import Check, Finding, Row
+from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.recurrence import zone
+
+
+def wraparound(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find databases whose oldest transaction ids, or multixact ids, are nearly used up."""
+    for row in rows:
+        if row.age > thresholds.OLDEST_ID:
+            yield Finding(
+                what=f"Database {row.database} still has {row.kind} ids that are {row.age:,} old.",
+                cost="At 2,147 million the server refuses to write. Something keeps vacuum from freezing rows: look for"
+                " old transactions, prepared ones and replication slots first.",
+                mend="vacuum (freeze);  -- in that database",
+            )
+
+
+def connections(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find limits on connections that are nearly reached."""
+    for row in rows:
+        if row.taken >= thresholds.CONNECTIONS * row.available:
+            yield Finding(
+                what=f"{row.taken} of the {row.available} connections of {row.scope} are taken.",
+                cost="When none is left, applications are refused, and workers cannot reconnect.",
+                mend="select usename, application_name, count(*) from pg_stat_activity group by 1, 2 order by 3 desc;",
+            )
+
+
+def clocks(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find that this machine's clock differs from the database's, by which locks expire."""
+    (row,) = rows
+    difference = row.local_time - row.now
+    if abs(difference) > thresholds.CLOCKS:
+        side = "ahead of" if row.local_time > row.now else "behind"
+        yield Finding(
+            what=f"This machine's clock is {abs(difference).total_seconds():,.0f} s {side} the database's.",
+            cost="Locks are kept by the database's clock: nothing is lost. Times that an application computes by itself"
+            " for messages are wrong by so much.",
+            mend="timedatectl set-ntp true",
+        )
+
+
+def time_zones(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find time zones of schedules that this machine does not know, or knows otherwise than the server."""
+    for row in rows:
+        try:
+            offset = datetime.now(UTC).astimezone(zone(row.timezone)).utcoffset()
+        except InvalidArgumentError:
+            what = f"This machine does not know the time zone {row.timezone}, in which schedules of {row.queue} recur."
+            cost = "Workers on such a machine do not compute their due times, and nothing is sent when these run out."
+        else:
+            if row.utc_offset is None or row.utc_offset == offset:
+                continue
+            what = f"The time zone {row.timezone} is {offset} from UTC here, and {row.utc_offset} on the server."
+            cost = f"One of them has old rules: schedules of {row.queue} may be sent at the wrong hour."
+        yield Finding(what=what, cost=cost, mend="pip install --upgrade tzdata")
+
+
+def pgbouncer(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find that this connection leads through a pooler."""
+    (row,) = rows
+    if row.is_pooled:
+        yield Finding(
+            what="This connection leads through a pooler, such as PgBouncer, where LISTEN does not work.",
+            cost="Consumers with this DSN are not woken: they poll, a worker once a second. Nothing is lost.",
+            mend="pgqueue doctor --dsn DSN  # the server's own; give it to your receivers if all is well with it",
+        )
+
+
+WRAPAROUND = Check(
+    "wraparound",
+    """
+    select datname::text as database, kind, age
+      from pg_database
+     cross join lateral (values
+           ('transaction', age(datfrozenxid)),
+           ('multixact', mxid_age(datminmxid))
+           ) as used (kind, age)
+     order by age desc
+    """,
+    wraparound,
+)
+
+CONNECTIONS = Check(
+    "connections",
+    """
+    select 'the server' as scope, sum(numbackends) as taken,
+           current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
+               - coalesce(current_setting('reserved_connections', true), '0')::integer as available
+      from pg_stat_database
+     union all
+    select format('database %%s', datname), numbackends, datconnlimit
+      from pg_database
+      join pg_stat_database using (datname)
+     where datname = current_database() and datconnlimit > 0
+     union all
+    select format('role %%s', rolname), count(*), rolconnlimit
+      from pg_roles
+      join pg_stat_activity on usesysid = pg_roles.oid
+     where rolconnlimit > 0
+     group by rolname, rolconnlimit
+    """,
+    connections,
+)
+
+CLOCKS = Check("clock", "select pgqueue.clock() as now, %(local_time)s::timestamptz as local_time", clocks)
+
+TIME_ZONES = Check(
+    "time-zone",
+    """
+    select timezone, queue, (select utc_offset from pg_timezone_names where name = timezone) as utc_offset
+      from (select timezone, min(queue) as queue
+              from pgqueue._upkeep
+             cross join unnest(timezones) as timezone
+             group by timezone) as used
+     order by timezone
+    """,
+    time_zones,
+)
+
+PGBOUNCER = Check("pgbouncer", "select pg_backend_pid() <> %(backend_pid)s as is_pooled", pgbouncer)

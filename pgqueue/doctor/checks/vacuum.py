@@ -1,0 +1,119 @@
+"""Vacuum: whether it runs, keeps up, and what it has left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pgqueue.doctor import thresholds
+from pgqueue.doctor.check import Check, Finding, Row
+
+
+def autovacuum_off(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find what switches autovacuum off, for the server or for one of our tables."""
+    for row in rows:
+        yield Finding(
+            what=f"Autovacuum is off: {row.setting}.",
+            cost="The rows of settled messages stay: tables grow without end, until the server refuses to write.",
+            mend=row.mend,
+        )
+
+
+def autovacuum_behind(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find tables with many dead rows that nobody has vacuumed for a while."""
+    for row in rows:
+        if row.dead_rows > thresholds.DEAD_ROWS * row.begins_at and row.now - row.vacuumed > thresholds.UNVACUUMED:
+            yield Finding(
+                what=f"{row.name} has {row.dead_rows:,} dead rows; autovacuum was to begin at {row.begins_at:,.0f}.",
+                cost="The table grows. Autovacuum is busy with other tables, is too slow, or is cancelled by locks.",
+                mend=f"vacuum (analyze) {row.name};",
+                since=row.vacuumed,
+            )
+
+
+def bloat(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find tables and indexes that take much more space than their rows."""
+    for row in rows:
+        enough = thresholds.BLOATED_ENTRY if row.is_index else thresholds.BLOATED_ROW
+        if row.size >= thresholds.BLOATED_SIZE and row.size > enough * max(1, row.rows):
+            yield Finding(
+                what=f"{row.name} takes {row.size / 2**20:,.0f} MB for about {row.rows:,} rows.",
+                cost="Space on disk and in memory, and slow counts. Receives are not slower. New messages reuse it."
+                + ("" if row.is_index else " The command stops the queues while it runs."),
+                mend=f"reindex index concurrently {row.name};"
+                if row.is_index
+                else f"vacuum (full, analyze) {row.table};",
+            )
+
+
+AUTOVACUUM_OFF = Check(
+    "autovacuum-off",
+    """
+    select format('%%s = off', name) as setting,
+           format('alter system set %%s = on; select pg_reload_conf();', name) as mend
+      from pg_settings
+     where name in ('autovacuum', 'track_counts') and setting = 'off'
+     union all
+    select format('%%I.%%I has autovacuum_enabled = %%s', nspname, relname, option_value),
+           format('alter table %%I.%%I reset (autovacuum_enabled);', nspname, relname)
+      from pg_class
+      join pg_namespace on pg_namespace.oid = relnamespace
+     cross join pg_options_to_table(reloptions)
+     where nspname in ('pgqueue', 'pgqueue_history') and relkind = 'r'
+       and option_name = 'autovacuum_enabled' and not option_value::boolean
+    """,
+    autovacuum_off,
+)
+
+AUTOVACUUM_BEHIND = Check(
+    "autovacuum-behind",
+    """
+    with options as (
+        select pg_class.oid,
+               max(option_value::float8) filter (where option_name = 'autovacuum_vacuum_threshold') as threshold,
+               max(option_value::float8) filter (where option_name = 'autovacuum_vacuum_scale_factor') as scale_factor
+          from pg_class
+         cross join pg_options_to_table(reloptions)
+         where option_name in ('autovacuum_vacuum_threshold', 'autovacuum_vacuum_scale_factor')
+         group by pg_class.oid
+    )
+    select relid::regclass::text as name, n_dead_tup as dead_rows, now() as now,
+           greatest(last_vacuum, last_autovacuum, pg_postmaster_start_time(),
+                    (select installed_at from pgqueue.installation)) as vacuumed,
+           coalesce(threshold, current_setting('autovacuum_vacuum_threshold')::float8)
+               + greatest(0, reltuples)
+               * coalesce(scale_factor, current_setting('autovacuum_vacuum_scale_factor')::float8) as begins_at
+      from pg_stat_user_tables
+      join pg_class on pg_class.oid = relid
+      left join options on options.oid = relid
+     where schemaname in ('pgqueue', 'pgqueue_history')
+     order by n_dead_tup desc
+    """,
+    autovacuum_behind,
+)
+
+BLOAT = Check(
+    "bloat",
+    """
+    with tables as (                                     -- without those that PostgreSQL knows no number of rows of
+        select pg_class.oid, reltoastrelid, oid::regclass::text as name,
+               greatest(reltuples, pg_stat_get_live_tuples(oid))::bigint as rows
+          from pg_class
+         where relnamespace in (select oid from pg_namespace where nspname in ('pgqueue', 'pgqueue_history'))
+           and relkind = 'r' and (reltuples >= 0 or pg_stat_get_live_tuples(oid) > 0)
+    )
+    select name, name as table, rows, pg_relation_size(oid) as size, false as is_index
+      from tables
+     union all
+    select indexrelid::regclass::text, name, rows, pg_relation_size(indexrelid), true
+      from tables
+      join pg_index on indrelid = tables.oid
+     union all
+    select toast.oid::regclass::text, name, greatest(toast.reltuples, pg_stat_get_live_tuples(toast.oid))::bigint,
+           pg_relation_size(toast.oid), false
+      from tables
+      join pg_class as toast on toast.oid = tables.reltoastrelid
+     where toast.reltuples >= 0 or pg_stat_get_live_tuples(toast.oid) > 0
+     order by size desc
+    """,
+    bloat,
+)

@@ -1,0 +1,38 @@
+"""Schedules: the due times of cron expressions are computed here, and stored for those who fire."""
+
+from __future__ import annotations
+
+from pgqueue.errors import ScheduleAlreadyExistsError
+from pgqueue.flows.flow import Executor, Flow
+from pgqueue.model.schedule import Schedule
+from pgqueue.statements import Statement, schedules
+
+
+def create(statement: Statement[None], name: str, source: Executor, *, exist_ok: bool) -> Flow[Schedule]:
+    try:
+        yield from source.execute(statement)
+    except ScheduleAlreadyExistsError:
+        if not exist_ok:
+            raise
+    return (yield from _planned(name, source))
+
+
+def pause(name: str, source: Executor) -> Flow[Schedule]:
+    yield from source.execute(schedules.pause_schedule(name))
+    return (yield from source.execute(schedules.get_schedule(name)))
+
+
+def resume(name: str, source: Executor) -> Flow[Schedule]:
+    yield from source.execute(schedules.resume_schedule(name))
+    return (yield from _planned(name, source))
+
+
+def plan(source: Executor) -> Flow[None]:
+    """Compute the due times of schedules that need it. Several processes may: they compute the same."""
+    for unplanned in (yield from source.execute(schedules.schedules_to_plan())):
+        yield from source.execute(schedules.plan_schedule(unplanned))
+
+
+def _planned(name: str, source: Executor) -> Flow[Schedule]:
+    yield from plan(source)
+    return (yield from source.execute(schedules.get_schedule(name)))

@@ -1,0 +1,97 @@
+"""Sessions: what both faces share, and accepting one with a wait."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Self
+
+from pgqueue.errors import PGQueueError, SessionCannotBeLockedError, logger
+from pgqueue.flows import receiving
+from pgqueue.flows.flow import Executor, Flow, Pause, Source
+from pgqueue.model.holder import this_process
+from pgqueue.model.row import Row
+from pgqueue.statements import sessions
+from pgqueue.statements.arguments import duration
+from pgqueue.statements.sessions import SessionLock
+
+#: How often a session that somebody else holds is tried again, unless a notification comes sooner.
+PATIENCE = timedelta(seconds=1)
+
+
+@dataclass(eq=False)
+class AcceptedSession:
+    """A session that this receiver has locked."""
+
+    queue: str
+    session_id: str
+    locked_until: datetime
+    lock: SessionLock = field(repr=False)
+    _source: Source = field(repr=False)
+    #: Set once a renewer has found the lock lost, or could not renew it in time.
+    lock_lost: threading.Event = field(default_factory=threading.Event, repr=False)
+    is_released: bool = field(default=False, repr=False)
+
+    @classmethod
+    def _locked(cls, queue: str, row: Row, source: Source) -> Self:
+        session_id, lock_token, locked_until = row
+        return cls(queue, session_id, locked_until, SessionLock(queue, session_id, lock_token), source)
+
+
+def accept(
+    queue: str, session_id: str | None, source: Source, wait: timedelta | None, lock_duration: timedelta | None
+) -> Flow[Row | None]:
+    """Accept this session, or the next one that is available; return its row, or None when there is none in time.
+
+    Raises:
+        SessionCannotBeLockedError: a session is named that somebody else holds until the wait is over.
+    """
+    statement = sessions.accept_session(queue, session_id, lock_duration=lock_duration, locked_by=this_process())
+    if session_id is None:
+        rows = yield from receiving.wait_for(queue, statement, source, wait)
+        return rows[0] if rows else None
+    patience = (duration("wait", wait) or receiving.NO_WAIT).total_seconds()
+    wake_signal = source.wake_signal(queue) if patience > 0 else None
+    over = (yield time.monotonic) + patience
+    while True:
+        count = wake_signal.count if wake_signal else 0
+        try:
+            (row,) = yield from source.execute(statement)
+            return row
+        except SessionCannotBeLockedError:
+            left = over - (yield time.monotonic)
+            if left <= 0:
+                raise
+        yield Pause(min(timedelta(seconds=left), PATIENCE), wake_signal, count)
+
+
+def renew_lock(session: AcceptedSession, lock_duration: timedelta | None) -> Flow[datetime]:
+    session.locked_until = yield from session._source.execute(
+        sessions.renew_session_lock(session.lock, lock_duration=lock_duration)
+    )
+    return session.locked_until
+
+
+def release(session: AcceptedSession, where: Executor) -> Flow[None]:
+    """Release the session; if that fails, its lock expires."""
+    session.is_released = True
+    try:
+        is_released = yield from where.execute(sessions.release_session(session.lock))
+    except PGQueueError as failure:
+        if where is not session._source:
+            raise
+        logger.warning(
+            "session %s of %s could not be released; its lock expires at %s: %s",
+            session.session_id,
+            session.queue,
+            session.locked_until,
+            failure,
+            extra={"queue": session.queue, "tracking_id": failure.tracking_id},
+        )
+    else:
+        if not is_released:
+            logger.debug(
+                "session %s of %s was not released: its lock is lost or expires", session.session_id, session.queue
+            )

@@ -1,0 +1,80 @@
+"""Topics and subscriptions: what takes several steps, and sends, which are traced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pgqueue import telemetry
+from pgqueue.errors import QueueAlreadyExistsError, QueueNotFoundError, TopicAlreadyExistsError
+from pgqueue.flows import queues
+from pgqueue.flows.flow import Executor, Flow
+from pgqueue.model.encoding import encode
+from pgqueue.model.message import Message
+from pgqueue.model.names import subscription_queue
+from pgqueue.model.topic import SubscriptionProperties
+from pgqueue.statements import Statement, topics
+
+
+def create_topic(name: str, source: Executor, *, exist_ok: bool) -> Flow[None]:
+    try:
+        yield from source.execute(topics.create_topic(name))
+    except TopicAlreadyExistsError:
+        if not exist_ok:
+            raise
+
+
+def drop_topic(name: str, source: Executor) -> Flow[None]:
+    """Empty the subscriptions in bounded transactions, then drop all."""
+    for subscription in (yield from source.execute(topics.list_subscriptions(name))):
+        yield from queues.purge(subscription.queue.name, source)
+    yield from source.execute(topics.drop_topic(name))
+
+
+def create_subscription(
+    statement: Statement[None], topic: str, name: str, source: Executor, *, exist_ok: bool
+) -> Flow[SubscriptionProperties]:
+    try:
+        yield from source.execute(statement)
+    except QueueAlreadyExistsError:
+        if not exist_ok:
+            raise
+    return (yield from get_subscription(topic, name, source))
+
+
+def alter_subscription(
+    statement: Statement[None], topic: str, name: str, source: Executor
+) -> Flow[SubscriptionProperties]:
+    yield from source.execute(statement)
+    return (yield from get_subscription(topic, name, source))
+
+
+def drop_subscription(topic: str, name: str, source: Executor) -> Flow[None]:
+    """Empty the subscription in bounded transactions, then drop it."""
+    yield from queues.purge(subscription_queue(topic, name), source)
+    yield from source.execute(topics.drop_subscription(topic, name))
+
+
+def get_subscription(topic: str, name: str, source: Executor) -> Flow[SubscriptionProperties]:
+    for subscription in (yield from source.execute(topics.list_subscriptions(topic))):
+        if subscription.name == name:
+            return subscription
+    raise QueueNotFoundError(f"topic {topic!r} has no subscription {name!r}")
+
+
+def publish(topic: str, message: Message, where: Executor, *, require_subscription: bool) -> Flow[int]:
+    with telemetry.recorder().sending(topic) as sent:
+        encoded = encode(message, sent.trace)
+        return (yield from where.execute(topics.publish(topic, encoded, require_subscription=require_subscription)))
+
+
+def publish_batch(
+    topic: str, messages: Iterable[Message], where: Executor, *, require_subscription: bool
+) -> Flow[list[int]]:
+    """Send messages in one statement, with one span."""
+    given = list(messages)
+    if not given:
+        return []
+    with telemetry.recorder().sending(topic, len(given)) as sent:
+        encoded = [encode(message, sent.trace) for message in given]
+        statement = topics.publish_batch(topic, encoded, require_subscription=require_subscription)
+        return (yield from where.execute(statement))

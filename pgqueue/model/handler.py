@@ -1,0 +1,82 @@
+"""Handlers: functions of an application that work on a message, called as handler(message) or handler(message, tx)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.bodies import body_reader
+from pgqueue.model.calls import is_coroutine_function, must_finish
+from pgqueue.model.message import PeekedMessage
+
+
+@dataclass(frozen=True)
+class Handler:
+    """A function that works on a message, and whether it takes the transaction beside it."""
+
+    function: Callable[..., Any]
+    takes_transaction: bool
+    #: Whether a call makes a coroutine, as far as can be known.
+    is_coroutine: bool
+    #: How to make the body that it wants, if it wants one of a type of its own.
+    read_body: Callable[[PeekedMessage], Any] | None
+
+    @classmethod
+    def of(
+        cls,
+        function: Callable[..., Any],
+        name: str = "the handler",
+        *,
+        asynchronous: bool = True,
+        remedy: str = "use pgqueue.aio, which awaits it",
+    ) -> Self:
+        """Check a function and wrap it.
+
+        Raises:
+            InvalidArgumentError: it takes other arguments, or is a generator function, or is a coroutine function where
+                nobody awaits one.
+        """
+        if not callable(function):
+            raise InvalidArgumentError(f"{name} must be callable, not {function!r}")
+        must_finish(function, name, asynchronous=asynchronous, remedy=remedy)
+        takes_transaction = _takes_transaction(function, name)
+        return cls(function, takes_transaction, is_coroutine_function(function), body_reader(function))
+
+    @property
+    def name(self) -> str:
+        """The function's name, for people."""
+        named = getattr(self.function, "func", self.function)  # a partial has none of its own
+        name = getattr(named, "__qualname__", type(named).__qualname__)
+        return f"{getattr(named, '__module__', None) or type(named).__module__}.{name}"
+
+    def describe(self) -> str:
+        """How the function is called, for people."""
+        arguments = "(message, tx)" if self.takes_transaction else "(message)"
+        return f"{'async ' if self.is_coroutine else ''}{self.name}{arguments}"
+
+    def __call__(self, message: PeekedMessage, transaction: object = None) -> Any:
+        """Call the function with what it takes.
+
+        Raises:
+            DeadLetter: the body is not what the handler wants.
+        """
+        if self.read_body is not None:
+            message.body = self.read_body(message)
+        return self.function(message, transaction) if self.takes_transaction else self.function(message)
+
+
+def _takes_transaction(function: Callable[..., Any], name: str) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # a function of C that does not say what it takes
+        return False
+    for arguments in ((None, None), (None,)):
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            continue
+        return len(arguments) == 2
+    raise InvalidArgumentError(f"{name} takes (message) or (message, tx), not {signature}")

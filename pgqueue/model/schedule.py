@@ -1,0 +1,89 @@
+"""Schedules: messages that are sent again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from itertools import count as numbers
+from itertools import islice, takewhile
+from typing import Any
+
+from pgqueue.errors import MessageNotReadableError
+from pgqueue.model import recurrence
+from pgqueue.model.encoding import EncodedMessage
+from pgqueue.model.json_text import JsonText
+from pgqueue.model.message import Message
+
+
+class CatchUp(StrEnum):
+    """What happens to due times that nobody noticed within ten seconds, or at which the queue refused the message."""
+
+    NONE = "none"
+    """Only the latest is sent, and only within a minute."""
+    LAST = "last"
+    """Only the latest is sent, however late."""
+    ALL = "all"
+    """Each is sent, up to the latest 1000."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A message that is sent to a queue again and again.
+
+    It is due at the times of the ``cron`` expression in ``timezone``, or ``every`` so often, not before ``start`` and
+    not after ``end``; it can be received up to ``jitter`` later, at random. ``next_due`` is None while it is paused,
+    when it has ended, and until a schedule that was created by SQL is noticed by a worker or a sweep. ``last_due`` is
+    the due time that was sent last. ``last_error`` says why the last attempt to send failed, if it did, and is tried
+    again. ``read_at`` is the time of the database at which all this was true.
+    """
+
+    name: str
+    queue: str
+    cron: str | None
+    every: timedelta | None
+    timezone: str
+    catch_up: CatchUp
+    jitter: timedelta | None
+    start: datetime
+    end: datetime | None
+    is_paused: bool
+    next_due: datetime | None
+    last_due: datetime | None
+    last_error: str | None
+    created_at: datetime
+    read_at: datetime
+    _message: EncodedMessage = field(repr=False)
+
+    @property
+    def message(self) -> Message[Any]:
+        """The message that is sent; the id that each gets is ``message_id``, or the schedule's name, with the due time.
+
+        Raises:
+            MessageNotReadableError: its JSON was stored by SQL, and Python cannot read it.
+        """
+        fields = self._message._asdict()
+        binary_body = fields.pop("binary_body")
+        try:
+            body, properties = (
+                None if text is None else JsonText(text).decoded()
+                for text in (fields.pop("body"), fields.pop("application_properties"))
+            )
+        except ValueError as error:
+            raise MessageNotReadableError(f"the message of schedule {self.name} cannot be read: {error}") from None
+        return Message(body if binary_body is None else binary_body, application_properties=properties, **fields)
+
+    def upcoming(self, count: int = 10) -> list[datetime]:
+        """Returns the next due times, in UTC: while it is paused, those that follow if it is resumed now."""
+        following = takewhile(lambda due: self.end is None or due <= self.end, self._following())
+        return list(islice(following, count))
+
+    def _following(self) -> Iterator[datetime]:
+        first = self.next_due or max(self.read_at, self.start)
+        since = first - timedelta.resolution
+        if self.cron is not None:
+            return recurrence.due_times(self.cron, self.timezone, since)
+        assert self.every is not None
+        start, every = self.start.astimezone(UTC), self.every
+        return (start + n * every for n in numbers(max((since - start) // every + 1, 0)))

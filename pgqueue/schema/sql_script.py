@@ -1,0 +1,76 @@
+"""The migration as a script for psql, for those who may not let a program change their schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from psycopg import sql
+
+from pgqueue.schema import definitions
+from pgqueue.schema.files import SCHEMA, digest, folder, head, indexes, last_steps, revisions_after
+
+VERSION_TABLE = """\
+create table pgqueue.alembic_version (
+    version_num varchar(32) not null,
+    constraint alembic_version_pkc primary key (version_num)
+);
+"""
+
+CHECK = """\
+-- This script is for a database at revision {revision}.
+do $$
+begin
+    if (select version_num from pgqueue.alembic_version) is distinct from {revision} then
+        raise 'the database is not at revision % of pgqueue any more: make the script anew', {revision};
+    end if;
+end
+$$;
+"""
+
+#: What an interrupted build has left. Dropping it concurrently takes a statement of its own, hence psql's \gexec.
+DROP_INVALID = """\
+select 'drop index concurrently ' || indexrelid::regclass
+  from pg_index
+ where indexrelid = to_regclass({name}) and not indisvalid \\gexec
+"""
+
+
+def script(revision: str | None, lock_timeout: timedelta) -> str:
+    """What brings a database from a revision to this version: one transaction, then the indexes.
+
+    Raises:
+        SchemaVersionError: the revision is one of a newer version.
+    """
+    return "\n".join(_parts(revision, revisions_after(revision), lock_timeout))
+
+
+def _parts(revision: str | None, pending: tuple[str, ...], lock_timeout: timedelta) -> Iterator[str]:
+    yield f"-- pgqueue: from {revision or 'nothing'} to revision {head()}. Run it with psql --set ON_ERROR_STOP=1."
+    yield "set client_min_messages = warning;\nbegin;"
+    yield f"set local lock_timeout = {round(lock_timeout.total_seconds() * 1000)};"
+    yield "set local search_path = pg_catalog, pg_temp;\n"
+    if revision is None:
+        yield f"create schema {SCHEMA};"
+        yield VERSION_TABLE
+        yield "insert into pgqueue.alembic_version (version_num) values ('');\n"
+    else:
+        yield CHECK.format(revision=_literal(revision))
+    for each in pending:
+        yield f"-- Revision {each}"
+        yield (folder("migrations") / "versions" / f"{each}.sql").read_text(encoding="utf-8")
+    yield f"update pgqueue.alembic_version set version_num = {_literal(head())};\n"
+    yield "-- Functions and views"
+    yield "set local check_function_bodies = off;"
+    yield f"set local pgqueue.definitions = {_literal(definitions.as_json())};"
+    yield definitions.REPLACE.strip() + ";"
+    yield last_steps()
+    yield definitions.RECORD.replace(":digest", _literal(digest())).strip() + ";"
+    yield "commit;\n"
+    for index in indexes():
+        yield DROP_INVALID.format(name=_literal(f"{SCHEMA}.{index.name}"))
+        yield index.sql
+
+
+def _literal(value: str) -> str:
+    return sql.Literal(value).as_string(None)

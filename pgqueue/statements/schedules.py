@@ -1,0 +1,154 @@
+"""Schedules: create, inspect, pause, resume, run, drop; and store the due times that clients compute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from pgqueue.errors import InvalidArgumentError, ScheduleNotFoundError
+from pgqueue.model import recurrence
+from pgqueue.model.encoding import EncodedMessage, encode
+from pgqueue.model.message import Message, SequenceNumber
+from pgqueue.model.row import Row
+from pgqueue.model.schedule import CatchUp, Schedule
+from pgqueue.statements.arguments import duration, moment, queue_name, text
+from pgqueue.statements.statement import Statement, nothing, scalar
+
+SCHEDULE: Final = """select name, queue, cron, every, timezone, catch_up, jitter, starts_at, ends_at, is_paused,
+       next_due, last_due, last_error, created_at, pgqueue.clock(),
+       body, binary_body, message_id, correlation_id, subject, content_type, reply_to, application_properties,
+       priority, time_to_live, null::timestamptz, session_id
+  from pgqueue.schedules"""
+
+#: How many columns come before those of the message.
+OWN_COLUMNS: Final = 15
+
+
+class Unplanned(NamedTuple):
+    """A schedule whose due times are to be computed now."""
+
+    id: int
+    cron: str
+    timezone: str
+    catch_up: str
+    passed_until: datetime
+    ends_at: datetime | None
+    now: datetime
+
+
+def create_schedule(
+    name: str,
+    *,
+    queue: str,
+    message: Message[Any],
+    cron: str | None,
+    every: timedelta | None,
+    timezone: str,
+    catch_up: str,
+    jitter: timedelta | None,
+    start: datetime | None,
+    end: datetime | None,
+) -> Statement[None]:
+    if text("cron", cron) is not None and text("timezone", timezone) is not None:
+        recurrence.check_cron(cron or "", timezone)
+    encoded = encode(message)
+    if encoded.scheduled_enqueue_time is not None:
+        raise InvalidArgumentError("the message of a schedule must have no scheduled_enqueue_time: it is sent when due")
+    starts_at, ends_at = moment("start", start), moment("end", end)
+    if starts_at is not None and ends_at is not None and ends_at <= starts_at:
+        raise InvalidArgumentError(f"end must be after start, {start}, not {end}")
+    return Statement(
+        """select pgqueue.create_schedule(
+               %(schedule)s::text, %(queue)s::text, %(cron)s::text, %(every)s::interval,
+               %(body)s::jsonb, %(binary_body)s::bytea, %(message_id)s::text, %(correlation_id)s::text,
+               %(subject)s::text, %(content_type)s::text, %(reply_to)s::text, %(application_properties)s::jsonb,
+               %(priority)s::integer, %(time_to_live)s::interval, %(timezone)s::text, %(catch_up)s::text,
+               %(jitter)s::interval, %(starts_at)s::timestamptz, %(ends_at)s::timestamptz, %(session_id)s::text)""",
+        {
+            **encoded._asdict(),
+            "schedule": text("the name of a schedule", name),
+            "queue": queue_name(queue),
+            "cron": cron,
+            "every": duration("every", every),
+            "timezone": text("timezone", timezone),
+            "catch_up": text("catch_up", catch_up),
+            "jitter": duration("jitter", jitter),
+            "starts_at": starts_at,
+            "ends_at": ends_at,
+        },
+        nothing,
+    )
+
+
+def drop_schedule(name: str) -> Statement[None]:
+    return Statement("select pgqueue.drop_schedule(%(schedule)s::text)", _named(name), nothing)
+
+
+def pause_schedule(name: str) -> Statement[None]:
+    return Statement("select pgqueue.pause_schedule(%(schedule)s::text)", _named(name), nothing)
+
+
+def resume_schedule(name: str) -> Statement[None]:
+    return Statement("select pgqueue.resume_schedule(%(schedule)s::text)", _named(name), nothing)
+
+
+def run_schedule(name: str) -> Statement[SequenceNumber]:
+    return Statement(
+        "select pgqueue.run_schedule(%(schedule)s::text)", _named(name), lambda rows: SequenceNumber(scalar(rows))
+    )
+
+
+def get_schedule(name: str) -> Statement[Schedule]:
+    def read(rows: Sequence[Row]) -> Schedule:
+        if not rows:
+            raise ScheduleNotFoundError(
+                f"schedule {name!r} does not exist: create it with client.create_schedule({name!r}, …)"
+            )
+        return _read(rows[0])
+
+    return Statement(SCHEDULE + " where name = %(schedule)s::text", _named(name), read)
+
+
+def list_schedules() -> Statement[list[Schedule]]:
+    return Statement(SCHEDULE + " order by name", {}, lambda rows: [_read(row) for row in rows])
+
+
+def schedules_to_plan() -> Statement[list[Unplanned]]:
+    return Statement(
+        "select id, cron, timezone, catch_up, passed_until, ends_at, now from pgqueue.schedules_to_plan()",
+        {},
+        lambda rows: [Unplanned(*row) for row in rows],
+    )
+
+
+def plan_schedule(unplanned: Unplanned) -> Statement[None]:
+    """Store the due times of a schedule, or why they cannot be computed."""
+    plan, error = recurrence.Plan([], is_complete=False), None
+    try:
+        plan = recurrence.plan(
+            unplanned.cron,
+            unplanned.timezone,
+            passed_until=unplanned.passed_until,
+            now=unplanned.now,
+            ends_at=unplanned.ends_at,
+            catches_up=unplanned.catch_up == CatchUp.ALL,
+        )
+    except InvalidArgumentError as invalid:
+        error = invalid.args[0]
+    return Statement(
+        """select pgqueue.plan_schedule(
+               %(id)s::integer, %(due_times)s::timestamptz[], %(is_complete)s::boolean, %(error)s::text)""",
+        {"id": unplanned.id, "due_times": plan.due_times, "is_complete": plan.is_complete, "error": error},
+        nothing,
+    )
+
+
+def _named(name: str) -> dict[str, Any]:
+    return {"schedule": text("the name of a schedule", name)}
+
+
+def _read(row: Row) -> Schedule:
+    name, queue, cron, every, timezone, catch_up, *rest = row[:OWN_COLUMNS]
+    fields = (name, queue, cron, every, timezone, CatchUp(catch_up), *rest, EncodedMessage(*row[OWN_COLUMNS:]))
+    return Schedule(*fields)

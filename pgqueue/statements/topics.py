@@ -1,0 +1,180 @@
+"""Topics and subscriptions: create, alter, inspect, drop; and send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from pgqueue.errors import InvalidArgumentError, MessageNotReadableError, TopicNotFoundError
+from pgqueue.model.encoding import EncodedMessage, to_json
+from pgqueue.model.json_text import JsonText
+from pgqueue.model.row import Row
+from pgqueue.model.settings import QueueSettings
+from pgqueue.model.topic import CorrelationFilter, Filter, JsonPathFilter, SubscriptionProperties, TopicProperties
+from pgqueue.statements import queues, sending
+from pgqueue.statements.arguments import flag, text
+from pgqueue.statements.statement import Statement, column, nothing, scalar
+
+#: Passed instead of a filter or properties: the subscription keeps what it has. (None removes it.)
+UNCHANGED: Any = object()
+
+#: How a filter is removed: this one asks for nothing, so every message matches.
+MATCHES_ALL: Final = CorrelationFilter()
+
+GIVEN_FILTER: Final = (
+    "%(topic)s::text, %(subscription)s::text, %(correlation_filter)s::jsonb, %(json_path_filter)s::text,"
+    " %(set_properties)s::jsonb"
+)
+
+SETTINGS_OF_QUEUE: Final = queues.SETTINGS.replace("name, ", "settings.name, ", 1).replace(
+    "created_at", "settings.created_at"
+)
+
+SUBSCRIPTIONS: Final = f"""
+select topic.name, subscription.name, correlation_filter, json_path_filter, set_properties, subscription.created_at,
+       {SETTINGS_OF_QUEUE}
+  from pgqueue.topics as topic
+  left join pgqueue.subscriptions as subscription on subscription.topic = topic.name
+  left join pgqueue.queue_settings() as settings on settings.name = subscription.queue
+ where topic.name = %(topic)s::text
+ order by subscription.name"""
+
+#: How many columns come before those of the queue.
+OWN_COLUMNS: Final = 6
+
+
+def create_topic(name: str) -> Statement[None]:
+    return Statement("select pgqueue.create_topic(%(topic)s::text)", _named(name), nothing)
+
+
+def drop_topic(name: str) -> Statement[None]:
+    return Statement("select pgqueue.drop_topic(%(topic)s::text)", _named(name), nothing)
+
+
+def list_topics() -> Statement[list[TopicProperties]]:
+    return Statement(
+        "select name, subscriptions, created_at from pgqueue.topics order by name",
+        {},
+        lambda rows: [TopicProperties(*row) for row in rows],
+    )
+
+
+def create_subscription(
+    topic: str, name: str, filter: Filter | None, set_properties: Mapping[str, Any] | None, settings: QueueSettings
+) -> Statement[None]:
+    return Statement(
+        f"select pgqueue.create_subscription({GIVEN_FILTER}, {queues.SETTING_VALUES})",
+        {
+            **_subscription(topic, name),
+            **_filter(filter),
+            "set_properties": _properties(set_properties),
+            **queues.new_settings(settings),
+        },
+        nothing,
+    )
+
+
+def alter_subscription(
+    topic: str, name: str, filter: Filter | None, set_properties: Mapping[str, Any] | None, settings: QueueSettings
+) -> Statement[None]:
+    return Statement(
+        f"select pgqueue.alter_subscription({GIVEN_FILTER}, {queues.SETTING_VALUES})",
+        {
+            **_subscription(topic, name),
+            **_filter(None if filter is UNCHANGED else filter or MATCHES_ALL),
+            "set_properties": None if set_properties is UNCHANGED else _properties(set_properties or {}),
+            **queues.altered_settings(settings),
+        },
+        nothing,
+    )
+
+
+def drop_subscription(topic: str, name: str) -> Statement[None]:
+    return Statement(
+        "select pgqueue.drop_subscription(%(topic)s::text, %(subscription)s::text)", _subscription(topic, name), nothing
+    )
+
+
+def list_subscriptions(topic: str) -> Statement[list[SubscriptionProperties]]:
+    def read(rows: Sequence[Row]) -> list[SubscriptionProperties]:
+        if not rows:
+            raise TopicNotFoundError(f"topic {topic!r} does not exist: create it with client.create_topic({topic!r})")
+        return [_read(row) for row in rows if row[1] is not None]
+
+    return Statement(SUBSCRIPTIONS, _named(topic), read)
+
+
+def publish(topic: str, message: EncodedMessage, *, require_subscription: bool) -> Statement[int]:
+    return Statement(
+        """select pgqueue.publish_to_topic(
+               %(topic)s::text, %(body)s::jsonb, %(binary_body)s::bytea, %(message_id)s::text, %(correlation_id)s::text,
+               %(subject)s::text, %(content_type)s::text, %(reply_to)s::text, %(application_properties)s::jsonb,
+               %(priority)s::integer, %(time_to_live)s::interval, %(scheduled_enqueue_time)s::timestamptz,
+               %(require_subscription)s::boolean, %(session_id)s::text)""",
+        {**_named(topic), **message._asdict(), **_required(require_subscription)},
+        scalar,
+    )
+
+
+def publish_batch(
+    topic: str, messages: Sequence[EncodedMessage], *, require_subscription: bool
+) -> Statement[list[int]]:
+    return Statement(
+        """select pgqueue.publish_batch_to_topic(
+               %(topic)s::text, %(body)b::text[]::jsonb[], %(binary_body)b::bytea[], %(message_id)b::text[],
+               %(correlation_id)b::text[], %(subject)b::text[], %(content_type)b::text[], %(reply_to)b::text[],
+               %(application_properties)b::text[]::jsonb[], %(priority)b::integer[], %(time_to_live)b::interval[],
+               %(scheduled_enqueue_time)b::timestamptz[], %(require_subscription)s::boolean, %(session_id)b::text[])""",
+        {**_named(topic), **sending.columns(messages), **_required(require_subscription)},
+        column,
+    )
+
+
+def _named(topic: str) -> dict[str, Any]:
+    return {"topic": text("the name of a topic", topic)}
+
+
+def _subscription(topic: str, name: str) -> dict[str, Any]:
+    return {**_named(topic), "subscription": text("the name of a subscription", name)}
+
+
+def _required(require_subscription: bool) -> dict[str, Any]:
+    return {"require_subscription": flag("require_subscription", require_subscription)}
+
+
+def _properties(set_properties: Mapping[str, Any] | None) -> str | None:
+    if set_properties is not None and not isinstance(set_properties, Mapping):
+        raise InvalidArgumentError(f"set_properties must be a mapping, not {set_properties!r}")
+    return None if set_properties is None else to_json("set_properties", dict(set_properties))
+
+
+def _filter(filter: Filter | None) -> dict[str, Any]:
+    match filter:
+        case None:
+            return {"correlation_filter": None, "json_path_filter": None}
+        case CorrelationFilter():
+            asked = {field: value for field, value in asdict(filter).items() if value is not None}
+            return {"correlation_filter": to_json("the filter", asked), "json_path_filter": None}
+        case JsonPathFilter() if filter.path is not None:
+            return {"correlation_filter": None, "json_path_filter": text("the path of a filter", filter.path)}
+    raise InvalidArgumentError(f"a filter must be a CorrelationFilter or a JsonPathFilter, not {filter!r}")
+
+
+def _read(row: Row) -> SubscriptionProperties:
+    topic, name, correlation_filter, json_path_filter, set_properties, created_at = row[:OWN_COLUMNS]
+    filter: Filter | None = None if json_path_filter is None else JsonPathFilter(json_path_filter)
+    try:
+        if correlation_filter is not None:
+            filter = CorrelationFilter(**JsonText(correlation_filter).decoded())
+        properties = None if set_properties is None else JsonText(set_properties).decoded()
+    except ValueError as error:
+        raise MessageNotReadableError(f"subscription {name} of topic {topic} cannot be read: {error}") from None
+    return SubscriptionProperties(
+        topic,
+        name,
+        filter,
+        properties,
+        created_at,
+        queues.properties(*row[OWN_COLUMNS:]),
+    )

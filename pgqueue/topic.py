@@ -1,0 +1,58 @@
+"""The synchronous face of a topic: signatures and docstrings; each method is one call to the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Generic
+
+from pgqueue import transports
+from pgqueue.flows import Shared, Source, topics
+from pgqueue.model.message import BodyT, Message
+from pgqueue.transports import drive
+
+
+class Topic(Generic[BodyT]):
+    """A topic, identified by its name: what is sent to it is stored in each subscription whose filter matches.
+
+    Made by :meth:`pgqueue.QueueClient.topic`. The topic need not exist before the first call. ``transaction`` is as
+    in :class:`~pgqueue.Queue`. Every call raises :class:`~pgqueue.errors.TopicNotFoundError` for an unknown topic.
+    """
+
+    def __init__(self, name: str, source: Source) -> None:
+        self.name = name
+        self._source = source
+
+    def __repr__(self) -> str:
+        return f"Topic({self.name!r})"
+
+    def send(self, message: Message[BodyT], *, transaction: object = None, require_subscription: bool = False) -> int:
+        """Stores a message in each subscription whose filter matches; returns how many these are, perhaps 0.
+
+        When the call returns, the message is stored in all of them, or part of your transaction. A subscription that
+        has dropped it as a duplicate counts.
+
+        Raises:
+            NoSubscriptionError: no subscription matches, and ``require_subscription`` was given.
+            QueueFullError: a subscription has reached its ``max_queue_length``; the message is stored in none.
+            QueueDisabledError: the status of a subscription forbids sending; the message is stored in none.
+            MessageSizeExceededError: the message is larger than a subscription allows; it is stored in none.
+            MessageNotSerializableError: a field cannot be stored; the error names it.
+        """
+        flow = topics.publish(self.name, message, self._where(transaction), require_subscription=require_subscription)
+        return drive(flow)
+
+    def send_batch(
+        self, messages: Iterable[Message[BodyT]], *, transaction: object = None, require_subscription: bool = False
+    ) -> list[int]:
+        """Stores many messages in one round trip, all or none; returns in order how many subscriptions each goes to.
+
+        With ``require_subscription`` each message must match one. Raises what :meth:`send` raises; then no message is
+        stored.
+        """
+        flow = topics.publish_batch(
+            self.name, messages, self._where(transaction), require_subscription=require_subscription
+        )
+        return drive(flow)
+
+    def _where(self, transaction: object) -> Shared | Source:
+        return self._source if transaction is None else transports.shared(transaction, asynchronous=False)

@@ -1,0 +1,28 @@
+"""DSNs: as libpq or SQLAlchemy writes them, or from libpq's environment variables."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from psycopg.conninfo import make_conninfo
+
+#: libpq's environment variables that name a database, and the parts of a DSN that they stand for.
+VARIABLES = {"PGHOST": "host", "PGHOSTADDR": "hostaddr", "PGPORT": "port", "PGDATABASE": "dbname", "PGUSER": "user"}
+SERVICE = "PGSERVICE"
+
+#: What SQLAlchemy writes before the rest of a DSN: the dialect, and the driver.
+OF_SQLALCHEMY = re.compile(r"\A\s*postgres(ql)?\+\w+://")
+
+
+def for_libpq(dsn: str) -> str:
+    """A DSN without the driver that SQLAlchemy names in it."""
+    return OF_SQLALCHEMY.sub("postgresql://", dsn)
+
+
+def from_environment() -> str | None:
+    """The database that libpq's environment variables name, if they name one. libpq itself reads the others."""
+    if os.environ.get(SERVICE):
+        return make_conninfo(service=os.environ[SERVICE])
+    named = {part: os.environ[variable] for variable, part in VARIABLES.items() if os.environ.get(variable)}
+    return make_conninfo(**named) if named else None

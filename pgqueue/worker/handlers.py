@@ -1,0 +1,160 @@
+"""Which handler works on a message: by its queue, and by its subject."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self, TypeVar
+
+from pgqueue.errors import InvalidArgumentError, NoHandlerError
+from pgqueue.model.handler import Handler
+from pgqueue.model.message import PeekedMessage
+
+F = TypeVar("F", bound=Callable[[Any], object] | Callable[[Any, Any], object])
+
+Function = Callable[..., Any]
+
+
+class Routes:
+    """The handlers of one queue by subject; the one under None takes every other message."""
+
+    def __init__(self, queue: str, by_subject: Mapping[str | None, Handler]) -> None:
+        self.queue = queue
+        self._by_subject = by_subject
+        self._rest = by_subject.get(None)
+        self.handlers = list(by_subject.values())
+        #: Whether some messages are handled in a transaction, and others are not.
+        self.is_mixed = len({handler.takes_transaction for handler in self.handlers}) > 1 or self._rest is None
+
+    @classmethod
+    def of_one(cls, queue: str, function: Function) -> Self:
+        """One handler for every message of a queue."""
+        return cls(queue, {None: Handler.of(function)})
+
+    def find(self, message: PeekedMessage) -> Handler:
+        """Return the handler for a message.
+
+        Raises:
+            NoHandlerError: there is none.
+        """
+        if len(self._by_subject) == 1 and self._rest is not None:
+            return self._rest
+        handler = self._by_subject.get(message.subject, self._rest)
+        if handler is None:
+            raise NoHandlerError(
+                f"no handler of queue {self.queue} takes the subject {message.subject!r}: there are handlers for"
+                f" {', '.join(sorted(repr(subject) for subject in self._by_subject))}"
+            )
+        return handler
+
+    def takes_transaction(self, message: PeekedMessage) -> bool:
+        """Whether a message is handled in a transaction."""
+        handler = self._by_subject.get(message.subject, self._rest) if self.is_mixed else self.handlers[0]
+        return handler is not None and handler.takes_transaction
+
+    def describe(self) -> list[str]:
+        """A line for each handler: which messages it takes, its name and its arguments."""
+        return [
+            f"{self.queue}{'' if subject is None else f', subject {subject!r}'}: {handler.describe()}"
+            for subject, handler in self._by_subject.items()
+        ]
+
+
+class Handlers:
+    """The handlers of an application, by queue and subject: what a worker of several queues runs.
+
+    >>> app = Handlers()
+    >>> @app.handler("orders", subject="paid")
+    ... def ship(message, tx): ...
+
+    Pass it to a :class:`pgqueue.Worker` together with the client, or run ``pgqueue worker shop:app``.
+    """
+
+    def __init__(self) -> None:
+        self._by_queue: dict[str, dict[str | None, Handler]] = {}
+
+    def __repr__(self) -> str:
+        return f"Handlers({', '.join(map(repr, self._by_queue))})"
+
+    @property
+    def queues(self) -> Sequence[str]:
+        """The queues that have handlers, in the order of registration."""
+        return tuple(self._by_queue)
+
+    def handler(self, queue: str, *, subject: str | None = None) -> Callable[[F], F]:
+        """A decorator: the function handles the messages of a queue that have this subject.
+
+        Without ``subject`` it handles all messages of the queue that no other handler takes. The function is called as
+        ``handler(message)`` or ``handler(message, tx)``, and stays what it is. A message that no handler takes fails
+        with :class:`~pgqueue.errors.NoHandlerError`, as if a handler had raised that.
+
+        Raises:
+            InvalidArgumentError: the queue has a handler for that subject already, or the function takes other
+                arguments or is a generator function.
+        """
+        if not all(isinstance(name, str) for name in (queue, subject or "")):
+            raise InvalidArgumentError("a handler is registered for a queue by name: @app.handler(queue, subject=…)")
+
+        def register(function: F) -> F:
+            handler = Handler.of(function)
+            handlers = self._by_queue.setdefault(queue, {})
+            if subject in handlers:
+                which = "all other messages" if subject is None else f"the subject {subject!r}"
+                taken = handlers[subject].name
+                raise InvalidArgumentError(f"queue {queue} has a handler for {which} already: {taken}")
+            handlers[subject] = handler
+            return function
+
+        return register
+
+    def only(self, *queues: str) -> Handlers:
+        """The handlers of some queues.
+
+        Raises:
+            InvalidArgumentError: one of the queues has no handler.
+        """
+        missing = [queue for queue in queues if queue not in self._by_queue]
+        if missing:
+            there = ", ".join(self._by_queue) or "none"
+            raise InvalidArgumentError(f"no handler for {', '.join(missing)}: the queues with handlers are {there}")
+        chosen = Handlers()
+        chosen._by_queue = {queue: dict(self._by_queue[queue]) for queue in queues}
+        return chosen
+
+    @property
+    def take_transactions(self) -> bool:
+        """Whether a handler takes a transaction."""
+        return any(handler.takes_transaction for handler in self._all)
+
+    @property
+    def run_as_tasks(self) -> bool:
+        """Whether the handlers belong in an event loop: one is a coroutine function, and none needs a thread."""
+        needs_a_thread = any(handler.takes_transaction and not handler.is_coroutine for handler in self._all)
+        return any(handler.is_coroutine for handler in self._all) and not needs_a_thread
+
+    @property
+    def _all(self) -> Iterator[Handler]:
+        return (handler for by_subject in self._by_queue.values() for handler in by_subject.values())
+
+    def describe(self) -> list[str]:
+        """A line for each handler: the messages that it takes, its name and its arguments."""
+        return [line for routes in self._routes().values() for line in routes.describe()]
+
+    def _routes(self) -> dict[str, Routes]:
+        if not self._by_queue:
+            raise InvalidArgumentError("no handler is registered: decorate one with @app.handler(queue)")
+        return {queue: Routes(queue, dict(by_subject)) for queue, by_subject in self._by_queue.items()}
+
+
+def routes_of(queue: str | None, handler: Function | Handlers) -> dict[str, Routes]:
+    """What a worker of one queue runs, or of several: a handler, or the handlers of an application.
+
+    Raises:
+        InvalidArgumentError: a queue goes with a function, and a client with :class:`Handlers`.
+    """
+    if isinstance(handler, Handlers):
+        if queue is not None:
+            raise InvalidArgumentError("handlers name their queues: give Worker(client, handlers), not a queue")
+        return handler._routes()  # noqa: SLF001 - written for this
+    if queue is None:
+        raise InvalidArgumentError("a client goes with Handlers: give Worker(client.queue(name), handler)")
+    return {queue: Routes.of_one(queue, handler)}

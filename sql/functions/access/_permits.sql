@@ -1,0 +1,10 @@
+-- Returns whether the caller may do this with a queue: SEND, RECEIVE, MONITOR it, or know its SETTINGS.
+create or replace function pgqueue._permits(needed text, queue pgqueue.queue)
+returns boolean
+language sql stable
+return case needed
+           when 'SEND'     then pgqueue._may_send((queue).senders)
+           when 'RECEIVE'  then pgqueue._may_receive((queue).receivers)
+           when 'MONITOR'  then pgqueue._may_receive((queue).receivers) or pgqueue._may_monitor()
+           when 'SETTINGS' then pgqueue._may_receive((queue).receivers) or pgqueue._may_monitor() or pgqueue._may_send((queue).senders)
+       end;

@@ -1,0 +1,15 @@
+-- Converts a message to the row that receives and peeks return. Only its receiver is shown the token of a lock. It pins
+-- no search path, so that it is inlined: a receive pays for no call.
+create or replace function pgqueue._as_received(
+    message pgqueue.message, lock_token uuid default null, scheduled_enqueue_time timestamptz default null)
+returns pgqueue.received_message
+language sql
+as $$
+    select row(
+        message.sequence_number, lock_token, message.locked_until, message.locked_by, message.delivery_count,
+        message.enqueued_time, message.expires_at, scheduled_enqueue_time, pgqueue._priority(message.lane),
+        pgqueue._is_deferred(message.lane), message.body, message.binary_body, message.message_id, message.correlation_id,
+        message.subject, message.content_type, message.reply_to, message.application_properties, null, null, null,
+        case when message.lane & 1::smallint = 0::smallint then pgqueue._failures(message.queue_id, message.sequence_number) end,
+        message.queue_id, message.lane, message.position, message.session_id)::pgqueue.received_message;
+$$;

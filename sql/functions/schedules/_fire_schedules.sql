@@ -1,0 +1,30 @@
+-- Fires the schedules that are due, of all queues, until `max_messages` were sent; skips those that others are firing.
+-- Returns  how many messages were sent.
+-- Locks    the rows of these schedules, until the transaction ends: so each due time is dealt with once.
+create or replace function pgqueue._fire_schedules(max_messages integer default 1000)
+returns integer
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+declare
+    moment timestamptz := pgqueue.clock();
+    due    pgqueue.schedule;
+    sent   integer := 0;
+begin
+    loop
+        select * into due
+          from pgqueue.schedule
+         where fire_at <= moment
+         order by fire_at
+         limit 1
+           for update skip locked;
+        exit when not found;
+        sent := sent + pgqueue._fire_schedule(due, moment);
+        exit when sent >= max_messages;
+    end loop;
+    return sent;
+end
+$$;

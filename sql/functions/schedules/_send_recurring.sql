@@ -1,0 +1,33 @@
+-- Sends the message of a schedule once for each of these due times. A message's id names the due time: a queue that
+-- detects duplicates would refuse a second message for the same one. Whoever happens to fire the schedule needs no right
+-- to send to the queue: an administrator has created it.
+-- Returns  the sequence numbers.
+-- Raises   what pgqueue.send_batch raises.
+create or replace function pgqueue._send_recurring(known pgqueue.schedule, due_times timestamptz[])
+returns setof bigint
+language sql
+as $$
+    select unnest(pgqueue._send_any(
+               queue,
+               array_fill(known.body, size),
+               array_fill(known.binary_body, size),
+               array(
+                   select coalesce(known.message_id, known.name) || '@'
+                          || rtrim(rtrim(to_char(due at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), '0'), '.') || 'Z'
+                     from unnest(due_times) as due),
+               array_fill(known.correlation_id, size),
+               array_fill(known.subject, size),
+               array_fill(known.content_type, size),
+               array_fill(known.reply_to, size),
+               array_fill(known.application_properties, size),
+               array_fill(known.priority, size),
+               array_fill(known.time_to_live, size),
+               array(
+                   select due + random() * known.jitter
+                     from unnest(due_times) as due),
+               negate_duplicates => false,
+               session_ids => array_fill(known.session_id, size)))
+      from pgqueue.queue
+     cross join (select array[cardinality(due_times)]) as shape (size)
+     where queue.id = known.queue_id and due_times <> '{}';
+$$;

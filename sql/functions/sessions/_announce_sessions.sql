@@ -1,0 +1,40 @@
+-- Announces that sessions get messages in this transaction: those that wait already are held with FOR KEY SHARE, so that
+-- nobody who finds one empty removes it before this transaction is over; for the others a row is added. A row that
+-- somebody is about to remove is skipped. So a sender waits for nobody, and two senders may each add a row for a session.
+--
+-- At REPEATABLE READ a row that was removed since the snapshot would fail the transaction: there a row is always added.
+--
+-- Rows are looked up in the order of their sessions, which only waiting_session_by_id has, so that the planner takes no other index.
+-- Locks    the rows, until the transaction ends; receivers may move them meanwhile.
+create or replace function pgqueue._announce_sessions(queue_id integer, session_ids text[])
+returns void
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+    waiting text[];
+begin
+    if current_setting('transaction_isolation') = 'read committed' then
+        waiting := array(
+            select held.session_id
+              from (select distinct session_id from unnest(session_ids) as session_id) as given
+             cross join lateral (
+                   select session_id
+                     from pgqueue.waiting_session
+                    where queue_id = _announce_sessions.queue_id and session_id between given.session_id and given.session_id
+                    order by session_id
+                    limit 1
+                      for key share skip locked) as held);
+    end if;
+    insert into pgqueue.waiting_session (queue_id, session_id, available_at)
+    select distinct _announce_sessions.queue_id, session_id, pgqueue.clock()
+      from unnest(session_ids) as session_id
+     where session_id <> all (coalesce(waiting, '{}'));
+end
+$$;

@@ -1,0 +1,24 @@
+-- Forgets a session that is not locked and has no messages: it does not wait any more, and its row is deleted, unless it has
+-- state or a transaction of its last holder keeps it. After a lock that has expired the row stays for an hour: until somebody
+-- accepts the session, its last holder may write the state, and settle deferred messages.
+create or replace function pgqueue._forget_session(known pgqueue.session)
+returns void
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+begin
+    if pgqueue._forget_waiting(known) then
+        delete from pgqueue.session
+         where ctid = any (array(
+                   select ctid
+                     from pgqueue.session
+                    where queue_id = known.queue_id and session_id = known.session_id
+                      and num_nonnulls(state, binary_state) = 0
+                      and (locked_until is null or locked_until <= pgqueue.clock() - interval '1 hour')
+                      for update skip locked));
+    end if;
+end
+$$;

@@ -1,0 +1,38 @@
+-- Removes a session from those that wait, if it has no messages. A row that a sender holds stays, because its message may
+-- come. Messages are looked for once more after the rows were locked, with a new snapshot, which sees what was committed by
+-- any sender that held a row before. An older snapshot proves nothing.
+--
+-- Nobody may lock a row FOR UPDATE that the same transaction has updated: senders that follow it to its new version would wait,
+-- whatever SKIP LOCKED says.
+-- Returns  whether the session has no messages.
+-- Locks    the rows; skips those that others hold.
+create or replace function pgqueue._forget_waiting(known pgqueue.session)
+returns boolean
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+    places tid[];
+begin
+    if pgqueue._next_delivery(known) is not null then
+        return false;
+    end if;
+    places := array(
+        select ctid
+          from pgqueue.waiting_session
+         where queue_id = known.queue_id and session_id between known.session_id and known.session_id
+         order by session_id                         -- see pgqueue._announce_sessions
+           for update skip locked);
+    if pgqueue._next_delivery(known) is not null then
+        return false;
+    end if;
+    if current_setting('transaction_isolation') = 'read committed' then
+        delete from pgqueue.waiting_session where ctid = any (places);
+    end if;
+    return true;
+end
+$$;

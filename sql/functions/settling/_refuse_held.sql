@@ -1,0 +1,14 @@
+-- Raises  55P03 lock not available, for a message that an open transaction holds, or that somebody changes just now.
+create or replace function pgqueue._refuse_held(queue text, sequence_number bigint, holder xid)
+returns void
+language plpgsql
+as $$
+begin
+    raise exception using
+        errcode = '55P03',
+        message = format('message %s of queue %s is held by %s', sequence_number, quote_ident(queue),
+                         coalesce(pgqueue._holding_transaction(holder), 'somebody who changes it just now')),
+        detail  = pgqueue._tracking_detail(),
+        hint    = 'Try again when that transaction has ended; pg_terminate_backend(<process>) ends it.';
+end
+$$;

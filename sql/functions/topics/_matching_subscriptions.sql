@@ -1,0 +1,77 @@
+-- Returns which messages, by their places in the arrays, match the filters of which subscriptions of a topic.
+--
+-- Correlation filters that name the same fields are found together: the message's values of these fields are looked up
+-- in an index. So a message costs one look-up for each set of fields that some filter names, however many subscriptions
+-- have such a filter. JSON paths are evaluated one by one.
+--
+-- It is stable, so it sees the subscriptions as the calling statement sees their queues.
+create or replace function pgqueue._matching_subscriptions(
+    topic_id               integer,
+    bodies                 jsonb[],
+    message_ids            text[],
+    correlation_ids        text[],
+    subjects               text[],
+    content_types          text[],
+    reply_tos              text[],
+    application_properties jsonb[],
+    session_ids            text[]
+)
+returns table (nth bigint, queue_id integer)
+language plpgsql stable
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+begin
+    return query
+        with recursive message as materialized (
+            select nth, body, properties,
+                   jsonb_build_object(
+                       'message_id', message_id, 'correlation_id', correlation_id, 'subject', subject,
+                       'content_type', content_type, 'reply_to', reply_to, 'session_id', session_id) as fields
+              from unnest(bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
+                          _matching_subscriptions.application_properties, session_ids)
+                   with ordinality as given (body, message_id, correlation_id, subject, content_type, reply_to, properties,
+                                             session_id, nth)
+        ), shape (fields) as (
+            (select fields
+               from pgqueue.subscription
+              where topic_id = _matching_subscriptions.topic_id and equals is not null
+              order by fields
+              limit 1)
+             union all
+            select (select fields
+                      from pgqueue.subscription as further
+                     where topic_id = _matching_subscriptions.topic_id and equals is not null and further.fields > shape.fields
+                     order by fields
+                     limit 1)
+              from shape
+             where shape.fields is not null
+        ), document as materialized (            -- for JSON paths only: a body may be large
+            select nth, fields || jsonb_build_object('body', body, 'application_properties', properties) as document
+              from message
+             where exists (select from pgqueue.subscription where topic_id = _matching_subscriptions.topic_id and path is not null)
+        )
+        select nth, queue_id
+          from message
+         cross join shape
+         cross join lateral (
+               select coalesce(jsonb_object_agg(field, coalesce(
+                          message.fields -> field, properties -> substr(field, length('application_properties.') + 1))), '{}') as has
+                 from unnest(shape.fields) as field) as looked_up
+         cross join lateral (
+               select queue_id
+                 from pgqueue.subscription
+                where topic_id = _matching_subscriptions.topic_id and subscription.fields = shape.fields
+                  and jsonb_hash_extended(equals, 0) = jsonb_hash_extended(has, 0) and equals = has
+               offset 0) as found                -- one look-up with all that is known, not a join
+         union all
+        select nth, queue_id
+          from document
+          join pgqueue.subscription on topic_id = _matching_subscriptions.topic_id and path is not null
+         where pgqueue._satisfies(document, path);
+end
+$$;

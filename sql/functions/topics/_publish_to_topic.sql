@@ -1,0 +1,122 @@
+-- Stores messages in the subscriptions of a topic whose filters match: in those that take any message at once, in the
+-- others as pgqueue.send does. The first statement sees one state of subscriptions and queues, and decides.
+-- Returns  to how many subscriptions each message goes, in the order given.
+-- Raises   PQ040 unknown topic, PQ042 no subscription, and what pgqueue.send_batch raises.
+create or replace function pgqueue._publish_to_topic(
+    topic                   text,
+    bodies                  jsonb[],
+    binary_bodies           bytea[],
+    message_ids             text[],
+    correlation_ids         text[],
+    subjects                text[],
+    content_types           text[],
+    reply_tos               text[],
+    application_properties  jsonb[],
+    priorities              integer[],
+    times_to_live           interval[],
+    scheduled_enqueue_times timestamptz[],
+    require_subscription    boolean,
+    session_ids             text[]
+)
+returns integer[]
+language plpgsql
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    known    pgqueue.topic;
+    xid      xid8        := pg_current_xact_id();      -- before a number is drawn: the watermark depends on it
+    moment   timestamptz := pgqueue.clock();
+    size     integer     := greatest(
+        cardinality(bodies), cardinality(binary_bodies), cardinality(message_ids), cardinality(correlation_ids),
+        cardinality(subjects), cardinality(content_types), cardinality(reply_tos),
+        cardinality(_publish_to_topic.application_properties), cardinality(priorities), cardinality(times_to_live),
+        cardinality(scheduled_enqueue_times), cardinality(session_ids));
+    counts   integer[];
+    awaited  integer[];
+    others   pgqueue.queue[];
+    target   pgqueue.queue;                            -- one of the others
+    places   bigint[];                                 -- of messages for the others; the arrays are parallel
+    queues   integer[];
+    altered  jsonb[];
+begin
+    unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
+    select * into known from pgqueue.topic where name = _publish_to_topic.topic;
+    if not found then
+        perform pgqueue._refuse_unknown_topic(topic);
+    end if;
+    if not pgqueue._may_send(known.senders) then
+        perform pgqueue._refuse_access('SEND', topic, 'topic');
+    end if;
+    perform pgqueue._check_batch(
+        null, size, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
+        _publish_to_topic.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids);
+    with message as materialized (
+        select *
+          from unnest(bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
+                      _publish_to_topic.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids)
+               with ordinality as given (body, binary_body, message_id, correlation_id, subject, content_type, reply_to,
+                                         application_properties, priority, time_to_live, scheduled_enqueue_time, session_id, nth)
+    ), matched as materialized (
+        select nth, queue_id, properties, default_message_time_to_live, awaited_until > moment as is_awaited,
+               bool_and(                             -- all messages of a queue in one way, which keeps their order
+                   pgqueue._takes_plain_messages(target) and coalesce(priority, 0) = 0
+                   and num_nonnulls(time_to_live, scheduled_enqueue_time) = 0
+                   and coalesce(pg_column_size(properties), 0) <= 65536
+               ) over (partition by queue_id) as is_plain
+          from pgqueue._matching_subscriptions(
+                   known.id, bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
+                   _publish_to_topic.application_properties, session_ids)
+          join message using (nth)
+          join pgqueue.subscription using (queue_id)
+          join pgqueue.queue as target on target.id = queue_id
+         cross join lateral (
+               select coalesce(application_properties || set_properties, set_properties, application_properties)) as merged (properties)
+    ), stored as (
+        insert into pgqueue.message (
+            sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
+            subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id)
+        select number, number, moment, queue_id, 1, body, binary_body, message_id, correlation_id, subject, content_type,
+               reply_to, properties, moment + default_message_time_to_live, default_message_time_to_live, session_id
+          from (select nextval('pgqueue.sequence_number') as number, *
+                  from (select * from matched where is_plain order by nth, queue_id) as ordered) as numbered
+          join message using (nth)
+    )
+    select array(select count(queue_id) from generate_series(1, size) as nth left join matched using (nth) group by nth order by nth),
+           array(select distinct queue_id from matched where is_plain and is_awaited),
+           array(select target from pgqueue.queue as target where id in (select queue_id from matched where not is_plain) order by id),
+           array(select nth from matched where not is_plain order by nth, queue_id),
+           array(select queue_id from matched where not is_plain order by nth, queue_id),
+           array(select properties from matched where not is_plain order by nth, queue_id)
+      into counts, awaited, others, places, queues, altered;
+    if require_subscription and 0 = any (counts) then
+        raise exception using
+            errcode = 'PQ042',
+            message = format('no subscription of topic %I matches %s', known.name,
+                             case when size = 1 then 'the message' else format('message %s', array_position(counts, 0)) end),
+            detail  = pgqueue._tracking_detail(),
+            hint    = 'Nothing was stored. Look at the filters in pgqueue.subscriptions.';
+    end if;
+    perform pgqueue._notify(target) from pgqueue.queue as target where id = any (awaited);
+    foreach target in array others loop
+        if target.auto_delete_on_idle is not null then       -- deleted meanwhile, like any other that is being dropped
+            perform from pgqueue.queue_use where queue_id = target.id for key share;
+            continue when not found;
+        end if;
+        perform pgqueue._send_any(
+            target, array_agg(bodies[place]), array_agg(binary_bodies[place]), array_agg(message_ids[place]),
+            array_agg(correlation_ids[place]), array_agg(subjects[place]), array_agg(content_types[place]),
+            array_agg(reply_tos[place]), array_agg(properties), array_agg(coalesce(priorities[place], 0)),
+            array_agg(times_to_live[place]), array_agg(scheduled_enqueue_times[place]), negate_duplicates => true,
+            session_ids => array_agg(session_ids[place]))
+           from (select place, properties
+                   from unnest(places, queues, altered) as routed (place, queue_id, properties)
+                  where queue_id = target.id
+                  order by place) as routed;
+    end loop;
+    return counts;
+end
+$$;

@@ -1,0 +1,78 @@
+-- Locks a session for `lock_duration` (the queue's own when null), so that only the caller receives its messages: the
+-- session with this id, or when it is null the one that has waited longest for a receiver. A session that is released
+-- waits behind the others. Commit at once: the lock, not the transaction, keeps the session from others.
+--
+-- A lock that has expired is lost when somebody else accepts the session. While a transaction is open that has settled a
+-- message of the session, or written its state, nobody accepts it.
+-- Returns  the session with its lock token and its state; no row when none has messages that can be received now, and
+--          while the queue is paused.
+-- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument; PQ021 session cannot be locked, when a
+--          session is named that somebody holds.
+-- Locks    the session, and those that are found empty; skips whatever others hold.
+create or replace function pgqueue.accept_session(
+    queue text, session_id text default null, lock_duration interval default null, locked_by text default null)
+returns setof pgqueue.accepted_session
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+#variable_conflict use_column
+declare
+    source     pgqueue.queue := pgqueue._find_session_queue(queue);
+    holder     text          := coalesce(accept_session.locked_by, pgqueue._backend_name());
+    lasts      interval      := coalesce(accept_session.lock_duration, source.lock_duration);
+    has_turned boolean       := false;
+    moment     timestamptz;
+    waiting    record;
+    free       pgqueue.session;
+    next       timestamptz;
+begin
+    perform pgqueue._check_receive(source, 1, accept_session.lock_duration);
+    perform pgqueue._use(source);
+    if accept_session.session_id is not null then
+        perform pgqueue._check_session_id(accept_session.session_id);
+        free := pgqueue._free_session(source.id, accept_session.session_id);
+        if free.queue_id is null then
+            perform pgqueue._refuse_held_session(source, accept_session.session_id);
+        end if;
+        return query select * from pgqueue._lock_session(free, pgqueue.clock() + lasts, holder);
+        return;
+    end if;
+    if source.paused_at is not null then
+        return;
+    end if;
+    perform pgqueue._take_turn_when_due(source);
+    loop
+        moment := pgqueue.clock();
+        select ctid as place, session_id as id into waiting
+          from pgqueue.waiting_session
+         where queue_id = source.id and available_at <= moment
+         order by available_at
+         limit 1
+           for no key update skip locked;
+        if not found then
+            exit when has_turned or not pgqueue._take_turn(source);
+            has_turned := true;
+            continue;
+        end if;
+        free := pgqueue._free_session(source.id, waiting.id);
+        next := pgqueue._next_delivery(free);
+        if next <= moment then
+            update pgqueue.waiting_session set available_at = moment + lasts where ctid = waiting.place;
+            return query select * from pgqueue._lock_session(free, moment + lasts, holder);
+            return;
+        elsif free.queue_id is null then
+            -- held; one that somebody accepts just now, or that a transaction of its holder keeps, is looked at in a second
+            next := greatest(pgqueue._locked_until(source.id, waiting.id), moment + interval '1 second');
+        elsif next is null then
+            perform pgqueue._forget_session(free);
+            next := moment + interval '1 second';            -- a row that is still there is held by a sender
+        end if;
+        update pgqueue.waiting_session set available_at = next where ctid = waiting.place;
+    end loop;
+end
+$$;

@@ -1,0 +1,84 @@
+-- Creates a schedule: a message that is sent to a queue again and again, either at the times of a `cron` expression in a
+-- time zone, or `every` so often from `starts_at` on (from now on when null). Due times before `starts_at` and after
+-- `ends_at` are left out, and so are those that have passed already. With `jitter` a message can be received up to so
+-- much later than at its due time, at random. `catch_up` says what happens to due times that nobody noticed within ten
+-- seconds:
+--   - none: only the latest is sent, and only within a minute;
+--   - last: only the latest is sent, however late;
+--   - all: each is sent, up to the latest 1000.
+--
+-- The id of a message is that of the schedule's message, or the schedule's name, with @ and the due time in UTC.
+-- PostgreSQL cannot read cron expressions: the due times of a schedule with one are computed by the next worker, sweep
+-- or client in Python; see pgqueue.plan_schedule. `every` is a time that elapses: a day has 24 hours.
+-- Returns  the schedule's id.
+-- Raises   PQ002 unknown queue, PQ005 message too large, PQ007 invalid argument, PQ031 schedule already exists.
+-- Locks    the queue's row against being dropped; waits for an open transaction that has created a schedule of the same
+--          name.
+create or replace function pgqueue.create_schedule(
+    schedule               text,
+    queue                  text,
+    cron                   text        default null,
+    every                  interval    default null,
+    body                   jsonb       default null,
+    binary_body            bytea       default null,
+    message_id             text        default null,
+    correlation_id         text        default null,
+    subject                text        default null,
+    content_type           text        default null,
+    reply_to               text        default null,
+    application_properties jsonb       default null,
+    priority               integer     default 0,
+    time_to_live           interval    default null,
+    timezone               text        default 'UTC',
+    catch_up               text        default 'none',
+    jitter                 interval    default null,
+    starts_at              timestamptz default null,
+    ends_at                timestamptz default null,
+    session_id             text        default null
+)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    target  pgqueue.queue := pgqueue._find_queue(queue, 'SEND');
+    moment  timestamptz   := pgqueue.clock();
+    created pgqueue.schedule;
+begin
+    perform pgqueue._check_admin(queue);
+    perform pgqueue._check_schedule(
+        schedule, cron, every, timezone, catch_up, jitter, starts_at, ends_at, coalesce(message_id, schedule), moment);
+    target.status := 'ACTIVE';                           -- a queue that is disabled now may have a schedule for later
+    perform pgqueue._check_batch(
+        target, 1, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
+        array[content_type], array[reply_to], array[application_properties], array[priority], array[time_to_live], null,
+        array[session_id]);
+    insert into pgqueue.schedule (
+        name, queue_id, cron, every, timezone, starts_at, ends_at, jitter, catch_up, body, binary_body,
+        message_id, correlation_id, subject, content_type, reply_to, application_properties, priority, time_to_live,
+        passed_until, plan_at, created_at, session_id
+    ) values (
+        schedule, target.id, cron, make_interval(secs => extract(epoch from every)::double precision), timezone,
+        coalesce(starts_at, moment), ends_at, nullif(jitter, interval '0'), catch_up, body, binary_body,
+        message_id, correlation_id, subject, content_type, reply_to, application_properties, priority, time_to_live,
+        greatest(moment, starts_at - interval '1 microsecond'), case when cron is not null then moment end, moment,
+        session_id
+    )
+        on conflict on constraint schedule_name_is_taken do nothing
+    returning * into created;
+    if created.id is null then
+        raise exception using
+            errcode = 'PQ031',
+            message = format('schedule %I exists already', schedule),
+            detail  = pgqueue._tracking_detail(),
+            hint    = 'Drop it with pgqueue.drop_schedule, or choose another name.';
+    end if;
+    if every is not null and pgqueue._interval_after(created, created.passed_until) is null then
+        perform pgqueue._refuse_argument('ends_at', 'a time at or after the first due time', ends_at::text);
+    end if;
+    perform pgqueue._save_schedule(created);
+    return created.id;
+end
+$$;

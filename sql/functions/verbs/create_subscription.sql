@@ -1,0 +1,79 @@
+-- Creates a subscription of a topic: a queue named '<topic>/Subscriptions/<subscription>', with the settings that
+-- pgqueue.create_queue gives it, in which the messages of the topic are stored that its filter matches; without a filter, all.
+-- What sends in open transactions have stored already is not sent again.
+--
+-- A `correlation_filter` is a JSON object of the values that a message must have: its message_id, correlation_id, subject,
+-- content_type, reply_to, session_id, and some of its application_properties, which is an object, too. A `json_path_filter` is a
+-- condition over the message as JSON: its fields by these names, and its body. A message on which it fails does not match.
+-- `set_properties` are merged into the application properties of what is stored in the subscription.
+-- Returns  the id of the queue.
+-- Raises   PQ003 queue already exists, PQ007 invalid argument, PQ040 unknown topic.
+-- Locks    the topic against being dropped; waits for an open transaction that has created a subscription of the same name.
+create or replace function pgqueue.create_subscription(
+    topic                                   text,
+    subscription                            text,
+    correlation_filter                      jsonb    default null,
+    json_path_filter                        text     default null,
+    set_properties                          jsonb    default null,
+    lock_duration                           interval default null,
+    max_delivery_count                      integer  default null,
+    max_message_size                        bigint   default null,
+    status                                  text     default null,
+    user_metadata                           jsonb    default null,
+    default_message_time_to_live            interval default null,
+    dead_lettering_on_message_expiration    boolean  default null,
+    requires_duplicate_detection            boolean  default null,
+    duplicate_detection_history_time_window interval default null,
+    max_queue_length                        bigint   default null,
+    retain_history                          interval default null,
+    retain_errors                           integer  default null,
+    auto_delete_on_idle                     interval default null,
+    requires_session                        boolean  default null,
+    forward_to                              text     default null,
+    forward_dead_lettered_messages_to       text     default null,
+    max_receive_rate                        double precision default null,
+    max_concurrent                          integer  default null,
+    priority_ageing                         interval default null
+)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    known  pgqueue.topic;
+    filter pgqueue.subscription;
+begin
+    perform pgqueue._check_admin(topic, 'topic');
+    known  := pgqueue._find_topic(topic);
+    perform pgqueue._check_name('subscription', subscription);
+    filter := pgqueue._read_filter(correlation_filter, json_path_filter, set_properties);
+    filter.queue_id := pgqueue.create_queue(
+        pgqueue._subscription_queue(topic, subscription),
+        lock_duration                           => lock_duration,
+        max_delivery_count                      => max_delivery_count,
+        max_message_size                        => max_message_size,
+        status                                  => status,
+        user_metadata                           => user_metadata,
+        default_message_time_to_live            => default_message_time_to_live,
+        dead_lettering_on_message_expiration    => dead_lettering_on_message_expiration,
+        requires_duplicate_detection            => requires_duplicate_detection,
+        duplicate_detection_history_time_window => duplicate_detection_history_time_window,
+        max_queue_length                        => max_queue_length,
+        retain_history                          => retain_history,
+        retain_errors                           => retain_errors,
+        auto_delete_on_idle                     => auto_delete_on_idle,
+        requires_session                        => requires_session,
+        forward_to                              => forward_to,
+        forward_dead_lettered_messages_to       => forward_dead_lettered_messages_to,
+        max_receive_rate                        => max_receive_rate,
+        max_concurrent                          => max_concurrent,
+        priority_ageing                         => priority_ageing);
+    filter.topic_id   := known.id;
+    filter.name       := subscription;
+    filter.created_at := pgqueue.clock();
+    insert into pgqueue.subscription select filter.*;
+    return filter.queue_id;
+end
+$$;

@@ -1,0 +1,26 @@
+-- Drops a topic and its subscriptions with all their messages and dead letters. The next sweep removes messages that are
+-- being sent meanwhile.
+-- Raises  PQ040 unknown topic.
+-- Locks   the topic, and what pgqueue.drop_queue locks; senders do not wait.
+create or replace function pgqueue.drop_topic(topic text)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    dropped integer;
+begin
+    perform pgqueue._check_admin(topic, 'topic');
+    select id into dropped from pgqueue.topic where name = drop_topic.topic for update;
+    if not found then
+        perform pgqueue._refuse_unknown_topic(topic);
+    end if;
+    perform pgqueue.drop_queue(queue.name)
+       from pgqueue.subscription
+       join pgqueue.queue on id = queue_id
+      where topic_id = dropped
+      order by queue_id;
+    delete from pgqueue.topic where id = dropped;
+end
+$$;

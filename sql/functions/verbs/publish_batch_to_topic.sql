@@ -1,0 +1,33 @@
+-- Sends many messages to a topic in one statement: all or none. The arrays are parallel; a null array stands for nulls. See
+-- pgqueue.publish_to_topic.
+-- Returns  to how many subscriptions each message goes, in the order given.
+-- Raises   what pgqueue.publish_to_topic raises.
+-- Locks    as pgqueue.publish_to_topic.
+create or replace function pgqueue.publish_batch_to_topic(
+    topic                   text,
+    bodies                  jsonb[]       default null,
+    binary_bodies           bytea[]       default null,
+    message_ids             text[]        default null,
+    correlation_ids         text[]        default null,
+    subjects                text[]        default null,
+    content_types           text[]        default null,
+    reply_tos               text[]        default null,
+    application_properties  jsonb[]       default null,
+    priorities              integer[]     default null,
+    times_to_live           interval[]    default null,
+    scheduled_enqueue_times timestamptz[] default null,
+    require_subscription    boolean       default false,
+    session_ids             text[]        default null
+)
+returns setof integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query
+        select unnest(pgqueue._publish_to_topic(
+            topic, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
+            application_properties, priorities, times_to_live, scheduled_enqueue_times, require_subscription, session_ids));
+end
+$$;

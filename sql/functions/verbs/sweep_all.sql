@@ -1,0 +1,22 @@
+-- Tidies up all queues, for pg_cron: calls pgqueue.sweep, at most `max_messages` at a time, and commits, until nothing is
+-- left to do or the time that it `lasts` is over; what is left then is for the next call. Call it outside of a transaction:
+-- `call pgqueue.sweep_all()`.
+-- Raises   PQ007 invalid argument, 2D000 when it is called within a transaction.
+-- Locks    as pgqueue.sweep, in each of its transactions.
+create or replace procedure pgqueue.sweep_all(
+    max_messages integer  default 1000,
+    lasts        interval default interval '50 seconds'
+)
+language plpgsql
+as $$
+declare
+    is_over_at pg_catalog.timestamptz := pg_catalog.clock_timestamp() operator(pg_catalog.+) lasts;
+    is_more    pg_catalog.bool;
+begin
+    loop
+        is_more := exists (select from pgqueue.sweep(max_messages) as swept where swept.more);
+        commit;
+        exit when not is_more or pg_catalog.clock_timestamp() operator(pg_catalog.>=) is_over_at;
+    end loop;
+end
+$$;

@@ -1,0 +1,61 @@
+-- Messages that somebody may hold, or may have held, by queue. Fresh messages are looked for where receives take them, not
+-- in the whole queue: one is missing while it lies behind a hundred others that nobody holds. Of each session its first
+-- hundred messages are looked at; they are held as long as the session is.
+create or replace view pgqueue._held_message with (security_barrier) as
+select queue.name as queue, sequence_number, locked_by,
+       case when lane <> 2000 then locked_until
+            else (select held.locked_until
+                    from pgqueue.session as held
+                   where held.queue_id = message.queue_id and held.session_id = message.session_id
+                     and held.lock_token = message.lock_token) end as locked_until,
+       lock_token is not null as has_lock,
+       delivery_count, max_delivery_count, pgqueue._priority(lane) as priority,
+       date_trunc('second', enqueued_time) as enqueued_time, message_id, correlation_id, subject
+  from (select * from pgqueue.queue where pgqueue._may_see_locks(receivers) order by name) as queue
+ cross join lateral (
+       select *                                               -- what was delivered before, or is deferred
+         from pgqueue.message
+        where queue_id = queue.id and lane % 2 = 0 and not requires_session
+        union all
+       select *                                               -- what is deferred in a queue with sessions
+         from pgqueue.message
+        where queue_id = queue.id and lane between 800 and 1200 and requires_session
+        union all
+       select first.*                                         -- what sessions hold
+         from pgqueue.session as held
+        cross join lateral (
+              select *
+                from pgqueue.message
+               where queue_id = queue.id and lane = 2000 and session_id = held.session_id and position > held.cursor
+               order by position
+               limit 100) as first
+        where held.queue_id = queue.id
+        union all
+       select passed.*                                        -- what the cursor has passed
+         from pgqueue.progress
+         join pgqueue.watch using (queue_id, lane)
+        cross join lateral (
+              select *
+                from pgqueue.message
+               where queue_id = queue.id and lane = watch.lane and position = watch.position
+               limit 1) as passed
+        where watch.queue_id = queue.id and watch.lane % 2 <> 0 and watch.position <= cursor
+        union all
+       select following.*                                     -- what follows the cursor
+         from pgqueue.progress
+        cross join lateral (
+              select *
+                from pgqueue.message
+               where queue_id = queue.id and lane = progress.lane and position > cursor
+                 and position <= pgqueue._last_held(progress)
+               order by position
+               limit (select null::bigint)) as following
+        where progress.queue_id = queue.id and progress.lane % 2 <> 0
+          and exists (
+              select
+                from (select lock_token
+                        from pgqueue.message
+                       where queue_id = queue.id and lane = progress.lane and position > cursor
+                       order by position
+                       limit 100) as next
+               where lock_token is not null)) as message;

@@ -1,0 +1,57 @@
+-- What pgqueue doctor asks of each queue: since when a message waits, when a receiver last took a turn while one did, and what is
+-- due. It reads some rows of each queue, by its indexes; what nobody selects is not read. No clock is asked, so a due time may
+-- lie in the future.
+create or replace view pgqueue._upkeep with (security_barrier) as
+select name as queue, status, updated_at, paused_at, awaited_until, retain_history,
+       (select target.name from pgqueue.queue as target where target.id = queue.forward_to) as forward_to,
+       (select nullif(max(horizon_taken_at), '-infinity') from pgqueue.progress where queue_id = queue.id) as last_turn,
+       least((select available_at from pgqueue.waiting_session where queue_id = queue.id order by available_at limit 1),
+             (select min(first.enqueued_time)         -- the first message beyond the cursor, or where transactions are awaited
+                from pgqueue.progress
+               cross join lateral (
+                     select enqueued_time
+                       from pgqueue.message
+                      where queue_id = queue.id and lane = progress.lane
+                        and position > least(cursor, (select min(above) from unnest(awaited_above) as above))
+                      order by position
+                      limit 1) as first
+               where progress.queue_id = queue.id)) as waiting_since,
+       least((select min(first.locked_until)          -- of the first message beyond the cursor, and the first under watch
+                from pgqueue.progress
+               cross join lateral (
+                     select locked_until
+                       from pgqueue.message
+                      where queue_id = queue.id and lane = progress.lane and position > cursor
+                      order by position
+                      limit 1) as first
+               where progress.queue_id = queue.id),
+             (select locked_until
+                from pgqueue.watch
+                join pgqueue.message using (queue_id, lane, position)
+               where watch.queue_id = queue.id and locked_until is not null
+               order by due
+               limit 1)) as first_locked_until,
+       (select scheduled_enqueue_time
+          from pgqueue.scheduled_message
+         where queue_id = queue.id
+         order by scheduled_enqueue_time
+         limit 1) as next_scheduled,
+       greatest((select due from pgqueue.watch where queue_id = queue.id order by due desc limit 1),
+                (select max(locked_until) from pgqueue.session where queue_id = queue.id)) as held_until,
+       array(select distinct unnest(awaited) from pgqueue.progress where queue_id = queue.id) as awaited,
+       array(select dead_lettered_at
+               from pgqueue.dead_letter
+              where queue_id = queue.id
+              order by sequence_number desc
+              limit 100) as last_dead_letters,
+       least((select sent_at + duplicate_detection_history_time_window
+                from pgqueue.sent_message_id
+               where queue_id = queue.id
+               order by sent_at
+               limit 1),
+             (select forget_at from pgqueue.recorded_effect where queue_id = queue.id order by forget_at limit 1),
+             (select forget_at from pgqueue.published_batch where queue_id = queue.id order by forget_at limit 1)) as forget_at,
+       array(select distinct timezone from pgqueue.schedule where queue_id = queue.id and not is_paused) as timezones
+  from pgqueue.queue
+ where (select pgqueue._check_counts())
+ order by name;

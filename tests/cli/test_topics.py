@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from pgqueue import CorrelationFilter, JsonPathFilter, QueueClient
+from tests.cli.command_line import CommandLine
+
+
+def test_topics_and_subscriptions_are_created_changed_and_deleted(pgqueue: CommandLine, client: QueueClient) -> None:
+    assert "there is no topic yet" in pgqueue("topic", "list").err
+    assert pgqueue("topic", "create", "events").out == "topic events created\n"
+    assert "no subscription yet" in pgqueue("subscription", "list", "events").err
+    filtered = ["--subject", "paid", "-p", "country=CH", "-p", "n:=1", "--set-property", "checked:=false"]
+    created = pgqueue("subscription", "create", "events", "billing", *filtered, "--lock-duration", "5m")
+    assert created.out.startswith("subscription billing of events created\n")
+    assert "5m" in created.out
+    pgqueue("subscription", "create", "events", "large", "--json-path", "$.body.amount > 1000")
+    billing, large = client.list_subscriptions("events")
+    assert billing.filter == CorrelationFilter(subject="paid", application_properties={"country": "CH", "n": 1})
+    assert (billing.set_properties, large.filter) == ({"checked": False}, JsonPathFilter("$.body.amount > 1000"))
+    shown = pgqueue("subscription", "list", "events").out
+    assert "$.body.amount > 1000" in shown
+    assert '"subject": "paid"' in shown
+    document = pgqueue("subscription", "update", "events", "billing", "--no-filter", "--set-nothing", "--json").document
+    assert (document["filter"], document["set_properties"], document["queue"]["lock_duration"]) == (None, None, 300.0)
+    document = pgqueue("subscription", "update", "events", "large", "--correlation-id", "7", "--json").document
+    assert document["filter"] == {"correlation_id": "7"}
+    listed = pgqueue("subscription", "list", "events", "--json").document
+    assert [each["name"] for each in listed] == ["billing", "large"]
+    (topic,) = pgqueue("topic", "list", "--json").document
+    assert (topic["name"], topic["subscriptions"]) == ("events", 2)
+    assert "events" in pgqueue("topic", "list").out
+    assert pgqueue("subscription", "delete", "events", "large").out == "subscription large of events deleted\n"
+    assert pgqueue("topic", "delete", "events", "--json").document == {"topic": "events", "deleted": True}
+    assert client.list_topics() == []
+
+
+def test_messages_are_sent_to_a_topic(pgqueue: CommandLine, client: QueueClient, tmp_path: Path) -> None:
+    client.create_topic("events")
+    client.create_subscription("events", "all")
+    client.create_subscription("events", "paid", filter=CorrelationFilter(subject="paid"))
+    assert pgqueue("send", "--topic", "events", "1", "--subject", "paid").out == "sent to 2 subscriptions of events\n"
+    (tmp_path / "events.jsonl").write_text("2\n3\n")
+    lines = str(tmp_path / "events.jsonl")
+    assert pgqueue("send", "--topic", "events", "--file", lines).out == "sent 2 messages to events: 2 stored\n"
+    assert pgqueue("send", "--topic", "events", "4", "--json").document == {"topic": "events", "subscriptions": [1]}
+    assert [each.body for each in client.subscription("events", "all").peek(max_messages=9)] == [1, 2, 3, 4]
+
+
+def test_what_is_wrong_is_said_in_a_line(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.create_topic("events")
+    unknown = pgqueue("subscription", "list", "nope")
+    assert (unknown.code, "`pgqueue topic create` makes one" in unknown.err) == (1, True)
+    both = pgqueue("subscription", "create", "events", "s", "--json-path", "$.body > 1", "--subject", "x")
+    assert (both.code, "one of the two" in both.err) == (2, True)
+    client.create_subscription("events", "s")
+    assert pgqueue("subscription", "update", "events", "s").code == 2
+    assert pgqueue("subscription", "update", "events", "s", "--no-filter", "--subject", "x").code == 2
+    assert pgqueue("topic", "create", "events").code == 1

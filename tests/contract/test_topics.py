@@ -1,0 +1,146 @@
+"""Topics, from Python: what is sent to which subscription, in whose transaction, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pgqueue import CorrelationFilter, JsonPathFilter, Message
+from pgqueue.errors import (
+    InvalidArgumentError,
+    MessageNotSerializableError,
+    NoSubscriptionError,
+    QueueAlreadyExistsError,
+    QueueFullError,
+    QueueNotFoundError,
+    TopicAlreadyExistsError,
+    TopicNotFoundError,
+)
+from tests.contract.world import World
+
+PAID = CorrelationFilter(subject="paid", application_properties={"country": "CH"})
+LARGE = JsonPathFilter("$.body.amount > 1000")
+
+
+@pytest.fixture
+def topic(either: World) -> Iterator[Any]:
+    name = f"topic-of-{either.name}"
+    either.client.create_topic(name)
+    yield either.client.topic(name)
+    if name in {each.name for each in either.client.list_topics()}:
+        either.client.delete_topic(name)
+
+
+def bodies(world: World, topic: Any, subscription: str) -> list[Any]:
+    return [each.body for each in world.client.subscription(topic.name, subscription).peek(max_messages=100)]
+
+
+def test_a_message_goes_to_the_subscriptions_that_match(either: World, topic: Any) -> None:
+    billing = either.client.create_subscription(topic.name, "billing", filter=PAID, lock_duration=timedelta(minutes=5))
+    assert billing.queue.lock_duration == timedelta(minutes=5)
+    either.client.create_subscription(topic.name, "large", filter=LARGE, set_properties={"large": True})
+    either.client.create_subscription(topic.name, "all")
+    assert topic.send(Message({"amount": 1}, subject="paid", application_properties={"country": "CH"})) == 2
+    assert topic.send_batch([Message({"amount": 2000}), Message(b"bytes"), Message(None, priority=3)]) == [2, 1, 1]
+    assert topic.send_batch([]) == []
+    assert bodies(either, topic, "billing") == [{"amount": 1}]
+    assert bodies(either, topic, "all") == [{"amount": 1}, {"amount": 2000}, b"bytes", None]
+    large = either.client.subscription(topic.name, "large")
+    assert large.name == f"{topic.name}/Subscriptions/large"
+    (received,) = large.receive(max_messages=9)
+    assert (received.body, received.application_properties) == ({"amount": 2000}, {"large": True})
+    received.complete()
+
+
+def test_a_send_takes_part_in_the_callers_transaction(caller: World) -> None:
+    name = f"topic-of-{caller.name}"
+    caller.client.create_topic(name)
+    caller.client.create_subscription(name, "all")
+    topic = caller.client.topic(name)
+    for ends in ("rollback", "commit"):
+        with caller.transaction() as transaction:
+            assert topic.send(Message(1), transaction=transaction.handle) == 1
+            assert topic.send_batch([Message(2), Message(3)], transaction=transaction.handle) == [1, 1]
+            assert bodies(caller, topic, "all") == []
+            getattr(transaction, ends)()
+    assert bodies(caller, topic, "all") == [1, 2, 3]
+    caller.client.delete_topic(name)
+
+
+def test_topics_and_subscriptions_are_listed(either: World, topic: Any) -> None:
+    client = either.client
+    client.create_subscription(topic.name, "b", filter=PAID)
+    client.create_subscription(topic.name, "a", filter=LARGE, set_properties={"n": 1}, max_delivery_count=3)
+    (listed,) = [each for each in client.list_topics() if each.name == topic.name]
+    assert listed.subscriptions == 2
+    first, second = client.list_subscriptions(topic.name)
+    assert (first.topic, first.name, first.filter, first.set_properties) == (topic.name, "a", LARGE, {"n": 1})
+    assert (second.name, second.filter, second.set_properties) == ("b", PAID, None)
+    assert (first.queue.name, first.queue.max_delivery_count) == (f"{topic.name}/Subscriptions/a", 3)
+    client.delete_subscription(topic.name, "a")
+    assert [each.name for each in client.list_subscriptions(topic.name)] == ["b"]
+    client.delete_topic(topic.name)
+    with pytest.raises(TopicNotFoundError):
+        client.list_subscriptions(topic.name)
+
+
+def test_a_subscription_is_updated_in_part(either: World, topic: Any) -> None:
+    client = either.client
+    client.create_subscription(topic.name, "s", filter=PAID, set_properties={"n": 1}, max_queue_length=5)
+
+    def update(**given: Any) -> tuple[Any, ...]:
+        updated = client.update_subscription(topic.name, "s", **given)
+        return updated.filter, updated.set_properties, updated.queue.max_queue_length
+
+    assert update() == (PAID, {"n": 1}, 5)
+    assert update(max_queue_length=None) == (PAID, {"n": 1}, None)
+    assert update(filter=LARGE) == (LARGE, {"n": 1}, None)
+    assert update(filter=None, set_properties=None) == (None, None, None)
+    assert topic.send(Message(1)) == 1
+
+
+def test_what_cannot_be_done_is_refused(either: World, topic: Any) -> None:
+    client = either.client
+    client.create_subscription(topic.name, "s", filter=PAID, max_queue_length=1)
+    with pytest.raises(TopicAlreadyExistsError):
+        client.create_topic(topic.name)
+    client.create_topic(topic.name, exist_ok=True)
+    with pytest.raises(QueueAlreadyExistsError):
+        client.create_subscription(topic.name, "s")
+    assert client.create_subscription(topic.name, "s", exist_ok=True).filter == PAID
+    with pytest.raises(NoSubscriptionError):
+        topic.send(Message(1), require_subscription=True)
+    matching = Message(1, subject="paid", application_properties={"country": "CH"})
+    with pytest.raises(NoSubscriptionError):
+        topic.send_batch([matching, Message(1)], require_subscription=True)
+    assert topic.send(matching, require_subscription=True) == 1
+    with pytest.raises(QueueFullError, match="Subscriptions/s"):
+        topic.send(matching)
+    with pytest.raises(MessageNotSerializableError):
+        topic.send(Message(object()))
+    with pytest.raises(TopicNotFoundError):
+        client.topic("nope").send(Message(1))
+    with pytest.raises(QueueNotFoundError):
+        client.update_subscription(topic.name, "nope", lock_duration=timedelta(seconds=5))
+    with pytest.raises(QueueNotFoundError):
+        client.delete_subscription(topic.name, "nope")
+    with pytest.raises(TopicNotFoundError):
+        client.delete_topic("nope")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"filter": "subject = 'x'"}, "a filter must be a CorrelationFilter or a JsonPathFilter"),
+        ({"filter": JsonPathFilter("$.body.amount")}, "json_path_filter must be a condition"),
+        ({"filter": JsonPathFilter(7)}, "the path of a filter must be a str"),  # type: ignore[arg-type]
+        ({"filter": CorrelationFilter(subject=7)}, "correlation_filter must be an object"),  # type: ignore[arg-type]
+        ({"set_properties": 7}, "set_properties must be a mapping"),
+    ],
+)
+def test_an_invalid_filter_is_refused(either: World, topic: Any, given: Any, text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=text):
+        either.client.create_subscription(topic.name, "s", **given)

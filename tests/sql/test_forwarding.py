@@ -1,0 +1,771 @@
+"""Queues that forward to others: where a message goes, what is refused on the way, and that nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from psycopg.types.json import Jsonb
+
+from pgqueue.testing import Database
+from tests.sql.stage import (
+    INVALID_ARGUMENT,
+    LOCK_DURATION,
+    MESSAGE_NOT_FOUND,
+    QUEUE_DISABLED,
+    QUEUE_FULL,
+    SECOND,
+    SERIALIZATION_FAILURE,
+    TOO_LARGE,
+    UNKNOWN_QUEUE,
+    Received,
+    Session,
+    Stage,
+    passed,
+    refused,
+    told,
+)
+from tests.sql.test_sweep import sweep
+
+DAY = timedelta(days=1)
+IDLE = timedelta(minutes=5)
+
+
+@contextmanager
+def chain(database: Database, *names: str, **settings: Any) -> Iterator[tuple[Stage, Session]]:
+    """Queues of these names, each of which forwards to the one before it, the first of them to q."""
+    with Stage(database, **settings) as stage:
+        ann = stage.session("ann")
+        for name, target in zip(names, ("q", *names), strict=False):
+            ann.call("create_queue", queue=name, forward_to=target)
+        yield stage, ann
+
+
+def bodies(session: Session, queue: str = "q") -> list[Any]:
+    return session.values("select body from pgqueue.peek(%(queue)s, 10000)", queue=queue)
+
+
+def dead(session: Session, queue: str) -> list[tuple[Any, ...]]:
+    return session.rows(
+        "select body, dead_letter_reason from pgqueue.peek_dead_letters(%(queue)s, 100)",
+        queue=queue,
+    )
+
+
+def forward(session: Session, queue: str, target: str = "q") -> None:
+    session.call("alter_queue", queue=queue, forward_to=target)
+
+
+def one(session: Session, queue: str) -> Received:
+    (received,) = session.receive(queue=queue)
+    return received
+
+
+@pytest.mark.parametrize("hops", [1, 2, 4])
+def test_a_message_goes_to_the_end_of_the_chain(database: Database, hops: int) -> None:
+    names = "abcd"[:hops]
+    with chain(database, *names) as (_, ann):
+        numbers = ann.send("one", "two", queue=names[-1])
+        assert [message.sequence_number for message in ann.receive(9)] == numbers
+        assert [ann.value("select count(*) from pgqueue.peek(%(name)s, 9)", name=name) for name in names] == [0] * hops
+
+
+def test_a_fifth_hop_is_not_made(database: Database) -> None:
+    with chain(database, "a", "b", "c", "d", "e") as (_, ann):
+        ann.send("far", queue="e")
+        ann.send("near", queue="d")
+        assert bodies(ann) == ["near"]
+        assert dead(ann, "a") == [("far", "MaxTransferHopCountExceeded")]
+        ann.rows("select pgqueue.resubmit('a')")
+        assert bodies(ann) == ["far", "near"]
+
+
+def test_hops_count_until_the_message_is_settled(database: Database) -> None:
+    with chain(database, "a", "b", "c") as (stage, ann):
+        ann.send("x", queue="c")
+        ann.abandon(one(ann, "q"), delay=SECOND)
+        stage.passes(SECOND)
+        ann.call("create_queue", queue="later")
+        ann.call("create_queue", queue="last")
+        forward(ann, "later", "last")
+        forward(ann, "q", "later")
+        sweep(ann)
+        assert bodies(ann, "last") == []
+        assert dead(ann, "later") == [("x", "MaxTransferHopCountExceeded")]
+
+
+def test_it_is_sent_and_forwarded_by_one_transaction(database: Database) -> None:
+    with chain(database, "a") as (stage, ann):
+        bob = stage.session("bob")
+        ann.begin()
+        ann.send("x", queue="a")
+        assert bob.receive() == []
+        ann.rollback()
+        assert bodies(bob) == [] == bodies(bob, "a")
+        ann.send("y", queue="a")
+        assert bodies(bob) == ["y"]
+
+
+def test_a_batch_is_forwarded_in_its_order_with_its_priorities(database: Database) -> None:
+    with chain(database, "a") as (_, ann):
+        ann.rows("select pgqueue.send_batch('a', '{1,2,3,4}', priorities => '{0,-1,0,7}')")
+        assert [message.body for message in ann.receive(9)] == [2, 1, 3, 4]
+        numbers = ann.send_many(3000, queue="a")
+        assert ann.numbers(5000) == numbers
+
+
+def test_who_waits_for_messages_of_the_target_is_told(database: Database) -> None:
+    with chain(database, "a", "b") as (stage, ann), told(stage, ann, times=1):
+        ann.send("x", queue="b")
+
+
+@pytest.mark.parametrize("wake", [lambda ann: ann.receive(), sweep], ids=["turn", "sweep"])
+def test_a_scheduled_message_waits_in_the_first_queue(database: Database, wake: Callable[[Session], Any]) -> None:
+    with chain(database, "a", "b") as (stage, ann):
+        at = ann.value("select pgqueue.clock()") + DAY
+        first, second = ann.send("x", "y", queue="b", scheduled_enqueue_time=at)
+        ann.rows("select pgqueue.cancel_scheduled('b', array[%(second)s])", second=second)
+        assert ann.values("select queue from pgqueue.scheduled_messages") == ["b"]
+        assert ann.call("_due_in", queue="q") == 1
+        stage.passes(DAY)
+        received = wake(ann)
+        assert [message.sequence_number for message in (received if wake is not sweep else ann.receive())] == [first]
+
+
+def test_a_mixed_batch_is_parted(database: Database) -> None:
+    with chain(database, "a") as (_, ann):
+        times = "array[pgqueue.clock() + interval '1 day', null]"
+        ann.rows(f"select pgqueue.send_batch('a', '{{1,2}}', scheduled_enqueue_times => {times})")
+        assert (bodies(ann, "a"), bodies(ann)) == ([1], [2])
+
+
+def test_messages_that_wait_are_forwarded_before_the_fresh_ones(database: Database) -> None:
+    with chain(database) as (_stage, ann):
+        ann.call("create_queue", queue="a")
+        numbers = ann.send_many(2500, queue="a")
+        failed = one(ann, "a")
+        ann.abandon(failed, queue="a", error=Jsonb({"type": "Oops"}))
+        fresh = ann.send("fresh")
+        forward(ann, "a")
+        assert ann.receive(take_turn=False)[0].sequence_number == fresh[0]
+        assert ann.call("take_turn", queue="q")
+        assert ann.value("select count(*) from pgqueue.messages where queue = 'a'") == 1500
+        while ann.call("take_turn", queue="q"):
+            pass
+        assert ann.value("select last_error from pgqueue.messages where last_error is not null") == "Oops"
+        messages = ann.receive(5000)
+        assert sorted(message.sequence_number for message in messages) == numbers
+        assert {message.delivery_count for message in messages} == {1}
+        assert bodies(ann, "a") == []
+
+
+def test_locked_messages_are_forwarded_when_they_are_free(database: Database) -> None:
+    with chain(database) as (stage, ann):
+        ann.call("create_queue", queue="a")
+        ann.send("completed", "abandoned", "expired", "deferred", queue="a")
+        completed, abandoned, _, deferred = ann.receive(4, queue="a")
+        ann.settle("defer", deferred, queue="a")
+        forward(ann, "a")
+        assert sweep(ann) == []
+        ann.complete(completed, queue="a")
+        ann.abandon(abandoned, queue="a")
+        assert [message.body for message in ann.receive(9)] == ["abandoned"]
+        stage.passes(LOCK_DURATION)
+        for _ in range(3):
+            sweep(ann)
+            stage.passes(SECOND)
+        assert sorted(bodies(ann)) == ["abandoned", "expired"]
+        (again,) = ann._receive("receive_deferred", {"queue": "a", "sequence_numbers": [deferred.sequence_number]})
+        ann.complete(again, queue="a")
+
+
+def test_a_late_holder_loses_its_lock_to_the_forwarding(database: Database) -> None:
+    with chain(database) as (stage, ann):
+        ann.call("create_queue", queue="a")
+        ann.send("x", queue="a")
+        late = one(ann, "a")
+        stage.passes(LOCK_DURATION)
+        forward(ann, "a")
+        sweep(ann)
+        with refused("PQ001"):
+            ann.complete(late, queue="a")
+        assert bodies(ann) == ["x"]
+
+
+def test_a_message_that_a_transaction_holds_is_skipped(database: Database) -> None:
+    with chain(database) as (stage, ann):
+        bob = stage.session("bob")
+        ann.call("create_queue", queue="a")
+        ann.send("held", "free", queue="a")
+        bob.begin()
+        bob.rows("select from pgqueue.receive_and_delete('a')")
+        forward(ann, "a")
+        sweep(ann)
+        assert bodies(ann) == ["free"]
+        bob.rollback()
+        sweep(ann)
+        assert sorted(bodies(ann)) == ["free", "held"]
+
+
+def test_two_who_forward_what_waits_share_it(database: Database) -> None:
+    with chain(database) as (stage, ann):
+        bob = stage.session("bob")
+        ann.call("create_queue", queue="a")
+        ann.send("x", queue="a")
+        forward(ann, "a")
+        ann.begin()
+        ann.call("take_turn", queue="q")
+        bob.call("take_turn", queue="q")
+        ann.commit()
+        assert bodies(ann) == ["x"]
+
+
+def test_a_sender_that_has_not_seen_the_setting_loses_nothing(database: Database) -> None:
+    with chain(database) as (stage, ann):
+        bob = stage.session("bob")
+        ann.call("create_queue", queue="a")
+        bob.begin()
+        bob.send("x", queue="a")
+        forward(ann, "a")
+        assert ann.receive() == []
+        bob.commit()
+        for _ in range(3):
+            stage.passes(SECOND)
+            sweep(ann)
+        assert bodies(ann) == ["x"]
+
+
+def forward_sent(session: Session) -> None:
+    """As a sender does it whose messages have numbers above 0."""
+    session.rows("select pgqueue._forward_sent(queue, 0) from pgqueue.queue as queue where name = 'a'")
+
+
+def test_what_others_have_locked_is_not_forwarded_with_what_is_sent(database: Database) -> None:
+    with chain(database) as (_, ann):
+        ann.call("create_queue", queue="a")
+        ann.send("locked", "free", queue="a")
+        locked = one(ann, "a")
+        forward(ann, "a")
+        forward_sent(ann)
+        assert bodies(ann) == ["free"]
+        ann.complete(locked, queue="a")
+
+
+def test_what_others_hold_is_not_waited_for_by_a_sender(database: Database) -> None:
+    with chain(database) as (stage, ann):
+        bob = stage.session("bob")
+        ann.call("create_queue", queue="a")
+        ann.send("held", "free", queue="a")
+        bob.begin()
+        bob.rows("select from pgqueue.message where body = '\"held\"' for update")
+        forward(ann, "a")
+        forward_sent(ann)
+        assert bodies(ann) == ["free"]
+        bob.rollback()
+
+
+def test_messages_that_wait_are_found_behind_the_cursor(database: Database) -> None:
+    with chain(database) as (stage, ann):
+        ann.call("create_queue", queue="a")
+        numbers = ann.send("waits", queue="a")
+        ann.complete(passed(stage, ann))
+        forward(ann, "a")
+        assert ann.call("take_turn", queue="q")
+        assert ann.numbers(9) == numbers
+
+
+def test_nobody_receives_from_a_queue_that_forwards(database: Database) -> None:
+    with chain(database, "a") as (_, ann):
+        for verb in ("receive", "receive_and_delete"):
+            with refused(INVALID_ARGUMENT, verb):
+                ann.table(verb, queue="a")
+        assert ann.receive(queue="a/$deadletterqueue") == []
+        ann.call("alter_queue", queue="a", forward_to="")
+        assert ann.receive(queue="a") == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "sqlstate"),
+    [
+        ({"status": "SEND_DISABLED"}, QUEUE_DISABLED),
+        ({"status": "DISABLED"}, QUEUE_DISABLED),
+        ({"max_message_size": 10}, TOO_LARGE),
+        ({"max_queue_length": 1}, QUEUE_FULL),
+    ],
+    ids=str,
+)
+def test_the_sender_is_told_what_the_target_refuses(
+    database: Database, settings: dict[str, Any], sqlstate: str
+) -> None:
+    with chain(database, "a", "b", **{name: each for name, each in settings.items() if name != "status"}) as (_, ann):
+        ann.send("first", queue="b")
+        if "status" in settings:
+            ann.call("alter_queue", queue="q", **settings)
+        with refused(sqlstate):
+            ann.send("this is too much", queue="b")
+        assert [bodies(ann, name) for name in "abq"] == [[], [], ["first"]]
+        assert dead(ann, "b") == []
+
+
+def test_what_the_target_refuses_later_becomes_a_dead_letter_of_the_source(database: Database) -> None:
+    with chain(database, max_message_size=10) as (_, ann):
+        ann.call("create_queue", queue="a")
+        ann.send(*range(5), "this is too much", *range(5, 8), queue="a")
+        forward(ann, "a")
+        sweep(ann)
+        assert sorted(bodies(ann)) == list(range(8))
+        assert dead(ann, "a") == [("this is too much", "ForwardingRefused")]
+        description = ann.value("select dead_letter_error_description from pgqueue.dead_letters")
+        assert "forwarded from queue a, has 18 bytes, and queue q takes at most 10" in description
+
+
+def test_as_many_are_forwarded_as_the_target_takes(database: Database) -> None:
+    with chain(database, max_queue_length=3) as (_, ann):
+        ann.call("create_queue", queue="a")
+        ann.send(*range(8), queue="a")
+        forward(ann, "a")
+        sweep(ann)
+        assert (len(bodies(ann)), len(dead(ann, "a"))) == (3, 5)
+
+
+def test_a_receive_does_not_wait_for_a_sender_of_an_id_that_is_being_forwarded(database: Database) -> None:
+    with Stage(database, requires_duplicate_detection=True) as stage:
+        ann, ben = stage.sessions("ann", "ben")
+        ann.call("create_queue", queue="a")
+        for message_id in ("m", "n"):
+            ann.send(message_id, queue="a", message_id=message_id)
+        forward(ann, "a")
+        ben.begin()
+        ben.send("sent", message_id="m")
+        assert [message.body for message in ann.receive(9)] == ["n"]
+        ben.rollback()
+        stage.passes(2 * SECOND)
+        assert [message.body for message in ann.receive(9)] == ["m"]
+
+
+def test_each_queue_on_the_way_detects_duplicates(database: Database) -> None:
+    with chain(database, "a", "b", requires_duplicate_detection=True) as (_, ann):
+        ann.send("one", queue="b", message_id="m")
+        ann.send("two", queue="a", message_id="m")
+        ann.send("three", queue="a", message_id="n")
+        ann.rows("select pgqueue.send_batch('b', '{4,5,6}', message_ids => '{o,m,o}')")
+        assert bodies(ann) == ["one", "three", 4]
+        assert bodies(ann, "a") == [] == bodies(ann, "b")
+
+
+def test_the_shortest_time_to_live_on_the_way_counts(database: Database) -> None:
+    with chain(database, "a", "b", default_message_time_to_live=2 * DAY) as (_, ann):
+        ann.call("alter_queue", queue="a", default_message_time_to_live=DAY)
+        ann.send("x", queue="b")
+        ann.send("y", queue="b", time_to_live=DAY / 2)
+        lives = "select expires_at - enqueued_time from pgqueue.peek('q', 9) order by sequence_number"
+        assert ann.values(lives) == [DAY, DAY / 2]
+
+
+def test_an_expired_or_exhausted_message_is_not_forwarded(database: Database) -> None:
+    with chain(database) as (stage, ann):
+        ann.call("create_queue", queue="a", max_delivery_count=2, dead_lettering_on_message_expiration=True)
+        ann.send("expired", queue="a", time_to_live=SECOND)
+        ann.send("exhausted", queue="a", priority=-1)
+        ann.abandon(one(ann, "a"), queue="a")
+        ann.call("alter_queue", queue="a", max_delivery_count=1)
+        stage.passes(SECOND)
+        forward(ann, "a")
+        ann.call("take_turn", queue="q")
+        assert bodies(ann) == []
+        assert sorted(dead(ann, "a")) == [
+            ("exhausted", "MaxDeliveryCountExceeded"),
+            ("expired", "TTLExpiredException"),
+        ]
+
+
+def test_resubmitted_dead_letters_are_forwarded(database: Database) -> None:
+    with chain(database) as (_, ann):
+        ann.call("create_queue", queue="a")
+        ann.send("x", queue="a")
+        ann.settle("dead_letter", one(ann, "a"), queue="a", reason="Bad")
+        forward(ann, "a")
+        ann.call("alter_queue", queue="q", status="DISABLED")
+        with refused(QUEUE_DISABLED):
+            ann.rows("select pgqueue.resubmit('a')")
+        ann.call("alter_queue", queue="q", status="ACTIVE")
+        ann.rows("select pgqueue.resubmit('a')")
+        assert bodies(ann) == ["x"]
+        assert ann.value("select resubmitted_from ->> 'reason' from pgqueue.messages") == "Bad"
+
+
+def test_staged_messages_are_forwarded(database: Database) -> None:
+    with chain(database, "a") as (_, ann):
+        table = ann.call("stage", queue="a", job="job", part="1", columns=["body", "priority"])
+        ann.rows(f"insert into pgqueue.{table} select to_jsonb(n), n % 3 from generate_series(1, 2500) as n")
+        ((sent, _),) = ann.table("publish", queue="a", staged=[table], rows=2500)
+        assert sent == 2500 == ann.value("select count(*) from pgqueue.messages where queue = 'q'")
+        assert [message.body for message in ann.receive(2)] == [3, 6]
+        assert bodies(ann, "a") == []
+
+
+def test_recurring_messages_are_forwarded(database: Database) -> None:
+    with chain(database, "a") as (stage, ann):
+        ann.call("create_schedule", schedule="s", queue="a", every=DAY, body=Jsonb("tick"))
+        stage.passes(2 * DAY)
+        assert one(ann, "q").body == "tick"
+
+
+def die_by_hand(stage: Stage, ann: Session) -> None:
+    ann.settle("dead_letter", one(ann, "a"), queue="a", reason="Bad", description="very")
+
+
+def die_by_abandon(stage: Stage, ann: Session) -> None:
+    ann.abandon(one(ann, "a"), queue="a")
+
+
+def die_by_lock(stage: Stage, ann: Session) -> None:
+    one(ann, "a")
+    stage.passes(LOCK_DURATION)
+    assert ann.receive(queue="a") == []
+
+
+def die_by_sweep(stage: Stage, ann: Session) -> None:
+    one(ann, "a")
+    stage.passes(LOCK_DURATION)
+    sweep(ann)
+
+
+def die_by_age(stage: Stage, ann: Session) -> None:
+    stage.passes(DAY)
+    assert ann.receive(queue="a") == []
+
+
+def die_by_unlock(stage: Stage, ann: Session) -> None:
+    ann.call("unlock", queue="a", sequence_number=one(ann, "a").sequence_number)
+
+
+@pytest.mark.parametrize(
+    ("death", "reason"),
+    [
+        (die_by_hand, "Bad"),
+        (die_by_abandon, "MaxDeliveryCountExceeded"),
+        (die_by_lock, "MaxDeliveryCountExceeded"),
+        (die_by_sweep, "MaxDeliveryCountExceeded"),
+        (die_by_unlock, "MaxDeliveryCountExceeded"),
+        (die_by_age, "TTLExpiredException"),
+    ],
+)
+def test_what_dies_is_forwarded(database: Database, death: Callable[[Stage, Session], None], reason: str) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call(
+            "create_queue", queue="a", forward_dead_lettered_messages_to="q", max_delivery_count=1,
+            default_message_time_to_live=DAY, dead_lettering_on_message_expiration=True, retain_history=DAY,
+        )  # fmt: skip
+        (number,) = ann.send("x", queue="a", message_id="m")
+        death(stage, ann)
+        assert dead(ann, "a") == []
+        assert ann.rows("select outcome, reason from pgqueue.history where queue = 'a'") == [("DEAD_LETTERED", reason)]
+        assert ann.rows("select sequence_number, message_id, dead_letter_source, expires_at from pgqueue.messages") == [
+            (number, "m", "a", None)
+        ]
+        ((failures, expires_at),) = ann.rows("select failures, expires_at from pgqueue.peek('q')")
+        assert (failures["forwarded_from"]["reason"], expires_at) == (reason, None)
+        message = one(ann, "q")
+        assert (message.sequence_number, message.delivery_count) == (number, 1)
+        ann.complete(message)
+        assert ann.value("select count(*) from pgqueue.failed_message") == 0
+
+
+def test_a_dead_letter_keeps_the_errors_of_its_deliveries(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_queue", queue="a", forward_dead_lettered_messages_to="q", retain_errors=5)
+        ann.send("x", queue="a")
+        ann.abandon(one(ann, "a"), queue="a", error=Jsonb({"type": "First"}))
+        ann.settle("dead_letter", one(ann, "a"), queue="a", reason="Bad", error=Jsonb({"type": "Second"}))
+        assert ann.values("select error_type from pgqueue.delivery_log where queue = 'q'") == ["First", "Second"]
+        ann.settle("dead_letter", one(ann, "q"), reason="Worse")
+        assert ann.rows("select dead_letter_reason, dead_letter_source from pgqueue.dead_letters") == [("Worse", "a")]
+        ann.rows("select pgqueue.resubmit('q')")
+        assert ann.values("select dead_letter_source from pgqueue.messages") == ["a"]
+
+
+def test_a_dead_letter_is_forwarded_by_the_transaction_that_settles_it(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.call("create_queue", queue="a", forward_dead_lettered_messages_to="q")
+        ann.send("x", queue="a")
+        message = one(ann, "a")
+        ann.begin()
+        ann.settle("dead_letter", message, queue="a", reason="Bad")
+        assert bob.receive() == []
+        ann.rollback()
+        ann.settle("dead_letter", message, queue="a", reason="Bad")
+        assert one(bob, "q").body == "x"
+        with refused("PQ001"):
+            ann.complete(message, queue="a")
+
+
+def test_dead_letters_go_on_from_their_target(database: Database) -> None:
+    with chain(database, "graveyard") as (_, ann):
+        ann.call("create_queue", queue="a", forward_dead_lettered_messages_to="graveyard")
+        ann.send("x", "y", "z", queue="a")
+        ann.settle_batch("dead_letter_batch", ann.receive(3, queue="a"), queue="a", reason="Bad")
+        assert [message.body for message in ann.receive(9)] == ["x", "y", "z"]
+        assert ann.values("select distinct dead_letter_source from pgqueue.messages") == ["a"]
+
+
+def test_hops_of_dead_letters_count_too(database: Database) -> None:
+    with chain(database, "a", "b", "c") as (_, ann):
+        ann.call("create_queue", queue="fourth")
+        ann.call("create_queue", queue="fifth")
+        ann.call("alter_queue", queue="q", forward_dead_lettered_messages_to="fourth")
+        ann.call("alter_queue", queue="fourth", forward_dead_lettered_messages_to="fifth")
+        ann.send("x", queue="c")
+        ann.settle("dead_letter", one(ann, "q"), reason="Bad")
+        ann.settle("dead_letter", one(ann, "fourth"), queue="fourth", reason="Worse", description="much")
+        assert bodies(ann, "fifth") == []
+        assert dead(ann, "fourth") == [("x", "MaxTransferHopCountExceeded")]
+        assert "died of Worse: much" in ann.value("select dead_letter_error_description from pgqueue.dead_letters")
+
+
+@pytest.mark.parametrize("queue", ["q", "graveyard"])
+def test_a_dead_letter_that_a_queue_refuses_stays(database: Database, queue: str) -> None:
+    with chain(database, "graveyard") as (_, ann):
+        ann.call("create_queue", queue="a", forward_dead_lettered_messages_to="graveyard")
+        ann.call("alter_queue", queue=queue, max_message_size=10)
+        ann.send("small", "this is too much", "tiny", queue="a")
+        ann.settle_batch("dead_letter_batch", ann.receive(3, queue="a"), queue="a", reason="Bad", description="it is")
+        assert sorted(bodies(ann)) == ["small", "tiny"]
+        assert dead(ann, "a") == [("this is too much", "Bad")]
+        description = ann.value("select dead_letter_error_description from pgqueue.dead_letters")
+        assert description.startswith("it is; not forwarded: message ")
+
+
+def test_a_dead_letter_is_no_duplicate_of_another(database: Database) -> None:
+    with Stage(database, requires_duplicate_detection=True) as stage:
+        ann = stage.session("ann")
+        ann.call("create_queue", queue="a", forward_dead_lettered_messages_to="q")
+        ann.send("x", "y", queue="a", message_id="m")
+        ann.settle_batch("dead_letter_batch", ann.receive(2, queue="a"), queue="a", reason="Bad")
+        assert bodies(ann) == ["x", "y"]
+
+
+def test_a_dead_letter_that_goes_on_is_no_duplicate(database: Database) -> None:
+    with Stage(database, requires_duplicate_detection=True) as stage:
+        ann = stage.session("ann")
+        for name, target in (("c", "q"), ("b", "c")):
+            ann.call("create_queue", queue=name, forward_to=target)
+        ann.call("create_queue", queue="a", forward_dead_lettered_messages_to="b")
+        ann.send("x", "y", queue="a", message_id="m")
+        ann.settle_batch("dead_letter_batch", ann.receive(2, queue="a"), queue="a", reason="Bad")
+        assert bodies(ann) == ["x", "y"]
+
+
+def test_a_deferred_message_dies_as_others_do(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_queue", queue="graveyard")
+        ann.call("alter_queue", queue="q", forward_dead_lettered_messages_to="graveyard")
+        ann.send("x", priority=3)
+        message = one(ann, "q")
+        ann.settle("defer", message)
+        (message,) = ann.receive_deferred(message.sequence_number)
+        ann.settle("dead_letter", message, reason="Bad")
+        assert ann.values("select priority from pgqueue.messages where state = 'READY'") == [3]
+        assert one(ann, "graveyard").body == "x"
+
+
+@pytest.mark.parametrize("setting", ["forward_to", "forward_dead_lettered_messages_to"])
+def test_a_queue_does_not_forward_to_itself(database: Database, setting: str) -> None:
+    with chain(database, "a", "b") as (_, ann):
+        for target in ("q", "a", "b"):
+            with refused(INVALID_ARGUMENT):
+                ann.call("alter_queue", queue="q", **{setting: target})
+        with refused(INVALID_ARGUMENT):
+            ann.call("create_queue", queue="new", **{setting: "new"})
+        with refused(UNKNOWN_QUEUE):
+            ann.call("create_queue", queue="new", **{setting: "unknown"})
+        with refused(INVALID_ARGUMENT):
+            ann.call("create_queue", queue="new", **{setting: "a/$deadletterqueue"})
+        ann.call("create_queue", queue="new", **{setting: "b"})
+
+
+@pytest.mark.parametrize("isolation", ["read committed", "repeatable read"])
+@pytest.mark.parametrize("setting", ["forward_to", "forward_dead_lettered_messages_to"])
+def test_two_at_once_cannot_close_a_cycle(database: Database, setting: str, isolation: str) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.call("create_queue", queue="a")
+        bob.begin(isolation)
+        bob.rows("select from pgqueue.queue")
+        ann.begin()
+        forward(ann, "a")
+        second = bob.starts(lambda: bob.call("alter_queue", queue="q", **{setting: "a"}))
+        ann.commit()
+        with refused(INVALID_ARGUMENT if isolation == "read committed" else SERIALIZATION_FAILURE):
+            second.result()
+        bob.rollback()
+
+
+def test_a_queue_that_others_forward_to_is_not_dropped(database: Database) -> None:
+    with chain(database, "a") as (stage, ann):
+        bob = stage.session("bob")
+        ann.call("create_queue", queue="b", forward_dead_lettered_messages_to="q")
+        with pytest.raises(Exception, match=r"queue q cannot be dropped: others forward to it: a, b"):
+            ann.call("drop_queue", queue="q")
+        ann.call("drop_queue", queue="a")
+        ann.call("alter_queue", queue="b", forward_dead_lettered_messages_to="")
+        ann.begin()
+        forward(ann, "b")
+        dropping = bob.starts(lambda: bob.call("drop_queue", queue="q"))
+        ann.commit()
+        with refused(INVALID_ARGUMENT):
+            dropping.result()
+
+
+def test_a_queue_that_is_dropped_meanwhile_is_no_target(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.call("create_queue", queue="a")
+        ann.begin()
+        ann.call("drop_queue", queue="q")
+        setting = bob.starts(lambda: forward(bob, "a"))
+        ann.commit()
+        with refused(UNKNOWN_QUEUE):
+            setting.result()
+
+
+def test_a_target_is_not_dropped_under_a_sender(database: Database) -> None:
+    with chain(database, "a") as (stage, ann):
+        bob = stage.session("bob")
+        ann.begin()
+        ann.send("x", queue="a")
+        bob.call("alter_queue", queue="a", forward_to="")
+        dropping = bob.starts(lambda: bob.call("drop_queue", queue="q"))
+        ann.commit()
+        dropping.result()
+        assert ann.values("select count(*) from pgqueue.message") == [0]
+
+
+def test_a_sender_that_comes_after_the_drop_goes_where_the_source_forwards_now(database: Database) -> None:
+    with chain(database, "a") as (stage, ann):
+        bob = stage.session("bob")
+        bob.call("create_queue", queue="instead")
+        bob.begin()
+        bob.rows("select from pgqueue.forwarding_target for update")
+        sending = ann.starts(lambda: ann.send("x", queue="a"))
+        forward(bob, "a", "instead")
+        bob.call("drop_queue", queue="q")
+        bob.commit()
+        sending.result()
+        assert bodies(ann, "instead") == ["x"]
+
+
+def test_a_target_is_not_deleted_on_idle(database: Database) -> None:
+    with chain(database, "a", auto_delete_on_idle=IDLE) as (stage, ann):
+        stage.passes(2 * IDLE)
+        sweep(ann)
+        assert ann.value("select count(*) from pgqueue.queue") == 2
+        ann.call("drop_queue", queue="a")
+        sweep(ann)
+        assert ann.value("select count(*) from pgqueue.queue") == 0
+
+
+def test_settings_show_where_a_queue_forwards_to(database: Database) -> None:
+    with chain(database, "a") as (_, ann):
+        ann.call("alter_queue", queue="a", forward_dead_lettered_messages_to="q")
+        ann.call("alter_queue", queue="a", max_delivery_count=3)
+        shown = "select forward_to, forward_dead_lettered_messages_to from pgqueue.{} where name = 'a'"
+        for relation in ("queues", "queue_settings()"):
+            assert ann.rows(shown.format(relation)) == [("q", "q")]
+        ann.call("alter_queue", queue="a", forward_to="", forward_dead_lettered_messages_to="")
+        assert ann.rows(shown.format("queues")) == [(None, None)]
+
+
+def test_a_dry_run_of_a_sweep_counts_what_would_be_forwarded(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_queue", queue="a")
+        ann.send("x", "y", queue="a")
+        forward(ann, "a")
+        assert sweep(ann, dry_run=True) == [("a", 0, 0, 2, 0, 0, 0, 0, False)]
+        assert sweep(ann) == [("a", 0, 0, 2, 0, 0, 0, 0, False)]
+
+
+def test_a_message_that_was_forwarded_is_not_cancelled_in_the_first_queue(database: Database) -> None:
+    with chain(database, "a") as (_, ann):
+        numbers = ann.send("x", queue="a")
+        with refused(MESSAGE_NOT_FOUND):
+            ann.call("cancel_scheduled", queue="a", sequence_numbers=numbers)
+
+
+@contextmanager
+def steps(database: Database, **settings: Any) -> Iterator[tuple[Stage, Session]]:
+    """A queue that requires sessions, and the queue q that forwards to it; or what the settings of q say instead."""
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_queue", queue="steps", requires_session=True)
+        ann.call("alter_queue", queue="q", **(settings or {"forward_to": "steps"}))
+        yield stage, ann
+
+
+def in_sessions(session: Session) -> list[tuple[Any, ...]]:
+    """What waits in the sessions of the queue steps, with the sessions that can be accepted."""
+    accepted: dict[str, Any] = {}
+    while rows := session.rows("select session_id, lock_token from pgqueue.accept_session('steps')"):
+        accepted.update(rows)
+    query = "select body from pgqueue.receive_from_session('steps', %(name)s, %(token)s, 9)"
+    return [(name, session.values(query, name=name, token=token)) for name, token in accepted.items()]
+
+
+def test_a_message_arrives_in_its_session(database: Database) -> None:
+    with steps(database) as (_, ann):
+        for body, session_id in (("one", "a"), ("two", "b"), ("three", "a")):
+            ann.call("send", queue="q", body=Jsonb(body), session_id=session_id)
+        assert in_sessions(ann) == [("a", ["one", "three"]), ("b", ["two"])]
+        assert ann.rows("select * from pgqueue.broken_invariants()") == []
+
+
+def test_messages_that_wait_and_dead_letters_arrive_in_their_sessions(database: Database) -> None:
+    with steps(database, forward_dead_lettered_messages_to="steps") as (_, ann):
+        for body in ("dies", "waits"):
+            ann.call("send", queue="q", body=Jsonb(body), session_id="a")
+        ann.settle("dead_letter", one(ann, "q"), reason="Bad")
+        forward(ann, "q", "steps")
+        ann.call("send", queue="q", body=Jsonb("fresh"), session_id="a")
+        sweep(ann)
+        assert in_sessions(ann) == [("a", ["dies", "fresh", "waits"])]
+        assert ann.rows("select * from pgqueue.broken_invariants()") == []
+
+
+def test_a_message_without_a_session_is_refused_by_a_target_that_requires_one(database: Database) -> None:
+    with steps(database) as (_, ann):
+        for session_id in (None, ""):
+            with refused(INVALID_ARGUMENT):
+                ann.send("one", queue="q", session_id=session_id)
+        assert (bodies(ann), bodies(ann, "steps")) == ([], [])
+
+
+def test_what_dies_or_waits_without_a_session_becomes_a_dead_letter(database: Database) -> None:
+    with steps(database, forward_dead_lettered_messages_to="steps") as (_, ann):
+        ann.send("dies", "waits", queue="q")
+        ann.settle("dead_letter", one(ann, "q"), reason="Bad")
+        forward(ann, "q", "steps")
+        sweep(ann)
+        assert [body for body, _ in dead(ann, "q")] == ["dies", "waits"]
+        assert bodies(ann, "steps") == []
+
+
+def test_a_claim_from_before_is_completed_and_none_is_made(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_queue", queue="target")
+        ((_, epoch),) = ann.table("attach_consumer", consumer="c", queue="q")
+        ann.send("claimed")
+        claim = ann.call("claim_batch", consumer="c", after=0, max_messages=9, epoch=epoch)
+        forward(ann, "q", "target")
+        ((_, epoch),) = ann.table("attach_consumer", consumer="c", queue="q")
+        ann.call("complete_claim", consumer="c", claim=claim, epoch=epoch)
+        with refused(INVALID_ARGUMENT):
+            ann.call("claim_batch", consumer="c", after=claim, max_messages=9, epoch=epoch)

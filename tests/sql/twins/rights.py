@@ -1,0 +1,26 @@
+"""A verb asks what its caller may do: the checks that many verbs rely on, and those within a statement."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.sql.test_roles import a_role_may_do_what_it_was_granted
+from tests.sql.twins.twin import Twin
+
+by_a_sender = partial(a_role_may_do_what_it_was_granted, kind="sender")
+by_a_receiver = partial(a_role_may_do_what_it_was_granted, kind="receiver")
+
+DIRECT = ["complete", "complete_batch", "pin", "pin_batch", "abandon", "renew_lock", "renew_lock_batch"]
+
+TWINS = [
+    Twin("send", "if not pgqueue._may_send(target.senders) then", "if false then", by_a_receiver),
+    Twin("send_batch", "if not pgqueue._may_send(target.senders) then", "if false then", by_a_receiver),
+    Twin("receive", "if not pgqueue._may_receive(source.receivers) then", "if false then", by_a_sender),
+    *(Twin(verb, " and pgqueue._may_receive(receivers)", "", by_a_sender) for verb in DIRECT),
+    Twin("_find_queue", "if not pgqueue._permits(needed, known) then", "if false then", by_a_sender),
+    Twin("_check_consumer", "not pgqueue._may_receive(source.receivers)", "false", by_a_sender),
+    Twin("_is_member", "pg_has_role(pgqueue._caller(), oid, 'usage')", "true", by_a_sender),
+    Twin(
+        "_caller", "coalesce(nullif(current_setting('role'), 'none')::name, session_user)", "session_user", by_a_sender
+    ),
+]

@@ -1,0 +1,26 @@
+"""Parts that are published once."""
+
+from __future__ import annotations
+
+from tests.sql import test_staging
+from tests.sql.twins.twin import Twin
+
+REFUSES_TO_SEND = """    if target.status in ('DISABLED', 'SEND_DISABLED') then
+        perform pgqueue._refuse_disabled(target);
+    end if;
+"""
+
+TWINS = [
+    Twin(
+        "publish",
+        "    if publisher is not null then\n        select * into last",
+        f"{REFUSES_TO_SEND}    if publisher is not null then\n        select * into last",
+        test_staging.test_that_a_part_was_sent_is_said_though_the_queue_takes_nothing_any_more,
+    ),
+    Twin(
+        "publish",
+        "coalesce(keep, interval '30 days')",
+        "interval '30 days'",
+        test_staging.test_a_part_is_remembered_as_long_as_was_asked_for,
+    ),
+]

@@ -1,0 +1,110 @@
+"""A message of a topic goes to each subscription whose filter matches, and to no other."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.sql import test_roles, test_topics
+from tests.sql.stage import QUEUE_FULL
+from tests.sql.twins.twin import Twin
+
+TWINS = [
+    Twin(
+        "_matching_subscriptions",
+        " and equals = has",
+        "",
+        test_topics.test_filters_with_the_same_hash_are_told_apart,
+    ),
+    Twin(
+        "_matching_subscriptions",
+        " and subscription.fields = shape.fields",
+        "",
+        test_topics.test_a_message_is_looked_up_once_for_each_set_of_fields,
+    ),
+    Twin(
+        "_matching_subscriptions",
+        "and jsonb_hash_extended(equals, 0) = jsonb_hash_extended(has, 0) ",
+        "",
+        test_topics.test_a_message_is_looked_up_once_for_each_set_of_fields,
+    ),
+    Twin(
+        "_matching_subscriptions",
+        "coalesce(\n                          message.fields -> field, properties",
+        "coalesce(\n                          properties -> field, message.fields -> field, properties",
+        partial(test_topics.test_each_field_can_be_compared, field="subject"),
+    ),
+    Twin(
+        "_satisfies",
+        "exception when others then\n    return false;",
+        "exception when others then\n    return true;",
+        partial(
+            test_topics.test_a_json_path_that_fails_does_not_match,
+            path="$.body.a == 1 && $.body.b == $unknown",
+            body={"a": 1, "b": 2},
+            matches=False,
+        ),
+    ),
+    Twin(
+        "_takes_plain_messages",
+        "(queue).max_queue_length, ",
+        "",
+        partial(
+            test_topics.test_what_one_subscription_refuses_is_stored_in_none,
+            settings={"max_queue_length": 1},
+            sqlstate=QUEUE_FULL,
+        ),
+    ),
+    Twin(
+        "_takes_plain_messages",
+        " and not (queue).requires_duplicate_detection",
+        "",
+        test_topics.test_each_subscription_has_its_own_settings,
+    ),
+    Twin(
+        "_publish_to_topic",
+        "order by nth, queue_id) as ordered",
+        "order by nth desc, queue_id) as ordered",
+        test_topics.test_messages_keep_their_order_and_fields_in_each_subscription,
+    ),
+    Twin(
+        "_publish_to_topic",
+        "                   and coalesce(pg_column_size(properties), 0) <= 65536\n",
+        "",
+        partial(test_topics.test_properties_that_become_too_large_are_refused, settings={}),
+    ),
+    Twin(
+        "_publish_to_topic",
+        "continue when not found;",
+        "",
+        test_topics.test_a_send_that_meets_a_subscription_being_deleted_goes_to_the_others,
+    ),
+    Twin(
+        "_publish_to_topic",
+        "perform pgqueue._notify(target) from pgqueue.queue as target where id = any (awaited);",
+        "",
+        test_topics.test_waiting_consumers_of_each_subscription_are_woken,
+    ),
+    Twin(
+        "_publish_to_topic",
+        "not pgqueue._may_send(known.senders)",
+        "false",
+        partial(test_roles.a_role_may_do_what_it_was_granted, kind="stranger"),
+    ),
+    Twin(
+        "_find_topic",
+        " for key share",
+        "",
+        test_topics.test_a_topic_is_not_dropped_under_a_new_subscription,
+    ),
+    Twin(
+        "_read_filter",
+        "        perform jsonb_path_match('{}', filter.path);\n",
+        "",
+        partial(
+            test_topics.test_an_invalid_filter_is_refused,
+            verb="create_subscription",
+            filter={"json_path_filter": "$.body.amount"},
+            says="single boolean result",
+        ),
+    ),
+]

@@ -1,0 +1,81 @@
+"""Consumers that wait are told when the next message is due."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.sql import test_due
+from tests.sql.stage import LOCK_DURATION, SECOND
+from tests.sql.twins.twin import Twin
+
+TWINS = [
+    Twin("_due_in", "awaited <> '{}'", "false", test_due.test_while_a_sender_is_awaited_it_is_looked_again_soon),
+    *(
+        Twin(
+            "_due_in",
+            condition,
+            "false",
+            partial(test_due.test_while_something_is_to_be_mended_it_is_looked_again_soon, change=change),
+        )
+        for condition, change in [
+            ("horizon > pgqueue._last_number_drawn()", test_due.SEQUENCE_WENT_BACK),
+            ("horizon_taken_at > moment + interval '1 second'", test_due.CLOCK_WENT_BACK),
+        ]
+    ),
+    Twin(
+        "_due_in",
+        "message.position > progress.cursor",
+        "false",
+        test_due.test_while_a_lock_is_not_under_watch_it_is_looked_again_soon,
+    ),
+    Twin(
+        "_due_in",
+        "source.lock_duration < interval '5 seconds'",
+        "false",
+        test_due.test_where_all_locks_are_short_it_is_looked_again_soon,
+    ),
+    Twin("_due_in", "select min(due)", "select max(null::timestamptz)", test_due.test_it_is_known_when_a_lock_runs_out),
+    Twin(
+        "_due_in",
+        "select min(scheduled_enqueue_time)",
+        "select max(scheduled_enqueue_time)",
+        test_due.test_the_earliest_counts,
+    ),
+    Twin(
+        "_notify_early",
+        "and queue.lock_duration >= interval '5 seconds'",
+        "",
+        test_due.test_where_all_locks_are_short_they_ring_no_bell,
+    ),
+    Twin(
+        "_notify_early",
+        "lock_duration < interval '5 seconds'",
+        "true",
+        partial(
+            test_due.test_a_lock_that_lasts_rings_no_bell, lock=test_due.renewed_together_for, time=LOCK_DURATION / 2
+        ),
+    ),
+    Twin(
+        "_notify_early",
+        "and queue.awaited_until > pgqueue.clock()",
+        "",
+        partial(
+            test_due.test_waiting_consumers_are_told_when_the_next_message_is_due,
+            step=partial(test_due.locked_for, time=SECOND),
+            awaited=False,
+        ),
+    ),
+    *(
+        Twin(
+            verb,
+            f"perform pgqueue._notify_early(source, {verb}.lock_duration);",
+            "null;",
+            partial(
+                test_due.test_waiting_consumers_are_told_when_the_next_message_is_due,
+                step=partial(step, time=SECOND),
+                awaited=True,
+            ),
+        )
+        for verb, step in [("receive", test_due.locked_for), ("renew_lock_batch", test_due.renewed_together_for)]
+    ),
+]
