@@ -38,6 +38,8 @@ select from pg_stat_activity
  where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid() and state = 'active'
 """
 
+BLOCKED = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+
 
 class SetError(Exception):
     """What the other thread sets."""
@@ -90,7 +92,7 @@ def test_a_statement_that_is_interrupted_is_over_before_anybody_asks(
         gatekeeper.execute(GATE)
         gatekeeper.execute("select pg_advisory_lock(1)")
         with _interrupting(lambda: queue.complete_batch([received])):
-            _wait(lambda: bool(gatekeeper.execute("select from pg_locks where not granted").fetchall()))
+            _wait(lambda: bool(gatekeeper.execute(BLOCKED).fetchall()))
         state = received.resolve()
         gatekeeper.execute("select pg_advisory_unlock(1)")
         _wait(lambda: not gatekeeper.execute(OTHERS_AT_WORK).fetchall())
@@ -112,7 +114,7 @@ def test_a_connection_that_was_given_goes_on_after_a_statement_that_was_interrup
         (received,) = queue.receive()
         other.execute("select from pgqueue.message for update")
         with _interrupting(lambda: received.transaction(given).__enter__()):
-            _wait(lambda: bool(observer.execute("select from pg_locks where not granted").fetchall()))
+            _wait(lambda: bool(observer.execute(BLOCKED).fetchall()))
         assert given.info.transaction_status == TransactionStatus.IDLE
         other.rollback()
         with received.transaction(given):

@@ -22,6 +22,7 @@ from pgqueue.testing import Database, ThrowawayServer
 from pgqueue.testing.database import create
 from tests.doctor.scene import MINUTE, Scene, findings_of
 from tests.patience import eventually
+from tests.quiet import QuietServer
 from tests.schema.test_script import run as run_script
 
 NO_TIME = timedelta(0)
@@ -339,7 +340,8 @@ def a_rule_that_somebody_has_broken(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("check", "provoke", "said"), PROVOKED, ids=[f"{check}: {provoke.__name__}" for check, provoke, _ in PROVOKED]
 )
-def test_what_is_wrong_is_found(scene: Scene, check: str, provoke: Provoke, said: str) -> None:
+def test_what_is_wrong_is_found(request: pytest.FixtureRequest, check: str, provoke: Provoke, said: str) -> None:
+    scene: Scene = request.getfixturevalue("quiet_scene" if check in OF_THE_WHOLE_SERVER else "scene")
     invariants = check == INVARIANTS.name
     assert findings_of(scene.database, check, invariants=invariants) == []
     provoke(scene)
@@ -348,6 +350,9 @@ def test_what_is_wrong_is_found(scene: Scene, check: str, provoke: Provoke, said
     if mend(scene, check, findings):
         assert findings_of(scene.database, check, invariants=invariants) == []
 
+
+#: Checks that find what other tests do, too, and whose remedy would end it.
+OF_THE_WHOLE_SERVER = {"awaited-transaction"}
 
 #: Commands in SQL that bring no remedy by themselves: they show who it is, or take effect later, or concern others.
 NO_REMEDY = {"connections", "wraparound", "broken-invariants"}
@@ -394,6 +399,17 @@ def fill_and_empty(scene: Scene) -> None:
         f"select pgqueue.send_batch('orders', array_fill({body}, array[500])) from generate_series(1, 10)",
         "delete from pgqueue.message",
     )
+
+
+def test_a_transaction_of_another_database_is_awaited_in_vain(quiet_scene: Scene, quiet_server: QuietServer) -> None:
+    with quiet_server.database() as elsewhere, elsewhere.connect() as slow:
+        slow.execute("create table held (n integer)")
+        take_turns(quiet_scene)
+        quiet_scene.allow(OLD_TRANSACTION=NO_TIME)
+        (finding,) = findings_of(quiet_scene.database, "awaited-transaction")
+        assert f"in database {elsewhere.name})" in finding.what
+        assert finding.cost.startswith("It can have sent nothing,")
+        assert finding.mend == f"select pg_terminate_backend({slow.info.backend_pid});"
 
 
 def test_bloat(quiet_scene: Scene) -> None:

@@ -397,7 +397,8 @@ def test_jobs_of_another_group_may_be_of_another_run(stream: Stream, queue: Queu
 
 def ended(database: Database) -> None:
     """The session of the consumer is gone."""
-    session = "select pid from pg_stat_activity where application_name = 'pgqueue stream ledger'"
+    session = """select pid from pg_stat_activity
+                  where datname = current_database() and application_name = 'pgqueue stream ledger'"""
     with database.connect(autocommit=True) as connection:
         connection.execute(f"select pg_terminate_backend(pid) from ({session}) as its".encode())
         while connection.execute(session.encode()).fetchall():

@@ -23,7 +23,10 @@ from tests.spark import paused
 MESSAGES = 3 * paused.CLAIM
 REFUSED = "is not the current one"
 
-ITS_SESSION = f"select pid from pg_stat_activity where application_name = 'pgqueue stream {paused.CONSUMER}'"
+ITS_SESSION = f"""
+select pid from pg_stat_activity
+ where datname = current_database() and application_name = 'pgqueue stream {paused.CONSUMER}'
+"""
 CLAIMS = "select settled_claim, open_claim from pgqueue.consumers"
 
 

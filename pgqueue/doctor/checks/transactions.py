@@ -49,14 +49,18 @@ def replication_slots(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def awaited_transactions(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find open transactions that queues wait for: their messages may lie behind the cursors."""
+    """Find open transactions that queues wait for, in any database: a snapshot does not tell in which."""
     for row in rows:
         if row.now - row.began > thresholds.OLD_TRANSACTION:
             where = f"process {row.pid}" if row.gid is None else f"prepared as {row.gid!r}"
+            sent = "What it has sent is received only after its end"
+            if row.is_elsewhere:
+                where += f", in database {row.database}"
+                sent = "It can have sent nothing, which its id does not tell"
             queues = f"Queue {row.queue} awaits" if row.queues == 1 else f"{row.queues:,} queues, as {row.queue}, await"
             yield Finding(
                 what=f"{queues} the end of transaction {row.xid} ({where}).",
-                cost="What it has sent is received only after its end, and receives look for it in all numbers since.",
+                cost=f"{sent}, and receives look for it in all numbers since.",
                 mend=row.mend,
                 since=row.began,
             )
@@ -114,16 +118,18 @@ REPLICATION_SLOTS = Check(
 AWAITED_TRANSACTIONS = Check(
     "awaited-transaction",
     """
-    select xid::text, count(*) as queues, min(queue) as queue, pid, gid,
+    select xid::text, count(*) as queues, min(queue) as queue, pid, gid, coalesce(datname, database)::text as database,
+           coalesce(datname, database) <> current_database() as is_elsewhere,
            coalesce(xact_start, prepared) as began, now() as now,
            case when gid is null then format('select pg_terminate_backend(%%s);', pid)
-                else format('rollback prepared %%L;  -- or commit prepared %%1$L;', gid) end as mend
+                else format('rollback prepared %%L;  -- or commit prepared %%1$L; in database %%2$I', gid, database)
+           end as mend
       from pgqueue._upkeep
      cross join unnest(awaited) as xid
       left join pg_stat_activity on backend_xid = xid::xid
       left join pg_prepared_xacts on transaction = xid::xid
      where xact_start is not null or prepared is not null
-     group by xid, pid, gid, xact_start, prepared
+     group by xid, pid, gid, datname, database, xact_start, prepared
      order by began
     """,
     awaited_transactions,
