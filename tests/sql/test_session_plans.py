@@ -106,7 +106,6 @@ SETTLEMENTS: dict[str, Callable[[Session, Received], object]] = {
 }
 
 
-@pytest.mark.parametrize("large", [STATISTICS["never analyzed"], STATISTICS["analyzed"]], indirect=True)
 @pytest.mark.parametrize("settle", SETTLEMENTS.values(), ids=SETTLEMENTS)
 def test_a_settlement_goes_by_the_numbers_of_messages_and_the_key_of_their_session(
     large: Stage, settle: Callable[[Session, Received], object]

@@ -7,6 +7,7 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_nestloop = off
+set enable_sort = off
 as $$
 #variable_conflict use_column
 begin
@@ -16,9 +17,12 @@ begin
           join unnest(sequence_numbers, lock_tokens) as lock (number, token) on position = number and lock_token = token
          where queue_id = queue.id and lane = any (queue.fresh_lanes) and position = any (sequence_numbers)
          union all
-        select message.*
-          from pgqueue.message
-          join unnest(sequence_numbers, lock_tokens) as lock (number, token) on sequence_number = number and lock_token = token
-         where queue_id = queue.id and lane % 2 = 0 and sequence_number = any (sequence_numbers);
+        select returned.*
+          from unnest(sequence_numbers, lock_tokens) as lock (number, token)
+         cross join lateral (
+               select *
+                 from pgqueue.message
+                where queue_id = queue.id and lane % 2 = 0 and sequence_number between number and number and lock_token = token
+                order by sequence_number) as returned;
 end
 $$;

@@ -26,7 +26,7 @@ TWINS = [
     Twin("pin_batch", "            for update;", "            ;", partial(pinned, verb="pin_batch")),
     Twin("pin", "        for update;", "        ;", pinned),
     Twin("_lock_proven", "for update of message) as fresh", ") as fresh", partial(pinned, priority=1)),
-    Twin("_lock_proven", "for update of message) as returned", ") as returned", partial(pinned, came_back=True)),
+    Twin("_lock_proven", "for update) as returned", ") as returned", partial(pinned, came_back=True)),
     Twin(
         "_pin",
         "if cardinality(held) = 0 then",

@@ -73,8 +73,8 @@ TWINS = [
     ),
     Twin(
         "_lock_proven",
-        "on sequence_number = number and lock_token = token",
-        "on sequence_number = number",
+        "between number and number and lock_token = token",
+        "between number and number",
         test_fence.test_a_late_worker_cannot_complete_a_message_that_came_back_and_was_redelivered,
     ),
     Twin(
@@ -91,8 +91,8 @@ TWINS = [
     ),
     Twin(
         "_find_by_token",
-        "on sequence_number = number and lock_token = token",
-        "on sequence_number = number",
+        "between number and number and lock_token = token",
+        "between number and number",
         test_fence.test_a_late_worker_cannot_renew_a_message_that_came_back_and_was_redelivered,
     ),
     Twin(
