@@ -1,9 +1,9 @@
 -- Messages that somebody may hold, or may have held, by queue. Fresh messages are looked for where receives take them, not
 -- in the whole queue: one is missing while it lies behind a hundred others that nobody holds. Of each session its first
--- hundred messages are looked at; they are held as long as the session is.
+-- hundred messages are looked at; they, and deferred ones, are held as long as the session is.
 create or replace view pgqueue._held_message with (security_barrier) as
 select queue.name as queue, sequence_number, locked_by,
-       case when lane <> 2000 then locked_until
+       case when not requires_session then locked_until
             else (select held.locked_until
                     from pgqueue.session as held
                    where held.queue_id = message.queue_id and held.session_id = message.session_id

@@ -3,7 +3,12 @@
 create or replace view pgqueue.deferred_messages with (security_barrier) as
 select queue.name as queue,
        sequence_number,
-       case when locked_until > pgqueue.clock() then 'LOCKED'
+       case when requires_session and exists (
+                select
+                  from pgqueue.session as held
+                 where held.queue_id = message.queue_id and held.session_id = message.session_id
+                   and held.lock_token = message.lock_token and held.locked_until > pgqueue.clock()) then 'LOCKED'
+            when locked_until > pgqueue.clock() and not requires_session then 'LOCKED'
             when delivery_count >= max_delivery_count then 'EXHAUSTED'
             else 'DEFERRED' end as state,
        pgqueue._priority(lane) as priority,

@@ -4,12 +4,12 @@
 create or replace view pgqueue.messages with (security_barrier) as
 select queue.name as queue,
        sequence_number,
-       case when lane = 2000 and exists (
+       case when requires_session and exists (
                 select
                   from pgqueue.session as held
                  where held.queue_id = message.queue_id and held.session_id = message.session_id
                    and held.lock_token = message.lock_token and held.locked_until > pgqueue.clock()) then 'LOCKED'
-            when locked_until > pgqueue.clock() and (lane <> 2000 or lock_token is null) then 'LOCKED'
+            when locked_until > pgqueue.clock() and (not requires_session or lock_token is null) then 'LOCKED'
             when expires_at <= pgqueue.clock() then 'EXPIRED'
             when delivery_count >= max_delivery_count then 'EXHAUSTED'
             when pgqueue._is_deferred(lane) then 'DEFERRED'

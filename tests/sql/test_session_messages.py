@@ -257,3 +257,29 @@ def test_a_message_of_a_renewed_session_does_not_expire(database: Database) -> N
         for dry_run in (True, False):
             assert bob.values("select expired from pgqueue.sweep(dry_run => %(dry_run)s)", dry_run=dry_run) == []
         ann.complete(message)
+
+
+def test_a_deferred_message_is_shown_as_locked_for_as_long_as_its_session_is(database: Database) -> None:
+    with stage_of(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send(1, session_id="a")
+        held = accepted(ann)
+        (message,) = received(ann, held)
+        ann.settle("defer", message)
+        ann.receive_deferred(message.sequence_number, session_id="a", lock_token=held.lock_token)
+        renew(ann, held, lock_duration=10 * LOCK_DURATION)
+
+        def shown() -> tuple[Any, ...]:
+            return (
+                bob.values("select sequence_number from pgqueue.locked_messages"),
+                bob.values("select sequence_number from pgqueue.expired_locks"),
+                bob.value("select state from pgqueue.deferred_messages"),
+                bob.value("select state from pgqueue.messages"),
+                bob.values("select locked from pgqueue.queue_counts('q')"),
+                "who holds its session 'a'" in bob.call("explain_message", queue="q", sequence_number=1),
+            )
+
+        stage.passes(2 * LOCK_DURATION)
+        assert shown() == ([1], [], "LOCKED", "LOCKED", [1], True)
+        stage.passes(9 * LOCK_DURATION)
+        assert shown() == ([], [1], "DEFERRED", "DEFERRED", [0], False)

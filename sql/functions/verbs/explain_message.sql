@@ -29,12 +29,12 @@ begin
         outcome := case
             when holder is not null
             then format('is not delivered: %s holds it, until that transaction ends.', holder)
-            when known.lane = 2000 and known.is_held
+            when known.is_held
             then format('is locked by %s, who holds its session %L.', known.locked_by, known.session_id)
             when known.lane = 2000 and known.lock_token is null and known.locked_until > moment
             then format('rests after a delivery until %s, and holds up the later messages of its session %L.',
                         date_trunc('second', known.locked_until), known.session_id)
-            when known.locked_until > moment and known.lane <> 2000
+            when known.locked_until > moment and not source.requires_session
             then format('is locked by %s until %s, for another %s. pgqueue.unlock takes the lock away.',
                         known.locked_by, date_trunc('second', known.locked_until), date_trunc('second', known.locked_until - moment))
             when known.expires_at <= moment

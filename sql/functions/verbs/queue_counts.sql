@@ -40,14 +40,14 @@ begin
                  from (select queue_id, enqueued_time,
                               coalesce(pg_column_size(body), pg_column_size(binary_body))
                                   + coalesce(pg_column_size(application_properties), 0) as bytes,
-                              case when lane = 2000 and lock_token is not null
+                              case when requires_session and lock_token is not null
                                         and exists (
                                             select
                                               from pgqueue.session as held
                                              where held.queue_id = message.queue_id and held.session_id = message.session_id
                                                and held.lock_token = message.lock_token and held.locked_until > moment)
                                    then 'LOCKED'
-                                   when locked_until > moment and (lane <> 2000 or lock_token is null) then 'LOCKED'
+                                   when locked_until > moment and (not requires_session or lock_token is null) then 'LOCKED'
                                    when expires_at <= moment then 'EXPIRED'
                                    when delivery_count >= max_delivery_count then 'EXHAUSTED'
                                    when lane between 800 and 1200 then 'DEFERRED'
