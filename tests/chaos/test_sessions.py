@@ -20,6 +20,7 @@ import pytest
 import pgqueue
 from pgqueue import Message
 from pgqueue.testing import Database
+from tests.patience import eventually
 
 LIBRARY = str(Path(pgqueue.__file__).parents[1])
 WORKERS = 8
@@ -143,10 +144,7 @@ def test_killed_workers_break_no_order_and_lose_and_double_nothing(database: Dat
 
 
 def until(control: psycopg.Connection[Any], done: int) -> None:
-    deadline = time.monotonic() + 300
-    while control.execute("select count(*) from step").fetchall() < [(done,)]:
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.02)
+    eventually(lambda: control.execute("select count(*) from step").fetchall() >= [(done,)])
 
 
 def check(control: psycopg.Connection[Any], in_all: int) -> None:

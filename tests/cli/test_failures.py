@@ -12,6 +12,7 @@ from pgqueue import Message, QueueClient
 from pgqueue.testing import Database
 from tests.cli.command_line import CommandLine
 from tests.contract.sources import libpq_variables
+from tests.patience import eventually
 
 
 def test_without_a_database_a_command_says_how_to_name_one(unconfigured: CommandLine) -> None:
@@ -136,5 +137,4 @@ def _wait_until_connected(database: Database) -> None:
         question = """select 1 from pg_stat_activity
                        where datname = current_database() and application_name = 'pgqueue' and query ~ 'pgqueue.receive'
                          and state = 'idle'"""
-        while connection.execute(question).fetchone() is None:
-            time.sleep(0.01)
+        eventually(lambda: connection.execute(question).fetchone())

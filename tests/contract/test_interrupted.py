@@ -7,7 +7,6 @@ knows no verb. So not every pair is tried: each verb through one source, and thr
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -21,6 +20,7 @@ from tests.contract.interruption import AFTER, BEFORE, INTERRUPTIONS, interrupti
 from tests.contract.sources import WORKPLACES
 from tests.contract.transactions import Transaction
 from tests.contract.world import MINUTE, OWN, SHARED, World
+from tests.patience import eventually
 
 OPEN = (ReceiveState.COMPLETING, ReceiveState.ABANDONING)
 
@@ -203,10 +203,6 @@ def noting(statement: str) -> Callable[[Any, Any], object]:
 
 
 def assert_that_it_is_known(world: World, received: ReceivedMessage) -> None:
-    deadline = time.monotonic() + 60
-    while (state := received.resolve()) in OPEN:
-        assert time.monotonic() < deadline, "the server has not noticed yet that nobody is there any more"
-        time.sleep(0.01)
-    assert state is received.state
-    assert world.is_ours(received) is (state is ReceiveState.RECEIVED)
-    assert state in (ReceiveState.RECEIVED, *FINAL)
+    eventually(lambda: received.resolve() not in OPEN, "the server has not noticed yet that nobody is there any more")
+    assert world.is_ours(received) is (received.state is ReceiveState.RECEIVED)
+    assert received.state in (ReceiveState.RECEIVED, *FINAL)

@@ -16,6 +16,7 @@ from psycopg.pq import TransactionStatus
 from pgqueue import Message, QueueClient, ReceivedMessage, ReceiveState, process
 from pgqueue.testing import Database
 from tests.contract.sources import CLIENTS, FACES
+from tests.patience import eventually
 
 TIMES = 60
 #: How much later each comes than the one before it.
@@ -92,10 +93,10 @@ def test_a_statement_that_is_interrupted_is_over_before_anybody_asks(
         gatekeeper.execute(GATE)
         gatekeeper.execute("select pg_advisory_lock(1)")
         with _interrupting(lambda: queue.complete_batch([received])):
-            _wait(lambda: bool(gatekeeper.execute(BLOCKED).fetchall()))
+            eventually(lambda: gatekeeper.execute(BLOCKED).fetchall())
         state = received.resolve()
         gatekeeper.execute("select pg_advisory_unlock(1)")
-        _wait(lambda: not gatekeeper.execute(OTHERS_AT_WORK).fetchall())
+        eventually(lambda: not gatekeeper.execute(OTHERS_AT_WORK).fetchall())
         there = gatekeeper.execute("select from pgqueue.message where lock_token = %s", [received.lock_token])
         assert there.fetchall()
         assert state is ReceiveState.RECEIVED
@@ -114,18 +115,12 @@ def test_a_connection_that_was_given_goes_on_after_a_statement_that_was_interrup
         (received,) = queue.receive()
         other.execute("select from pgqueue.message for update")
         with _interrupting(lambda: received.transaction(given).__enter__()):
-            _wait(lambda: bool(observer.execute(BLOCKED).fetchall()))
+            eventually(lambda: observer.execute(BLOCKED).fetchall())
         assert given.info.transaction_status == TransactionStatus.IDLE
         other.rollback()
         with received.transaction(given):
             pass
         assert received.state is ReceiveState.COMPLETED
-
-
-def _wait(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
 
 
 @contextmanager
@@ -182,7 +177,5 @@ def _set(thread: threading.Thread) -> None:
 
 
 def _settled(received: ReceivedMessage) -> ReceiveState:
-    deadline = time.monotonic() + 60
-    while (state := received.resolve()) in (ReceiveState.COMPLETING, ReceiveState.ABANDONING):
-        assert time.monotonic() < deadline
-    return state
+    eventually(lambda: received.resolve() not in (ReceiveState.COMPLETING, ReceiveState.ABANDONING))
+    return received.state

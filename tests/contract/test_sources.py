@@ -37,6 +37,7 @@ from pgqueue.transports.dsn import SERVICE, VARIABLES
 from tests.contract.interpreter import meant
 from tests.contract.sources import CALLERS, FACES, Sources, libpq_variables
 from tests.contract.world import World
+from tests.patience import eventually
 
 OTHER = {"sync": "async", "async": "sync"}
 
@@ -335,8 +336,7 @@ def test_who_waits_for_a_connection_is_told_that_the_client_was_closed_meanwhile
     held = [drive(source._take()) for _ in range(10)]
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(client.list_queues)
-        while not source._pool.get_stats().get("requests_waiting"):
-            time.sleep(0.01)
+        eventually(lambda: source._pool.get_stats().get("requests_waiting"))
         client.close()
         with pytest.raises(InvalidStateError, match="the client is closed"):
             waiting.result(60)

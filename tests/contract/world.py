@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from pgqueue.testing import Database
 from pgqueue.testing.clock import MOVE
 from tests.contract.sources import CALLERS, CLIENTS, Sources
 from tests.contract.transactions import Own
+from tests.patience import eventually
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -113,9 +113,7 @@ class World:
                        and state = 'idle' and query_start > %s"""
         with self.database.connect(autocommit=True) as observer:
             began = observer.execute("select clock_timestamp()").fetchone()
-            deadline = time.monotonic() + 300
-            while not observer.execute(looked, began).fetchall():
-                assert time.monotonic() < deadline, "nobody looked"
+            eventually(lambda: observer.execute(looked, began).fetchall(), "nobody looked")
 
     def run(self, statement: Any, *parameters: Any) -> psycopg.Cursor[Any]:
         """Changes something as somebody who has nothing to do with it."""
@@ -139,9 +137,7 @@ class World:
 
     def wait_until_blocked(self, process: int) -> None:
         """Returns once a backend waits for another's lock."""
-        deadline = time.monotonic() + 300
-        while not self.look("select from unnest(pg_blocking_pids(%s))", process):
-            assert time.monotonic() < deadline, "it does not wait"
+        eventually(lambda: self.look("select from unnest(pg_blocking_pids(%s))", process), "it does not wait")
 
     @contextmanager
     def statements(self) -> Iterator[list[str]]:

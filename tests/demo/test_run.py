@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
 import psutil
@@ -15,6 +14,7 @@ from pgqueue.demo.conductor import set_the_stage
 from pgqueue.demo.plan import QUEUE
 from pgqueue.testing import Database
 from tests.cli.command_line import CommandLine
+from tests.patience import eventually
 
 TOTAL = "select coalesce(sum(flights), 0) from pgqueue_demo.ledger"
 
@@ -101,5 +101,5 @@ def _refused(pgqueue: CommandLine, database: Database, reason: str) -> None:
 def _wait_for_postings(database: Database) -> None:
     with database.connect(autocommit=True) as connection:
         exists = "select to_regclass('pgqueue_demo.ledger') is not null"
-        while connection.execute(exists).fetchone() != (True,) or connection.execute(TOTAL).fetchone() == (0,):
-            time.sleep(0.02)
+        eventually(lambda: connection.execute(exists).fetchone() == (True,))
+        eventually(lambda: connection.execute(TOTAL).fetchone() != (0,))

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -24,6 +23,7 @@ from pgqueue.spark.pipelines import quiet
 from pgqueue.spark.pipelines.reasons import reason_of
 from pgqueue.testing import Database
 from tests.cli.command_line import CommandLine, Ended
+from tests.patience import eventually
 
 Command = Callable[..., Ended]
 
@@ -88,8 +88,7 @@ def test_a_follower_is_stopped_by_a_signal(
     spark: SparkSession, pgqueue: Command, client: QueueClient, tmp_path: Path
 ) -> None:
     def stop_when_landed() -> None:
-        while not [*tmp_path.glob("lake/queue=orders/*/*/claim=1/*.parquet")]:
-            time.sleep(0.05)
+        eventually(lambda: [*tmp_path.glob("lake/queue=orders/*/*/claim=1/*.parquet")])
         os.kill(os.getpid(), signal.SIGTERM)
 
     client.queue("orders").send(Message(1))

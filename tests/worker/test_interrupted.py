@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,6 +20,7 @@ from pgqueue.worker.handling import HandlerSpec
 from pgqueue.worker.shared_transaction import handle_each, handle_together
 from tests.contract.interruption import AFTER, BEFORE, INTERRUPTIONS, interruptions
 from tests.contract.transactions import Transaction
+from tests.patience import eventually
 
 EFFECT = "create table effect (sequence_number bigint primary key)"
 
@@ -98,9 +98,7 @@ def test_transactions_of_several_messages(
 
 
 def settled(message: Any) -> ReceiveState:
-    deadline = time.monotonic() + 60
-    while message.resolve() is ReceiveState.COMPLETING:
-        assert time.monotonic() < deadline
+    eventually(lambda: message.resolve() is not ReceiveState.COMPLETING)
     state: ReceiveState = message.state
     return state
 
