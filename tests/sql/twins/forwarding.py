@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.sql import test_forwarding
+from tests.sql import test_forwarding, test_forwarding_dead_letters, test_forwarding_targets
 from tests.sql.twins.twin import Twin
 
 SCHEDULED = partial(
     test_forwarding.test_a_scheduled_message_waits_in_the_first_queue, wake=lambda session: session.receive()
 )
 DEATH = partial(
-    test_forwarding.test_what_dies_is_forwarded, death=test_forwarding.die_by_age, reason="TTLExpiredException"
+    test_forwarding_dead_letters.test_what_dies_is_forwarded,
+    death=test_forwarding_dead_letters.die_by_age,
+    reason="TTLExpiredException",
 )
 
 TWINS = [
     Twin("_move_to_queue", "coalesce(hops, 0) + 1", "null", test_forwarding.test_a_fifth_hop_is_not_made),
     Twin("_forward", "hops >= 4", "hops >= 5", test_forwarding.test_a_fifth_hop_is_not_made),
-    Twin("_forward_dead_letters", "hops >= 4", "hops >= 5", test_forwarding.test_hops_of_dead_letters_count_too),
+    Twin(
+        "_forward_dead_letters",
+        "hops >= 4",
+        "hops >= 5",
+        test_forwarding_dead_letters.test_hops_of_dead_letters_count_too,
+    ),
     Twin(
         "_delay",
         "first_locked_at, session_id, hops, until",
@@ -30,27 +37,39 @@ TWINS = [
         "first_locked_at, session_id, null\n          from",
         test_forwarding.test_hops_count_until_the_message_is_settled,
     ),
-    Twin("_forward", " for key share", "", test_forwarding.test_a_target_is_not_dropped_under_a_sender),
+    Twin("_forward", " for key share", "", test_forwarding_targets.test_a_target_is_not_dropped_under_a_sender),
     Twin(
         "_forward",
         "select * into source from pgqueue.queue where id = source.id",
         "exit",
-        test_forwarding.test_a_sender_that_comes_after_the_drop_goes_where_the_source_forwards_now,
+        test_forwarding_targets.test_a_sender_that_comes_after_the_drop_goes_where_the_source_forwards_now,
     ),
-    Twin("_set_forwarding", " for key share", "", test_forwarding.test_a_queue_that_is_dropped_meanwhile_is_no_target),
+    Twin(
+        "_set_forwarding",
+        " for key share",
+        "",
+        test_forwarding_targets.test_a_queue_that_is_dropped_meanwhile_is_no_target,
+    ),
     *(
         Twin(
             "_set_forwarding",
             "update pgqueue.forwarding_change set changed_at = pgqueue.clock();",
             instead,
-            partial(test_forwarding.test_two_at_once_cannot_close_a_cycle, setting="forward_to", isolation=isolation),
+            partial(
+                test_forwarding_targets.test_two_at_once_cannot_close_a_cycle, setting="forward_to", isolation=isolation
+            ),
         )
         for instead, isolation in (
             ("", "read committed"),
             ("perform pg_advisory_xact_lock(1);", "repeatable read"),
         )
     ),
-    Twin("_refuse_forwarded", " for update", "", test_forwarding.test_a_queue_that_others_forward_to_is_not_dropped),
+    Twin(
+        "_refuse_forwarded",
+        " for update",
+        "",
+        test_forwarding_targets.test_a_queue_that_others_forward_to_is_not_dropped,
+    ),
     Twin("_take_turn", "known.forward_to = queue.id", "false", SCHEDULED),
     Twin("_due_in", "forward_to = source.id", "false", SCHEDULED),
     Twin(
@@ -88,14 +107,14 @@ TWINS = [
         "_move_to_queue",
         " and arrive_as not in ('DIED', 'DEAD') then\n        places",
         " then\n        places",
-        test_forwarding.test_a_dead_letter_is_no_duplicate_of_another,
+        test_forwarding_dead_letters.test_a_dead_letter_is_no_duplicate_of_another,
     ),
     *(
         Twin(
             function,
             "'DEAD'" + follows,
             "'SENT'" + follows,
-            test_forwarding.test_a_dead_letter_that_goes_on_is_no_duplicate,
+            test_forwarding_dead_letters.test_a_dead_letter_that_goes_on_is_no_duplicate,
         )
         for function, follows in (("_forward_dead_letters", ")"), ("_forward", " else"))
     ),
@@ -103,7 +122,11 @@ TWINS = [
         "_move_to_queue",
         "arrive_as <> 'SENT' or lane",
         "lane",
-        partial(test_forwarding.test_what_dies_is_forwarded, death=test_forwarding.die_by_hand, reason="Bad"),
+        partial(
+            test_forwarding_dead_letters.test_what_dies_is_forwarded,
+            death=test_forwarding_dead_letters.die_by_hand,
+            reason="Bad",
+        ),
     ),
     Twin(
         "_try_to_forward",
