@@ -11,7 +11,7 @@ from tests.sql.sessions import Accepted, accepted, received, release, renew, set
 from tests.sql.stage import Received, Session, Stage
 from tests.sql.test_plans import Explainer, Plan, assert_cheap
 
-#: A million messages in one session, and then one in each of ten thousand others.
+#: A million messages in one session, and then one in each of ten thousand others; their statistics are the tests'.
 FILL = """
 with sent as (
     insert into pgqueue.message (sequence_number, position, enqueued_time, queue_id, lane, body, session_id)
@@ -20,6 +20,9 @@ with sent as (
     returning queue_id, session_id)
 insert into pgqueue.waiting_session select distinct queue_id, session_id, pgqueue.clock() from sent;
 select setval('pgqueue.sequence_number', 1010000);
+alter table pgqueue.message set (autovacuum_enabled = off);
+alter table pgqueue.session set (autovacuum_enabled = off);
+alter table pgqueue.waiting_session set (autovacuum_enabled = off);
 """
 LAST = "session 1010000"
 

@@ -7,8 +7,8 @@ language plpgsql immutable
 as $$
 declare
     burst double precision := greatest(queue.max_receive_rate, 1);
-    owed  double precision := queue.max_receive_rate * extract(epoch from flow.full_at - moment);
+    owed  double precision := queue.max_receive_rate * extract(epoch from greatest(flow.full_at, moment) - moment);
 begin
-    return case when owed > 2 * burst then burst else burst - greatest(owed, 0) end;
+    return case when owed > 2 * burst then burst else burst - owed end;
 end
 $$;

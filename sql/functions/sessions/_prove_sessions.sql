@@ -15,7 +15,11 @@ begin
     select coalesce(array_agg(place), '{}'), coalesce(array_agg(nth), '{}') into places, proven
       from (select given.place, given.nth
               from unnest(_prove_sessions.places, _prove_sessions.proven) as given (place, nth)
-              join pgqueue.message on message.ctid = given.place
+             cross join lateral (
+                   select queue_id, session_id, lock_token
+                     from pgqueue.message
+                    where ctid = given.place
+                    limit 1) as message                       -- each by itself: PostgreSQL 14 does not join by ctid
               join pgqueue.session using (queue_id, session_id)
              where session.lock_token = message.lock_token
                for key share of session) as held;

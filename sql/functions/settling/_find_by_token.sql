@@ -11,12 +11,14 @@ set enable_sort = off
 as $$
 #variable_conflict use_column
 begin
+    if not queue.requires_session then
+        return query
+            select message.*
+              from pgqueue.message
+              join unnest(sequence_numbers, lock_tokens) as lock (number, token) on position = number and lock_token = token
+             where queue_id = queue.id and lane = any (queue.fresh_lanes) and position = any (sequence_numbers);
+    end if;
     return query
-        select message.*
-          from pgqueue.message
-          join unnest(sequence_numbers, lock_tokens) as lock (number, token) on position = number and lock_token = token
-         where queue_id = queue.id and lane = any (queue.fresh_lanes) and position = any (sequence_numbers)
-         union all
         select returned.*
           from unnest(sequence_numbers, lock_tokens) as lock (number, token)
          cross join lateral (
