@@ -1,0 +1,136 @@
+"""What mkdocs does besides, to make the site of these pages: pages from outside of docs/, their links, and llms.txt.
+
+Pages link to files as a Git host has them, `../sql/README.md` or `../examples/orders.sql`. The site has each of those
+that is linked to: Markdown as a page, other files as a page with their text. So no link leaves the site, which needs no
+address of the repository, and no network.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.structure.nav import Navigation, Section
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[1]
+DOCS = "docs/"
+COMMENT = re.compile(r"^<!--.*-->$", re.MULTILINE)
+CODE_IN_TABLE = re.compile(r"(?<=[| ])`[^`\n]*\\\|[^`\n]*`")
+LINK = re.compile(r"\]\((?!\w+:|#)(?P<path>[^)#\s]+)")
+LANGUAGES = {".py": "python", ".sql": "sql", ".yml": "yaml", ".yaml": "yaml", ".json": "json", ".toml": "toml"}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the files outside of docs/ to which pages link, and those to which these link in turn."""
+    waiting = [DOCS + file.src_uri for file in files.documentation_pages()]
+    known = set(waiting)
+    for path in waiting:
+        for target in _targets(path):
+            if target not in known and not target.startswith(DOCS):
+                known.add(target)
+                waiting.append(target)
+                files.append(_generated(target, config))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Turn links to files of the repository into links to pages of the site.
+
+    A Git host's Markdown differs from Python's: a table needs no empty line after a comment, and a bar in code in a
+    table is escaped.
+    """
+    path = _path(page.file.src_uri)
+
+    def rewrite(link: re.Match[str]) -> str:
+        target = _resolve(path, link["path"])
+        if target is None:
+            return link[0]
+        return "](" + posixpath.relpath(_uri(target), posixpath.dirname(page.file.src_uri) or ".")
+
+    markdown = CODE_IN_TABLE.sub(lambda code: code[0].replace(r"\|", "|"), COMMENT.sub("", markdown))
+    return LINK.sub(rewrite, markdown)
+
+
+def on_nav(nav: Navigation, config: MkDocsConfig, **_: object) -> None:
+    """Keep the navigation, which llms.txt follows."""
+    config.extra["pages"] = nav
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write each page as Markdown, llms.txt with links to these, and llms-full.txt with all of them."""
+    site = Path(config.site_dir)
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}", ""]
+    whole = []
+    nav: Navigation = config.extra["pages"]
+    for section in nav.items:
+        lines += [f"## {section.title or 'Start'}", ""]
+        for page in _pages(section):
+            lines.append(f"- [{page.title}]({page.file.src_uri}): {_summary(page.markdown or '')}")
+            whole.append(page.markdown or "")
+        lines.append("")
+    for page in nav.pages:
+        target = site / page.file.src_uri
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(page.markdown or "")
+    (site / "llms.txt").write_text("\n".join(lines))
+    (site / "llms-full.txt").write_text("\n\n".join(whole))
+
+
+def _targets(path: str) -> Iterator[str]:
+    if path.endswith(".md"):
+        for link in LINK.finditer((ROOT / path).read_text()):
+            target = _resolve(path, link["path"])
+            if target is not None:
+                yield target
+
+
+def _resolve(path: str, link: str) -> str | None:
+    """The file of the repository that a link of a page leads to, or None when it leads to none."""
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
+    if (ROOT / target).is_dir():
+        target += "/README.md"
+    return target if (ROOT / target).is_file() else None
+
+
+def _uri(path: str) -> str:
+    """Where the site has a file of the repository."""
+    if path.startswith(DOCS):
+        return path.removeprefix(DOCS)
+    return path if path.endswith(".md") else f"{path}.md"
+
+
+def _path(uri: str) -> str:
+    """Where the repository has a file of the site."""
+    if (ROOT / DOCS / uri).exists():
+        return DOCS + uri
+    return uri if (ROOT / uri).exists() else uri.removesuffix(".md")
+
+
+def _generated(path: str, config: MkDocsConfig) -> File:
+    text = (ROOT / path).read_text()
+    if not path.endswith(".md"):
+        language = LANGUAGES.get(Path(path).suffix, "text")
+        text = f"# {path}\n\n````{language}\n{text}````\n"
+    return File.generated(config, _uri(path), content=text, inclusion=InclusionLevel.NOT_IN_NAV)
+
+
+def _pages(item: object) -> Iterator[Page]:
+    if isinstance(item, Page):
+        yield item
+    if isinstance(item, Section):
+        for child in item.children:
+            yield from _pages(child)
+
+
+def _summary(markdown: str) -> str:
+    """The first sentence of a page."""
+    for paragraph in re.split(r"\n\s*\n", markdown):
+        if re.match(r"[\w*`]", paragraph):
+            text = re.sub(r"\[([^]]*)\]\([^)]*\)|[*`]", r"\1", " ".join(paragraph.split()))
+            return re.split(r"(?<=[.!?:]) ", text)[0]
+    return ""
