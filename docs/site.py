@@ -22,6 +22,8 @@ DOCS = "docs/"
 COMMENT = re.compile(r"^<!--.*-->$", re.MULTILINE)
 CODE_IN_TABLE = re.compile(r"(?<=[| ])`[^`\n]*\\\|[^`\n]*`")
 LINK = re.compile(r"\]\((?!\w+:|#)(?P<path>[^)#\s]+)")
+#: The files outside of docs/ that the site has, by where it has them.
+SOURCES: dict[str, str] = {}
 LANGUAGES = {".py": "python", ".sql": "sql", ".yml": "yaml", ".yaml": "yaml", ".json": "json", ".toml": "toml"}
 
 
@@ -34,6 +36,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             if target not in known and not target.startswith(DOCS):
                 known.add(target)
                 waiting.append(target)
+                SOURCES[_uri(target)] = target
                 files.append(_generated(target, config))
     return files
 
@@ -44,7 +47,7 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     A Git host's Markdown differs from Python's: a table needs no empty line after a comment, and a bar in code in a
     table is escaped.
     """
-    path = _path(page.file.src_uri)
+    path = SOURCES.get(page.file.src_uri, DOCS + page.file.src_uri)
 
     def rewrite(link: re.Match[str]) -> str:
         target = _resolve(path, link["path"])
@@ -98,17 +101,10 @@ def _resolve(path: str, link: str) -> str | None:
 
 
 def _uri(path: str) -> str:
-    """Where the site has a file of the repository."""
+    """Where the site has a file of the repository; a README from elsewhere is no first page of a section."""
     if path.startswith(DOCS):
         return path.removeprefix(DOCS)
-    return path if path.endswith(".md") else f"{path}.md"
-
-
-def _path(uri: str) -> str:
-    """Where the repository has a file of the site."""
-    if (ROOT / DOCS / uri).exists():
-        return DOCS + uri
-    return uri if (ROOT / uri).exists() else uri.removesuffix(".md")
+    return path.replace("/README.md", ".md") if path.endswith(".md") else f"{path}.md"
 
 
 def _generated(path: str, config: MkDocsConfig) -> File:

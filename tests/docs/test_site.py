@@ -63,8 +63,7 @@ def test_a_page_loads_nothing_from_elsewhere_and_its_links_lead_somewhere(site: 
 
 def test_files_outside_of_docs_are_pages_when_pages_link_to_them(site: Path) -> None:
     assert "every_second.py" in (site / "examples" / "every_second.py.html").read_text()
-    assert "../sql/index.html#" not in (site / "guide.html").read_text()
-    assert 'href="sql/index.html"' in (site / "guide.html").read_text()
+    assert 'href="sql.html"' in (site / "guide.html").read_text()
 
 
 def test_the_search_works_from_files(site: Path) -> None:
@@ -74,6 +73,6 @@ def test_the_search_works_from_files(site: Path) -> None:
 
 def test_llms_txt_lists_pages_that_are_there(site: Path) -> None:
     listed = re.findall(r"^- \[[^]]+\]\(([^)]+)\): \S", (site / "llms.txt").read_text(), re.MULTILINE)
-    assert {"tutorial.md", "reference.md", "sql/README.md"} < set(listed)
+    assert {"tutorial.md", "reference.md", "sql.md"} < set(listed)
     assert [page for page in listed if not (site / page).is_file()] == []
     assert "# Comparison" in (site / "llms-full.txt").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from configparser import ConfigParser
 from functools import partial
@@ -63,3 +64,32 @@ def test_the_commands_about_privileges_work(reader: Reader, roles: dict[str, str
     for role, name in roles.items():
         page = page.replace(role, name)
     reader.read(page)
+
+
+#: A table as the other system has it, with a message in it.
+OTHERS = {
+    "from-procrastinate.md": """
+        create type procrastinate_job_status as enum ('todo', 'doing', 'succeeded', 'failed');
+        create table procrastinate_jobs (
+            id bigserial primary key, task_name text, status procrastinate_job_status default 'todo', args jsonb
+        );
+        insert into procrastinate_jobs (task_name, args) values ('ship', '{"order": 7}');
+    """,
+    "from-pgmq.md": """
+        create schema pgmq
+            create table q_orders (msg_id bigserial primary key, message jsonb);
+        insert into pgmq.q_orders (message) values ('{"order": 7}');
+    """,
+}
+
+
+@pytest.mark.parametrize("recipe", OTHERS)
+def test_messages_move_over_from_another_system(database: Database, recipe: str) -> None:
+    (move,) = re.findall(r"```sql\n(.*?)```", (DOCS / "how-to" / recipe).read_text(), re.DOTALL)
+    with database.connect(autocommit=True) as connection:
+        connection.execute(OTHERS[recipe].encode())
+        connection.execute("select pgqueue.create_queue('orders')")
+        connection.execute(move)
+        assert connection.execute("select body from pgqueue.messages").fetchall() == [({"order": 7},)]
+        connection.execute(move)
+        assert connection.execute("select count(*) from pgqueue.messages").fetchone() == (1,)
