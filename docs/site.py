@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure import StructureItem
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.nav import Navigation, Section
 from mkdocs.structure.pages import Page
@@ -59,29 +60,23 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     return LINK.sub(rewrite, markdown)
 
 
-def on_nav(nav: Navigation, config: MkDocsConfig, **_: object) -> None:
-    """Keep the navigation, which llms.txt follows."""
-    config.extra["pages"] = nav
+def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
+    """Keep what llms.txt is made of."""
+    config.extra["built"] = nav, [file.page for file in files.documentation_pages()]
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Write each page as Markdown, llms.txt with links to these, and llms-full.txt with all of them."""
+    """Write each page as Markdown, llms.txt, which lists those of the navigation, and llms-full.txt, all of these."""
+    nav, pages = config.extra["built"]
     site = Path(config.site_dir)
+    for page in pages:
+        (site / page.file.src_uri).write_text(page.markdown)
     lines = [f"# {config.site_name}", "", f"> {config.site_description}", ""]
-    whole = []
-    nav: Navigation = config.extra["pages"]
-    for section in nav.items:
-        lines += [f"## {section.title or 'Start'}", ""]
-        for page in _pages(section):
-            lines.append(f"- [{page.title}]({page.file.src_uri}): {_summary(page.markdown or '')}")
-            whole.append(page.markdown or "")
-        lines.append("")
-    for page in nav.pages:
-        target = site / page.file.src_uri
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(page.markdown or "")
+    for item in nav.items:
+        listed = (f"- [{page.title}]({page.file.src_uri}): {_summary(page)}" for page in _pages(item))
+        lines += [f"## {item.title}", "", *listed, ""]
     (site / "llms.txt").write_text("\n".join(lines))
-    (site / "llms-full.txt").write_text("\n\n".join(whole))
+    (site / "llms-full.txt").write_text("\n\n".join(page.markdown for page in nav.pages))
 
 
 def _targets(path: str) -> Iterator[str]:
@@ -115,7 +110,7 @@ def _generated(path: str, config: MkDocsConfig) -> File:
     return File.generated(config, _uri(path), content=text, inclusion=InclusionLevel.NOT_IN_NAV)
 
 
-def _pages(item: object) -> Iterator[Page]:
+def _pages(item: StructureItem) -> Iterator[Page]:
     if isinstance(item, Page):
         yield item
     if isinstance(item, Section):
@@ -123,10 +118,9 @@ def _pages(item: object) -> Iterator[Page]:
             yield from _pages(child)
 
 
-def _summary(markdown: str) -> str:
+def _summary(page: Page) -> str:
     """The first sentence of a page."""
-    for paragraph in re.split(r"\n\s*\n", markdown):
-        if re.match(r"[\w*`]", paragraph):
-            text = re.sub(r"\[([^]]*)\]\([^)]*\)|[*`]", r"\1", " ".join(paragraph.split()))
-            return re.split(r"(?<=[.!?:]) ", text)[0]
-    return ""
+    paragraphs = re.split(r"\n\s*\n", page.markdown or "")
+    first = next(paragraph for paragraph in paragraphs if re.match(r"(?!```)[\w*`]", paragraph))
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)|[*`]", r"\1", " ".join(first.split()))
+    return re.split(r"(?<=[.!?]) ", text)[0]

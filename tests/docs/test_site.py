@@ -75,4 +75,7 @@ def test_llms_txt_lists_pages_that_are_there(site: Path) -> None:
     listed = re.findall(r"^- \[[^]]+\]\(([^)]+)\): \S", (site / "llms.txt").read_text(), re.MULTILINE)
     assert {"tutorial.md", "reference.md", "sql.md"} < set(listed)
     assert [page for page in listed if not (site / page).is_file()] == []
+    for page in site.glob("*.md"):
+        links = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", page.read_text())
+        assert [link for link in links if not (page.parent / link).exists()] == [], page
     assert "# Comparison" in (site / "llms-full.txt").read_text()
