@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = "docs/"
 COMMENT = re.compile(r"^<!--.*-->$", re.MULTILINE)
 CODE_IN_TABLE = re.compile(r"(?<=[| ])`[^`\n]*\\\|[^`\n]*`")
-LINK = re.compile(r"\]\((?!\w+:|#)(?P<path>[^)#\s]+)")
+LINK = re.compile(r"(?P<name>(?<=\[)[\w./-]+\.md)?\]\((?!\w+:|#)(?P<path>[^)#\s]+)")
 #: The files outside of docs/ that the site has, by where it has them.
 SOURCES: dict[str, str] = {}
 LANGUAGES = {".py": "python", ".sql": "sql", ".yml": "yaml", ".yaml": "yaml", ".json": "json", ".toml": "toml"}
@@ -43,7 +43,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Turn links to files of the repository into links to pages of the site.
+    """Turn links to files of the repository into links to pages of the site, and their texts into titles.
 
     A Git host's Markdown differs from Python's: a table needs no empty line after a comment, and a bar in code in a
     table is escaped.
@@ -54,7 +54,8 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         target = _resolve(path, link["path"])
         if target is None:
             return link[0]
-        return "](" + posixpath.relpath(_uri(target), posixpath.dirname(page.file.src_uri) or ".")
+        title = _title(target) if link["name"] else ""
+        return f"{title}]({posixpath.relpath(_uri(target), posixpath.dirname(page.file.src_uri) or '.')}"
 
     markdown = CODE_IN_TABLE.sub(lambda code: code[0].replace(r"\|", "|"), COMMENT.sub("", markdown))
     return LINK.sub(rewrite, markdown)
@@ -93,6 +94,10 @@ def _resolve(path: str, link: str) -> str | None:
     if (ROOT / target).is_dir():
         target += "/README.md"
     return target if (ROOT / target).is_file() else None
+
+
+def _title(path: str) -> str:
+    return (ROOT / path).read_text().partition("\n")[0].removeprefix("# ")
 
 
 def _uri(path: str) -> str:

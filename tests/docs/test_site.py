@@ -63,7 +63,7 @@ def test_a_page_loads_nothing_from_elsewhere_and_its_links_lead_somewhere(site: 
 
 def test_files_outside_of_docs_are_pages_when_pages_link_to_them(site: Path) -> None:
     assert "every_second.py" in (site / "examples" / "every_second.py.html").read_text()
-    assert 'href="sql.html"' in (site / "guide.html").read_text()
+    assert 'href="sql.html">The SQL of pgqueue<' in (site / "guide.html").read_text()
 
 
 def test_the_search_works_from_files(site: Path) -> None:
