@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test models lint format types layers check reference test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak chaos wheel try-wheel lock clean
+.PHONY: help demo demo-spark test models lint format types layers check docs reference test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak chaos wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -49,6 +49,10 @@ layers: $(READY) ## import-linter: imports point downwards only
 	$(BIN)/lint-imports
 
 check: lint types layers ## all that needs no database
+
+# The variable silences an advertisement of the theme.
+docs: $(READY) ## the documentation site, site/index.html; needs no network
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 reference: $(READY) ## docs/reference.md and the lists of sql/README.md anew, from docstrings and the headers of SQL
 	$(BIN)/python -m docs.generate

@@ -14,10 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from docs.generate import commands, python, sql
+from docs.generate import commands, decisions, python, sql
 from docs.generate.text import ROOT
 
-PAGES = [ROOT / "docs" / "reference.md", ROOT / "sql" / "README.md"]
+PAGES = [ROOT / "docs" / "reference.md", ROOT / "docs" / "adr" / "README.md", ROOT / "sql" / "README.md"]
 
 #: What a page may ask for, each a function of the words that follow.
 WRITERS: dict[str, Callable[..., str]] = {
@@ -27,6 +27,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "settings": python.settings,
     "errors": python.errors,
     "commands": commands.commands,
+    "decisions": decisions.decisions,
     "verbs": sql.verbs,
     "views": sql.views,
     "calls": sql.calls,

@@ -19,6 +19,7 @@ PAGES = [
     ROOT / "models" / "README.md",
     *ROOT.glob("docs/**/*.md"),
 ]
+RECIPES = ROOT.glob("docs/how-to/*.md")
 EXAMPLE_DSN = "postgresql://localhost/shop"
 
 PAGES_THAT_RUN = [
@@ -38,6 +39,7 @@ PAGES_THAT_RUN = [
     "docs/flow.md",
     "docs/history.md",
     "docs/notifications.md",
+    *sorted(str(page.relative_to(ROOT)) for page in RECIPES if "```python\n" in page.read_text()),
 ]
 
 
@@ -48,7 +50,7 @@ def test_the_python_on_a_page_runs_from_top_to_bottom(page: str, database: Datab
     code = "\n".join(blocks).replace(EXAMPLE_DSN, database.dsn)
     code = code.replace(EXAMPLE_DSN.replace("postgresql", "postgresql+psycopg"), database.url)
     namespace: dict[str, object] = {}
-    exec(compile(code, page, "exec"), namespace)
+    exec(compile(code, page, "exec", dont_inherit=True), namespace)
     for name, end in {"client": "close", "engine": "dispose"}.items():
         if name in namespace:
             getattr(namespace[name], end)()

@@ -1,0 +1,95 @@
+"""The tutorial and the recipes work as they are written, and so does the service with which the tutorial ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from configparser import ConfigParser
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from pgqueue.testing import Database
+from tests.docs.reading import Reader
+from tests.patience import eventually
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture
+def reader(database: Database, tmp_path: Path) -> Reader:
+    return Reader(tmp_path, PGQUEUE_DSN=database.dsn)
+
+
+def test_the_tutorial_works_from_top_to_bottom(reader: Reader) -> None:
+    reader.read((DOCS / "tutorial.md").read_text())
+    unit = ConfigParser(interpolation=None)
+    unit.read(reader.folder / "shop-worker.service")
+    service = unit["Service"]
+    assert reader.run(command(service["ExecStartPre"])) == ""
+    reader.start(command(service["ExecStart"]), "…")
+    reader.run("python place.py hat")
+    eventually(partial(reader.prints, "python look.py", "hat 1\n…"))
+    reader.stop()
+    assert reader.log.read_text().endswith("SIGTERM: stopping\nstopped\n")
+
+
+def command(line: str) -> str:
+    """What a service runs, with the programs of this environment."""
+    programs = "%h/shop/.venv/bin/"
+    assert line.startswith(programs)
+    return line.removeprefix(programs)
+
+
+@pytest.mark.parametrize("recipe", ["cron.md", "spark.md", "upgrades.md"])
+def test_the_commands_of_a_recipe_work(reader: Reader, recipe: str) -> None:
+    reader.read((DOCS / "how-to" / recipe).read_text())
+
+
+@pytest.fixture
+def roles(database: Database) -> Iterator[dict[str, str]]:
+    """The roles of a page, by names that no other test uses."""
+    names = {role: f"{database.name}_{role}" for role in ("shop_web", "shop_worker", "shop_metrics")}
+    with database.connect(autocommit=True) as connection:
+        for role in names.values():
+            connection.execute(f"create role {role}".encode())
+        yield names
+        for role in names.values():
+            connection.execute(f"drop role {role}".encode())
+
+
+def test_the_commands_about_privileges_work(reader: Reader, roles: dict[str, str]) -> None:
+    page = (DOCS / "how-to" / "least-privileges.md").read_text()
+    for role, name in roles.items():
+        page = page.replace(role, name)
+    reader.read(page)
+
+
+#: A table as the other system has it, with a message in it.
+OTHERS = {
+    "from-procrastinate.md": """
+        create type procrastinate_job_status as enum ('todo', 'doing', 'succeeded', 'failed');
+        create table procrastinate_jobs (
+            id bigserial primary key, task_name text, status procrastinate_job_status default 'todo', args jsonb
+        );
+        insert into procrastinate_jobs (task_name, args) values ('ship', '{"order": 7}');
+    """,
+    "from-pgmq.md": """
+        create schema pgmq
+            create table q_orders (msg_id bigserial primary key, message jsonb);
+        insert into pgmq.q_orders (message) values ('{"order": 7}');
+    """,
+}
+
+
+@pytest.mark.parametrize("recipe", OTHERS)
+def test_messages_move_over_from_another_system(database: Database, recipe: str) -> None:
+    (move,) = re.findall(r"```sql\n(.*?)```", (DOCS / "how-to" / recipe).read_text(), re.DOTALL)
+    with database.connect(autocommit=True) as connection:
+        connection.execute(OTHERS[recipe].encode())
+        connection.execute("select pgqueue.create_queue('orders')")
+        connection.execute(move)
+        assert connection.execute("select body from pgqueue.messages").fetchall() == [({"order": 7},)]
+        connection.execute(move)
+        assert connection.execute("select count(*) from pgqueue.messages").fetchone() == (1,)
