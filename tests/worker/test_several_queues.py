@@ -315,8 +315,8 @@ def test_a_queue_with_a_type_gives_it_to_handlers_that_ask_for_none(scene: Scene
     seen: list[Any] = []
     scene.send({"number": 1}, {})
     typed = face.QueueClient(scene.database.dsn).queue(scene.queue.name, body_type=Order)
-    with Running(face.Worker(typed, lambda message: seen.append(message.body))) as running:
-        eventually(lambda: scene.left() == [] and scene.dead() != [])
-        running.stop()
+    running = Running(face.Worker(typed, lambda message: seen.append(message.body)))
+    eventually(lambda: scene.left() == [] and scene.dead() != [])
+    running.stop()
     assert seen == [Order(1)]
     assert [each.dead_letter_reason for each in scene.dead()] == ["InvalidBody"]
