@@ -6,7 +6,7 @@ Add ``"pgqueue.django"`` to ``INSTALLED_APPS``. Needs the extra ``pgqueue-tx[dja
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from django.db.transaction import atomic
 from psycopg.conninfo import make_conninfo
 
 from pgqueue import QueueClient, ReceivedMessage
-from pgqueue.errors import InvalidArgumentError, TransactionRequiredError
+from pgqueue.errors import InvalidArgumentError, PGQueueError, TransactionRequiredError
 
 __all__ = ["client", "completing", "dsn", "transaction"]
 
@@ -48,11 +48,18 @@ def completing(message: ReceivedMessage[Any], *, using: str = DEFAULT_DB_ALIAS) 
     Raises:
         LockLostError: somebody else has the message; the block is not run.
     """
-    if not connections[using].in_atomic_block:
+    is_outermost = not connections[using].in_atomic_block
+    if is_outermost:
         close_old_connections()
-    with atomic(using=using):
-        message.complete(transaction=transaction(using))
-        yield
+    try:
+        with atomic(using=using):
+            message.complete(transaction=transaction(using))
+            yield
+    except BaseException:
+        if is_outermost:  # Django does not say how the block ended, and a worker wants to abandon the message
+            with suppress(PGQueueError):
+                message.resolve()
+        raise
 
 
 @cache

@@ -66,7 +66,7 @@ def test_a_rollback_keeps_the_lock(orders: Queue) -> None:
         Shipped.objects.create(order=7)
         raise ZeroDivisionError
     assert shipped() == []
-    assert message.state is ReceiveState.RECEIVED
+    assert message.context.state is ReceiveState.RECEIVED, "a worker abandons it"
     assert orders.receive() == [], "it is still ours"
     with pgqueue.django.completing(message):
         Shipped.objects.create(order=7)
