@@ -110,7 +110,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         Use it when the work has to wait for something else. ``body`` replaces the body of the message. Otherwise as
         :meth:`abandon`: the state of the delivery becomes abandoned.
         """
-        statement = verbs.postpone(self.lock, delay=delay, body=body)
+        statement = verbs.postpone(self.lock, delay=delay, body=body, body_type=self._body_type)
         drive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
 
     def defer(self, *, properties: Mapping[str, Any] | None = None, transaction: object = None) -> None:

@@ -13,6 +13,7 @@ import tenacity
 
 from pgqueue.errors import OperationTimeoutError, PGQueueError
 from pgqueue.flows import Source
+from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import BodyT, Message, SequenceNumber
 from pgqueue.sending import Flusher, Outbox, Outgoing, Pending, log_unread, report
 from pgqueue.statements.arguments import duration
@@ -48,10 +49,18 @@ class Sender(Generic[BodyT]):
     waits for the sends in flight, as it does at the end of the block.
     """
 
-    def __init__(self, queue: str, source: Source, *, max_in_flight: int, retry: tenacity.Retrying) -> None:
+    def __init__(
+        self,
+        queue: str,
+        source: Source,
+        *,
+        max_in_flight: int,
+        retry: tenacity.Retrying,
+        body_type: BodyType | None = None,
+    ) -> None:
         arrived = threading.Event()
         self._room = threading.Semaphore(max_in_flight)
-        self._outbox = Outbox(queue, arrived, self._room.release)
+        self._outbox = Outbox(queue, arrived, self._room.release, body_type)
         flusher = Flusher(self._outbox, source, retry)
         work = partial(_empty, self._outbox, flusher, arrived)
         self._thread = threading.Thread(target=work, name=f"pgqueue-sender-{queue}", daemon=True)

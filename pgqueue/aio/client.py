@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, overload
 
 from pgqueue import embedded, schema, transports
 from pgqueue.aio.queue import Queue
@@ -17,7 +17,8 @@ from pgqueue.flows import schedules as scheduling
 from pgqueue.flows import sweeping
 from pgqueue.flows import topics as publishing
 from pgqueue.model.access import Grant
-from pgqueue.model.message import Message, SequenceNumber
+from pgqueue.model.body_type import BodyType
+from pgqueue.model.message import BodyT, Message, SequenceNumber
 from pgqueue.model.names import subscription_queue
 from pgqueue.model.schedule import CatchUp, Schedule
 from pgqueue.model.settings import QueueProperties, QueueRuntimeProperties, QueueSettings
@@ -372,14 +373,48 @@ class QueueClient:
         """Returns who may do what, ordered by role. Superusers may do everything, and are not listed."""
         return await adrive(self._source.execute(access.grants()))
 
-    def queue(self, name: str) -> Queue:
-        """Returns a queue to send to and receive from, without a round trip to the database."""
-        return Queue(name, self._source)
+    @overload
+    def queue(self, name: str) -> Queue: ...
 
-    def topic(self, name: str) -> Topic:
-        """Returns a topic to send to, without a round trip to the database."""
-        return Topic(name, self._source)
+    @overload
+    def queue(self, name: str, *, body_type: type[BodyT]) -> Queue[BodyT]: ...
 
-    def subscription(self, topic: str, name: str) -> Queue:
-        """Returns the queue that is a subscription, to receive from, without a round trip to the database."""
-        return self.queue(subscription_queue(topic, name))
+    @overload
+    def queue(self, name: str, *, body_type: Any) -> Queue: ...
+
+    def queue(self, name: str, *, body_type: Any = None) -> Queue[Any]:
+        """Returns a queue to send to and receive from, without a round trip to the database.
+
+        With ``body_type``, a dataclass, a model of pydantic or what contains them, its bodies are of that type: see
+        ``docs/typed-bodies.md``.
+
+        Raises:
+            InvalidArgumentError: JSON is not made into values of ``body_type``.
+        """
+        return Queue(name, self._source, BodyType.of(body_type))
+
+    @overload
+    def topic(self, name: str) -> Topic: ...
+
+    @overload
+    def topic(self, name: str, *, body_type: type[BodyT]) -> Topic[BodyT]: ...
+
+    @overload
+    def topic(self, name: str, *, body_type: Any) -> Topic: ...
+
+    def topic(self, name: str, *, body_type: Any = None) -> Topic[Any]:
+        """Returns a topic to send to, without a round trip to the database; ``body_type`` is as in :meth:`queue`."""
+        return Topic(name, self._source, BodyType.of(body_type))
+
+    @overload
+    def subscription(self, topic: str, name: str) -> Queue: ...
+
+    @overload
+    def subscription(self, topic: str, name: str, *, body_type: type[BodyT]) -> Queue[BodyT]: ...
+
+    @overload
+    def subscription(self, topic: str, name: str, *, body_type: Any) -> Queue: ...
+
+    def subscription(self, topic: str, name: str, *, body_type: Any = None) -> Queue[Any]:
+        """Returns the queue that is a subscription, to receive from; ``body_type`` is as in :meth:`queue`."""
+        return Queue(subscription_queue(topic, name), self._source, BodyType.of(body_type))

@@ -14,14 +14,16 @@ from pgqueue.aio.received import ReceivedMessage
 from pgqueue.aio.receiver import Receiver
 from pgqueue.aio.sender import Sender
 from pgqueue.aio.session import Session
-from pgqueue.flows import Shared, Source, batches, dead_letters, queues, receiving, sessions, traced
+from pgqueue.flows import Shared, Source, batches, dead_letters, queues, receiving, sessions, traced, validating
 from pgqueue.flows.arrivals import arrivals
+from pgqueue.model.body_type import BodyType
 from pgqueue.model.context import Outcome
 from pgqueue.model.encoding import scheduled
 from pgqueue.model.holder import this_process
 from pgqueue.model.message import BodyT, Message, PeekedMessage, SequenceNumber, SettledMessage
 from pgqueue.model.names import dead_letter_queue, dead_letters_of
 from pgqueue.model.policy import retry_policy
+from pgqueue.model.row import Row
 from pgqueue.model.settings import ReceiveMode, SessionProperties, SettlementResult, SubQueue
 from pgqueue.statements import history as remembering
 from pgqueue.statements import receiving as receiving_verbs
@@ -40,13 +42,16 @@ class Queue(Generic[BodyT]):
     :class:`~pgqueue.errors.QueueNotFoundError` for an unknown queue, and :class:`~pgqueue.errors.ConnectionLostError`
     when the database cannot be reached.
 
-    For a type checker a queue is generic in the type of its bodies, as messages are. At run time bodies are checked
-    only where a handler asks for a type.
+    A queue is generic in the type of its bodies, as messages are. One that was made with a ``body_type`` has bodies of
+    that type only: a send refuses others, and a receive dead-letters them, as ``InvalidBody``, instead of handing them
+    out. Where a message that does not fit is met without a lock, asking for its ``body`` raises
+    :class:`~pgqueue.errors.MessageNotReadableError`.
     """
 
-    def __init__(self, name: str, source: Source) -> None:
+    def __init__(self, name: str, source: Source, body_type: BodyType | None = None) -> None:
         self.name = name
         self._source = source
+        self._body_type = body_type
         self._turns = receiving.Turns(name, source)
 
     def __repr__(self) -> str:
@@ -55,7 +60,7 @@ class Queue(Generic[BodyT]):
     @property
     def dead_letters(self) -> DeadLetters[BodyT]:
         """The dead letters of this queue, with their reasons: a queue of their own that cannot be sent to."""
-        return DeadLetters(self.name, self._source)
+        return DeadLetters(self.name, self._source, self._body_type)
 
     async def send(self, message: Message[BodyT], *, transaction: object = None) -> SequenceNumber:
         """Stores a message and returns its sequence number; numbers increase, and may have gaps.
@@ -69,7 +74,7 @@ class Queue(Generic[BodyT]):
             QueueFullError: the queue has reached its ``max_queue_length``.
             QueueDisabledError: the status of the queue forbids sending.
         """
-        return await adrive(traced.send(self.name, message, self._where(transaction)))
+        return await adrive(traced.send(self.name, message, self._where(transaction), self._body_type))
 
     async def send_batch(
         self, messages: Iterable[Message[BodyT]], *, transaction: object = None
@@ -78,7 +83,7 @@ class Queue(Generic[BodyT]):
 
         Raises what :meth:`send` raises; then no message is stored.
         """
-        return await adrive(traced.send_batch(self.name, messages, self._where(transaction)))
+        return await adrive(traced.send_batch(self.name, messages, self._where(transaction), self._body_type))
 
     async def schedule(self, message: Message[BodyT], *, at: datetime, transaction: object = None) -> SequenceNumber:
         """Stores a message that cannot be received before ``at``, an aware time; see :meth:`send`.
@@ -105,7 +110,9 @@ class Queue(Generic[BodyT]):
         intervals a send is retried after a transient failure, as in :func:`pgqueue.aio.process`.
         """
         places = count("max_in_flight", max_in_flight)
-        return Sender(self.name, self._source, max_in_flight=places, retry=retry_policy(retry))
+        return Sender(
+            self.name, self._source, max_in_flight=places, retry=retry_policy(retry), body_type=self._body_type
+        )
 
     async def receive(
         self,
@@ -122,8 +129,7 @@ class Queue(Generic[BodyT]):
         statement = receiving_verbs.receive(
             self.name, max_messages=max_messages, lock_duration=lock_duration, locked_by=this_process()
         )
-        rows = await adrive(receiving.wait_for(self.name, statement, self._source, wait))
-        return [ReceivedMessage._locked(self.name, row, self._source) for row in rows]
+        return await adrive(validating.receive(self.name, statement, self._source, wait, self._make))
 
     @overload
     async def accept_session(
@@ -151,7 +157,7 @@ class Queue(Generic[BodyT]):
             SessionCannotBeLockedError: somebody else holds the session that you named, also when ``wait`` is over.
         """
         row = await adrive(sessions.accept(self.name, session_id, self._source, wait, lock_duration))
-        return None if row is None else Session._locked(self.name, row, self._source)
+        return None if row is None else Session._locked(self.name, row, self._source, self._body_type)
 
     async def list_sessions(self) -> list[SessionProperties]:
         """Returns the sessions of this queue that are locked, have messages or state: who holds each until when.
@@ -174,10 +180,7 @@ class Queue(Generic[BodyT]):
         statement = receiving_verbs.receive_deferred(
             self.name, sequence_numbers, lock_duration=lock_duration, locked_by=this_process()
         )
-        return [
-            ReceivedMessage._locked(self.name, row, self._source)
-            for row in await adrive(self._source.execute(statement))
-        ]
+        return await adrive(validating.receive_at_once(statement, self._source, self._make))
 
     async def receive_and_delete(
         self, *, max_messages: int = 1, wait: timedelta | None = None, transaction: object = None
@@ -193,7 +196,7 @@ class Queue(Generic[BodyT]):
         rows = await adrive(
             receiving.receive_and_delete(statement, self._turns, self._source, _shared(transaction), wait)
         )
-        return [PeekedMessage._from_row(self.name, row) for row in rows]
+        return [PeekedMessage._from_row(self.name, row, self._body_type) for row in rows]
 
     @overload
     def receiver(
@@ -227,8 +230,8 @@ class Queue(Generic[BodyT]):
             InvalidArgumentError: ``prefetch`` is negative, or was given with the mode RECEIVE_AND_DELETE.
         """
         name = self.name if sub_queue is None else dead_letter_queue(self.name)
-        make = partial(ReceivedMessage._locked, name, source=self._source)
-        return Receiver(arrivals(name, receive_mode, prefetch, this_process(), self._source, make))
+        make = partial(ReceivedMessage._locked, name, source=self._source, body_type=self._body_type)
+        return Receiver(arrivals(name, receive_mode, prefetch, this_process(), self._source, make, self._body_type))
 
     async def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage[BodyT]]:
         """Returns messages in ascending order of sequence number, including locked, deferred and scheduled ones.
@@ -239,7 +242,10 @@ class Queue(Generic[BodyT]):
         statement = receiving_verbs.peek(
             self.name, max_messages=max_messages, from_sequence_number=from_sequence_number
         )
-        return [PeekedMessage._from_row(self.name, row) for row in await adrive(self._source.execute(statement))]
+        return [
+            PeekedMessage._from_row(self.name, row, self._body_type)
+            for row in await adrive(self._source.execute(statement))
+        ]
 
     async def explain_message(self, sequence_number: int) -> str:
         """Says in words why a message is delivered now or is not: locked by whom, scheduled, resting, exhausted, dead.
@@ -373,6 +379,9 @@ class Queue(Generic[BodyT]):
         )
         return await adrive(self._source.execute(statement))
 
+    def _make(self, row: Row) -> ReceivedMessage[BodyT]:
+        return ReceivedMessage._locked(self.name, row, self._source, self._body_type)
+
     async def _settle(
         self,
         received: Iterable[ReceivedMessage[BodyT]],
@@ -394,8 +403,8 @@ class DeadLetters(Queue[BodyT]):
     :class:`~pgqueue.errors.InvalidArgumentError`.
     """
 
-    def __init__(self, queue: str, source: Source) -> None:
-        super().__init__(dead_letter_queue(queue), source)
+    def __init__(self, queue: str, source: Source, body_type: BodyType | None = None) -> None:
+        super().__init__(dead_letter_queue(queue), source, body_type)
 
     async def purge(self) -> int:
         """Deletes all dead letters, including locked ones; returns how many.

@@ -13,6 +13,7 @@ import tenacity
 
 from pgqueue.errors import OperationTimeoutError
 from pgqueue.flows import Source
+from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import BodyT, Message, SequenceNumber
 from pgqueue.sending import Flusher, Outbox, Outgoing, Pending, log_unread, report
 from pgqueue.statements.arguments import duration
@@ -50,10 +51,18 @@ class Sender(Generic[BodyT]):
     Use it in one event loop, from any number of its tasks. It holds one connection while a send is in flight.
     """
 
-    def __init__(self, queue: str, source: Source, *, max_in_flight: int, retry: tenacity.Retrying) -> None:
+    def __init__(
+        self,
+        queue: str,
+        source: Source,
+        *,
+        max_in_flight: int,
+        retry: tenacity.Retrying,
+        body_type: BodyType | None = None,
+    ) -> None:
         self._arrived = asyncio.Event()
         self._room = asyncio.Semaphore(max_in_flight)
-        self._outbox = Outbox(queue, self._arrived, partial(_make_room, self._room))
+        self._outbox = Outbox(queue, self._arrived, partial(_make_room, self._room), body_type)
         self._flusher = Flusher(self._outbox, source, retry)
         self._task: asyncio.Task[None] | None = None
 

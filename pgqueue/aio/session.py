@@ -9,9 +9,10 @@ from typing import Any, Generic, Self
 
 from pgqueue import transports
 from pgqueue.aio.received import ReceivedMessage
-from pgqueue.flows import Shared, Source, receiving, sessions
+from pgqueue.flows import Shared, Source, sessions, validating
 from pgqueue.model.holder import this_process
 from pgqueue.model.message import BodyT
+from pgqueue.model.row import Row
 from pgqueue.statements import sessions as verbs
 from pgqueue.transports import adrive
 
@@ -42,8 +43,7 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
         returns [] when none came.
         """
         statement = verbs.receive_from_session(self.lock, max_messages=max_messages)
-        rows = await adrive(receiving.wait_for(self.queue, statement, self._source, wait))
-        return [ReceivedMessage._locked(self.queue, row, self._source) for row in rows]
+        return await adrive(validating.receive(self.queue, statement, self._source, wait, self._make))
 
     async def receive_deferred(self, sequence_numbers: Sequence[int]) -> list[ReceivedMessage[BodyT]]:
         """Returns messages of this session that were deferred, by their sequence numbers.
@@ -52,10 +52,7 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
             MessageNotFoundError: one of the messages is not deferred in this session; none was locked.
         """
         statement = verbs.receive_deferred(self.lock, sequence_numbers, locked_by=this_process())
-        return [
-            ReceivedMessage._locked(self.queue, row, self._source)
-            for row in await adrive(self._source.execute(statement))
-        ]
+        return await adrive(validating.receive_at_once(statement, self._source, self._make))
 
     async def get_state(self, *, transaction: object = None) -> Any:
         """Returns the state of the session: any JSON, or bytes; None if it has none.
@@ -87,6 +84,9 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
         has set the state, pass it as ``transaction``; otherwise the lock expires by itself. No error if it is lost.
         """
         await adrive(sessions.release(self, self._where(transaction)))
+
+    def _make(self, row: Row) -> ReceivedMessage[BodyT]:
+        return ReceivedMessage._locked(self.queue, row, self._source, self._body_type)
 
     def _where(self, transaction: object) -> Shared | Source:
         return self._source if transaction is None else transports.shared(transaction, asynchronous=True)

@@ -7,6 +7,7 @@ from typing import Generic
 
 from pgqueue import transports
 from pgqueue.flows import Shared, Source, topics
+from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import BodyT, Message
 from pgqueue.transports import adrive
 
@@ -18,9 +19,10 @@ class Topic(Generic[BodyT]):
     in :class:`~pgqueue.aio.Queue`. Every call raises :class:`~pgqueue.errors.TopicNotFoundError` for an unknown topic.
     """
 
-    def __init__(self, name: str, source: Source) -> None:
+    def __init__(self, name: str, source: Source, body_type: BodyType | None = None) -> None:
         self.name = name
         self._source = source
+        self._body_type = body_type
 
     def __repr__(self) -> str:
         return f"Topic({self.name!r})"
@@ -40,7 +42,9 @@ class Topic(Generic[BodyT]):
             MessageSizeExceededError: the message is larger than a subscription allows; it is stored in none.
             MessageNotSerializableError: a field cannot be stored; the error names it.
         """
-        flow = topics.publish(self.name, message, self._where(transaction), require_subscription=require_subscription)
+        flow = topics.publish(
+            self.name, message, self._where(transaction), self._body_type, require_subscription=require_subscription
+        )
         return await adrive(flow)
 
     async def send_batch(
@@ -52,7 +56,7 @@ class Topic(Generic[BodyT]):
         stored.
         """
         flow = topics.publish_batch(
-            self.name, messages, self._where(transaction), require_subscription=require_subscription
+            self.name, messages, self._where(transaction), self._body_type, require_subscription=require_subscription
         )
         return await adrive(flow)
 

@@ -13,6 +13,9 @@ from typing import Protocol, TypeVar
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.flows import receiving, settling
 from pgqueue.flows.flow import Flow, WakeableExecutor, WakeSignal
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.validating import keep_valid
+from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import Lock, PeekedMessage
 from pgqueue.model.row import LASTS, Row
 from pgqueue.model.settings import ReceiveMode
@@ -24,14 +27,14 @@ T = TypeVar("T")
 
 PATIENCE = timedelta(seconds=1)
 
-Make = Callable[[Row], PeekedMessage]
+Make = Callable[[Row], LockedMessage]
 
 
 class Arrivals(Protocol):
     """The source of a receiver's messages."""
 
     def next(self) -> Flow[PeekedMessage | None]:
-        """The next message; None if none arrived within :data:`PATIENCE`."""
+        """The next message; None if none arrived within :data:`PATIENCE`, or the one that did is invalid."""
 
     def close(self) -> Flow[None]:
         """Release the messages that are locked but were not handed out."""
@@ -84,9 +87,10 @@ class Locked:
         if self._is_closed:
             yield from self._give_back()
         try:
-            return self._make(self._ahead.popleft())
+            message = self._make(self._ahead.popleft())
         except IndexError:  # none arrived, or another thread called close()
             return None
+        return next(iter((yield from keep_valid([message]))), None)
 
     def close(self) -> Flow[None]:
         self._is_closed = True
@@ -117,6 +121,7 @@ class Deleted:
 
     queue: str
     source: WakeableExecutor
+    body_type: BodyType | None
 
     def __post_init__(self) -> None:
         self._turns = receiving.Turns(self.queue, self.source)
@@ -125,7 +130,7 @@ class Deleted:
     def next(self) -> Flow[PeekedMessage | None]:
         statement = verbs.receive_and_delete(self.queue, max_messages=1)
         rows = yield from receiving.receive_and_delete(statement, self._turns, self.source, None, PATIENCE, self._rest)
-        return PeekedMessage._from_row(self.queue, rows[0]) if rows else None
+        return PeekedMessage._from_row(self.queue, rows[0], self.body_type) if rows else None
 
     def close(self) -> Flow[None]:
         yield from ()
@@ -135,7 +140,13 @@ class Deleted:
 
 
 def arrivals(
-    queue: str, mode: ReceiveMode, prefetch: int, locked_by: str, source: WakeableExecutor, make: Make
+    queue: str,
+    mode: ReceiveMode,
+    prefetch: int,
+    locked_by: str,
+    source: WakeableExecutor,
+    make: Make,
+    body_type: BodyType | None = None,
 ) -> Arrivals:
     """Make the message source for a receive mode.
 
@@ -148,4 +159,4 @@ def arrivals(
         return Locked(statement, queue, source, make)
     if ahead:
         raise InvalidArgumentError("prefetch must be 0 in the mode RECEIVE_AND_DELETE, where nothing can be given back")
-    return Deleted(queue, source)
+    return Deleted(queue, source, body_type)

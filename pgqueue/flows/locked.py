@@ -10,6 +10,7 @@ from uuid import UUID
 
 from pgqueue.errors import InvalidArgumentError, InvalidStateError
 from pgqueue.flows.flow import Source
+from pgqueue.model.body_type import BodyType
 from pgqueue.model.context import ReceiveContext, ReceiveState
 from pgqueue.model.message import BodyT_co, Lock, PeekedMessage, row_fields
 from pgqueue.model.names import dead_letters_of
@@ -30,8 +31,8 @@ class LockedMessage(PeekedMessage[BodyT_co]):
     _source: Source = field(repr=False)
 
     @classmethod
-    def _locked(cls, queue: str, row: Row, source: Source) -> Self:
-        message = cls._from_row(queue, row)
+    def _locked(cls, queue: str, row: Row, source: Source, body_type: BodyType | None = None) -> Self:
+        message = cls._from_row(queue, row, body_type)
         message.context, message._source = ReceiveContext(asynchronous=cls._asynchronous), source
         return message
 

@@ -11,6 +11,7 @@ from typing import Self
 from pgqueue.errors import PGQueueError, SessionCannotBeLockedError, logger
 from pgqueue.flows import receiving
 from pgqueue.flows.flow import Executor, Flow, Pause, Source
+from pgqueue.model.body_type import BodyType
 from pgqueue.model.holder import this_process
 from pgqueue.model.row import Row
 from pgqueue.statements import sessions
@@ -30,14 +31,15 @@ class AcceptedSession:
     locked_until: datetime
     lock: SessionLock = field(repr=False)
     _source: Source = field(repr=False)
+    _body_type: BodyType | None = field(default=None, repr=False)
     #: Set once a renewer has found the lock lost, or could not renew it in time.
     lock_lost: threading.Event = field(default_factory=threading.Event, repr=False)
     is_released: bool = field(default=False, repr=False)
 
     @classmethod
-    def _locked(cls, queue: str, row: Row, source: Source) -> Self:
+    def _locked(cls, queue: str, row: Row, source: Source, body_type: BodyType | None = None) -> Self:
         session_id, lock_token, locked_until = row
-        return cls(queue, session_id, locked_until, SessionLock(queue, session_id, lock_token), source)
+        return cls(queue, session_id, locked_until, SessionLock(queue, session_id, lock_token), source, body_type)
 
 
 def accept(

@@ -8,6 +8,7 @@ from pgqueue import telemetry
 from pgqueue.errors import QueueAlreadyExistsError, QueueNotFoundError, TopicAlreadyExistsError
 from pgqueue.flows import queues
 from pgqueue.flows.flow import Executor, Flow
+from pgqueue.model.body_type import BodyType
 from pgqueue.model.encoding import encode
 from pgqueue.model.message import Message
 from pgqueue.model.names import subscription_queue
@@ -61,20 +62,27 @@ def get_subscription(topic: str, name: str, source: Executor) -> Flow[Subscripti
     raise QueueNotFoundError(f"topic {topic!r} has no subscription {name!r}")
 
 
-def publish(topic: str, message: Message, where: Executor, *, require_subscription: bool) -> Flow[int]:
+def publish(
+    topic: str, message: Message, where: Executor, body_type: BodyType | None, *, require_subscription: bool
+) -> Flow[int]:
     with telemetry.recorder().sending(topic) as sent:
-        encoded = encode(message, sent.trace)
+        encoded = encode(message, sent.trace, body_type)
         return (yield from where.execute(topics.publish(topic, encoded, require_subscription=require_subscription)))
 
 
 def publish_batch(
-    topic: str, messages: Iterable[Message], where: Executor, *, require_subscription: bool
+    topic: str,
+    messages: Iterable[Message],
+    where: Executor,
+    body_type: BodyType | None,
+    *,
+    require_subscription: bool,
 ) -> Flow[list[int]]:
     """Send messages in one statement, with one span."""
     given = list(messages)
     if not given:
         return []
     with telemetry.recorder().sending(topic, len(given)) as sent:
-        encoded = [encode(message, sent.trace) for message in given]
+        encoded = [encode(message, sent.trace, body_type) for message in given]
         statement = topics.publish_batch(topic, encoded, require_subscription=require_subscription)
         return (yield from where.execute(statement))

@@ -12,26 +12,29 @@ from pgqueue import telemetry
 from pgqueue.flows import processing
 from pgqueue.flows.flow import Executor, Flow
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.model.body_type import BodyType
 from pgqueue.model.encoding import encode
 from pgqueue.model.handler import Handler
 from pgqueue.model.message import Message, SequenceNumber
 from pgqueue.statements import sending
 
 
-def send(queue: str, message: Message, where: Executor) -> Flow[SequenceNumber]:
+def send(queue: str, message: Message, where: Executor, body_type: BodyType | None = None) -> Flow[SequenceNumber]:
     with telemetry.recorder().sending(queue) as sent:
-        number = yield from where.execute(sending.send(queue, encode(message, sent.trace)))
+        number = yield from where.execute(sending.send(queue, encode(message, sent.trace, body_type)))
         sent.stored([number])
     return number
 
 
-def send_batch(queue: str, messages: Iterable[Message], where: Executor) -> Flow[list[SequenceNumber]]:
+def send_batch(
+    queue: str, messages: Iterable[Message], where: Executor, body_type: BodyType | None = None
+) -> Flow[list[SequenceNumber]]:
     """Send messages in one statement, with one span."""
     given = list(messages)
     if not given:
         return []
     with telemetry.recorder().sending(queue, len(given)) as sent:
-        encoded = [encode(message, sent.trace) for message in given]
+        encoded = [encode(message, sent.trace, body_type) for message in given]
         numbers = yield from where.execute(sending.send_batch(queue, encoded))
         sent.stored(numbers)
     return numbers

@@ -1,7 +1,4 @@
-"""Bodies as handlers want them: a handler of ``ReceivedMessage[Order]`` gets an ``Order``, made of the JSON text.
-
-Order is a dataclass or a model of pydantic. pydantic is imported only for a handler that wants one of its models.
-"""
+"""Bodies as handlers want them: a handler of ``ReceivedMessage[Order]`` gets an ``Order``, made of the JSON text."""
 
 from __future__ import annotations
 
@@ -14,12 +11,9 @@ from functools import partial
 from typing import Any
 
 from pgqueue.errors import DeadLetter, InvalidArgumentError
-from pgqueue.model.json_text import JsonText, decode
+from pgqueue.model.body_type import INVALID_BODY, BodyType, is_of_pydantic, mentions
 from pgqueue.model.message import Message, PeekedMessage
-from pgqueue.model.readers import InvalidValueError, name_of, reader
 
-#: The reason of dead letters whose body is not what the handler wants.
-INVALID_BODY = "InvalidBody"
 LONGEST_DESCRIPTION = 4_000
 
 OF_A_MESSAGE = re.compile(r"\w*Message\[")
@@ -32,21 +26,20 @@ def body_reader(function: Callable[..., Any]) -> Callable[[PeekedMessage], Any] 
         InvalidArgumentError: the annotation names what is not known at run time, or what JSON cannot be made into.
     """
     kind = _wanted(function)
-    if kind is None:
-        return None
-    read = _text_reader(kind)
+    return None if kind is None else partial(read_as, BodyType(kind))
 
-    def read_body(message: PeekedMessage) -> Any:
-        held = message._read("body")  # noqa: SLF001 - always from the row: a former attempt may have changed the body
-        try:
-            if not isinstance(held, JsonText):
-                raise InvalidValueError("it is bytes, not JSON")
-            return read(held.text)
-        except ValueError as error:
-            description = f"the body is no {name_of(kind)}: {error}"[:LONGEST_DESCRIPTION]
-            raise DeadLetter(INVALID_BODY, description) from error
 
-    return read_body
+def read_as(body_type: BodyType, message: PeekedMessage) -> Any:
+    """Make the body of a message anew: a former attempt may have changed it.
+
+    Raises:
+        DeadLetter: it does not fit.
+    """
+    try:
+        return body_type.make(message.raw_body)
+    except ValueError as error:
+        description = f"the body is no {body_type.name}: {error}"[:LONGEST_DESCRIPTION]
+        raise DeadLetter(INVALID_BODY, description) from error
 
 
 def _wanted(function: Callable[..., Any]) -> Any:
@@ -56,7 +49,7 @@ def _wanted(function: Callable[..., Any]) -> Any:
     if not (isinstance(origin, type) and issubclass(origin, Message)):
         return None
     (kind,) = typing.get_args(annotation)
-    return kind if _mentions(kind, _is_of_pydantic) or _mentions(kind, dataclasses.is_dataclass) else None
+    return kind if mentions(kind, is_of_pydantic) or mentions(kind, dataclasses.is_dataclass) else None
 
 
 def _annotation(function: Callable[..., Any]) -> Any:
@@ -83,20 +76,3 @@ def _namespace(function: Any) -> dict[str, Any]:
         function = type(function).__call__
     namespace: dict[str, Any] = getattr(function, "__globals__", {})
     return namespace
-
-
-def _mentions(kind: Any, test: Callable[[Any], bool]) -> bool:
-    return test(kind) or any(_mentions(each, test) for each in typing.get_args(kind))
-
-
-def _is_of_pydantic(kind: Any) -> bool:
-    return isinstance(kind, type) and hasattr(kind, "__pydantic_validator__")
-
-
-def _text_reader(kind: Any) -> Callable[[str], Any]:
-    if _mentions(kind, _is_of_pydantic):
-        from pydantic import TypeAdapter
-
-        return TypeAdapter(kind).validate_json
-    read = reader(kind)
-    return lambda text: read(decode(text))

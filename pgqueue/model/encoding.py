@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from pgqueue.errors import MessageNotSerializableError
+from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import Message
 from pgqueue.model.stack import on_any_stack
 
@@ -78,10 +79,13 @@ def scheduled(message: Message, at: datetime) -> Message:
     return replace(message, scheduled_enqueue_time=at)
 
 
-def encode(message: Message, trace: Mapping[str, str] | None = None) -> EncodedMessage:
+def encode(
+    message: Message, trace: Mapping[str, str] | None = None, body_type: BodyType | None = None
+) -> EncodedMessage:
     """Encode a message for the database.
 
-    ``trace`` is added to its application properties, unless they already carry a trace.
+    ``trace`` is added to its application properties, unless they already carry a trace. A body of ``body_type`` is
+    written as JSON that can be made into one again.
 
     Raises:
         MessageNotSerializableError: a field is not JSON, has the wrong type, or contains a NUL character, NaN, an
@@ -90,7 +94,7 @@ def encode(message: Message, trace: Mapping[str, str] | None = None) -> EncodedM
     if not isinstance(message, Message):
         raise MessageNotSerializableError(f"only a Message can be sent, not {type(message).__name__}: wrap it in one")
     if trace is None and _is_a_body_alone(message):
-        return EncodedMessage(*encode_body(message.body))
+        return EncodedMessage(*encode_body(message.body, body_type))
     for field in TEXT_FIELDS:
         if (value := getattr(message, field)) is not None:
             _check_text(field, value)
@@ -98,7 +102,7 @@ def encode(message: Message, trace: Mapping[str, str] | None = None) -> EncodedM
     if message.time_to_live is not None or message.scheduled_enqueue_time is not None:
         _check_times(message.time_to_live, message.scheduled_enqueue_time)
     properties = _properties(message.application_properties, trace)
-    body, binary_body = encode_body(message.body)
+    body, binary_body = encode_body(message.body, body_type)
     return EncodedMessage(
         body,
         binary_body,
@@ -225,11 +229,26 @@ def _check_times(time_to_live: object, scheduled_enqueue_time: object) -> None:
 UNCHANGED: Any = object()
 
 
-def encode_body(body: Any, field: str = "body") -> tuple[str | None, bytes | None]:
+def encode_body(
+    body: Any, body_type: BodyType | None = None, *, field: str = "body"
+) -> tuple[str | None, bytes | None]:
     """Encode a body as JSON text or as bytes; the other is None."""
+    if body_type is not None:
+        return _encode_typed(field, body, body_type), None
     if isinstance(body, BYTES):
         return None, bytes(body)
     return to_json(field, body), None
+
+
+def _encode_typed(field: str, body: Any, body_type: BodyType) -> str:
+    try:
+        text = to_json(field, body_type.write(body))
+        body_type.make(text)
+    except MessageNotSerializableError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise MessageNotSerializableError(f"{field} is no {body_type.name}: {error}") from error
+    return text
 
 
 def _text_flaws(path: str, text: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.model.bodies import body_reader
+from pgqueue.model.bodies import body_reader, read_as
 from pgqueue.model.calls import is_coroutine_function, must_finish
 from pgqueue.model.message import PeekedMessage
 
@@ -65,6 +65,8 @@ class Handler:
         """
         if self.read_body is not None:
             message.body = self.read_body(message)
+        elif message._body_type is not None:
+            message.body = read_as(message._body_type, message)
         return self.function(message, transaction) if self.takes_transaction else self.function(message)
 
 

@@ -74,7 +74,7 @@ class JsonHolder(ABC):
     def _raw(self, name: str) -> Any:
         """The content of a field, as text if it is JSON."""
         value = held_in(self, name)
-        return value.text if type(value) is JsonText else value
+        return value.text if isinstance(value, JsonText) else value
 
     def __repr__(self) -> str:
         shown = [f"{each.name}={held_in(self, each.name)!r}" for each in fields(self) if each.repr]  # type: ignore[arg-type]  # a dataclass
@@ -98,7 +98,7 @@ class JsonField:
         if holder is None:
             return self
         held = self.held_by(holder)
-        if type(held) is not JsonText:
+        if not isinstance(held, JsonText):
             return held
         try:
             return held.decoded()

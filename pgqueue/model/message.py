@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
 from typing_extensions import TypeVar
 
+from pgqueue.model.body_type import BodyType, TypedBody
 from pgqueue.model.failure import DeliveryError, Resubmission
-from pgqueue.model.json_text import JsonField, JsonHolder, held_in, json_fields
+from pgqueue.model.json_text import JsonField, JsonHolder, JsonText, held_in, json_fields
 from pgqueue.model.row import FIELDS, LOCK_TOKEN, SEQUENCE_NUMBER, Row
 
 T = TypeVar("T")
@@ -118,23 +119,28 @@ class PeekedMessage(JsonHolder, Message[BodyT_co]):
 
     if TYPE_CHECKING:
         _row: Row
+        _body_type: BodyType | None
+    else:
+        _body_type = None  # no field: what makes the bodies of its queue, if that has a type
 
     @classmethod
-    def _from_row(cls, queue: str, row: Row) -> Self:
+    def _from_row(cls, queue: str, row: Row, body_type: BodyType | None = None) -> Self:
         message = cls.__new__(cls)
         message.queue, message._row = queue, row
+        if body_type is not None:
+            message._body_type = body_type
         return message
 
     def _read(self, name: str) -> Any:
+        if name == "body" and self._body_type is not None:
+            return TypedBody(self.raw_body, self._body_type)
         return FIELDS[name](self._row)
 
     @property
     def raw_body(self) -> str | bytes:
         """The body as the queue holds it: JSON as text, or bytes."""
-        held = self._raw("body")
-        if not isinstance(held, str | bytes) and hasattr(self, "_row"):
-            held = self._read("body").text  # a handler's type has replaced it
-        body: str | bytes = held
+        held = FIELDS["body"](self._row) if hasattr(self, "_row") else self._raw("body")
+        body: str | bytes = held.text if isinstance(held, JsonText) else held
         return body
 
     @property

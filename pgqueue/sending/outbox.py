@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar, cast
 
 from pgqueue import telemetry
 from pgqueue.errors import InvalidStateError, PGQueueError, SendError, logger
+from pgqueue.model.body_type import BodyType
 from pgqueue.model.encoding import EncodedMessage, encode
 from pgqueue.model.message import Message, SequenceNumber
 from pgqueue.model.policy import Tries
@@ -43,7 +44,7 @@ class Outgoing:
         self.message = message
         self.span = outbox.recorder.sending(outbox.queue)
         try:
-            self.encoded = encode(message, self.span.trace)
+            self.encoded = encode(message, self.span.trace, outbox.body_type)
         except PGQueueError as refusal:
             self.span.end(refusal)
             raise
@@ -93,8 +94,11 @@ class Outbox:
     number of settled sends.
     """
 
-    def __init__(self, queue: str, arrived: Event, make_room: Callable[[int], object]) -> None:
+    def __init__(
+        self, queue: str, arrived: Event, make_room: Callable[[int], object], body_type: BodyType | None = None
+    ) -> None:
         self.queue = queue
+        self.body_type = body_type
         self.recorder = telemetry.recorder()
         self._arrived = arrived
         self._make_room = make_room

@@ -115,7 +115,7 @@ def get_session_state(lock: SessionLock) -> Statement[Any]:
 
 
 def set_session_state(lock: SessionLock, state: Any) -> Statement[None]:
-    json, binary = (None, None) if state is None else encode_body(state, "state")
+    json, binary = (None, None) if state is None else encode_body(state, field="state")
     return Statement(
         """select pgqueue.set_session_state(
                %(queue)s::text, %(session_id)s::text, %(lock_token)s::uuid,

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pgqueue.errors import LockLostError, error_class
+from pgqueue.model.body_type import BodyType
 from pgqueue.model.encoding import UNCHANGED, encode_body, to_json
 from pgqueue.model.failure import error_document
 from pgqueue.model.message import Lock
@@ -85,8 +86,10 @@ def abandon(lock: Lock, *, delay: timedelta | None, properties: Any, error: Any 
     )
 
 
-def postpone(lock: Lock, *, delay: timedelta, body: Any = UNCHANGED) -> Statement[None]:
-    text_body, binary_body = (None, None) if body is UNCHANGED else encode_body(body)
+def postpone(
+    lock: Lock, *, delay: timedelta, body: Any = UNCHANGED, body_type: BodyType | None = None
+) -> Statement[None]:
+    text_body, binary_body = (None, None) if body is UNCHANGED else encode_body(body, body_type)
     return Statement(
         """select pgqueue.postpone(
                %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(delay)s::interval,

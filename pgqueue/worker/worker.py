@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from pgqueue.client import QueueClient
@@ -142,6 +143,8 @@ class Worker:
             given = f"{type(queue).__module__}.{type(queue).__qualname__}"
             raise InvalidArgumentError(f"pgqueue.Worker takes a queue or a client of pgqueue, not {given}")
         name = queue.name if isinstance(queue, Queue) else None
+        body_type = queue._body_type if isinstance(queue, Queue) else None
+        make = partial(ReceivedMessage._locked, body_type=body_type)
         options = Options(
             routes=routes_of(name, handler),
             concurrency=concurrency,
@@ -157,7 +160,7 @@ class Worker:
             session_idle_timeout=session_idle_timeout,
             max_messages_per_session=max_messages_per_session,
         )
-        self._driver = ThreadDriver(queue._source, ReceivedMessage._locked, options)
+        self._driver = ThreadDriver(queue._source, make, options)
 
     @property
     def tally(self) -> Tally:

@@ -31,6 +31,7 @@ PAGES_THAT_RUN = [
     "docs/sessions.md",
     "docs/forwarding.md",
     "docs/topics.md",
+    "docs/typed-bodies.md",
     "docs/deferral.md",
     "docs/expiry.md",
     "docs/duplicates.md",

@@ -39,6 +39,8 @@ def run(database: Database, *command: str) -> str:
     [
         ("psycopg_transaction.py", "shipped: [(7,)]; the message is completed"),
         ("sqlalchemy_session.py", "delivered to High Street 2, at delivery 1"),
+        ("flask_session.py", "answers: [202, 409]; stored: 1; sent: 1"),
+        ("fastapi_session.py", "answers: [202, 409]; sent: Placed(id=7, city='Basel')"),
         ("overlapped_sends.py", "refused: 2000 letters; worth another try: False\nnobody looked, and yet: PQ005"),
         ("asyncio_consumers.py", "counted: [('Ada', 20)]; set aside: 'a smudge', because NotAVote"),
         ("several_queues.py", "shipped: [(1, 'Basel')]\ndead: the body is no __main__.Order: number: it is 'two'"),

@@ -38,7 +38,7 @@ SPOKEN = {
 # What asks nothing of the database, or is entered with `async with` and `async for`, is not awaited.
 NOT_AWAITED = {
     "__init__", "__repr__", "__iter__", "queue", "receiver", "sender", "fault", "transaction", "register", "stop",
-    "health", "subscription", "topic", "_begin", "_where", "deregister",
+    "health", "subscription", "topic", "_begin", "_make", "_where", "deregister",
 }  # fmt: skip
 
 

@@ -100,6 +100,18 @@ def sync(
     anything.send(Message({"a": 1}))
     plain: Message = Message(b"")
     plain.body.whatever
+    assert_type(client.queue("orders", body_type=Order), Queue[Order])
+    assert_type(client.queue("orders", body_type=list[Order]), Queue[list[Order]])
+    assert_type(client.queue("orders"), Queue[Any])
+    assert_type(client.subscription("t", "s", body_type=Order).receive()[0].body, Order)
+    either: Queue[Order | int] = client.queue("orders", body_type=Order | int)
+    either.send(Message(7))
+    either.send(Message("text"))  # wrong
+    client.topic("t", body_type=Order).send(Message(Order(1)))
+    client.topic("t", body_type=Order).send(Message("text"))  # wrong
+    client.queue("orders", body_type=Order).send(Message({"number": 1}))  # wrong
+    Worker(client.queue("orders", body_type=Order), typed)
+    Worker(client.queue("orders", body_type=int), typed)  # wrong
     with orders.receiver() as receiver:
         for each in receiver:
             assert_type(each, ReceivedMessage[Order])
@@ -131,6 +143,8 @@ async def asynchronous(
     async with received.transaction(engine) as tx:
         assert_type(tx, sqlalchemy.ext.asyncio.AsyncConnection)
     assert_type((await anything.receive())[0].body, Any)
+    assert_type((await client.queue("orders", body_type=Order).receive())[0].body, Order)
+    await client.queue("orders", body_type=Order).send(Message("text"))  # wrong
 """
 
 

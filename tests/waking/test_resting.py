@@ -19,7 +19,6 @@ from pgqueue import Message, QueueClient
 from pgqueue.flows import Flow, Pause, receiving
 from pgqueue.flows.arrivals import arrivals
 from pgqueue.flows.locked import LockedMessage
-from pgqueue.model.message import PeekedMessage
 from pgqueue.model.row import Row
 from pgqueue.model.settings import ReceiveMode
 from pgqueue.statements import Statement
@@ -110,8 +109,8 @@ def waits_to_delete(scene: Scene) -> Waits:
 
 
 def iterates(scene: Scene, mode: ReceiveMode) -> Waits:
-    def make(row: Row) -> PeekedMessage:
-        return PeekedMessage._from_row("q", row)
+    def make(row: Row) -> LockedMessage:
+        return LockedMessage._from_row("q", row)
 
     coming = arrivals("q", mode, 0, "me", Told(scene), make)
 

@@ -308,3 +308,15 @@ def test_process_makes_the_type_and_dead_letters_what_does_not_fit(scene: Scene)
     (dead,) = scene.dead()
     assert (dead.dead_letter_reason, dead.delivery_count) == ("InvalidBody", 1)
     assert "number: it is missing" in str(dead.dead_letter_error_description)
+
+
+def test_a_queue_with_a_type_gives_it_to_handlers_that_ask_for_none(scene: Scene) -> None:
+    face: Any = pgqueue.aio if scene.face == "tasks" else pgqueue
+    seen: list[Any] = []
+    scene.send({"number": 1}, {})
+    typed = face.QueueClient(scene.database.dsn).queue(scene.queue.name, body_type=Order)
+    running = Running(face.Worker(typed, lambda message: seen.append(message.body)))
+    eventually(lambda: scene.left() == [] and scene.dead() != [])
+    running.stop()
+    assert seen == [Order(1)]
+    assert [each.dead_letter_reason for each in scene.dead()] == ["InvalidBody"]

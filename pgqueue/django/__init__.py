@@ -1,0 +1,100 @@
+"""Django: messages in the transaction of ``atomic()``, the schema by ``manage.py migrate``, commands, and admin pages.
+
+Add ``"pgqueue.django"`` to ``INSTALLED_APPS``. Needs the extra ``pgqueue-tx[django]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Any
+
+import psycopg
+from django.db import DEFAULT_DB_ALIAS, close_old_connections, connections
+from django.db.transaction import atomic
+from psycopg.conninfo import make_conninfo
+
+from pgqueue import QueueClient, ReceivedMessage
+from pgqueue.errors import InvalidArgumentError, PGQueueError, TransactionRequiredError
+
+__all__ = ["client", "completing", "dsn", "transaction"]
+
+
+def transaction(using: str = DEFAULT_DB_ALIAS) -> psycopg.Connection[Any]:
+    """Returns the connection of the ``atomic()`` block that you are in, to pass as ``transaction=``.
+
+    Raises:
+        TransactionRequiredError: no block is open, so that each statement would be committed by itself.
+        InvalidArgumentError: the database is not PostgreSQL, or its driver is not psycopg 3.
+    """
+    connection = connections[using]
+    if connection.get_autocommit():
+        raise TransactionRequiredError(
+            f"no transaction is open on the database {using!r}: use it inside"
+            f" `with transaction.atomic(using={using!r}):`"
+        )
+    connection.validate_no_broken_transaction()
+    return driver_connection(using)
+
+
+@contextmanager
+def completing(message: ReceivedMessage[Any], *, using: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
+    """An ``atomic()`` block that completes a message: your work and the completion are committed together.
+
+    The message is completed first, so work never begins on one whose lock is lost. An exception rolls both back and
+    leaves the message received and locked.
+
+    Raises:
+        LockLostError: somebody else has the message; the block is not run.
+    """
+    is_outermost = not connections[using].in_atomic_block
+    if is_outermost:
+        close_old_connections()
+    try:
+        with atomic(using=using):
+            message.complete(transaction=transaction(using))
+            yield
+    except BaseException:
+        if is_outermost:  # Django does not say how the block ended, and a worker wants to abandon the message
+            with suppress(PGQueueError):
+                message.resolve()
+        raise
+
+
+@cache
+def client(using: str = DEFAULT_DB_ALIAS) -> QueueClient:
+    """Returns the client of a database in ``DATABASES``, with a pool of its own; always the same."""
+    return QueueClient(dsn(using))
+
+
+def dsn(using: str = DEFAULT_DB_ALIAS) -> str:
+    """Returns the DSN of a database in ``DATABASES``.
+
+    Raises:
+        InvalidArgumentError: the database is not PostgreSQL.
+    """
+    require_postgresql(using)
+    known = {each.keyword.decode() for each in psycopg.pq.Conninfo.get_defaults()}
+    parameters = connections[using].get_connection_params()
+    return make_conninfo(**{name: value for name, value in parameters.items() if name in known})
+
+
+def driver_connection(using: str) -> psycopg.Connection[Any]:
+    """The connection of psycopg that Django uses in this thread."""
+    require_postgresql(using)
+    connections[using].ensure_connection()
+    connection = connections[using].connection
+    if not isinstance(connection, psycopg.Connection):
+        raise InvalidArgumentError(
+            f"the database {using!r} is used over psycopg2: install psycopg 3, Django prefers it"
+        )
+    return connection
+
+
+def require_postgresql(using: str) -> None:
+    """Refuse a database of another kind."""
+    if connections[using].vendor != "postgresql":
+        raise InvalidArgumentError(
+            f"the database {using!r} is not PostgreSQL: name another by using=, and route the app pgqueue to it"
+        )

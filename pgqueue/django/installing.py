@@ -1,0 +1,59 @@
+"""pgqueue's schema, by ``manage.py migrate``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import sqlalchemy
+from django.db import connections
+from django.db.migrations.recorder import MigrationRecorder
+from sqlalchemy.pool import StaticPool
+
+from pgqueue import schema
+from pgqueue.django import driver_connection, dsn
+from pgqueue.errors import InvalidStateError
+
+FIRST = ("pgqueue", "0001_initial")
+
+
+def install(_apps: Any, schema_editor: Any) -> None:
+    """Install the schema in the transaction of the migration."""
+    with _by_sqlalchemy(driver_connection(schema_editor.connection.alias)) as connection:
+        schema.migrate_within(connection)
+
+
+def refuse_to_uninstall(*_: Any) -> None:
+    """Refuse to delete all queues by a step back.
+
+    Raises:
+        InvalidStateError: always; the text says how to uninstall.
+    """
+    raise InvalidStateError(
+        "migrating back would delete all queues with their messages. If that is meant, run `drop schema pgqueue,"
+        " pgqueue_history cascade` in psql, then `manage.py migrate --fake pgqueue zero`"
+    )
+
+
+def migrate_to_head(using: str, **_: Any) -> None:
+    """Bring an installed schema to the version of this library, in a transaction of its own."""
+    if FIRST in MigrationRecorder(connections[using]).applied_migrations():
+        schema.migrate(dsn(using))
+
+
+@contextmanager
+def _by_sqlalchemy(connection: psycopg.Connection[Any]) -> Iterator[sqlalchemy.Connection]:
+    """A connection of SQLAlchemy over one of Django's, whose transaction it neither begins nor ends."""
+    engine = sqlalchemy.create_engine(
+        "postgresql+psycopg://",
+        creator=lambda: connection,
+        poolclass=StaticPool,
+        pool_reset_on_return=None,
+        use_native_hstore=False,
+    )
+    for name in ("do_commit", "do_rollback", "do_close"):
+        setattr(engine.dialect, name, lambda _: None)
+    with engine.connect() as borrowed:
+        yield borrowed

@@ -1,0 +1,54 @@
+"""pgqueue's schema, and models over its views. What newer versions change comes after each ``migrate``."""
+
+from __future__ import annotations
+
+from django.db import migrations, models
+
+from pgqueue.django.installing import install, refuse_to_uninstall
+
+
+class Migration(migrations.Migration):
+    """The first and only one."""
+
+    initial = True
+
+    operations = [
+        migrations.RunPython(install, refuse_to_uninstall),
+        migrations.CreateModel(
+            name="DeadLetter",
+            fields=[
+                ("sequence_number", models.BigIntegerField(primary_key=True, serialize=False)),
+                ("queue", models.TextField()),
+                ("dead_letter_reason", models.TextField()),
+                ("dead_letter_error_description", models.TextField(null=True)),
+                ("dead_lettered_at", models.DateTimeField()),
+                ("delivery_count", models.IntegerField()),
+                ("enqueued_time", models.DateTimeField()),
+                ("message_id", models.TextField(null=True)),
+                ("subject", models.TextField(null=True)),
+                ("body", models.JSONField(null=True)),
+            ],
+            options={
+                "db_table": '"pgqueue"."dead_letters"',
+                "managed": False,
+            },
+        ),
+        migrations.CreateModel(
+            name="Queue",
+            fields=[
+                ("name", models.TextField(primary_key=True, serialize=False)),
+                ("ready", models.BigIntegerField()),
+                ("locked", models.BigIntegerField()),
+                ("scheduled", models.BigIntegerField()),
+                ("deferred", models.BigIntegerField()),
+                ("dead_letters", models.BigIntegerField()),
+                ("oldest_age", models.DurationField(null=True)),
+                ("is_exact", models.BooleanField()),
+                ("status", models.TextField()),
+            ],
+            options={
+                "db_table": '"pgqueue"."queues"',
+                "managed": False,
+            },
+        ),
+    ]

@@ -1,0 +1,1 @@
+"""Migrations of the app, for ``manage.py migrate``."""

@@ -1,0 +1,83 @@
+"""Receiving from a queue whose bodies have a type: what does not fit is dead-lettered, and is not handed out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TypeVar
+
+from pgqueue.errors import DeadLetter, PGQueueError, logger
+from pgqueue.flows import receiving
+from pgqueue.flows.flow import Executor, Flow, WakeableExecutor
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.settling import settle
+from pgqueue.model.about import about
+from pgqueue.model.bodies import read_as
+from pgqueue.model.context import Outcome
+from pgqueue.model.names import is_dead_letter_queue
+from pgqueue.model.row import Row
+from pgqueue.statements import Statement
+from pgqueue.statements import settling as verbs
+from pgqueue.statements.arguments import duration
+
+MessageT = TypeVar("MessageT", bound=LockedMessage)
+
+
+def receive(
+    queue: str,
+    statement: Statement[list[Row]],
+    source: WakeableExecutor,
+    wait: timedelta | None,
+    make: Callable[[Row], MessageT],
+) -> Flow[list[MessageT]]:
+    """Receive messages that are valid, until there are some or ``wait`` is over."""
+    patience = duration("wait", wait) or receiving.NO_WAIT
+    over = (yield time.monotonic) + patience.total_seconds()
+    while True:
+        rows = yield from receiving.wait_for(queue, statement, source, patience)
+        messages = yield from keep_valid([make(row) for row in rows])
+        if messages or not rows:
+            return messages
+        patience = max(receiving.NO_WAIT, timedelta(seconds=over - (yield time.monotonic)))
+
+
+def receive_at_once(
+    statement: Statement[list[Row]], source: Executor, make: Callable[[Row], MessageT]
+) -> Flow[list[MessageT]]:
+    """Receive messages without waiting; return those that are valid."""
+    return (yield from keep_valid([make(row) for row in (yield from source.execute(statement))]))
+
+
+def keep_valid(messages: Sequence[MessageT]) -> Flow[list[MessageT]]:
+    """Make the bodies of messages, if their queue has a type; return those that fit, and dead-letter the others.
+
+    Dead letters are returned as they are.
+    """
+    valid = []
+    for message in messages:
+        body_type = message._body_type
+        if body_type is not None and not is_dead_letter_queue(message.queue):
+            try:
+                message.body = read_as(body_type, message)
+            except DeadLetter as verdict:
+                yield from _dead_letter(message, verdict)
+                continue
+        valid.append(message)
+    return valid
+
+
+def _dead_letter(message: LockedMessage, verdict: DeadLetter) -> Flow[None]:
+    """Dead-letter an invalid message. If that fails, its lock expires, and the next receiver tries."""
+    statement = verbs.dead_letter(
+        message.lock, reason=verdict.reason, description=verdict.description, error=verdict.__cause__
+    )
+    name, extra = (
+        f"message {message.sequence_number} of {message.queue}",
+        about(message, message.delivery_count, verdict),
+    )
+    try:
+        yield from settle(message, Outcome.DEAD_LETTERED, statement)
+        logger.warning("%s was dead-lettered: %s", name, verdict, extra=extra)
+    except PGQueueError as failure:
+        logger.warning("%s is invalid and could not be dead-lettered: %s", name, failure, extra=extra)

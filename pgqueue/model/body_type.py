@@ -1,0 +1,129 @@
+"""The types of bodies: a dataclass, a model of pydantic, or what contains them; made of JSON text, and made into JSON.
+
+pydantic is imported only for a type that has one of its models.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Callable, Mapping
+from datetime import date, time
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Self
+from uuid import UUID
+
+from pgqueue.model.json_text import NOT_DECODED, JsonText, decode
+from pgqueue.model.readers import InvalidValueError, name_of, reader
+
+#: The reason of dead letters whose body is not of the type that is wanted.
+INVALID_BODY = "InvalidBody"
+
+Make = Callable[[str], Any]
+Write = Callable[[Any], Any]
+
+
+class BodyType:
+    """A type of bodies: it makes them of JSON text, and writes them as values that JSON can hold.
+
+    Raises:
+        InvalidArgumentError: JSON is not made into such values here.
+    """
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+        self._make, self._write = (_of_pydantic if mentions(kind, is_of_pydantic) else _of_dataclasses)(kind)
+
+    @classmethod
+    def of(cls, kind: Any) -> Self | None:
+        """The type, or None if none is wanted."""
+        return None if kind is None else cls(kind)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.kind,)
+
+    @property
+    def name(self) -> str:
+        """The name of the type, for people."""
+        return name_of(self.kind)
+
+    def make(self, raw: str | bytes) -> Any:
+        """Make a value of what the queue holds. Raises ValueError if it does not fit."""
+        if isinstance(raw, bytes):
+            raise InvalidValueError("it is bytes, not JSON")
+        return self._make(raw)
+
+    def write(self, body: Any) -> Any:
+        """Return the body as a value that JSON can hold. Raises ValueError if it is of another type."""
+        if isinstance(self.kind, type) and not typing.get_args(self.kind) and not isinstance(body, self.kind):
+            raise InvalidValueError(f"it is of the type {type(body).__qualname__}")
+        return self._write(body)
+
+
+class TypedBody(JsonText):
+    """A body, JSON text or bytes, that becomes a value of its type on first access."""
+
+    __slots__ = ("_body_type",)
+
+    def __init__(self, raw: str | bytes, body_type: BodyType) -> None:
+        self._text: Any = raw
+        self._value = NOT_DECODED
+        self._body_type = body_type
+
+    @property
+    def text(self) -> Any:
+        """The body as the queue holds it."""
+        return self._text
+
+    def decoded(self) -> Any:
+        """The value of the type; made at the first call."""
+        if self._value is NOT_DECODED:
+            try:
+                self._value = self._body_type.make(self._text)
+            except ValueError as error:
+                raise ValueError(f"it is no {self._body_type.name}: {error}") from error
+        return self._value
+
+
+def mentions(kind: Any, test: Callable[[Any], bool]) -> bool:
+    """Whether a type, or one that it contains, passes a test."""
+    return test(kind) or any(mentions(each, test) for each in typing.get_args(kind))
+
+
+def is_of_pydantic(kind: Any) -> bool:
+    """Whether a type is a model of pydantic."""
+    return isinstance(kind, type) and hasattr(kind, "__pydantic_validator__")
+
+
+def _of_pydantic(kind: Any) -> tuple[Make, Write]:
+    from pydantic import TypeAdapter
+
+    adapter = TypeAdapter(kind)
+
+    def write(body: Any) -> Any:
+        return adapter.dump_python(body, mode="json", by_alias=True, round_trip=True, warnings="error")
+
+    return adapter.validate_json, write
+
+
+def _of_dataclasses(kind: Any) -> tuple[Make, Write]:
+    read = reader(kind)
+    return lambda text: read(decode(text)), _plain
+
+
+def _plain(value: Any) -> Any:
+    """The JSON value that :func:`reader` makes such a value of."""
+    if dataclasses.is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value) if each.init}
+    write = next((write for kinds, write in WRITERS.items() if isinstance(value, kinds)), None)
+    return value if write is None else write(value)
+
+
+WRITERS: Mapping[Any, Write] = {
+    Enum: lambda member: member.value,
+    (date, time): lambda moment: moment.isoformat(),
+    (UUID, Decimal): str,
+    Mapping: lambda mapping: {key: _plain(each) for key, each in mapping.items()},
+    (list, tuple, set, frozenset): lambda items: [_plain(each) for each in items],
+}
