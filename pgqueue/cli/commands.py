@@ -1,4 +1,4 @@
-"""The commands and the groups of them, each loaded when it is used: the help of the whole loads none."""
+"""The commands and the groups of them, each loaded when it is used: listing them loads none."""
 
 from __future__ import annotations
 
@@ -59,6 +59,14 @@ PLACES = {
 }
 
 
+@dataclass(frozen=True)
+class Suggestion:
+    """A command as a shell completes it."""
+
+    value: str
+    help: str
+
+
 class Loading(UserDict[str, Any]):
     """The commands by name: each a place until it is asked for."""
 
@@ -80,10 +88,15 @@ class Commands(TyperGroup):
         return list(PLACES)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args:
+        if not args and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())
             raise typer.Exit(WRONG_USE)
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [Suggestion(name, place.summary) for name, place in PLACES.items() if name.startswith(incomplete)]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):

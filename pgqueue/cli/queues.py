@@ -9,6 +9,7 @@ import typer
 
 from pgqueue import QueueProperties, QueueRuntimeProperties, QueueSettings
 from pgqueue.cli import documents, output
+from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed, WrongUse
 from pgqueue.cli.output import AsJson
@@ -16,7 +17,10 @@ from pgqueue.cli.settings import with_settings
 
 app = typer.Typer(no_args_is_help=True, help="Create, look at, change and delete queues.")
 
-Name = Annotated[str, typer.Argument(metavar="QUEUE", help="The name of the queue.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="QUEUE", help="The name of the queue.", show_default=False, autocompletion=queue_names),
+]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; without a terminal, nothing is asked anyway.")
 ]

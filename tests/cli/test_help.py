@@ -62,7 +62,7 @@ def test_help_fits_the_terminal(path: str, columns: int) -> None:
 
 
 def test_the_help_of_all_commands_loads_none_of_them() -> None:
-    program = "import sys\nfrom pgqueue.cli.app import run\nrun(['--help'])\nprint([*sys.modules], file=sys.stderr)"
+    program = "import sys\nfrom pgqueue.cli.running import run\nrun(['--help'])\nprint([*sys.modules], file=sys.stderr)"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert [name for name in COMMANDS if name and f"  {name} " not in shown.stdout and " " not in name] == []
     assert [
