@@ -41,7 +41,7 @@ class Terminal:
             stdout=program,
             stderr=program,
             start_new_session=True,
-            preexec_fn=listening_to_interrupts,  # noqa: PLW1509 - the child does nothing else before it begins
+            preexec_fn=_at_the_terminal,  # noqa: PLW1509 - the child does nothing else before it begins
         )
         os.close(program)
         self._shown = b""
@@ -67,6 +67,12 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._screen, keys.encode())
 
+    def wait(self) -> int:
+        """Wait for the program to end, and return its exit code; all that it has written is shown then."""
+        eventually(lambda: self.process.poll() is not None, "the program did not end")
+        self._reader.join()
+        return self.process.returncode
+
     def wait_for(self, text: str) -> None:
         eventually(lambda: text in self.shown, f"{text!r} was not shown")
 
@@ -79,3 +85,9 @@ class Terminal:
             if not more:
                 return
             self._shown += more
+
+
+def _at_the_terminal() -> None:
+    """Ctrl-C is for this process."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    listening_to_interrupts()
