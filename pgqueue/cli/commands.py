@@ -51,6 +51,7 @@ PLACES = {
     "topic": Place("topics", "topic", "Create, list and delete topics."),
     "subscription": Place("topics", "subscription", "Create, list, change and delete subscriptions."),
     "sweep": Place("sweeping", "sweep", "Tidy up all queues."),
+    "bench": Place("benching", "bench", "Measure what this server does."),
     "grant": Place("access", "grant", "Let a database role use a queue, or all of them."),
     "revoke": Place("access", "revoke", "Take back what was granted."),
     "grants": Place("access", "grants", "List which role may do what."),

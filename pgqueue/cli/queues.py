@@ -13,6 +13,7 @@ from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed, WrongUse
 from pgqueue.cli.output import AsJson
+from pgqueue.cli.progress import working
 from pgqueue.cli.settings import with_settings
 
 app = typer.Typer(no_args_is_help=True, help="Create, look at, change and delete queues.")
@@ -119,7 +120,8 @@ def purge(database: Database, name: Name, yes: Yes = False, as_json: AsJson = Fa
     """Delete all messages of a queue, locked, deferred and scheduled ones too. The queue and its dead letters stay."""
     counts = database.client.get_queue_runtime_properties(name)
     ask(f"Delete {_messages(counts)} of {name}?", yes)
-    purged = database.client.purge_queue(name)
+    with working(f"deleting {_messages(counts)} of {name}", as_json=as_json):
+        purged = database.client.purge_queue(name)
     if as_json:
         output.document({"queue": name, "purged": purged})
     else:
