@@ -137,6 +137,7 @@ def test_rates_and_trends_are_those_of_the_last_looks() -> None:
     assert trends["orders"].line == watching.sparkline(range(80, 200, 10))
     assert len(trends["orders"].line) == watching.LENGTH
     assert trends["parcels"].line == " "
+    assert watching.sparkline([0, 1, 50, 100]) == " ▁▄█"
 
 
 def test_a_narrow_terminal_leaves_out_columns(monkeypatch: pytest.MonkeyPatch) -> None:
