@@ -9,10 +9,17 @@ import typer
 
 from docs.generate.text import code, markdown, table
 from pgqueue.cli.app import app
+from pgqueue.cli.running import HELP_WIDTH
 
 
 def commands() -> str:
     return table(["command", "options", ""], _rows(typer.main.get_command(app), "pgqueue"))
+
+
+def overview() -> str:
+    """What ``pgqueue --help`` prints."""
+    root = typer.main.get_command(app)
+    return root.get_help(root.context_class(root, info_name="pgqueue", terminal_width=HELP_WIDTH - 2)) + "\n"
 
 
 def _rows(command: Any, path: str) -> Iterator[list[str]]:

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from pgqueue.cli.app import main as main
+from pgqueue.cli.running import main as main

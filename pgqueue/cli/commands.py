@@ -1,4 +1,4 @@
-"""The commands and the groups of them, each loaded when it is used: the help of the whole loads none."""
+"""The commands and the groups of them, each loaded when it is used: listing them loads none."""
 
 from __future__ import annotations
 
@@ -51,12 +51,21 @@ PLACES = {
     "topic": Place("topics", "topic", "Create, list and delete topics."),
     "subscription": Place("topics", "subscription", "Create, list, change and delete subscriptions."),
     "sweep": Place("sweeping", "sweep", "Tidy up all queues."),
+    "bench": Place("benching", "bench", "Measure what this server does."),
     "grant": Place("access", "grant", "Let a database role use a queue, or all of them."),
     "revoke": Place("access", "revoke", "Take back what was granted."),
     "grants": Place("access", "grants", "List which role may do what."),
     "worker": Place("working", "worker", "Run handlers on messages until SIGTERM or SIGINT."),
     "spark": Place("spark", "app", "Move messages in bulk, with Spark."),
 }
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A command as a shell completes it."""
+
+    value: str
+    help: str
 
 
 class Loading(UserDict[str, Any]):
@@ -80,10 +89,15 @@ class Commands(TyperGroup):
         return list(PLACES)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args:
+        if not args and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())
             raise typer.Exit(WRONG_USE)
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [Suggestion(name, place.summary) for name, place in PLACES.items() if name.startswith(incomplete)]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):

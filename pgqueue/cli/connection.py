@@ -75,15 +75,20 @@ def choose(context: typer.Context, dsn: str | None, use_embedded: bool) -> str:
         raise WrongUse("--dsn and --embedded name two databases: say one of them")
     if said.embedded:
         return _start_embedded()
-    named = said.dsn if said.dsn is not None else os.environ.get(ENVIRONMENT) or dsns.from_environment()
-    if not named:
+    named = named_by(said)
+    if named is None:
         raise WrongUse(
             f"no database was named: say --dsn DSN, set {ENVIRONMENT}, or PGHOST and the like, or use the built-in one:"
             " --embedded"
         )
-    named = dsns.for_libpq(named)
     knock(named)
     return named
+
+
+def named_by(choice: Choice) -> str | None:
+    """The DSN of what is chosen, or of what the environment names, as libpq reads it."""
+    named = choice.dsn if choice.dsn is not None else os.environ.get(ENVIRONMENT) or dsns.from_environment()
+    return dsns.for_libpq(named) if named else None
 
 
 def knock(dsn: str) -> None:

@@ -11,6 +11,7 @@ from pgqueue.cli import documents, output
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed
 from pgqueue.cli.output import AsJson
+from pgqueue.cli.progress import working
 from pgqueue.cli.quantities import parse_duration
 from pgqueue.cli.queues import Name, Yes, ask
 
@@ -95,9 +96,10 @@ def resubmit(
 
     All that is said must fit; nothing said means all.
     """
-    resubmitted = database.client.queue(name).dead_letters.resubmit(
-        sequence_numbers=sequence_numbers or None, reason=reason, older_than=older_than, limit=limit
-    )
+    with working(f"sending dead letters back to {name}", as_json=as_json):
+        resubmitted = database.client.queue(name).dead_letters.resubmit(
+            sequence_numbers=sequence_numbers or None, reason=reason, older_than=older_than, limit=limit
+        )
     if as_json:
         output.document({"queue": name, "sequence_numbers": resubmitted})
     else:
@@ -113,7 +115,8 @@ def purge(database: Database, name: Name, yes: Yes = False, as_json: AsJson = Fa
     """Delete all dead letters of a queue, locked ones too. The messages of the queue stay. There is no way back."""
     counts = database.client.get_queue_runtime_properties(name)
     ask(f"Delete {output.counted(counts.dead_letters, 'dead letter')} of {name}?", yes)
-    purged = database.client.queue(name).dead_letters.purge()
+    with working(f"deleting {output.counted(counts.dead_letters, 'dead letter')} of {name}", as_json=as_json):
+        purged = database.client.queue(name).dead_letters.purge()
     if as_json:
         output.document({"queue": name, "purged": purged})
     else:

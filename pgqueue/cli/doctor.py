@@ -16,6 +16,7 @@ from pgqueue.cli.connection import choose
 from pgqueue.cli.exit_codes import FAILED
 from pgqueue.cli.failures import one_line
 from pgqueue.cli.output import AsJson
+from pgqueue.cli.progress import working
 from pgqueue.cli.quantities import format_duration
 from pgqueue.doctor import Examination, Finding, Result, examine
 from pgqueue.model.printable import printable
@@ -44,7 +45,9 @@ def doctor(
     Changes nothing. Exit code 1 when anything is wrong, 0 when all is well. A check that the role may not make is
     listed with the grant that it takes.
     """
-    examination = examine(choose(context, dsn, embedded), invariants=invariants)
+    database = choose(context, dsn, embedded)
+    with working("examining the queues and their database", as_json=as_json):
+        examination = examine(database, invariants=invariants)
     if as_json:
         output.document(_document(examination))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,6 +28,7 @@ from pgqueue import (
 )
 from pgqueue.cli import output
 from pgqueue.cli.quantities import NONE, format_duration
+from pgqueue.cli.watching import Trend
 from pgqueue.errors import MessageNotReadableError
 from pgqueue.model.encoding import DEEPEST, is_nested_deeper
 from pgqueue.model.recurrence import zone
@@ -266,11 +267,15 @@ def _settings(queue: QueueProperties) -> list[tuple[str, object]]:
     ]
 
 
-def counts_table(all_counts: Sequence[QueueRuntimeProperties], now: datetime) -> Table:
+def counts_table(
+    all_counts: Sequence[QueueRuntimeProperties], now: datetime, trends: Mapping[str, Trend] | None = None
+) -> Table:
+    """A row a queue; with trends, how its messages ready have changed, too."""
     rows = [
         (
             counts.name,
             counts.ready,
+            *_trend(None if trends is None else trends[counts.name]),
             counts.locked,
             counts.deferred,
             counts.expired,
@@ -285,6 +290,8 @@ def counts_table(all_counts: Sequence[QueueRuntimeProperties], now: datetime) ->
     named = (
         "queue",
         "ready",
+        "change/s",
+        "trend",
         "locked",
         "deferred",
         "expired",
@@ -294,8 +301,16 @@ def counts_table(all_counts: Sequence[QueueRuntimeProperties], now: datetime) ->
         "bytes",
         "counts",
     )
-    are_exact = all(counts.is_exact for counts in all_counts)
-    return output.table(named, rows, wide=("queue",), spare=("bytes", "counts") if are_exact else ("bytes",))
+    spare = ["change/s", "trend", "deferred", "expired", "scheduled", "bytes"]
+    if all(counts.is_exact for counts in all_counts):
+        spare.append("counts")
+    return output.table(named, rows, wide=("queue",), spare=spare)
+
+
+def _trend(trend: Trend | None) -> tuple[int | None, str | None]:
+    if trend is None:
+        return None, None
+    return trend.change, trend.line if output.console().encoding.startswith("utf") else None
 
 
 def topic_document(topic: TopicProperties) -> dict[str, Any]:

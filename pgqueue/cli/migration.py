@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import timedelta
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -15,6 +17,20 @@ from pgqueue.cli.connection import choose
 from pgqueue.cli.exit_codes import FAILED
 from pgqueue.cli.failures import WrongUse
 from pgqueue.cli.output import AsJson
+from pgqueue.cli.progress import Step, working
+from pgqueue.errors import PGQueueError
+from pgqueue.statements.statement import Statement, rows
+from pgqueue.transports.one_shot import ask_once
+
+PATIENCE = timedelta(seconds=1)
+
+INDEX_BUILD = """
+select 'building an index: ' || phase,
+       case when tuples_total > 0 then tuples_done else blocks_done end,
+       case when tuples_total > 0 then tuples_total else blocks_total end
+  from pg_catalog.pg_stat_progress_create_index
+ where datname = current_database()
+"""
 
 Check = Annotated[
     bool, typer.Option("--check", help="Change nothing. Say what is left to do; exit code 1 if there is anything.")
@@ -53,13 +69,23 @@ def migrate(
 
 def _migrate(dsn: str, *, as_json: bool) -> None:
     before = schema.current(dsn)
-    revision = schema.migrate(dsn)
+    with working("migrating", as_json=as_json, measure=partial(_index_build, dsn)):
+        revision = schema.migrate(dsn)
     if as_json:
         output.document({"revision": revision, "revision_before": before})
     elif before == revision:
         output.say(f"the schema is at revision {revision}")
     else:
         output.say(f"the schema was brought from {before or 'nothing'} to revision {revision}")
+
+
+def _index_build(dsn: str) -> Step | None:
+    """How far the index has come that is being built; a table of millions takes minutes."""
+    try:
+        steps = ask_once(dsn, Statement(INDEX_BUILD, {}, rows), PATIENCE)
+    except PGQueueError:  # it only shows how far we are
+        return None
+    return Step(*steps[0]) if steps else None
 
 
 def _check(dsn: str, *, as_json: bool) -> None:

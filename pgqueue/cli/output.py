@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -119,7 +119,7 @@ def record(fields: Sequence[tuple[str, object]]) -> Table:
     return grid
 
 
-def show(picture: Table) -> None:
+def show(picture: RenderableType) -> None:
     console().print(picture)
 
 

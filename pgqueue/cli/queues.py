@@ -9,14 +9,19 @@ import typer
 
 from pgqueue import QueueProperties, QueueRuntimeProperties, QueueSettings
 from pgqueue.cli import documents, output
+from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed, WrongUse
 from pgqueue.cli.output import AsJson
+from pgqueue.cli.progress import working
 from pgqueue.cli.settings import with_settings
 
 app = typer.Typer(no_args_is_help=True, help="Create, look at, change and delete queues.")
 
-Name = Annotated[str, typer.Argument(metavar="QUEUE", help="The name of the queue.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="QUEUE", help="The name of the queue.", show_default=False, autocompletion=queue_names),
+]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; without a terminal, nothing is asked anyway.")
 ]
@@ -115,7 +120,8 @@ def purge(database: Database, name: Name, yes: Yes = False, as_json: AsJson = Fa
     """Delete all messages of a queue, locked, deferred and scheduled ones too. The queue and its dead letters stay."""
     counts = database.client.get_queue_runtime_properties(name)
     ask(f"Delete {_messages(counts)} of {name}?", yes)
-    purged = database.client.purge_queue(name)
+    with working(f"deleting {_messages(counts)} of {name}", as_json=as_json):
+        purged = database.client.purge_queue(name)
     if as_json:
         output.document({"queue": name, "purged": purged})
     else:

@@ -10,6 +10,7 @@ import typer
 
 from pgqueue import CatchUp, Schedule
 from pgqueue.cli import documents, output
+from pgqueue.cli.completion import queue_names, schedule_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.output import AsJson
 from pgqueue.cli.quantities import Moment, parse_duration, parse_moment
@@ -34,8 +35,15 @@ from pgqueue.cli.sending import (
 
 app = typer.Typer(no_args_is_help=True, help="Send messages again and again: by a cron expression, or at an interval.")
 
-Name = Annotated[str, typer.Argument(metavar="SCHEDULE", help="The name of the schedule.", show_default=False)]
-QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue to send to.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="SCHEDULE", help="The name of the schedule.", show_default=False, autocompletion=schedule_names
+    ),
+]
+QueueName = Annotated[
+    str, typer.Argument(metavar="QUEUE", help="The queue to send to.", show_default=False, autocompletion=queue_names)
+]
 Body = Annotated[str, typer.Argument(help="The body of each message, as JSON.", show_default=False)]
 When = Annotated[
     Moment | None,

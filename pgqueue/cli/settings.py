@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from pgqueue import QueueStatus
+from pgqueue.cli.completion import queue_names
 from pgqueue.cli.quantities import NONE, parse_count, parse_duration, parse_rate, parse_size
 from pgqueue.model.json_text import decode
 
@@ -139,6 +140,7 @@ ForwardTo = Annotated[
         f"The queue to which what is sent here goes instead; {NONE} for no forwarding.",
         parser=_or_none(str),
         metavar="QUEUE",
+        autocompletion=queue_names,
         rich_help_panel=FORWARDING,
     ),
 ]
@@ -148,6 +150,7 @@ ForwardDeadLetteredMessagesTo = Annotated[
         f"The queue to which what dies here goes; {NONE} for the dead letters of this one.",
         parser=_or_none(str),
         metavar="QUEUE",
+        autocompletion=queue_names,
         rich_help_panel=FORWARDING,
     ),
 ]

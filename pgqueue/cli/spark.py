@@ -13,6 +13,7 @@ import typer
 
 from pgqueue.cli import demonstration, output
 from pgqueue.cli.choice import PANEL, Choice
+from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.exit_codes import FAILED, INTERRUPTED
 from pgqueue.cli.output import AsJson, counted
@@ -36,7 +37,10 @@ Where = Annotated[
     typer.Option(metavar="SQL", help="Only rows for which this expression of Spark SQL is true.", show_default=False),
 ]
 Output = Annotated[str, typer.Argument(metavar="OUTPUT", help="The directory to write to, wherever Spark can write.")]
-OnlyQueue = Annotated[str | None, typer.Option("--queue", metavar="NAME", help="Only this queue; by default all.")]
+OnlyQueue = Annotated[
+    str | None,
+    typer.Option("--queue", metavar="NAME", help="Only this queue; by default all.", autocompletion=queue_names),
+]
 
 
 class Format(StrEnum):

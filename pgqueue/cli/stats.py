@@ -4,28 +4,40 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated
 
 import typer
+from rich.console import Group, RenderableType
 from rich.live import Live
+from rich.text import Text
 
 from pgqueue import QueueRuntimeProperties
 from pgqueue.cli import documents, output
+from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.output import AsJson
 from pgqueue.cli.quantities import parse_duration
+from pgqueue.cli.watching import Look, Looks
 
-#: The lines of the table above its rows, and the one below that a terminal needs.
+#: The lines above the rows of the table that a terminal shows: the rates, and its heading.
 HEADING = 4
+
+TRAFFIC = """
+select pgqueue.clock(), n_tup_ins, n_tup_del
+  from pg_catalog.pg_stat_all_tables
+ where relid = 'pgqueue.message'::regclass
+"""
 
 
 @on_database
 def stats(
     database: Database,
     name: Annotated[
-        str | None, typer.Argument(metavar="[QUEUE]", help="Only this queue; by default all.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="[QUEUE]", help="Only this queue; by default all.", show_default=False, autocompletion=queue_names
+        ),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
     interval: Annotated[
@@ -37,21 +49,29 @@ def stats(
     """Count what is in the queues: ready to be received, locked, deferred, expired, scheduled, dead letters.
 
     In a large database the numbers of some queues are estimates, unless you name the queue or say --exact. With
-    --watch, a terminal shows those with the most messages ready where not all fit; with --json, each look is a document
-    of its own.
+    --watch, a terminal also shows how many messages come into all queues and go, a second, and how those ready change;
+    where not all queues fit, those with the most ready. With --json, each look is a document of its own.
     """
-    looks = _looks(database, name, interval if watch else None, exact=exact)
-    if watch:
-        with suppress(KeyboardInterrupt):  # the way a watch ends
-            _show(database, looks, as_json=as_json, animated=output.console().is_terminal)
-    else:
-        _show(database, looks, as_json=as_json, animated=False)
+    counts = _counts(database, name, interval if watch else None, exact=exact)
+    try:
+        if watch and not as_json and output.console().is_terminal:
+            _animate(database, counts)
+        else:
+            _print(database, counts, as_json=as_json)
+    except KeyboardInterrupt:
+        if not watch:  # the way a watch ends
+            raise
 
 
 @on_database
 def sessions(
     database: Database,
-    name: Annotated[str, typer.Argument(metavar="QUEUE", help="A queue that requires sessions.", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUEUE", help="A queue that requires sessions.", show_default=False, autocompletion=queue_names
+        ),
+    ],
     as_json: AsJson = False,
 ) -> None:
     """List the sessions of a queue: who holds which until when, how many messages each has, and how old they are.
@@ -67,32 +87,33 @@ def sessions(
         output.hint(f"no session of {name} is locked, has messages or state")
 
 
-def _show(database: Database, looks: Iterator[list[QueueRuntimeProperties]], *, as_json: bool, animated: bool) -> None:
-    if as_json:
-        for counts in looks:
+def _print(database: Database, looks: Iterator[list[QueueRuntimeProperties]], *, as_json: bool) -> None:
+    for counts in looks:
+        if as_json:
             output.document([documents.counts_document(one) for one in counts])
-            output.flush()
-    elif animated:
-        _animate(database, looks)
-    else:
-        for counts in looks:
+        else:
             output.show(documents.counts_table(counts, database.now()))
-            output.flush()
-
-
-def _looks(
-    database: Database, name: str | None, interval: timedelta | None, *, exact: bool
-) -> Iterator[list[QueueRuntimeProperties]]:
-    yield _counts(database, name, exact=exact)
-    while interval is not None:
-        time.sleep(interval.total_seconds())
-        yield _counts(database, name, exact=exact)
+        output.flush()
 
 
 def _animate(database: Database, looks: Iterator[list[QueueRuntimeProperties]]) -> None:
-    with Live(console=output.console(), auto_refresh=False) as live:
-        for counts in looks:
-            live.update(documents.counts_table(that_fit(counts), database.now()), refresh=True)
+    """Show the looks on a screen of their own, and leave the last one behind."""
+    seen = Looks()
+    picture: RenderableType = ""
+    try:
+        with Live(console=output.console(), screen=True, auto_refresh=False) as live:
+            for counts in looks:
+                seen.add(_look(database, counts))
+                picture = _picture(seen, counts)
+                live.update(picture, refresh=True)
+    finally:
+        output.show(picture)
+
+
+def _picture(seen: Looks, counts: list[QueueRuntimeProperties]) -> RenderableType:
+    came, went = seen.rates()
+    rates = Text(f"{seen.newest.at.astimezone():%H:%M:%S}  all queues: in {came:,.0f}/s, out {went:,.0f}/s")
+    return Group(rates, "", documents.counts_table(that_fit(counts), seen.newest.at, seen.trends()))
 
 
 def that_fit(counts: list[QueueRuntimeProperties]) -> list[QueueRuntimeProperties]:
@@ -101,7 +122,22 @@ def that_fit(counts: list[QueueRuntimeProperties]) -> list[QueueRuntimePropertie
     return counts if len(counts) <= lines else sorted(counts, key=lambda queue: queue.ready, reverse=True)[:lines]
 
 
-def _counts(database: Database, name: str | None, *, exact: bool) -> list[QueueRuntimeProperties]:
-    if name is not None:
-        return [database.client.get_queue_runtime_properties(name)]
-    return database.client.list_queues_runtime_properties(exact=exact)
+def _look(database: Database, counts: list[QueueRuntimeProperties]) -> Look:
+    with database.transaction() as connection:
+        row = connection.execute(TRAFFIC).fetchone()
+    assert row is not None
+    at, came, went = row
+    return Look(at, counts, came, went)
+
+
+def _counts(
+    database: Database, name: str | None, interval: timedelta | None, *, exact: bool
+) -> Iterator[list[QueueRuntimeProperties]]:
+    while True:
+        if name is not None:
+            yield [database.client.get_queue_runtime_properties(name)]
+        else:
+            yield database.client.list_queues_runtime_properties(exact=exact)
+        if interval is None:
+            return
+        time.sleep(interval.total_seconds())

@@ -11,6 +11,7 @@ from pgqueue import SweepReport
 from pgqueue.cli import output
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.output import AsJson
+from pgqueue.cli.progress import working
 
 
 @on_database
@@ -26,7 +27,8 @@ def sweep(
     Nothing depends on it, for whoever receives does the same. Run it from cron as often as you like: two at once do no
     harm, and neither does killing it.
     """
-    report = database.client.sweep(dry_run=dry_run)
+    with working("sweeping", as_json=as_json):
+        report = database.client.sweep(dry_run=dry_run)
     if as_json:
         output.document(asdict(report) | {"dry_run": dry_run})
     elif report == SweepReport():

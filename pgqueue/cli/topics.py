@@ -8,6 +8,7 @@ import typer
 
 from pgqueue import CorrelationFilter, JsonPathFilter, QueueSettings, SubscriptionProperties
 from pgqueue.cli import documents, output
+from pgqueue.cli.completion import topic_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import WrongUse
 from pgqueue.cli.output import AsJson
@@ -18,7 +19,10 @@ from pgqueue.cli.settings import with_settings
 topic = typer.Typer(no_args_is_help=True, help="Create, list and delete topics: what is sent to one goes to many.")
 subscription = typer.Typer(no_args_is_help=True, help="Create, list, change and delete the subscriptions of a topic.")
 
-TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic.", show_default=False)]
+TopicName = Annotated[
+    str,
+    typer.Argument(metavar="TOPIC", help="The name of the topic.", show_default=False, autocompletion=topic_names),
+]
 Name = Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="The name of the subscription.", show_default=False)]
 FilterProperties = Annotated[
     list[str] | None,

@@ -20,6 +20,7 @@ import typer
 import pgqueue.aio
 from pgqueue import QueueClient
 from pgqueue.cli import output
+from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.exit_codes import WRONG_USE
 from pgqueue.cli.failures import Failed, WrongUse, failure_of
@@ -46,7 +47,10 @@ def worker(
         str, typer.Argument(metavar="MODULE:NAME", help="A function f(message) or f(message, tx), or Handlers.")
     ],
     queues: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="The queues to serve; by default all of Handlers.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[QUEUE]...", help="The queues to serve; by default all of Handlers.", autocompletion=queue_names
+        ),
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Handlers at a time, for each queue.")] = 8,
     transaction: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 import pgqueue as library
 from pgqueue.cli.app import app
+from pgqueue.cli.running import HELP, HELP_WIDTH
 from tests.cli.command_line import CommandLine
 
 ROOT = Path(__file__).parents[2]
@@ -62,12 +64,24 @@ def test_help_fits_the_terminal(path: str, columns: int) -> None:
 
 
 def test_the_help_of_all_commands_loads_none_of_them() -> None:
-    program = "import sys\nfrom pgqueue.cli.app import run\nrun(['--help'])\nprint([*sys.modules], file=sys.stderr)"
-    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    program = "import sys\nfrom pgqueue.cli.running import run\nrun(['--help'])\nprint([*sys.modules], file=sys.stderr)"
+    environment = {**os.environ, "COLUMNS": str(HELP_WIDTH)}
+    command = [sys.executable, "-c", program]
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert [name for name in COMMANDS if name and f"  {name} " not in shown.stdout and " " not in name] == []
     assert [
-        name for name in ("psycopg", "rich", "pgqueue.cli.queues", "pgqueue.public") if f"'{name}'" in shown.stderr
+        name
+        for name in ("psycopg", "rich", "typer", "pgqueue.cli.queues", "pgqueue.public")
+        if f"'{name}'" in shown.stderr
     ] == []
+
+
+def test_the_help_of_all_commands_is_a_file_where_it_fits(pgqueue: CommandLine) -> None:
+    for arguments in (("--help",), ()):
+        assert pgqueue(*arguments, COLUMNS=str(HELP_WIDTH)).out == HELP.read_text()
+    narrow = pgqueue("--help", COLUMNS="60")
+    assert narrow.code == 0
+    assert max(map(len, narrow.out.splitlines())) <= 60
 
 
 def test_the_version_is_that_of_the_library(pgqueue: CommandLine) -> None:

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pgqueue import Message, QueueClient, QueueRuntimeProperties
-from pgqueue.cli import documents, output, stats
+from pgqueue.cli import documents, output, stats, watching
 from pgqueue.testing import Clock
-from tests.cli.command_line import CommandLine
+from tests.cli.command_line import COMMAND, CommandLine
+from tests.cli.terminal import Terminal
 
 
 @pytest.fixture(autouse=True)
@@ -78,15 +79,75 @@ def test_stats_of_no_queue_are_none(pgqueue: CommandLine, client: QueueClient) -
 
 
 def test_a_watch_looks_again_until_it_is_interrupted(pgqueue: CommandLine, client: QueueClient) -> None:
-    with pgqueue.start("stats", "orders", "--watch", "--interval", "10ms", "--json") as watching:
-        assert watching.stdout is not None
-        assert _next_document(watching.stdout)[0]["ready"] == 2
+    with pgqueue.start("stats", "orders", "--watch", "--interval", "10ms", "--json") as process:
+        assert process.stdout is not None
+        assert _next_document(process.stdout)[0]["ready"] == 2
         client.queue("orders").send(Message(6))
-        while _next_document(watching.stdout)[0]["ready"] != 3:
+        while _next_document(process.stdout)[0]["ready"] != 3:
             pass
-        watching.send_signal(signal.SIGINT)
-        _, said = watching.communicate(timeout=300)
-    assert (watching.returncode, said) == (0, b"")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=300)
+    assert (process.returncode, said) == (0, b"")
+
+
+def test_a_watch_at_a_terminal_has_a_screen_of_its_own_and_leaves_the_last_look(
+    pgqueue: CommandLine, client: QueueClient
+) -> None:
+    arguments = [*COMMAND, "stats", "--watch", "--interval", "10ms"]
+    environment = {**pgqueue.environment, "PYTHONUTF8": "1"}
+    with Terminal(arguments, directory=pgqueue.directory, environment=environment) as terminal:
+        terminal.wait_for("\x1b[?1049h")
+        terminal.wait_for("all queues: in ")
+        terminal.wait_for("█")
+        client.queue("orders").send_batch([Message(number) for number in range(4321)])
+        terminal.wait_for("4,323")
+        terminal.type("\x03")
+        assert terminal.wait() == 0
+        left = terminal.shown.split("\x1b[?1049l")[1]
+        assert "change/s" in left
+        assert "trend" in left
+        assert re.search(r"orders +4,323 ", left)
+        assert "Traceback" not in terminal.shown
+
+
+def test_a_watch_into_a_pipe_is_plain(pgqueue: CommandLine) -> None:
+    with pgqueue.start("stats", "-w", "--interval", "10ms") as process:
+        assert process.stdout is not None
+        lines = [next(process.stdout).decode() for _ in range(10)]
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=300)
+    assert (process.returncode, said) == (0, b"")
+    assert sum("ready" in line for line in lines) >= 2
+    assert "\x1b" not in "".join(lines)
+
+
+def test_rates_and_trends_are_those_of_the_last_looks() -> None:
+    looks = watching.Looks()
+    start = datetime(2026, 1, 31, tzinfo=UTC)
+    for second in range(20):
+        queues = [QueueRuntimeProperties("orders", 10 * second, 0, 0, 0, 0, 0, None)]
+        if second == 19:
+            queues.append(QueueRuntimeProperties("parcels", 0, 0, 0, 0, 0, 0, None))
+        looks.add(watching.Look(start + timedelta(seconds=second), queues, came=100 * second, went=90 * second))
+        if second == 0:
+            assert (looks.rates(), looks.trends()["orders"].change) == ((0, 0), 0)
+    assert looks.rates() == (100, 90)
+    trends = looks.trends()
+    assert (trends["orders"].change, trends["parcels"].change) == (10, 0)
+    assert trends["orders"].line == watching.sparkline(range(80, 200, 10))
+    assert len(trends["orders"].line) == watching.LENGTH
+    assert trends["parcels"].line == " "
+    assert watching.sparkline([0, 1, 50, 100]) == " ▁▄█"
+
+
+def test_a_narrow_terminal_leaves_out_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    queues = [QueueRuntimeProperties("orders", 5, 1, 0, 0, 0, 0, None)]
+    trends = {"orders": watching.Trend(5, "▁█")}
+    for columns, shown in (("120", True), ("50", False)):
+        monkeypatch.setenv("COLUMNS", columns)
+        heads = [column.header for column in documents.counts_table(queues, datetime.now(UTC), trends).columns]
+        assert [heads[0], heads[1], heads[-1]] == ["queue", "ready", "bytes" if shown else "oldest"]
+        assert ("scheduled" in heads) == shown
 
 
 def _next_document(stream: object) -> list[dict[str, object]]:

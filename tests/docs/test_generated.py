@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from docs.generate import BLOCK, PAGES, filled, sql
+from docs.generate.commands import overview
 from docs.generate.text import ROOT
+from pgqueue.cli.running import HELP
 
 LIBRARY = "".join(path.read_text() for path in (ROOT / "pgqueue").rglob("*.py"))
 
@@ -18,6 +20,10 @@ def test_a_generated_page_is_up_to_date(page: Path) -> None:
     text = page.read_text()
     assert BLOCK.search(text)
     assert filled(text) == text, f"{page.relative_to(ROOT)} is not what the code says: run `make reference`"
+
+
+def test_the_help_of_all_commands_is_up_to_date() -> None:
+    assert HELP.read_text() == overview(), "pgqueue/cli/help.txt is not what the code says: run `make reference`"
 
 
 def test_every_verb_is_described_once() -> None:

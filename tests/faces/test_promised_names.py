@@ -313,6 +313,7 @@ subscription delete --json --dsn
 sweep --dry-run --json --dsn
 worker --dsn
 doctor --invariants --json --dsn
+bench --messages --size --queue --json --dsn
 grant send --json --dsn
 grant receive --json --dsn
 grant monitor --json --dsn
@@ -326,7 +327,6 @@ grants --json --dsn
 
 COMMANDS_NOT_YET = """
 dashboard
-bench
 """
 
 #: Of `pgqueue.testing`, which has one face.

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pgqueue import Message, QueueClient
-from pgqueue.cli import app
+from pgqueue.cli import running
 from pgqueue.spark import JavaMissing
 from pgqueue.spark.pipelines import quiet
 from pgqueue.spark.pipelines.reasons import reason_of
@@ -50,7 +50,7 @@ def pgqueue(
         with monkeypatch.context() as patched:  # the command line puts streams of its own in their place
             for stream in ("stdout", "stderr"):
                 patched.setattr(sys, stream, getattr(sys, stream))
-            code = app.run(["spark", *arguments])
+            code = running.run(["spark", *arguments])
             sys.stdout.flush()
         return Ended(code, *capfd.readouterr())
 

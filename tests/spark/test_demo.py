@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pgqueue import QueueClient
-from pgqueue.cli.app import run
+from pgqueue.cli.running import run
 from pgqueue.demo.flights import Source
 from pgqueue.demo.spark.plan import FLIGHTS, Plan
 from pgqueue.demo.spark.verdict import judge

@@ -1,0 +1,46 @@
+"""What shells complete beside commands and options: names that the database knows, as far as it answers soon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, LiteralString
+
+import typer
+
+from pgqueue.cli.choice import Choice
+from pgqueue.cli.connection import named_by
+from pgqueue.statements.statement import Statement, column
+from pgqueue.transports.one_shot import ask_once
+
+#: How long whoever presses Tab waits for an answer.
+PATIENCE = timedelta(seconds=1)
+
+
+def queue_names(context: typer.Context, incomplete: str) -> list[str]:
+    return _names(context, incomplete, "select name from pgqueue.queue_settings()")
+
+
+def topic_names(context: typer.Context, incomplete: str) -> list[str]:
+    return _names(context, incomplete, "select name from pgqueue.topics")
+
+
+def schedule_names(context: typer.Context, incomplete: str) -> list[str]:
+    return _names(context, incomplete, "select name from pgqueue.schedules")
+
+
+def _names(context: typer.Context, start: str, query: LiteralString) -> list[str]:
+    """The first hundred names that begin so, or none where the database does not answer."""
+    choice = _choice(context.params).or_else(_choice(context.find_root().params))
+    database = None if choice.embedded else named_by(choice)  # the embedded one would have to be started
+    if database is None:
+        return []
+    sql: LiteralString = f"select name from ({query}) as names where starts_with(name, %(start)s) order by 1 limit 100"
+    try:
+        return ask_once(database, Statement(sql, {"start": start}, column), PATIENCE)
+    except Exception:  # noqa: BLE001 - the shell would print it into the command line
+        return []
+
+
+def _choice(given: Mapping[str, Any]) -> Choice:
+    return Choice(given.get("dsn"), bool(given.get("embedded")))
