@@ -50,9 +50,7 @@ def fork(dsn: str, patience: float) -> TextIO:
     A program of its own would take several times as long to start as the snapshot takes.
     """
     reading, writing = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the child needs none of the parent's threads
-        child = os.fork()
+    child = _fork()
     if child == 0:
         _leave(writing, lambda: _keep_while_read(dsn, patience, os.fdopen(writing, "w")))
     os.close(writing)
@@ -65,7 +63,7 @@ def _leave(kept: int, work: Callable[[], None]) -> NoReturn:
     try:
         gc.disable()  # collecting a connection of the parent would write to a file that is no longer that connection
         os.setsid()
-        if os.fork() == 0:
+        if _fork() == 0:
             nothing = os.open(os.devnull, os.O_RDWR)
             for standard in (0, 1):
                 os.dup2(nothing, standard)
@@ -76,6 +74,12 @@ def _leave(kept: int, work: Callable[[], None]) -> NoReturn:
         traceback.print_exc()
     finally:
         os._exit(0)
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child needs none of the parent's threads
+        return os.fork()
 
 
 @contextmanager
