@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import pyarrow as pa
+from adbc_driver_manager import AdbcConnection, AdbcDatabase, AdbcStatement
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -17,14 +19,35 @@ BY_INDEX = ("set enable_seqscan = off", "set enable_bitmapscan = off")
 
 def read(dsn: str, query: str, schema: StructType, before: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a query, whose columns match the schema in name and order; ``before`` is executed first."""
-    import adbc_driver_postgresql.dbapi as adbc  # only tasks need it; the driver's processes import this module too
-
     wanted = to_arrow_schema(schema, timezone="UTC")
-    with adbc.connect(dsn) as connection, connection.cursor() as cursor:
+    with AdbcConnection(_database(dsn)) as connection:
+        connection.set_autocommit(False)
         for statement in (PINNED, *before):
-            cursor.execute(statement)
-        cursor.execute(query)
-        for batch in cursor.fetch_record_batch():
+            _execute(connection, statement)
+        for batch in _batches(connection, query):
             if batch.num_rows:
                 columns = [column.cast(field.type) for column, field in zip(batch.columns, wanted, strict=True)]
                 yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+@lru_cache(maxsize=8)
+def _database(dsn: str) -> AdbcDatabase:
+    """A database, whose catalogue of types ADBC reads once: that takes longer than to connect."""
+    import adbc_driver_postgresql  # only tasks need it; the driver's processes import this module too
+
+    database: AdbcDatabase = adbc_driver_postgresql.connect(dsn)
+    return database
+
+
+def _execute(connection: AdbcConnection, command: str) -> None:
+    with AdbcStatement(connection) as statement:
+        statement.set_sql_query(command)
+        statement.execute_update()
+
+
+def _batches(connection: AdbcConnection, query: str) -> Iterator[pa.RecordBatch]:
+    with AdbcStatement(connection) as statement:
+        statement.set_sql_query(query)
+        stream, _ = statement.execute_query()
+        with pa.RecordBatchReader.from_stream(stream) as batches:
+            yield from batches

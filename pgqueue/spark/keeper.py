@@ -1,19 +1,23 @@
 """The process that keeps a snapshot of the database, see ``pgqueue.spark.snapshot``; it imports nothing from pgqueue.
 
-It reads its order as a line of JSON from stdin, and writes the answer as a line of JSON to stdout.
+As a program it reads the DSN as a line of JSON from stdin, and keeps the snapshot until stdin ends. As a grandchild,
+see ``fork``, it keeps the snapshot while somebody reads in it. Either answers with a line of JSON.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
 import sys
 import time
-from collections.abc import Iterator
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NoReturn, TextIO
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -33,31 +37,71 @@ select set_config(name, '0', false)
 
 
 def main() -> None:
-    """Keep a snapshot until stdin ends or, with ``patience``, until nobody has read in it for that many seconds."""
-    order = json.loads(sys.stdin.readline())
-    patience = order["patience"]
-    if patience is not None and os.fork():
-        os._exit(0)  # the caller waits for this process at once, so no zombie is left
+    """Keep a snapshot until stdin ends: the process that wants it has closed it, or has died."""
+    dsn = json.loads(sys.stdin.readline())
+    with _exported(dsn, sys.stdout) as (keeping, _, _):
+        while not select.select([sys.stdin], [], [], 1)[0]:
+            keeping.execute("select 1")
+
+
+def fork(dsn: str, patience: float) -> TextIO:
+    """Keep a snapshot in a grandchild until nobody has read in it for ``patience`` seconds; return its answer.
+
+    A program of its own would take several times as long to start as the snapshot takes.
+    """
+    reading, writing = os.pipe()
+    child = _fork()
+    if child == 0:
+        _leave(writing, lambda: _keep_while_read(dsn, patience, os.fdopen(writing, "w")))
+    os.close(writing)
+    os.waitpid(child, 0)
+    return os.fdopen(reading)
+
+
+def _leave(kept: int, work: Callable[[], None]) -> NoReturn:
+    """Do some work in a child of this process, without its files except stderr and ``kept``, or its clean-up."""
+    try:
+        gc.disable()  # collecting a connection of the parent would write to a file that is no longer that connection
+        os.setsid()
+        if _fork() == 0:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for standard in (0, 1):
+                os.dup2(nothing, standard)
+            os.closerange(3, kept)
+            os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+            work()
+    except Exception:  # noqa: BLE001 - whatever it is, the parent's code must not go on here
+        traceback.print_exc()
+    finally:
+        os._exit(0)
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child needs none of the parent's threads
+        return os.fork()
+
+
+@contextmanager
+def _exported(dsn: str, answer: TextIO) -> Iterator[tuple[psycopg.Connection[Any], psycopg.Connection[Any], str]]:
+    """A connection that holds a snapshot, another one, and the snapshot's name; ``answer`` gets this, or the error."""
     with ExitStack() as stack:
         try:
-            keeping, watching = (stack.enter_context(_connected(order["dsn"])) for _ in range(2))
+            keeping, watching = (stack.enter_context(_connected(dsn)) for _ in range(2))
             name, moment = _export(keeping)
         except psycopg.Error as error:
-            _say({"error": str(error).strip()})
-            return
-        _say({"snapshot": f"{name}@{moment.isoformat()}"})
+            _say(answer, {"error": str(error).strip()})
+            sys.exit()
+        _say(answer, {"snapshot": f"{name}@{moment.isoformat()}"})
         try:
-            if patience is None:
-                _keep_until_told(keeping)
-            else:
-                _keep_while_read(keeping, watching, name, patience)
+            yield keeping, watching, name
         except psycopg.OperationalError as error:
             print(f"pgqueue: the snapshot {name} has ended: {error}", file=sys.stderr)  # noqa: T201
 
 
-def _say(answer: dict[str, str]) -> None:
-    sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
+def _say(answer: TextIO, fact: dict[str, str]) -> None:
+    with answer:
+        answer.write(json.dumps(fact) + "\n")
 
 
 @contextmanager
@@ -82,22 +126,14 @@ def _export(connection: psycopg.Connection[Any]) -> tuple[str, datetime]:
     return name, moment
 
 
-def _keep_until_told(keeping: psycopg.Connection[Any]) -> None:
-    """Keep the snapshot until stdin ends: the process that holds the snapshot has closed it, or has died."""
-    while not select.select([sys.stdin], [], [], 1)[0]:
-        keeping.execute("select 1")
-
-
-def _keep_while_read(
-    keeping: psycopg.Connection[Any], watching: psycopg.Connection[Any], name: str, patience: float
-) -> None:
-    """Keep the snapshot until nobody has read in it for ``patience`` seconds."""
-    last_read = time.monotonic()
-    while time.monotonic() - last_read < patience:
-        time.sleep(min(1, patience))
-        keeping.execute("select 1")
-        if _is_read(watching, name):
-            last_read = time.monotonic()
+def _keep_while_read(dsn: str, patience: float, answer: TextIO) -> None:
+    with _exported(dsn, answer) as (keeping, watching, name):
+        last_read = time.monotonic()
+        while time.monotonic() - last_read < patience:
+            time.sleep(min(1, patience))
+            keeping.execute("select 1")
+            if _is_read(watching, name):
+                last_read = time.monotonic()
 
 
 def _is_read(connection: psycopg.Connection[Any], name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,17 +11,17 @@ import adbc_driver_manager as adbc
 import psycopg
 import pyarrow as pa
 from psycopg.conninfo import make_conninfo
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pgqueue.spark import arrow, filters, relations
+from pgqueue.spark import arrow, relations
 from pgqueue.spark.errors import OptionError, SnapshotOverError
 from pgqueue.spark.keeper import LOCK
 from pgqueue.spark.options import Options
 from pgqueue.spark.relations import Relation, Stretch
 from pgqueue.spark.snapshot import Snapshot, take
 
-OPTIONS = ("queue", "table", "columns", "numPartitions", "snapshot", "snapshotSeconds", "pushFilters")
+OPTIONS = ("queue", "table", "columns", "numPartitions", "snapshot", "snapshotSeconds")
 
 PARTITION_SIZE = 128 * 2**20
 MOST_PARTITIONS = 64
@@ -71,12 +71,10 @@ class QueueReader(DataSourceReader):
         self._patience = read.seconds("snapshotSeconds", 60)
         held = read.text("snapshot")
         self._held = Snapshot.parse(held) if held else None
-        self._pushes = read.one_of("pushFilters", ("false", "true")) == "true"
-        self._conditions: list[str] = []
 
     def partitions(self) -> list[Part]:
         with psycopg.connect(self._dsn, autocommit=True) as connection:
-            conditions = [*self._conditions, *of_queue(connection, self._queue)]
+            conditions = of_queue(connection, self._queue)
             cuts = cut(stretches(connection, self._relation), self._wanted)
             shared = self._held
             if len(cuts) > 1 and shared is None:
@@ -92,23 +90,6 @@ class QueueReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Part), "we are given what we have planned"
         return batches(self._dsn, partition, self._schema)
-
-
-class PushingQueueReader(QueueReader):
-    """The same, with Spark's filters in the select if they mean the same there, and if the caller asks for it.
-
-    Option: ``pushFilters``, false or true. Set it only for a ``load()`` that is used with one filter. Spark 4.3 keeps
-    the plan with that filter for the whole ``load()``: a second filter on the same DataFrame in one query, or a later
-    use of the DataFrame without a filter, would get the rows of the first one.
-    """
-
-    def pushFilters(self, asked: list[Filter]) -> Iterable[Filter]:
-        for each in asked:
-            condition = filters.condition(each, self._relation.columns) if self._pushes else None
-            if condition is None:
-                yield each
-            else:
-                self._conditions.append(condition)
 
 
 def batches(dsn: str, part: Part, schema: StructType) -> Iterator[pa.RecordBatch]:

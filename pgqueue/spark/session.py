@@ -11,11 +11,8 @@ from pgqueue.spark import java, python
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-
 #: The configuration of a session that we create; the caller can override it.
 DEFAULTS = {
-    PUSHDOWN: "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -39,7 +36,7 @@ def session(
     Args:
         app_name: the name of the session where sessions are listed.
         master: the master as Spark writes it, ``local[4]`` or ``spark://host:7077``; ignored if a session exists.
-        config: settings of Spark for a new session. They override our defaults: no web page, UTC, filters pushed down.
+        config: settings of Spark for a new session. They override our defaults: no web page, UTC.
 
     Raises:
         SparkMissing: PySpark is not installed.
@@ -57,10 +54,9 @@ def session(
 
 def register(spark: SparkSession) -> None:
     """Make the format ``pgqueue`` known to a session; ``session()`` has done so."""
-    from pgqueue.spark.source import PushingQueueSource, QueueSource
+    from pgqueue.spark.source import QueueSource
 
-    pushes = spark.conf.get(PUSHDOWN, "false") == "true"
-    spark.dataSource.register(PushingQueueSource if pushes else QueueSource)
+    spark.dataSource.register(QueueSource)
 
 
 def _build(builder: SparkSession.Builder, master: str | None, config: Mapping[str, str]) -> SparkSession:

@@ -2,9 +2,10 @@
 
 A message that is claimed moves to another place in its table. Tasks that read parts of the table at different times
 would see it twice or not at all. So all parts are read in one snapshot, which lasts as long as the transaction that
-exported it. Spark plans a read in a process that ends before the parts are read. The keeper is started there and
+exported it. Spark plans a read in a process that may end before the parts are read. The keeper is forked there and
 outlives that process: it holds the transaction open, and ends when nobody has read for a while. A reader holds a shared
-advisory lock named after the snapshot, which the keeper looks for.
+advisory lock named after the snapshot, which the keeper looks for. The snapshot of ``snapshot()`` is kept by a program
+of its own instead: the caller's may have threads, and is better not forked.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import IO
 
 from pgqueue.spark import keeper
 from pgqueue.spark.errors import OptionError, PipelineError
@@ -68,9 +70,10 @@ def snapshot(dsn: str | None = None) -> Iterator[str]:
         OptionError: no database was named.
         PipelineError: the database cannot be reached, or has no queues.
     """
-    process = _launch(Options({"dsn": dsn} if dsn else {}, ()).dsn, None)
+    process = _launch(Options({"dsn": dsn} if dsn else {}, ()).dsn)
+    assert process.stdout is not None
     try:
-        yield str(_answer(process))
+        yield str(_answer(process.stdout))
     finally:
         _close(process)
 
@@ -81,14 +84,11 @@ def take(dsn: str, patience: timedelta) -> Snapshot:
     Raises:
         PipelineError: the database cannot be reached.
     """
-    process = _launch(dsn, patience)
-    try:
-        return _answer(process)
-    finally:
-        _close(process)
+    with keeper.fork(dsn, patience.total_seconds()) as answer:
+        return _answer(answer)
 
 
-def _launch(dsn: str, patience: timedelta | None) -> subprocess.Popen[str]:
+def _launch(dsn: str) -> subprocess.Popen[str]:
     """Start a keeper, which inherits our stderr. The DSN is not on its command line, where other users could see it."""
     path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
     process = subprocess.Popen(
@@ -100,19 +100,17 @@ def _launch(dsn: str, patience: timedelta | None) -> subprocess.Popen[str]:
         env={**os.environ, "PYTHONPATH": path},
     )
     assert process.stdin is not None
-    order = {"dsn": dsn, "patience": patience and patience.total_seconds()}
     try:
-        process.stdin.write(json.dumps(order) + "\n")
+        process.stdin.write(json.dumps(dsn) + "\n")
         process.stdin.flush()
     except BrokenPipeError:
         pass  # it has ended; the missing answer is reported below
     return process
 
 
-def _answer(process: subprocess.Popen[str]) -> Snapshot:
-    assert process.stdout is not None
-    ready, _, _ = select.select([process.stdout], [], [], STARTING.total_seconds())
-    line = process.stdout.readline() if ready else ""
+def _answer(pipe: IO[str]) -> Snapshot:
+    ready, _, _ = select.select([pipe], [], [], STARTING.total_seconds())
+    line = pipe.readline() if ready else ""
     answer = json.loads(line or '{"error": "its process did not start; see its messages on stderr"}')
     if "error" in answer:
         raise PipelineError(f"no snapshot of the database could be taken: {answer['error']}")
@@ -120,7 +118,7 @@ def _answer(process: subprocess.Popen[str]) -> Snapshot:
 
 
 def _close(process: subprocess.Popen[str]) -> None:
-    """Wait for the process: with ``patience`` it has forked and ended already; otherwise it ends with its stdin."""
+    """Wait for the process, which ends with its stdin."""
     for pipe in (process.stdin, process.stdout):
         assert pipe is not None
         with suppress(BrokenPipeError):  # it ended before it read its order, which has been reported

@@ -35,10 +35,3 @@ class QueueSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> QueueSink:
         return QueueSink(self.options, schema, overwrite)
-
-
-class PushingQueueSource(QueueSource):
-    """The same for a session that pushes filters down; without that setting, Spark refuses a reader that takes them."""
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return reading.PushingQueueReader(self.options, schema)

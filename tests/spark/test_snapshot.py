@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -84,6 +85,16 @@ def test_a_keeper_stays_while_somebody_reads(crowd: Database) -> None:
     assert next(asked.read(second)).num_rows
     batches.close()  # type: ignore[attr-defined]  # it is a generator
     eventually(lambda: keepers(crowd) == 0)
+
+
+def test_a_keeper_holds_no_file_of_the_process_that_planned(crowd: Database) -> None:
+    ours, other = os.pipe()
+    os.set_blocking(ours, False)
+    reader(crowd, numPartitions="2").partitions()
+    os.close(other)
+    assert keepers(crowd) == 2
+    assert os.read(ours, 1) == b""  # the end of the pipe: nobody else has it open
+    os.close(ours)
 
 
 def test_one_part_needs_no_keeper(crowd: Database) -> None:

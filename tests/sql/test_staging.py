@@ -336,6 +336,29 @@ def test_of_two_that_publish_a_part_at_once_one_does(database: Database) -> None
         assert ann.values(SENT) == [1]
 
 
+def test_the_parts_of_a_job_do_not_wait_for_each_other(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        first, second = staged(ann, *bodies(1), part="1"), staged(bob, *bodies(2), part="2")
+        ann.begin()
+        publish(ann, first, rows=1, publisher="job", part=1)
+        assert publish(bob, second, rows=1, publisher="job", part=2) == [(1, 0)]
+        ann.commit()
+
+
+def test_the_batches_of_a_stream_wait_for_each_other(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        older, younger = staged(ann, *bodies(1), part="1"), staged(bob, *bodies(2), part="2")
+        bob.begin()
+        publish(bob, younger, rows=1, publisher="s", part=2, ordered=True)
+        waiting = ann.starts(lambda: publish(ann, older, rows=1, publisher="s", part=1, ordered=True))
+        bob.commit()
+        with refused("55000"):
+            waiting.result()
+        assert ann.values(SENT) == [2]
+
+
 def test_of_a_stream_the_last_batch_may_come_again_and_an_older_one_with_rows_may_not(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")

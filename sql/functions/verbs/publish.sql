@@ -7,7 +7,7 @@
 --          messages.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument, PQ008 queue full, 55000 when staged rows
 --          are lost, or when a batch of a stream is older than the last one.
--- Locks    message ids, as pgqueue.send does.
+-- Locks    message ids, as pgqueue.send does; waits for whoever publishes the same part, or any part that is `ordered`.
 create or replace function pgqueue.publish(
     queue text, staged text[], rows bigint, publisher text default null, part bigint default null, ordered boolean default false,
     keep interval default null, out sent bigint, out duplicates bigint)
@@ -23,7 +23,8 @@ declare
     read   bigint;
     last   pgqueue.published_batch;
 begin
-    perform pg_advisory_xact_lock(hashtextextended(format('pgqueue.publish %s %s', queue, publisher), 0)) where publisher is not null;
+    perform pg_advisory_xact_lock(hashtextextended(format('pgqueue.publish %s %s %s', queue, publisher, case when not ordered then part end), 0))
+      where publisher is not null;
     perform from pgqueue.staged_batch where name = any (staged) order by name for update;
     target := pgqueue._find_queue(queue, 'SEND');
     moment := pgqueue.clock();

@@ -13,6 +13,18 @@ REFUSES_TO_SEND = """    if target.status in ('DISABLED', 'SEND_DISABLED') then
 TWINS = [
     Twin(
         "publish",
+        "case when not ordered then part end",
+        "null",
+        test_staging.test_the_parts_of_a_job_do_not_wait_for_each_other,
+    ),
+    Twin(
+        "publish",
+        "case when not ordered then part end",
+        "part",
+        test_staging.test_the_batches_of_a_stream_wait_for_each_other,
+    ),
+    Twin(
+        "publish",
         "    if publisher is not null then\n        select * into last",
         f"{REFUSES_TO_SEND}    if publisher is not null then\n        select * into last",
         test_staging.test_that_a_part_was_sent_is_said_though_the_queue_takes_nothing_any_more,
