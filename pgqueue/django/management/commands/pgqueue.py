@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DEFAULT_DB_ALIAS
 
-from pgqueue.cli.app import run
+from pgqueue.cli.running import run
 from pgqueue.django import dsn
 
 
