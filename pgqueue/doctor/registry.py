@@ -17,6 +17,8 @@ CHECKS = (
     queues.NO_RECEIVERS,
     queues.EXPIRED_LOCKS,
     queues.DEAD_LETTERS,
+    queues.LATE_SCHEDULES,
+    queues.FAILING_SCHEDULES,
     transactions.OLD_TRANSACTIONS,
     transactions.PREPARED_TRANSACTIONS,
     transactions.REPLICATION_SLOTS,

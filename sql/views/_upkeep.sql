@@ -5,7 +5,17 @@ create or replace view pgqueue._upkeep with (security_barrier) as
 select name as queue, status, updated_at, paused_at, awaited_until, retain_history,
        (select target.name from pgqueue.queue as target where target.id = queue.forward_to) as forward_to,
        (select nullif(max(horizon_taken_at), '-infinity') from pgqueue.progress where queue_id = queue.id) as last_turn,
-       least((select available_at from pgqueue.waiting_session where queue_id = queue.id order by available_at limit 1),
+       least((select available_at                        -- of sessions that have a message: others are left by dead consumers
+                from pgqueue.waiting_session
+               where queue_id = queue.id
+                 and (select true
+                        from pgqueue.message
+                       where message.queue_id = waiting_session.queue_id and lane = 2000
+                         and message.session_id between waiting_session.session_id and waiting_session.session_id
+                       order by message.session_id, position               -- see pgqueue._next_in_session
+                       limit 1)
+               order by available_at
+               limit 1),
              (select min(first.enqueued_time)         -- the first message beyond the cursor, or where transactions are awaited
                 from pgqueue.progress
                cross join lateral (
@@ -51,7 +61,11 @@ select name as queue, status, updated_at, paused_at, awaited_until, retain_histo
                limit 1),
              (select forget_at from pgqueue.recorded_effect where queue_id = queue.id order by forget_at limit 1),
              (select forget_at from pgqueue.published_batch where queue_id = queue.id order by forget_at limit 1)) as forget_at,
-       array(select distinct timezone from pgqueue.schedule where queue_id = queue.id and not is_paused) as timezones
+       array(select distinct timezone from pgqueue.schedule where queue_id = queue.id and not is_paused) as timezones,
+       (select min(coalesce(fire_at, plan_at)) from pgqueue.schedule where queue_id = queue.id and not is_paused) as next_due,
+       (select jsonb_object_agg(schedule.name, last_error)
+          from pgqueue.schedule
+         where queue_id = queue.id and not is_paused and last_error is not null) as schedule_errors
   from pgqueue.queue
  where (select pgqueue._check_counts())
  order by name;

@@ -82,6 +82,19 @@ def test_what_a_consumer_holds_for_long_is_no_reason_to_look_for_receivers(scene
     assert [check for check, _ in found(examine(scene.database.direct))] == ["clock"]
 
 
+@pytest.mark.parametrize("settle", ["complete", "defer"])
+def test_a_session_that_its_dead_consumer_has_emptied_does_not_wait_for_another(scene: Scene, settle: str) -> None:
+    scene.client.create_queue("carts", requires_session=True)
+    carts = scene.client.queue("carts")
+    carts.send(Message(1, session_id="ann"))
+    session = carts.accept_session()
+    assert session is not None
+    (received,) = session.receive()
+    getattr(received, settle)()
+    scene.passes(60 * MINUTE)
+    assert [check for check, _ in found(examine(scene.database.direct))] == ["clock"]
+
+
 def test_nothing_is_changed(quiet_server: QuietServer) -> None:
     with quiet_server.database() as database, database.connect(autocommit=True) as connection:
         before = connection.execute(SNAPSHOT).fetchone()

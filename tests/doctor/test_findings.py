@@ -310,6 +310,26 @@ def a_time_zone_with_other_rules_here(scene: Scene) -> None:
     scene.thresholds.setattr(server, "zone", lambda _: UTC)
 
 
+@provokes("late-schedule", "A schedule of queue orders was due")
+def a_schedule_that_nobody_fires(scene: Scene) -> None:
+    scene.run("select pgqueue.create_schedule('often', 'orders', every => '1 minute', body => '1')")
+    scene.passes(10 * MINUTE)
+
+
+@provokes("late-schedule", "A schedule of queue orders was due, or its due times were to be computed")
+def a_schedule_that_nobody_has_planned(scene: Scene) -> None:
+    scene.run("select pgqueue.create_schedule('often', 'orders', cron => '* * * * *', body => '1')")
+    scene.passes(10 * MINUTE)
+
+
+@provokes("failing-schedule", "Schedule often of queue orders fails: queue orders has the status SEND_DISABLED.")
+def a_schedule_that_its_queue_refuses(scene: Scene) -> None:
+    scene.run("select pgqueue.create_schedule('often', 'orders', every => '1 minute', body => '1')")
+    scene.client.update_queue("orders", status="SEND_DISABLED")
+    scene.passes(2 * MINUTE)
+    scene.client.sweep()
+
+
 @provokes("unswept-records", "1 queue, orders for one, should have forgotten message ids or effects")
 def message_ids_that_nobody_has_swept(scene: Scene) -> None:
     scene.client.update_queue("orders", requires_duplicate_detection=True)
@@ -335,6 +355,13 @@ def history_that_nobody_has_swept(scene: Scene) -> None:
 def a_rule_that_somebody_has_broken(scene: Scene) -> None:
     scene.orders.send(Message(1))
     scene.run("update pgqueue.message set locked_by = 'x'")
+
+
+def test_who_works_on_expired_locks_of_a_paused_queue_resumes_it_first(scene: Scene) -> None:
+    locks_of_a_dead_consumer(scene)
+    scene.client.pause_queue("orders")
+    (finding,) = findings_of(scene.database, "expired-locks")
+    assert finding.mend == "pgqueue queue resume orders"
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,15 @@ def test_a_receive_that_stays_open_keeps_nobody_waiting(database: Database) -> N
         assert ben.numbers() == numbers[1:]
 
 
+def test_a_receive_that_stays_open_does_not_keep_settings_from_being_changed(database: Database) -> None:
+    with Stage(database, max_concurrent=1) as stage:
+        ann, ben = stage.sessions("ann", "ben")
+        ann.send("a")
+        ann.begin()
+        assert ann.receive()
+        ben.call("alter_queue", queue="q", max_concurrent=2)
+
+
 def test_a_third_of_a_token_is_not_lost(database: Database) -> None:
     with Stage(database, max_receive_rate=3) as stage:
         ann = stage.session("ann")

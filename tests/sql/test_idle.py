@@ -108,6 +108,15 @@ def test_uses_do_not_wait_for_each_other(database: Database) -> None:
         ann.commit()
 
 
+def test_settings_are_changed_while_a_transaction_that_has_sent_is_open(database: Database) -> None:
+    with Stage(database, auto_delete_on_idle=IDLE) as stage:
+        ann, ben = stage.sessions("ann", "ben")
+        stage.passes(IDLE / 2)
+        ann.begin()
+        ann.send("a")
+        ben.call("alter_queue", queue="q", max_delivery_count=3)
+
+
 def test_the_time_while_the_server_was_down_does_not_count(database: Database) -> None:
     with Stage(database, auto_delete_on_idle=timedelta(days=30_000)) as stage:
         ann = stage.session("ann")

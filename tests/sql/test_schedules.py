@@ -294,6 +294,23 @@ def test_a_refusal_is_kept_and_tried_again_and_the_other_schedules_go_on(databas
         assert ann.rows(STATE)[0][-1] is None
 
 
+def test_who_fires_it_does_not_wait_for_a_sender_of_the_same_id(database: Database) -> None:
+    with Stage(database, requires_duplicate_detection=True) as stage:
+        ann, ben = stage.sessions("ann", "ben")
+        ann.call("create_queue", queue="another")
+        create(ann)
+        ben.begin()
+        ben.send("early", message_id=ids(1)[0])
+        stage.passes(MINUTE)
+        ann.rows("set lock_timeout = 0; set statement_timeout = '5s'")
+        assert ann.receive(queue="another") == []
+        assert ann.rows(STATE)[0][-1] == "an open transaction sends a message with the same id, or changes the queue"
+        ben.rollback()
+        stage.passes(10 * SECOND)
+        assert turn(ann)
+        assert ann.values(SENT) == ids(1)
+
+
 def test_a_pause_skips_the_due_times_of_it(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")

@@ -152,6 +152,8 @@ def test_filters_with_the_same_hash_are_told_apart(database: Database) -> None:
         ("$.body.a / $.body.b == 2", {"a": 4, "b": 2}, True),
         ("$.body.a / $.body.b == 2", {"a": 4, "b": 0}, False),
         ("!exists($.application_properties.a)", {}, True),
+        ("!exists($.subject)", {}, True),
+        ("exists($.body)", None, True),
         # PostgreSQL raises these even when it is told to be silent
         (
             "$.body.at.datetime() > $.body.since.datetime()",
@@ -175,8 +177,9 @@ def test_a_json_path_does_not_see_bytes(database: Database) -> None:
         ann = stage.session("ann")
         ann.call("create_topic", topic="t")
         subscribe(ann, "path", json_path_filter="$.body != null")
+        subscribe(ann, "any-body", json_path_filter="exists($.body)")
         assert ann.call("publish_to_topic", topic="t", binary_body=b"\0") == 0
-        assert publish(ann, 1) == 1
+        assert publish(ann, 1) == 2
 
 
 def test_properties_are_set_in_the_copy_only(database: Database) -> None:
@@ -278,6 +281,35 @@ def test_what_one_subscription_refuses_is_stored_in_none(database: Database, set
         with pytest.raises(psycopg.Error, match="t/Subscriptions/narrow"):
             ann.values(
                 "select pgqueue.publish_batch_to_topic('t', %(bodies)s, subjects => array['x', 'x'])", bodies=bodies
+            )
+
+
+@pytest.mark.parametrize(
+    ("settings", "sqlstate", "refusal"),
+    [
+        (
+            {"max_message_size": 5},
+            TOO_LARGE,
+            'message 3 has 11 bytes, and queue "t/Subscriptions/narrow" takes at most 5',
+        ),
+        (
+            {"requires_session": True},
+            INVALID_ARGUMENT,
+            'the session_id of message 3 to queue "t/Subscriptions/narrow" must be',
+        ),
+    ],
+)
+def test_a_refusal_names_the_message_and_the_subscription(
+    database: Database, settings: dict[str, Any], sqlstate: str, refusal: str
+) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_topic", topic="t")
+        subscribe(ann, "narrow", **settings, **equals(subject="x"))
+        with refused(sqlstate), explained(refusal):
+            ann.rows(
+                "select pgqueue.publish_batch_to_topic('t', %(bodies)s, subjects => '{y,y,x}')",
+                bodies=[Jsonb(1), Jsonb(2), Jsonb("too long!")],
             )
 
 

@@ -10,26 +10,32 @@ from pgqueue.doctor.check import Check, Finding, Row
 #: How many dead letters of a queue pgqueue._upkeep shows.
 LATEST = 100
 
+#: The statuses in which nobody may receive.
+CLOSED = ("DISABLED", "RECEIVE_DISABLED")
+
 
 def no_receivers(rows: Sequence[Row]) -> Iterator[Finding]:
     """Find queues in which something waits, nobody holds a lock, and nobody has received for a while."""
     for row in rows:
-        since = max(filter(None, (row.waiting_since, row.last_turn)))
-        if row.status in ("DISABLED", "RECEIVE_DISABLED"):
-            since = max(row.waiting_since, row.updated_at)
-            what, mend = f"has the status {row.status}", f"pgqueue queue update {row.queue} --status ACTIVE"
-        elif row.paused_at is not None:
-            since = max(row.waiting_since, row.paused_at)
-            what, mend = "is paused", f"pgqueue queue resume {row.queue}"
-        elif row.forward_to is not None:
-            what = f"forwards to queue {row.forward_to}, which has no receivers"
-            mend = f"pgqueue worker MODULE:HANDLER {row.forward_to}"
-        else:
-            what, mend = "has no receivers", f"pgqueue worker MODULE:HANDLER {row.queue}"
+        stopped = row.updated_at if row.status in CLOSED else row.paused_at or row.last_turn
+        since = max(filter(None, (row.waiting_since, stopped)))
         if row.now - since > thresholds.UNATTENDED:
+            what, mend = _obstacle(row)
             yield Finding(
                 what=f"Queue {row.queue} {what}.", cost="Its messages wait, or expire.", mend=mend, since=since
             )
+
+
+def _obstacle(row: Row) -> tuple[str, str]:
+    """Why nobody receives from a queue, and what mends it."""
+    if row.status in CLOSED:
+        return f"has the status {row.status}", f"pgqueue queue update {row.queue} --status ACTIVE"
+    if row.paused_at is not None:
+        return "is paused", f"pgqueue queue resume {row.queue}"
+    if row.forward_to is not None:
+        what = f"forwards to queue {row.forward_to}, which has no receivers"
+        return what, f"pgqueue worker MODULE:HANDLER {row.forward_to}"
+    return "has no receivers", f"pgqueue worker MODULE:HANDLER {row.queue}"
 
 
 def expired_locks(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -38,7 +44,7 @@ def expired_locks(rows: Sequence[Row]) -> Iterator[Finding]:
         yield Finding(
             what=f"In queue {row.queue} locks have expired, and nobody receives these messages.",
             cost="Whoever held them has died or hangs. They wait, with all others of the queue.",
-            mend=f"pgqueue worker MODULE:HANDLER {row.queue}",
+            mend=_obstacle(row)[1],
             since=row.first_locked_until,
         )
 
@@ -54,6 +60,27 @@ def dead_letters(rows: Sequence[Row]) -> Iterator[Finding]:
                 mend=f"pgqueue dead-letters list {row.queue}",
                 since=row.since,
             )
+
+
+def late_schedules(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find schedules that nobody fires, or computes due times for."""
+    for row in rows:
+        yield Finding(
+            what=f"A schedule of queue {row.queue} was due, or its due times were to be computed, and nobody does it.",
+            cost="Its messages are not sent; once they are due, `catch_up` says which of them follow later.",
+            mend="pgqueue sweep",
+            since=row.next_due,
+        )
+
+
+def failing_schedules(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find schedules whose message the queue refuses, or whose due times cannot be computed."""
+    for row in rows:
+        yield Finding(
+            what=f"Schedule {row.name} of queue {row.queue} fails: {row.last_error}.",
+            cost="Its messages are not sent.",
+            mend=f"pgqueue schedule show {row.name}",
+        )
 
 
 def unswept_records(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -117,7 +144,7 @@ NO_RECEIVERS = Check(
 EXPIRED_LOCKS = Check(
     "expired-locks",
     """
-    select queue, first_locked_until
+    select queue, status, paused_at, forward_to, first_locked_until
       from pgqueue._upkeep
      where first_locked_until < pgqueue.clock() - %(unattended)s::interval
      order by first_locked_until
@@ -136,6 +163,28 @@ DEAD_LETTERS = Check(
      order by messages desc, queue
     """,
     dead_letters,
+)
+
+LATE_SCHEDULES = Check(
+    "late-schedule",
+    """
+    select queue, next_due
+      from pgqueue._upkeep
+     where next_due < pgqueue.clock() - %(unattended)s::interval
+     order by next_due
+    """,
+    late_schedules,
+)
+
+FAILING_SCHEDULES = Check(
+    "failing-schedule",
+    """
+    select queue, name, last_error
+      from pgqueue._upkeep
+     cross join jsonb_each_text(schedule_errors) as failing (name, last_error)
+     order by queue, name
+    """,
+    failing_schedules,
 )
 
 UNSWEPT_RECORDS = Check(

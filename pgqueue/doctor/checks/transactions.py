@@ -84,6 +84,7 @@ OLD_TRANSACTIONS = Check(
       from pg_stat_activity
      where datname = current_database() and xact_start is not null and backend_type = 'client backend'
        and (backend_xmin is not null or backend_xid is not null) and pid <> pg_backend_pid()
+       and pid not in (select pid from pg_stat_progress_vacuum)      -- which keeps no vacuum from removing rows
      order by xact_start
     """,
     old_transactions,
@@ -107,7 +108,7 @@ REPLICATION_SLOTS = Check(
     """
     select slot_name::text, active, xmin is not null as holds_rows, greatest(age(xmin), age(catalog_xmin)) as age,
            format('select %%spg_drop_replication_slot(%%L);',
-                  case when active then format('pg_terminate_backend(%%s), ', active_pid) end, slot_name) as mend
+                  case when active then format('pg_terminate_backend(%%s, 5000), ', active_pid) end, slot_name) as mend
       from pg_replication_slots
      where xmin is not null or catalog_xmin is not null
      order by age desc

@@ -1,6 +1,7 @@
 -- Checks messages before any of them is stored, and creates the lanes of priorities that were never used before.
 -- Raises  PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument; if there are several messages, the
---         error names the position of the invalid one.
+--         error names the position of the invalid one. For messages of a topic it names them by their `labels`, and the
+--         queue that refuses one.
 create or replace function pgqueue._check_batch(
     target                  pgqueue.queue,
     count                   integer,
@@ -15,7 +16,8 @@ create or replace function pgqueue._check_batch(
     priorities              integer[],
     times_to_live           interval[],
     scheduled_enqueue_times timestamptz[],
-    session_ids             text[] default null
+    session_ids             text[] default null,
+    labels                  text[] default null
 )
 returns void
 language plpgsql
@@ -26,11 +28,11 @@ begin
     if target.status in ('DISABLED', 'SEND_DISABLED') then
         perform pgqueue._refuse_disabled(target);
     end if;
-    select case when count = 1 then 'the message' else format('message %s', nth) end as message, rule.*, size into flaw
+    select coalesce(label, case when count = 1 then 'the message' else format('message %s', nth) end) as message, rule.*, size into flaw
       from unnest(bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-                  application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids)
+                  application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids, labels)
            with ordinality as given (body, binary_body, message_id, correlation_id, subject, content_type, reply_to,
-                                     properties, priority, time_to_live, scheduled_enqueue_time, session_id, nth)
+                                     properties, priority, time_to_live, scheduled_enqueue_time, session_id, label, nth)
      cross join lateral (
            select case when target.max_message_size is not null
                        then octet_length(coalesce(binary_body, convert_to(body::text, 'UTF8')))
@@ -67,7 +69,9 @@ begin
         perform pgqueue._refuse_size(target, flaw.message, flaw.size);
     elsif flaw.message is not null then
         perform pgqueue._refuse_argument(
-            concat('the ' || flaw.field || ' of ', flaw.message), flaw.must_be, flaw.was);
+            concat('the ' || flaw.field || ' of ', flaw.message,
+                   case when labels is not null then format(' to queue %I', target.name) end),
+            flaw.must_be, flaw.was);
     end if;
     perform pgqueue._create_lanes(target.id, priority)
        from (select distinct priority from unnest(priorities) as priority) as used

@@ -16,7 +16,8 @@ create or replace function pgqueue._send_any(
     times_to_live           interval[],
     scheduled_enqueue_times timestamptz[],
     negate_duplicates       boolean,
-    session_ids             text[] default null
+    session_ids             text[] default null,
+    labels                  text[] default null
 )
 returns bigint[]
 language plpgsql
@@ -34,7 +35,7 @@ declare
 begin
     perform pgqueue._check_batch(
         target, count, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-        _send_any.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids);
+        _send_any.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids, labels);
     perform pgqueue._use(target, sends => true);
     numbers := array(select nextval('pgqueue.sequence_number') from generate_series(1, count));
     answers := numbers;

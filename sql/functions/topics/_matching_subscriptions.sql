@@ -51,7 +51,9 @@ begin
               from shape
              where shape.fields is not null
         ), document as materialized (            -- for JSON paths only: a body may be large
-            select nth, fields || jsonb_build_object('body', body, 'application_properties', properties) as document
+            select nth, jsonb_strip_nulls(fields)          -- without what the message has not
+                        || case when properties is null then '{}' else jsonb_build_object('application_properties', properties) end
+                        || case when body is null then '{}' else jsonb_build_object('body', body) end as document
               from message
              where exists (select from pgqueue.subscription where topic_id = _matching_subscriptions.topic_id and path is not null)
         )

@@ -111,7 +111,8 @@ begin
             array_agg(correlation_ids[place]), array_agg(subjects[place]), array_agg(content_types[place]),
             array_agg(reply_tos[place]), array_agg(properties), array_agg(coalesce(priorities[place], 0)),
             array_agg(times_to_live[place]), array_agg(scheduled_enqueue_times[place]), negate_duplicates => true,
-            session_ids => array_agg(session_ids[place]))
+            session_ids => array_agg(session_ids[place]),
+            labels => array_agg(case when size = 1 then 'the message' else format('message %s', place) end))
            from (select place, properties
                    from unnest(places, queues, altered) as routed (place, queue_id, properties)
                   where queue_id = target.id

@@ -77,12 +77,17 @@ begin
             'requires_session', 'what the queue was created with', alter_queue.requires_session::text);
     end if;
     perform pgqueue._check_session_settings(queue);
-    insert into pgqueue.queue_use (queue_id, used_at)
-    select id, pgqueue.clock() from pgqueue.queue where name = alter_queue.queue and auto_delete_on_idle is not null
-        on conflict on constraint queue_use_pkey do update set used_at = excluded.used_at;
-    insert into pgqueue.flow (queue_id)
-    select id from pgqueue.queue where name = alter_queue.queue and num_nonnulls(max_receive_rate, max_concurrent) > 0
-        on conflict on constraint flow_pkey do nothing;
+    insert into pgqueue.queue_use (queue_id, used_at)        -- one that is there may be held by a sender
+    select id, pgqueue.clock()
+      from pgqueue.queue
+     where name = alter_queue.queue and auto_delete_on_idle is not null
+       and not exists (select from pgqueue.queue_use where queue_id = id);
+    perform pgqueue._use(altered) from pgqueue.queue as altered where name = alter_queue.queue;
+    insert into pgqueue.flow (queue_id)                      -- one that is there may be held by a receiver
+    select id
+      from pgqueue.queue
+     where name = alter_queue.queue and num_nonnulls(max_receive_rate, max_concurrent) > 0
+       and not exists (select from pgqueue.flow where queue_id = id);
     perform pgqueue._notify(altered)
        from pgqueue.queue as altered
       where name = alter_queue.queue and awaited_until > pgqueue.clock();
