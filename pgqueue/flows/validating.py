@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeVar
 
@@ -49,21 +49,22 @@ def receive_at_once(
     return (yield from keep_valid([make(row) for row in (yield from source.execute(statement))]))
 
 
-def keep_valid(messages: Sequence[MessageT]) -> Flow[list[MessageT]]:
-    """Make the bodies of messages, if their queue has a type; return those that fit, and dead-letter the others.
+def keep_valid(messages: list[MessageT]) -> Flow[list[MessageT]]:
+    """Make the bodies of messages of one queue, if it has a type; return those that fit, and dead-letter the others.
 
     Dead letters are returned as they are.
     """
+    body_type = messages[0]._body_type if messages else None
+    if body_type is None or is_dead_letter_queue(messages[0].queue):
+        return messages
     valid = []
     for message in messages:
-        body_type = message._body_type
-        if body_type is not None and not is_dead_letter_queue(message.queue):
-            try:
-                message.body = read_as(body_type, message)
-            except DeadLetter as verdict:
-                yield from _dead_letter(message, verdict)
-                continue
-        valid.append(message)
+        try:
+            message.body = read_as(body_type, message)
+        except DeadLetter as verdict:
+            yield from _dead_letter(message, verdict)
+        else:
+            valid.append(message)
     return valid
 
 

@@ -15,10 +15,19 @@ FIRST_OF_ALL = """
 import os, sys, traceback
 import alembic.command, opentelemetry, plotly, prometheus_client, psycopg_pool, pyspark.sql, pytest, typer
 import sqlalchemy.ext.asyncio, sqlalchemy.orm
+
+def set_up_django():
+    import django.conf
+    apps = ["admin", "auth", "contenttypes"]
+    django.conf.settings.configure(INSTALLED_APPS=[*map("django.contrib.".__add__, apps), "pgqueue.django"])
+    django.setup()
+
 assert not any(name.partition(".")[0] == "pgqueue" for name in sys.modules)
 for module in sys.argv[1:]:
     if os.fork() == 0:
         try:
+            if module.startswith("pgqueue.django."):
+                set_up_django()
             __import__(module)
         except BaseException:
             print(module, traceback.format_exc(), flush=True)
