@@ -226,6 +226,11 @@ receive(queue, max_messages, lock_duration, locked_by)
 receive_and_delete(queue, max_messages)
 receive_deferred(queue, sequence_numbers, lock_duration)
 peek(queue, max_messages, from_sequence_number)
+find_messages(queue, state, after, max_messages, message_id, correlation_id, subject, reason)
+reschedule(queue, sequence_number, at)
+purge_dead_letters(queue, sequence_numbers, reason, older_than, max_messages)
+take_sample(max_queues)
+record_action(action, queue, messages, details)
 complete(queue, sequence_number, lock_token)
 complete_batch(queue, sequence_numbers, lock_tokens)
 abandon(queue, sequence_number, lock_token, delay, properties)
@@ -313,6 +318,7 @@ subscription delete --json --dsn
 sweep --dry-run --json --dsn
 worker --dsn
 doctor --invariants --json --dsn
+dashboard --host --port --writable --accounts --proxy-header --dsn
 grant send --json --dsn
 grant receive --json --dsn
 grant monitor --json --dsn
@@ -325,7 +331,6 @@ grants --json --dsn
 """
 
 COMMANDS_NOT_YET = """
-dashboard
 bench
 """
 
