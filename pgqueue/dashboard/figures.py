@@ -16,7 +16,7 @@ QUEUES: Final = """
 with latest as (
     select distinct on (queue) queue, settled, waited, worked,
            case when before.is_exact and last.is_exact and settled is not null
-                then greatest(0, (total - before.total) / minutes + settled) end as sent
+                then greatest(0, (last.total - before.total) / minutes + settled) end as sent
       from (select *, ready + locked + scheduled + deferred + dead_letters as total from pgqueue.samples) as last
       left join lateral (
            select ready + locked + scheduled + deferred + dead_letters as total, is_exact,

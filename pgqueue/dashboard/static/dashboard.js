@@ -20,6 +20,11 @@ function colours() {
     : { ink: "#566070", line: "#dfe3e9", series: ["#1f56b3", "#19803f", "#b06f00", "#c02b2b"] };
 }
 
+function label(at) {
+  const text = new Date(at * 1e3).toISOString();
+  return text.endsWith("T00:00:00.000Z") ? text.slice(5, 10) : text.slice(11, 16);
+}
+
 function draw(place, samples) {
   const { ink, line, series } = colours();
   const names = place.dataset.chart.split(" ");
@@ -31,9 +36,9 @@ function draw(place, samples) {
       height: 160,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
       scales: { y: { range: (_, least, most) => [0, Math.max(1e-3, most * 1.1)] } },
-      axes: [axis, { ...axis, size: 56 }],
+      axes: [{ ...axis, values: (_, at) => at.map(label) }, { ...axis, size: 56 }],
       series: [
-        { label: "at", value: "{HH}:{mm}" },
+        { label: "at", value: (_, at) => (at == null ? "–" : new Date(at * 1e3).toISOString().slice(5, 16).replace("T", " ")) },
         ...names.map((name, nth) => ({
           label: name.replace("dead_letters", "dead letters").replace(/^(waited|worked)_/, ""),
           stroke: series[nth % series.length],
