@@ -1,4 +1,4 @@
-"""``python -m benchmarks.browsing.pages``: how long the dashboard's pages take, and what it costs the server when idle."""
+"""``python -m benchmarks.browsing.pages``: the time of the dashboard's pages, and its cost when idle."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def main() -> None:
             figures: Figures = app.state.figures.read_again()
     conditions = f"{machine()}, PostgreSQL {version(server)}, {options.queues:,} queues, {options.messages:,} messages"
     head = f"{conditions}, {busy}\n\n| | median, ms | 95th percentile, ms |\n| --- | ---: | ---: |\n"
-    cost = f"The figures of all queues took {figures.cost:,.1f} s: idle, they are read every {figures.cost / UNASKED:,.0f} s."
+    pause = figures.cost / UNASKED
+    cost = f"The figures of all queues took {figures.cost:,.1f} s: idle, they are read every {pause:,.0f} s."
     text = head + "\n".join(lines) + f"\n\n{cost}"
     print(text)
     if options.markdown:
