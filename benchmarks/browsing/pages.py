@@ -51,8 +51,8 @@ def main() -> None:
         with TestClient(app, base_url="http://localhost") as site:
             lines = [f"| `{page}` | {median:,.0f} | {last:,.0f} |" for page, median, last in measured(site)]
             figures: Figures = app.state.figures.read_again()
-    conditions = f"{machine()}, PostgreSQL {version(server)}, {options.queues:,} queues, {options.messages:,} messages"
-    head = f"{conditions}, {busy}\n\n| | median, ms | 95th percentile, ms |\n| --- | ---: | ---: |\n"
+        which = f"{machine()}, PostgreSQL {version(server)}, {options.queues:,} queues, {options.messages:,} messages"
+    head = f"{which}, {busy}\n\n| | median, ms | 95th percentile, ms |\n| --- | ---: | ---: |\n"
     pause = figures.cost / UNASKED
     cost = f"The figures of all queues took {figures.cost:,.1f} s: idle, they are read every {pause:,.0f} s."
     text = head + "\n".join(lines) + f"\n\n{cost}"

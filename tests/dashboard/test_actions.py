@@ -138,9 +138,9 @@ def test_a_dashboard_that_is_not_writable_changes_nothing(orders: QueueClient, s
 def test_an_action_without_the_token_of_the_page_is_refused(orders: QueueClient, opened: Open) -> None:
     site, other = opened(is_writable=True), opened(is_writable=True)
     token = other.get("/api/session").json()["token"]
+    wanted = {"action": "pause", "queue": "orders"}
     for given in ("", "x" * 64, token):
-        assert site.post("/act", data={"token": given, "action": "pause", "queue": "orders"}).status_code == 403
-        wanted = {"action": "pause", "queue": "orders"}
+        assert site.post("/act", data={"token": given, **wanted}).status_code == 403
         assert site.post("/api/actions", json=wanted, headers={"X-CSRF-Token": given}).status_code == 403
     assert orders.get_queue("orders").paused_at is None
     token = site.get("/api/session").json()["token"]
@@ -170,7 +170,10 @@ def ann(database: Database, client: QueueClient) -> Iterator[str]:
 def sign_in(site: TestClient, role: str, password: str) -> Response:
     token = re.search(r'name="token" value="(\w+)"', site.get("/sign-in").text)
     assert token
-    return site.post("/sign-in", data={"role": role, "password": password, "token": token[1], "next": "/audit"})
+    answer: Response = site.post(
+        "/sign-in", data={"role": role, "password": password, "token": token[1], "next": "/audit"}
+    )
+    return answer
 
 
 def test_who_signs_in_has_the_rights_of_the_database_role(opened: Open, client: QueueClient, ann: str) -> None:
