@@ -13,26 +13,29 @@ from pgqueue.dashboard.database import Database, Person
 from pgqueue.errors import PGQueueError, logger
 
 QUEUES: Final = """
-with latest as (
-    select distinct on (queue) queue, settled, waited, worked,
-           case when before.is_exact and last.is_exact and settled is not null
-                then greatest(0, (last.total - before.total) / minutes + settled) end as sent
-      from (select *, ready + locked + scheduled + deferred + dead_letters as total from pgqueue.samples) as last
-      left join lateral (
-           select ready + locked + scheduled + deferred + dead_letters as total, is_exact,
-                  extract(epoch from last.sampled_at - sampled_at) / 60 as minutes
-             from pgqueue.samples
-            where queue = last.queue and sampled_at < last.sampled_at
-              and sampled_at >= last.sampled_at - interval '5 minutes'
-            order by sampled_at desc
-            limit 1) as before on true
+with recent as materialized (
+    select *, ready + locked + scheduled + deferred + dead_letters as total
+      from pgqueue.samples
      where sampled_at > pgqueue.clock() - interval '5 minutes'
+), rates as (
+    select queue, avg(settled)::float8 as settled,
+           case when bool_and(is_exact) and count(settled) > 1
+                then greatest(0, avg(settled) + 60 / extract(epoch from max(sampled_at) - min(sampled_at))
+                            * ((array_agg(total order by sampled_at desc))[1]
+                               - (array_agg(total order by sampled_at))[1]))
+                end::float8 as sent
+      from recent
+     group by queue
+), times as (
+    select distinct on (queue) queue, waited, worked
+      from recent
+     where waited is not null
      order by queue, sampled_at desc)
 select name, status, paused_at, ready, locked, scheduled, deferred, expired, exhausted, dead_letters, is_exact,
-       extract(epoch from oldest_age)::float8 as oldest_age, retain_history is not null as has_history,
-       sent::float8 as sent, settled, waited, worked
+       extract(epoch from oldest_age)::float8 as oldest_age, sent, settled, waited, worked
   from pgqueue.queues
-  left join latest on queue = name
+  left join rates on rates.queue = name
+  left join times on times.queue = name
 """
 
 HOLDERS: Final = """
