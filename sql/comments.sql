@@ -6,6 +6,7 @@ begin
     execute (
         with comment_on_table (name, meaning) as (values
             ('alembic_version', 'The revision that the tables are at, as alembic records it.'),
+            ('audited_action', 'What people did in the dashboard. See the view pgqueue.audit_log.'),
             ('claim', 'What a consumer has claimed, and how to find it again: one lock token for all messages of the claim.'),
             ('consumer', 'Consumers, which take messages claim by claim, each a batch of a stream. See the view pgqueue.consumers.'),
             ('dead_letter', 'Dead letters of all queues. See the view pgqueue.dead_letters.'),
@@ -21,6 +22,7 @@ begin
             ('queue', 'Queues and their settings. See the view pgqueue.queues.'),
             ('queue_use', 'When each queue that is deleted on idle was last used.'),
             ('recorded_effect', 'What was done outside of the database for a message, recorded in the transaction that completes it.'),
+            ('sample', 'The figures of queues, minute by minute, for a week. See the view pgqueue.samples.'),
             ('schedule', 'Schedules: a message that is sent again and again, at the times of a cron expression or at an interval. See the view pgqueue.schedules.'),
             ('scheduled_message', 'Messages that must not be received before their time. See the view pgqueue.scheduled_messages.'),
             ('sent_message_id', 'The message ids that were sent to queues with duplicate detection, until their window is over.'),
@@ -33,6 +35,19 @@ begin
             ('waiting_session', 'Sessions that may have messages, and from when on each can be accepted; several rows for one do no harm.'),
             ('watch', 'Messages that the cursor of their lane has passed while they were still there: checked again when due.')
         ), comment_on_column (name, meaning) as (values
+            ('acted_at', 'When it was done.'),
+            ('action', 'What was done, such as resubmit.'),
+            ('details', 'What it was done with: sequence numbers, filters, times.'),
+            ('audit_log.id', 'The number of the entry.'),
+            ('audited_action.id', 'The number of the entry.'),
+            ('audit_log.messages', 'How many messages it concerned; null when it concerned none.'),
+            ('audited_action.messages', 'How many messages it concerned; null when it concerned none.'),
+            ('sample.oldest_age', 'How many seconds ago the oldest message that is ready was sent.'),
+            ('samples.oldest_age', 'How many seconds ago the oldest message that is ready was sent.'),
+            ('audited_action.queue', 'The name of the queue, which may have been dropped since.'),
+            ('role', 'The role that did it.'),
+            ('sampled_at', 'The minute of the sample.'),
+            ('settled', 'How many messages were settled in the minute before; null when the queue retains no history.'),
             ('alembic_version.version_num', 'The last revision that was applied.'),
             ('application_properties', 'The properties that the sender has given the message, or a receiver when it settled it.'),
             ('attempts', 'How often the notification was sent to its recipients.'),
@@ -198,6 +213,8 @@ begin
             ('staged_at', 'When the table was created.'),
             ('starts_at', 'No due time lies before this; intervals are counted from it.'),
             ('state', 'READY, LOCKED, DEFERRED, EXPIRED, or EXHAUSTED: delivered as often as the queue allows.'),
+            ('found_message.body', 'The first 200 characters of the body; of bytes, in hexadecimal.'),
+            ('found_message.state', 'As in the view pgqueue.messages, or SCHEDULED or DEAD_LETTERED; null in a last row that says how far was read.'),
             ('notifications.state', 'What the recipients have stored.'),
             ('session.state', 'What its holders have stored, if it is JSON.'),
             ('accepted_session.state', 'What its holders have stored, if it is JSON.'),
@@ -224,7 +241,9 @@ begin
             ('used_at', 'When the queue was last used, to a twentieth of the period that it may be idle.'),
             ('user_metadata', 'What the users of the queue have stored with it.'),
             ('version', 'The version of the body of the notification.'),
-            ('waiting_since', 'When the first message was sent that no cursor has passed, or that an awaited transaction may have sent.')
+            ('waited', 'How many seconds messages waited until they were first received: the median, the 95th and the 99th percentile.'),
+            ('waiting_since', 'When the first message was sent that no cursor has passed, or that an awaited transaction may have sent.'),
+            ('worked', 'How many seconds it took from there until they were settled: the median, the 95th and the 99th percentile.')
         ), wanted (kind, name, meaning, present) as (
             select 'table', format('pgqueue.%I', relname), meaning, obj_description(pg_class.oid, 'pg_class')
               from pg_class

@@ -45,6 +45,7 @@ PLACES = {
     "stats": Place("stats", "stats", "Count what is in the queues."),
     "sessions": Place("stats", "sessions", "List sessions: who holds which, what waits."),
     "doctor": Place("doctor", "doctor", "Say what is wrong with queues and database."),
+    "dashboard": Place("dashboard", "dashboard", "Show all of it in a browser, and repair it there."),
     "history": Place("history", "history", "Show what became of messages."),
     "dead-letters": Place("dead_letters", "app", "List, show, resubmit and purge dead letters."),
     "schedule": Place("schedules", "app", "Send messages again and again, by the clock."),

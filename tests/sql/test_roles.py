@@ -29,6 +29,7 @@ VERBS = {
     "send_batch": (SEND, "%(queue)s, array['1']::jsonb[]"),
     "schedule": (SEND, "%(queue)s, '1', '2099-01-01'"),
     "cancel_scheduled": (SEND, "%(queue)s, array[%(scheduled)s::bigint]"),
+    "reschedule": (SEND, "%(queue)s, %(scheduled)s, '2098-01-01'"),
     "stage": (SEND, "%(queue)s, 'job', 'part', '{body}'"),
     "check_staged": (SEND, "%(queue)s, %(staged)s"),
     "publish": (SEND, "%(queue)s, array[%(staged)s], 0"),
@@ -44,6 +45,7 @@ VERBS = {
     "get_session_state": (RECEIVE, "%(queue)s, 'a'"),
     "set_session_state": (RECEIVE, HELD_SESSION),
     "peek": (RECEIVE, "%(queue)s"),
+    "find_messages": (RECEIVE, "%(queue)s"),
     "peek_dead_letters": (RECEIVE, "%(queue)s"),
     "explain_message": (RECEIVE, "%(queue)s, 1"),
     "take_turn": (RECEIVE, "%(queue)s"),
@@ -74,12 +76,14 @@ VERBS = {
     "release_claim": (RECEIVE, CLAIM),
     "drop_consumer": (RECEIVE, "%(consumer)s, %(epoch)s"),
     "queue_settings": (SETTINGS, "%(queue)s"),
+    "record_action": (SETTINGS, "'resubmit', %(queue)s, 1"),
     "queue_counts": (MONITOR, "%(queue)s"),
     "create_queue": (ADMIN, "%(new)s"),
     "alter_queue": (ADMIN, "%(queue)s, '1 minute'"),
     "pause_queue": (ADMIN, "%(queue)s"),
     "resume_queue": (ADMIN, "%(queue)s"),
     "purge_queue": (ADMIN, "%(queue)s"),
+    "purge_dead_letters": (ADMIN, "%(queue)s"),
     "drop_queue": (ADMIN, "%(queue)s"),
     "unlock": (ADMIN, "%(queue)s, %(number)s"),
     "grant_send": (ADMIN, "%(queue)s, 'public'"),
@@ -113,6 +117,7 @@ OF_ALL_QUEUES = {
     "broken_invariants": (MONITOR, ""),
     "grants": (MONITOR, ""),
     "queue_estimates": (MONITOR, ""),
+    "take_sample": (MONITOR, ""),
     "sweep": (RECEIVE, ""),
     "sweep_all": (RECEIVE, ""),
 }
@@ -155,6 +160,8 @@ VIEWS = {
     "subscriptions": MONITOR,
     "topics": SETTINGS,
     "queues": MONITOR,
+    "samples": MONITOR,
+    "audit_log": MONITOR,
 }
 
 #: The same of those that the library reads instead of tables.
@@ -264,6 +271,8 @@ class House:
                select id, 'a', now() from pgqueue.queue where name = %s""",
             [queue],
         )
+        self.connection.execute("delete from pgqueue.sample; select pgqueue.take_sample()")
+        self.ask("select pgqueue.record_action('send', %s)", queue)
         published, *_ = self.ask("select pgqueue.stage(%s, 'day', %s, '{body}')", queue, queue)
         self.ask("select pgqueue.publish(%s, array[%s], 0, 'job day', 0)", queue, published)
         self.ask("select pgqueue.send(%s, '{}', priority => -1)", queue)

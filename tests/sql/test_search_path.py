@@ -146,6 +146,8 @@ def keep_queues(by: Superuser) -> None:
     by.call("pause_queue", "slow")
     by.call("resume_queue", "slow")
     by.call("queue_estimates")
+    by.call("take_sample")
+    by.call("record_action", "pause", "slow", 1, Jsonb({}))
     for right in ("send", "receive"):
         by.call(f"grant_{right}", "q", "public")
         by.call(f"revoke_{right}", "q", "public")
@@ -163,6 +165,8 @@ def send_messages(by: Superuser) -> None:
         by.call("send_batch", queue, [Jsonb(1), Jsonb(2)], message_ids=["id", "another"])
         ((number,),) = by.call("schedule", queue, Jsonb({}), NEVER)
         by.call("peek", queue, 100)
+        by.call("find_messages", queue, "READY", message_id="id")
+        by.call("reschedule", queue, number, LONG_AGO)
         by.call("cancel_scheduled", queue, [number])
         by.call("receive_and_delete", queue, 3)
         by.call("queue_counts", queue)
@@ -215,6 +219,7 @@ def bring_back_dead_letters(by: Superuser) -> None:
     by.call("abandon_batch", dead, numbers, tokens)
     by.call("resubmit", "q")
     by.call("purge_queue", dead)
+    by.call("purge_dead_letters", "q")
 
 
 def work_off_claims(by: Superuser) -> None:

@@ -1,0 +1,108 @@
+"""``pgqueue dashboard``: what the queues do, in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pgqueue.cli import output
+from pgqueue.cli.connection import Database, on_database
+from pgqueue.cli.failures import Failed, WrongUse
+
+REMEDY = "the dashboard needs the extra dashboard: pip install 'pgqueue-tx[dashboard]'"
+
+
+@on_database
+def dashboard(
+    database: Database,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any free one.")] = 8420,
+    writable: Annotated[
+        bool, typer.Option("--writable", help="Allow actions, such as to resubmit dead letters.")
+    ] = False,
+    accounts: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Who may sign in: lines of role:hash.", show_default=False)
+    ] = None,
+    proxy_header: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The header in which a proxy names the database role.", show_default=False),
+    ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None, typer.Option(metavar="ADDRESS", help="Whose header is believed; by default this machine's.")
+    ] = None,
+    hash_password: Annotated[
+        str | None, typer.Option(metavar="ROLE", help="Ask for a password, print the line for --accounts, and exit.")
+    ] = None,
+) -> None:
+    """Serve a dashboard: queues, messages, dead letters and workers, at http://127.0.0.1:8420.
+
+    It changes nothing unless it is --writable, and then with the rights of the database role of whoever is signed in;
+    without sign-in, of the role that it is connected as. On another address than this machine's it needs --accounts or
+    --proxy-header, and a proxy in front that speaks HTTPS.
+    """
+    settings_of, serve = _loaded()
+    if hash_password is not None:
+        _print_account(hash_password)
+        return
+    settings = settings_of(database, host, writable, accounts, proxy_header, trusted_proxy)
+    serve(settings, host, port)
+
+
+def _loaded() -> tuple[Any, Any]:
+    try:
+        import argon2  # noqa: F401
+        import fastapi  # noqa: F401
+        import jinja2  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise Failed(REMEDY) from None
+    return _settings, _serve
+
+
+def _settings(
+    database: Database,
+    host: str,
+    writable: bool,
+    accounts: Path | None,
+    proxy_header: str | None,
+    trusted_proxy: list[str] | None,
+) -> Any:
+    from pgqueue.dashboard.settings import Settings, is_loopback, read_accounts
+
+    if not is_loopback(host) and accounts is None and proxy_header is None:
+        raise WrongUse(
+            f"{host} is reached from elsewhere, and nobody would have to sign in: say --accounts FILE, or"
+            " --proxy-header NAME"
+        )
+    try:
+        known = {} if accounts is None else read_accounts(accounts)
+    except ValueError as error:
+        raise WrongUse(str(error)) from None
+    trusted = tuple(trusted_proxy or Settings.trusted_proxies)
+    return Settings(database.dsn, writable, known, proxy_header, trusted)
+
+
+def _serve(settings: Any, host: str, port: int) -> None:
+    import uvicorn
+
+    from pgqueue.dashboard.app import create_app
+
+    config = uvicorn.Config(
+        create_app(settings), host, port, log_level="warning", proxy_headers=False, server_header=False,
+        timeout_graceful_shutdown=2,
+    )  # fmt: skip
+    listening = config.bind_socket()
+    address, bound, *_ = listening.getsockname()
+    name = f"[{address}]" if ":" in address else address
+    output.say(f"http://{name}:{bound}/{'' if settings.is_writable else '  (read-only; --writable allows actions)'}")
+    output.flush()
+    uvicorn.Server(config).run([listening])
+
+
+def _print_account(role: str) -> None:
+    from pgqueue.dashboard.security import hash_password
+
+    password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    output.say(f"{role}:{hash_password(password)}")

@@ -1,0 +1,128 @@
+"""The application: its parts put together, and how errors are answered."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, RedirectResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+import pgqueue
+from pgqueue import errors
+from pgqueue.dashboard import api, pages, presenting
+from pgqueue.dashboard.database import Database
+from pgqueue.dashboard.figures import KeptFigures, Sampler
+from pgqueue.dashboard.security import COOKIE, Forged, Gate, Headers, SignInNeeded, TooManyFailures, hosts, set_cookie
+from pgqueue.dashboard.settings import Settings
+
+STATIC: Final = Path(__file__).parent / "static"
+
+#: The first that fits counts; other errors of the database are ours or the server's.
+STATUSES: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
+    (errors.AccessDeniedError, HTTPStatus.FORBIDDEN),
+    (errors.QueueNotFoundError, HTTPStatus.NOT_FOUND),
+    (errors.MessageNotFoundError, HTTPStatus.NOT_FOUND),
+    (errors.InvalidArgumentError, HTTPStatus.BAD_REQUEST),
+    (errors.SchemaVersionError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (errors.ConnectionLostError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (errors.OperationTimeoutError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (errors.PGQueueError, HTTPStatus.CONFLICT),
+)
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Make the application. It connects, and takes samples, from its start to its end."""
+    database = Database(settings.dsn)
+    sampler = Sampler(database)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        database.open()
+        sampler.start()
+        yield
+        sampler.stop()
+        database.close()
+
+    app = FastAPI(
+        title="pgqueue dashboard",
+        version=pgqueue.__version__,
+        lifespan=lifespan,
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.settings = settings
+    app.state.database = database
+    app.state.figures = KeptFigures(database)
+    app.state.gate = Gate(settings)
+    app.include_router(api.router)
+    app.include_router(pages.router)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    _answer_errors(app)
+    _give_cookies(app)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts(settings), www_redirect=False)
+    app.add_middleware(Headers)
+    return app
+
+
+def _give_cookies(app: FastAPI) -> None:
+    @app.middleware("http")
+    async def give(request: Request, answer: pages.Next) -> Response:
+        """Who has no cookie gets one, so that forms can carry a token that belongs to it."""
+        request.state.cookie = secrets.token_urlsafe(32)
+        response = await answer(request)
+        if COOKIE not in request.cookies and "set-cookie" not in response.headers and request.url.path[:5] != "/stat":
+            set_cookie(request, response, request.state.cookie)
+        return response
+
+
+def _answer_errors(app: FastAPI) -> None:
+    @app.exception_handler(errors.PGQueueError)
+    def refused(request: Request, error: errors.PGQueueError) -> Response:
+        status = next(status for kind, status in STATUSES if isinstance(error, kind))
+        return _told(request, status, str(error))
+
+    @app.exception_handler(HTTPException)
+    def not_served(request: Request, error: HTTPException) -> Response:
+        return _told(request, HTTPStatus(error.status_code), str(error.detail))
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(request: Request, error: RequestValidationError) -> Response:
+        said = "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in error.errors())
+        return _told(request, HTTPStatus.UNPROCESSABLE_ENTITY, said)
+
+    @app.exception_handler(Forged)
+    def forged(request: Request, _: Forged) -> Response:
+        return _told(request, HTTPStatus.FORBIDDEN, "The token of the form is missing or old: load the page again.")
+
+    @app.exception_handler(TooManyFailures)
+    def throttled(request: Request, _: TooManyFailures) -> Response:
+        return _told(request, HTTPStatus.TOO_MANY_REQUESTS, "Too many wrong passwords: wait a minute.")
+
+    @app.exception_handler(SignInNeeded)
+    def nobody(request: Request, _: SignInNeeded) -> Response:
+        if _is_of_api(request):
+            return _told(request, HTTPStatus.UNAUTHORIZED, "Sign in first, and send the cookie that it gave you.")
+        there = request.url.path if request.method == "GET" else "/"
+        return RedirectResponse(
+            "/sign-in?" + presenting.query(next=f"{there}?{request.url.query}"), HTTPStatus.SEE_OTHER
+        )
+
+
+def _told(request: Request, status: HTTPStatus, said: str) -> Response:
+    if _is_of_api(request):
+        return JSONResponse({"detail": said}, status)
+    return pages.error(request, status, said)
+
+
+def _is_of_api(request: Request) -> bool:
+    return request.url.path.startswith("/api/")

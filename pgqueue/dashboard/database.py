@@ -1,0 +1,108 @@
+"""Transactions of people: each with the rights of the person's database role."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+from psycopg.types.string import TextLoader
+from psycopg_pool import ConnectionPool
+
+from pgqueue.errors import AccessDeniedError
+from pgqueue.transports import dsn as dsns
+from pgqueue.transports.translation import translate
+
+CONNECTIONS = 8
+#: A page that takes longer is given up.
+PATIENCE = "20s"
+
+#: A role that does not exist would be refused anyway, but "none" means the role of the connection.
+BECOME = "select set_config('role', rolname, true) from pg_roles where rolname = %(role)s"
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who looks: a database role; None for the one that the dashboard is connected as."""
+
+    role: str | None = None
+
+
+class Rows:
+    """Statements in a transaction; rows are dictionaries, and JSON stays text."""
+
+    def __init__(self, connection: psycopg.Connection[DictRow]) -> None:
+        self._connection = connection
+
+    def all(self, query: LiteralString, **parameters: Any) -> list[dict[str, Any]]:
+        """All rows."""
+        return self._connection.execute(query, parameters).fetchall()
+
+    def one(self, query: LiteralString, **parameters: Any) -> dict[str, Any] | None:
+        """The first row, or None."""
+        return self._connection.execute(query, parameters).fetchone()
+
+    def column(self, query: LiteralString, **parameters: Any) -> list[Any]:
+        """The first value of each row."""
+        return [next(iter(row.values())) for row in self.all(query, **parameters)]
+
+    def value(self, query: LiteralString, **parameters: Any) -> Any:
+        """The first value of the first row."""
+        return self.column(query, **parameters)[0]
+
+
+class Database:
+    """The database of a dashboard."""
+
+    def __init__(self, dsn: str) -> None:
+        self._pool = ConnectionPool(
+            dsns.for_libpq(dsn),
+            connection_class=psycopg.Connection[DictRow],
+            kwargs={"row_factory": dict_row, "application_name": "pgqueue dashboard", "autocommit": True},
+            configure=_keep_json_as_text,
+            min_size=0,
+            max_size=CONNECTIONS,
+            open=False,
+        )
+
+    def open(self) -> None:
+        """Begin to connect."""
+        self._pool.open()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close()
+
+    @contextmanager
+    def transaction(self, person: Person, *, writes: bool = False) -> Iterator[Rows]:
+        """A transaction with the rights of a person.
+
+        Raises the errors of :mod:`pgqueue.errors`: :class:`AccessDeniedError` when the person has no role here.
+        """
+        try:
+            with self._pool.connection() as connection, connection.transaction():
+                rows = Rows(connection)
+                _prepare(connection, writes=writes)
+                if person.role is not None and rows.one(BECOME, role=person.role) is None:
+                    raise AccessDeniedError(f"no role {person.role} is in this database: an administrator creates it")
+                yield rows
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+
+def _prepare(connection: psycopg.Connection[DictRow], *, writes: bool) -> None:
+    kind: LiteralString = "read write" if writes else "read only"
+    connection.execute(f"set transaction {kind}")
+    connection.execute("select set_config('statement_timeout', %s, true)", [PATIENCE])
+
+
+def _keep_json_as_text(connection: psycopg.Connection[DictRow]) -> None:
+    connection.adapters.register_loader("jsonb", TextLoader)
+
+
+def document(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row as a JSON document: durations in seconds."""
+    return {name: value.total_seconds() if hasattr(value, "total_seconds") else value for name, value in row.items()}

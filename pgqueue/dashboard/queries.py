@@ -1,0 +1,169 @@
+"""What the pages and the API show, as documents: each function is a few statements in one transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from pgqueue.dashboard.database import Rows, document
+from pgqueue.errors import MessageNotFoundError
+
+PAGE = 50
+SPANS: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
+STATES: Final = ("READY", "LOCKED", "SCHEDULED", "DEFERRED", "DEAD_LETTERED", "EXPIRED", "EXHAUSTED")
+ORDERS: Final = ("name", "ready", "dead_letters", "oldest_age", "expired_locks")
+
+SETTINGS: Final = """select * from pgqueue.queue_settings(%(queue)s)"""
+COUNTS: Final = """
+select name, ready, locked, scheduled, deferred, expired, exhausted, dead_letters, true as is_exact,
+       extract(epoch from pgqueue.clock() - oldest_enqueued_time)::float8 as oldest_age,
+       (select count(*) from pgqueue.expired_locks where queue = name) as expired_locks
+  from pgqueue.queue_counts(%(queue)s)
+"""
+#: At most 360 points, each the last sample of its part of the span; times are the worst of the part.
+SAMPLES: Final = """
+select extract(epoch from max(sampled_at))::bigint as at,
+       (array_agg(ready order by sampled_at desc))[1] as ready,
+       (array_agg(locked order by sampled_at desc))[1] as locked,
+       (array_agg(scheduled order by sampled_at desc))[1] as scheduled,
+       (array_agg(dead_letters order by sampled_at desc))[1] as dead_letters,
+       max(oldest_age) as oldest_age, avg(settled)::float8 as settled,
+       max(waited[1]) as waited_median, max(waited[2]) as waited_95th, max(waited[3]) as waited_99th,
+       max(worked[1]) as worked_median, max(worked[2]) as worked_95th, max(worked[3]) as worked_99th
+  from pgqueue.samples
+ where queue = %(queue)s and sampled_at > pgqueue.clock() - %(span)s
+ group by floor(extract(epoch from sampled_at) / greatest(60, extract(epoch from %(span)s) / 360))
+ order by at
+"""
+LIVING: Final = "select *, jsonb_pretty(body) as pretty from pgqueue.peek(%(queue)s, 1, %(number)s)"
+DEAD: Final = "select *, jsonb_pretty(body) as pretty from pgqueue.peek_dead_letters(%(queue)s, 1, %(number)s)"
+FOUND: Final = """
+select *
+  from pgqueue.find_messages(%(queue)s, %(state)s, %(after)s, %(page)s, message_id => %(message_id)s,
+       correlation_id => %(correlation_id)s, subject => %(subject)s, reason => %(reason)s)
+"""
+HISTORY: Final = """
+select outcome, reason, settled_at, delivery_count, locked_by, first_locked_at, enqueued_time
+  from pgqueue.history
+ where queue = %(queue)s and sequence_number = %(number)s
+ order by settled_at desc
+ limit 10
+"""
+SESSIONS: Final = """
+select pid, coalesce(nullif(application_name, ''), usename::text) as name, usename::text as role,
+       client_addr::text as address, backend_start, state,
+       wait_event = 'ClientRead' and query ~* '^listen' as is_listening
+  from pg_stat_activity
+ where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
+   and (application_name ~ '^pgqueue' or query ~ 'pgqueue')
+ order by application_name, backend_start
+ limit 500
+"""
+AUDIT: Final = """
+select id, acted_at, role, action, queue, messages, details
+  from pgqueue.audit_log
+ where id < %(before)s
+ order by id desc
+ limit %(page)s
+"""
+LAST: Final = 2**63 - 1
+
+NOT_SHOWN: Final = {"lock_token", "queue_id", "lane", "position", "failures", "binary_body"}
+
+
+def may_monitor(rows: Rows) -> None:
+    """Raise AccessDeniedError unless the person may see the figures of all queues."""
+    rows.value("select pgqueue._check_counts()")
+
+
+def settings(rows: Rows, queue: str) -> dict[str, Any]:
+    """The settings of a queue."""
+    found = rows.one(SETTINGS, queue=queue)
+    assert found is not None
+    return document(found)
+
+
+def counts(rows: Rows, queue: str) -> dict[str, Any]:
+    """The exact counts of one queue; takes long where it is large."""
+    found = rows.one(COUNTS, queue=queue)
+    assert found is not None
+    return document(found)
+
+
+def samples(rows: Rows, queue: str, span: str) -> list[dict[str, Any]]:
+    """What was sampled of a queue over an hour, a day or a week, oldest first."""
+    settings(rows, queue)
+    return rows.all(SAMPLES, queue=queue, span=SPANS[span])
+
+
+def messages(rows: Rows, queue: str, *, after: int = 0, **filters: str | None) -> dict[str, Any]:
+    """A page of messages by number. `next` is what the next page comes after; None when this is the last."""
+    known = dict.fromkeys(("state", "message_id", "correlation_id", "subject", "reason"))
+    found = rows.all(FOUND, queue=queue, after=after, page=PAGE, **{**known, **filters})
+    shown = [row for row in found if row["state"] is not None]
+    is_cut = len(found) > len(shown)
+    last = found[-1]["sequence_number"] if is_cut or len(shown) == PAGE else None
+    return {"queue": queue, "messages": shown, "next": last, "is_cut": is_cut}
+
+
+def message(rows: Rows, queue: str, number: int, *, is_dead: bool = False) -> dict[str, Any]:
+    """One message whole: its properties, body, deliveries, and why it is delivered or not.
+
+    Raises MessageNotFoundError when the queue has neither the message nor a record of it.
+    """
+    found = rows.one(DEAD if is_dead else LIVING, queue=queue, number=number)
+    explanation = rows.value("select pgqueue.explain_message(%(queue)s, %(number)s)", queue=queue, number=number)
+    past = rows.all(HISTORY, queue=queue, number=number)
+    if found is None or found["sequence_number"] != number:
+        if not is_dead:
+            dead = rows.one(DEAD, queue=queue, number=number)
+            if dead is not None and dead["sequence_number"] == number:
+                return message(rows, queue, number, is_dead=True)
+        if not past:
+            raise MessageNotFoundError(explanation)
+        found = {}
+    failures = json.loads(found.get("failures") or "{}")
+    shown = {name: value for name, value in found.items() if name not in NOT_SHOWN}
+    if found.get("binary_body") is not None:
+        shown["body"] = None
+        shown["binary_body"] = bytes(found["binary_body"]).hex()
+    log = failures.get("delivery_log") or list(filter(None, [failures.get("last_error")]))
+    return {
+        **shown,
+        "queue": queue,
+        "sequence_number": number,
+        "is_there": bool(found),
+        "is_dead": bool(found.get("dead_letter_reason")),
+        "is_scheduled": found.get("scheduled_enqueue_time") is not None,
+        "is_locked": found.get("locked_by") is not None and found.get("locked_until") is not None,
+        "explanation": explanation,
+        "deliveries": log,
+        "resubmitted_from": failures.get("resubmitted_from"),
+        "forwarded_from": failures.get("forwarded_from"),
+        "history": past,
+    }
+
+
+def sessions(rows: Rows) -> list[dict[str, Any]]:
+    """The connections of pgqueue's clients, as far as the role may see them."""
+    return rows.all(SESSIONS)
+
+
+def audit(rows: Rows, before: int = LAST) -> dict[str, Any]:
+    """A page of what people did here, the last first."""
+    found = rows.all(AUDIT, before=before, page=PAGE)
+    return {"entries": found, "next": found[-1]["id"] if len(found) == PAGE else None}
+
+
+def page_of(queues: Iterable[Mapping[str, Any]], *, search: str, order: str, after: str) -> dict[str, Any]:
+    """A page of the queues whose names contain a text; `after` is the name of the last one on the page before."""
+    matching = [queue for queue in queues if search.casefold() in queue["name"].casefold()]
+    if order != "name":
+        matching.sort(key=lambda queue: queue[order] or 0, reverse=True)
+    names = [queue["name"] for queue in matching]
+    begin = names.index(after) + 1 if after in names else 0
+    shown = matching[begin : begin + PAGE]
+    is_last = begin + PAGE >= len(matching)
+    return {"queues": shown, "found": len(matching), "next": None if is_last else shown[-1]["name"]}

@@ -1,0 +1,118 @@
+-- Finds messages by their state, and by what their properties are equal to: by sequence number, from the one that follows
+-- `after`. The state is READY, SCHEDULED, DEFERRED, EXPIRED, EXHAUSTED, LOCKED or DEAD_LETTERED; null is for all but dead
+-- letters. At most `max_read` messages are read: where that ends the search, the last row has no state, and the number up
+-- to which was read. Nothing is locked or changed. Bodies are shown up to 200 characters.
+-- Returns  at most `max_messages` rows, and that one.
+-- Raises   PQ002 unknown queue, PQ007 invalid argument.
+create or replace function pgqueue.find_messages(
+    queue          text,
+    state          text    default null,
+    after          bigint  default 0,
+    max_messages   integer default 50,
+    message_id     text    default null,
+    correlation_id text    default null,
+    subject        text    default null,
+    reason         text    default null,
+    max_read       integer default 5000
+)
+returns setof pgqueue.found_message
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_custom_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    moment timestamptz   := pgqueue.clock();
+    source pgqueue.queue := pgqueue._find_queue(queue, 'RECEIVE');
+    wanted text          := coalesce(find_messages.state, 'ANY');
+begin
+    perform pgqueue._check_bound(coalesce(max_messages, 0));
+    perform pgqueue._check_bound(coalesce(max_read, 0));
+    if wanted not in ('ANY', 'READY', 'SCHEDULED', 'DEFERRED', 'EXPIRED', 'EXHAUSTED', 'LOCKED', 'DEAD_LETTERED') then
+        perform pgqueue._refuse_argument(
+            'state', 'READY, SCHEDULED, DEFERRED, EXPIRED, EXHAUSTED, LOCKED or DEAD_LETTERED', wanted);
+    end if;
+    return query
+        with known as (                                      -- where it is, and what is needed to choose and to show it
+            (select 1 as kept, fresh.*
+               from unnest(source.fresh_lanes) as known (lane)
+              cross join lateral (
+                    select ctid as place, sequence_number as number, lane, lock_token, delivery_count, enqueued_time,
+                           null::timestamptz as due, locked_until, locked_by, expires_at, message_id, correlation_id, subject,
+                           session_id, null::text as reason, null::timestamptz as died_at
+                      from pgqueue.message
+                     where queue_id = source.id and lane = known.lane and position > find_messages.after
+                     order by position
+                     limit max_read) as fresh
+              where wanted not in ('SCHEDULED', 'DEFERRED', 'DEAD_LETTERED'))
+             union all
+            (select 1, ctid, sequence_number, lane, lock_token, delivery_count, enqueued_time, null, locked_until, locked_by,
+                    expires_at, message_id, correlation_id, subject, session_id, null, null
+               from pgqueue.message
+              where queue_id = source.id and lane % 2 = 0 and sequence_number > find_messages.after
+                and wanted not in ('SCHEDULED', 'DEAD_LETTERED')
+              order by sequence_number
+              limit max_read)
+             union all
+            (select 2, ctid, sequence_number, lane, null, delivery_count, enqueued_time, scheduled_enqueue_time, null, null,
+                    expires_at, message_id, correlation_id, subject, session_id, null, null
+               from pgqueue.scheduled_message
+              where queue_id = source.id and sequence_number > find_messages.after and wanted in ('ANY', 'SCHEDULED')
+              order by sequence_number
+              limit max_read)
+             union all
+            (select 3, ctid, sequence_number, lane, null, delivery_count, enqueued_time, null, locked_until, locked_by,
+                    null, message_id, correlation_id, subject, session_id, dead_letter_reason, dead_lettered_at
+               from pgqueue.dead_letter
+              where queue_id = source.id and sequence_number > find_messages.after and wanted = 'DEAD_LETTERED'
+              order by sequence_number
+              limit max_read)
+             order by number
+             limit max_read
+        ), matching as materialized (
+            select *
+              from (select known.*,
+                           case when kept = 2 then 'SCHEDULED'
+                                when kept = 3 then 'DEAD_LETTERED'
+                                when lane = 2000 and exists (
+                                     select
+                                       from pgqueue.session as held
+                                      where held.queue_id = source.id and held.session_id = known.session_id
+                                        and held.lock_token = known.lock_token and held.locked_until > moment) then 'LOCKED'
+                                when locked_until > moment and (lane <> 2000 or lock_token is null) then 'LOCKED'
+                                when expires_at <= moment then 'EXPIRED'
+                                when delivery_count >= source.max_delivery_count then 'EXHAUSTED'
+                                when pgqueue._is_deferred(lane) then 'DEFERRED'
+                                else 'READY' end as state
+                      from known) as known
+             where wanted in ('ANY', state)
+               and (find_messages.message_id is null or message_id = find_messages.message_id)
+               and (find_messages.correlation_id is null or correlation_id = find_messages.correlation_id)
+               and (find_messages.subject is null or subject = find_messages.subject)
+               and (find_messages.reason is null or reason = find_messages.reason)
+             order by number
+             limit max_messages
+        )
+        (select number, state, delivery_count, enqueued_time, due, locked_until, locked_by, expires_at, message_id, correlation_id,
+                subject, session_id, reason, died_at,
+                (select pgqueue._error_line(last_error)
+                   from pgqueue.failed_message as failed
+                  where failed.queue_id = source.id and failed.sequence_number = number),
+                (select left(coalesce(body::text, encode(substr(binary_body, 1, 100), 'hex')), 200)
+                   from (select body, binary_body from pgqueue.message where kept = 1 and ctid = place
+                          union all
+                         select body, binary_body from pgqueue.scheduled_message where kept = 2 and ctid = place
+                          union all
+                         select body, binary_body from pgqueue.dead_letter where kept = 3 and ctid = place) as whole)
+           from matching
+          order by number)
+         union all
+        select max(number), null, null, null, null, null, null, null, null, null, null, null, null, null, null, null
+          from known
+        having count(*) = max_read and (select count(*) from matching) < max_messages;
+end
+$$;

@@ -1,0 +1,27 @@
+-- Gives a scheduled message another time. A message that was abandoned with a delay counts as scheduled, too. Its time to
+-- live begins with its time.
+-- Raises   PQ002 unknown queue; PQ006 message not found, when the message is not scheduled, or no longer; PQ007 invalid argument.
+-- Locks    the message, until the transaction ends; waits for an open transaction that cancels or activates it.
+create or replace function pgqueue.reschedule(queue text, sequence_number bigint, at timestamptz)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+    source pgqueue.queue := pgqueue._find_queue(queue, 'SEND');
+begin
+    if at is null or not isfinite(at) then
+        perform pgqueue._refuse_argument('at', 'a time', at::text);
+    end if;
+    update pgqueue.scheduled_message
+       set scheduled_enqueue_time = at,
+           expires_at = greatest(at, pgqueue.clock()) + time_to_live
+     where queue_id = source.id and sequence_number = reschedule.sequence_number;
+    if not found then
+        perform pgqueue._refuse_unknown_message(source, 'scheduled', reschedule.sequence_number);
+    end if;
+end
+$$;

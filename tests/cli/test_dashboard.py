@@ -1,0 +1,33 @@
+"""``pgqueue dashboard``: what it refuses before it listens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgqueue.cli.exit_codes import WRONG_USE
+from tests.cli.command_line import CommandLine
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--host", "0.0.0.0", "--writable"], "nobody would have to sign in"),
+        (["--accounts", "accounts", "--trusted-proxy", "10.0.0.2"], "is not role:hash"),
+        (["--proxy-header", "X-Remote-User", "--accounts", "empty"], "has no account"),
+    ],
+)
+def test_what_would_leave_it_open_is_refused(
+    pgqueue: CommandLine, tmp_path: Path, options: list[str], said: str
+) -> None:
+    (tmp_path / "accounts").write_text("ann:secret\n")
+    (tmp_path / "empty").write_text("# nobody\n")
+    ended = pgqueue("dashboard", "--port", "0", *options)
+    assert ended.code == WRONG_USE
+    assert said in ended.err
+
+
+def test_a_line_for_the_file_of_accounts_is_printed(pgqueue: CommandLine) -> None:
+    ended = pgqueue("dashboard", "--hash-password", "ann", stdin="secret\nsecret\n")
+    assert "ann:$argon2id$" in ended.out

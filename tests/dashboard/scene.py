@@ -1,0 +1,66 @@
+"""A shop's queues, with something in every state, as somebody on call would find them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from pgqueue import Message, QueueClient, ReceivedMessage
+from pgqueue.testing import Database
+
+HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>"
+TOMORROW = datetime(2099, 1, 1, tzinfo=UTC)
+
+
+def fill(database: Database, client: QueueClient, minutes: int = 3) -> None:
+    """Fills the queues, over some minutes, each with a sample at its end."""
+    for name in ("orders", "invoices", "mails", "reports"):
+        client.create_queue(name, retain_history=timedelta(days=2), retain_errors=3, max_delivery_count=3)
+    client.create_queue("audit-trail")
+    client.create_queue("imports", status="RECEIVE_DISABLED")
+    client.pause_queue("reports")
+    for minute in range(minutes):
+        work(database, client, minute)
+        database.move_clock(timedelta(minutes=1))
+        with database.connect() as connection:
+            connection.execute("select pgqueue.take_sample()")
+    orders = client.queue("orders")
+    orders.send(Message({"order": 4711, "text": HOSTILE}, subject=HOSTILE, priority=-1))
+    orders.receive()
+    orders.schedule(Message({"order": 4712, "remind": True}, subject="reminder"), at=TOMORROW)
+    client.queue("invoices").schedule(Message({"invoice": 90210}, subject="monthly"), at=TOMORROW)
+    client.queue("mails").send(Message({"to": "ann@example.com"}, subject="welcome"))
+    client.queue("mails").receive(lock_duration=timedelta(microseconds=1))
+
+
+def work(database: Database, client: QueueClient, minute: int) -> None:
+    """Sends some messages to each queue, and completes most of them; some fail, and die of it."""
+    for nth, name in enumerate(("orders", "invoices", "mails")):
+        queue = client.queue(name)
+        count = 6 + (minute * 7 + nth * 5) % 11
+        properties = {"shop": "Bern", "channel": "web"}
+        queue.send_batch(
+            [
+                Message(
+                    {"order": 1000 + minute * 20 + n, "lines": [{"sku": "A-17", "count": n + 1}], "total": "129.90"},
+                    subject="placed",
+                    message_id=f"{name}-{minute}-{n}",
+                    application_properties=properties,
+                )
+                for n in range(count)
+            ]
+        )
+        database.move_clock(timedelta(milliseconds=150 + minute * 13 % 70))
+        for n, received in enumerate(queue.receive(max_messages=count - 2)):
+            settle(received, dies=nth == 0 and n == 0 and minute % 2 == 0)
+        database.move_clock(timedelta(milliseconds=220))
+
+
+def settle(received: ReceivedMessage, *, dies: bool) -> None:
+    """Completes a message, or dead-letters it with an error."""
+    if dies:
+        try:
+            raise ValueError("no such customer: 4711")
+        except ValueError as error:
+            received.dead_letter("CustomerUnknown", "no such customer: 4711", error=error)
+    else:
+        received.complete()

@@ -1,0 +1,145 @@
+"""The pages, as they are without JavaScript."""
+
+from __future__ import annotations
+
+import html
+
+import pytest
+from fastapi.testclient import TestClient
+
+from pgqueue import Message, QueueClient
+from tests.dashboard.scene import HOSTILE
+
+PAGES = [
+    "/",
+    "/?q=ord&order=ready",
+    "/queue?name=orders",
+    "/queue?name=orders&span=week",
+    "/queue?name=audit-trail",
+    "/messages?queue=orders",
+    "/messages?queue=orders&state=DEAD_LETTERED",
+    "/messages?queue=orders&state=LOCKED",
+    "/messages?queue=orders&state=SCHEDULED",
+    "/workers",
+    "/audit",
+    "/sign-in",
+]
+
+
+def test_every_page_is_served_with_its_protection(shop: QueueClient, site: TestClient) -> None:
+    for page in PAGES:
+        answer = site.get(page)
+        assert answer.status_code == 200, (page, answer.text)
+        assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+        assert "unsafe" not in answer.headers["Content-Security-Policy"]
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert HOSTILE not in answer.text
+        assert "<script>" not in answer.text
+        assert " style=" not in answer.text
+    assert html.escape(HOSTILE, quote=False)[:10] in site.get("/messages?queue=orders").text
+
+
+def test_queues_are_shown_with_their_figures(shop: QueueClient, site: TestClient) -> None:
+    page = site.get("/api/queues").json()
+    orders = next(queue for queue in page["queues"] if queue["name"] == "orders")
+    exact = shop.get_queue_runtime_properties("orders")
+    assert (orders["ready"], orders["locked"], orders["scheduled"]) == (exact.ready, exact.locked, exact.scheduled)
+    assert orders["dead_letters"] == exact.dead_letters > 0
+    assert orders["settled"] > 0
+    assert len(orders["waited"]) == len(orders["worked"]) == 3
+    mails = next(queue for queue in page["queues"] if queue["name"] == "mails")
+    assert mails["expired_locks"] == 1
+
+
+def test_queues_are_found_ordered_and_paged_by_name(client: QueueClient, site: TestClient) -> None:
+    for number in range(120):
+        client.create_queue(f"queue-{number:03}")
+    client.queue("queue-077").send(Message(1))
+    names = []
+    after = ""
+    while after is not None:
+        page = site.get("/api/queues", params={"after": after}).json()
+        names += [queue["name"] for queue in page["queues"]]
+        after = page["next"]
+    assert names == [f"queue-{number:03}" for number in range(120)]
+    assert site.get("/api/queues?order=ready").json()["queues"][0]["name"] == "queue-077"
+    assert site.get("/api/queues?q=E-01").json()["found"] == 10
+
+
+def test_messages_are_paged_by_number(client: QueueClient, site: TestClient) -> None:
+    client.create_queue("orders")
+    numbers = client.queue("orders").send_batch([Message(n) for n in range(120)])
+    found = []
+    after = 0
+    while after is not None:
+        page = site.get("/api/messages", params={"queue": "orders", "after": after}).json()
+        found += [message["sequence_number"] for message in page["messages"]]
+        after = page["next"]
+    assert found == numbers
+    assert f"after={numbers[49]}" in site.get("/messages?queue=orders").text
+
+
+def test_a_message_is_shown_whole(shop: QueueClient, site: TestClient) -> None:
+    (dead, *_) = shop.queue("orders").dead_letters.peek()
+    page = site.get(f"/message?queue=orders&number={dead.sequence_number}").text
+    for said in ("CustomerUnknown", "no such customer: 4711", "is a dead letter since", "A-17", "Bern", "Traceback"):
+        assert said in page
+    document = site.get(f"/api/message?queue=orders&number={dead.sequence_number}").json()
+    assert document["is_dead"]
+    assert document["deliveries"][0]["type"] == "ValueError"
+    assert "lock_token" not in document
+
+
+def test_a_completed_message_is_told_from_its_history(shop: QueueClient, site: TestClient) -> None:
+    (settled, *_) = shop.queue("orders").history(outcome="COMPLETED")
+    document = site.get(f"/api/message?queue=orders&number={settled.sequence_number}").json()
+    assert not document["is_there"]
+    assert document["history"][0]["outcome"] == "COMPLETED"
+    assert "completed" in site.get(f"/message?queue=orders&number={settled.sequence_number}").text
+
+
+def test_bytes_and_long_bodies_are_shown(client: QueueClient, site: TestClient) -> None:
+    client.create_queue("orders")
+    raw, long = client.queue("orders").send_batch([Message(b"\x00\xff"), Message("x" * 300_000)])
+    assert site.get(f"/api/message?queue=orders&number={raw}").json()["binary_body"] == "00ff"
+    page = site.get(f"/message?queue=orders&number={long}").text
+    assert "300,002 characters in all" in page
+    assert len(page) < 250_000
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/queue?name=nope", 404),
+        ("/message?queue=orders&number=999", 404),
+        ("/messages?queue=nope", 404),
+        ("/messages?queue=orders&state=GONE", 422),
+        ("/messages?queue=orders&after=-1", 422),
+        ("/nowhere", 404),
+        ("/queue", 422),
+    ],
+)
+def test_what_is_not_there_is_said_in_a_page_and_in_json(
+    client: QueueClient, site: TestClient, path: str, status: int
+) -> None:
+    client.create_queue("orders")
+    page = site.get(path)
+    assert (page.status_code, page.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    answer = site.get(f"/api{path}")
+    assert answer.status_code == status
+    assert answer.json()["detail"]
+
+
+def test_another_name_for_this_machine_is_refused(site: TestClient) -> None:
+    assert site.get("/", headers={"Host": "evil.example"}).status_code == 400
+    assert site.get("/", headers={"Host": "localhost:8420"}).status_code == 200
+    assert site.get("/", headers={"Host": "[::1]:8420"}).status_code == 200
+
+
+def test_assets_come_from_here_with_their_licences(site: TestClient) -> None:
+    for asset in ("dashboard.css", "dashboard.js", "icon.svg", "vendor/htmx.min.js", "vendor/uplot.min.js"):
+        answer = site.get(f"/static/{asset}")
+        assert answer.status_code == 200
+        assert "sourceMappingURL" not in answer.text
+    for licence in ("htmx", "uplot"):
+        assert "ermission" in site.get(f"/static/vendor/{licence}.LICENSE").text
