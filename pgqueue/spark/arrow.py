@@ -8,6 +8,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from pgqueue.spark.connections import RETRIED_SECONDS, trying_again
+
 # The queries use PostgreSQL's own operators, whatever the schemas of the caller's search_path contain.
 PINNED = "set local search_path = pg_catalog, pg_temp"
 
@@ -20,7 +22,8 @@ def read(dsn: str, query: str, schema: StructType, before: Sequence[str] = ()) -
     import adbc_driver_postgresql.dbapi as adbc  # only tasks need it; the driver's processes import this module too
 
     wanted = to_arrow_schema(schema, timezone="UTC")
-    with adbc.connect(dsn) as connection, connection.cursor() as cursor:
+    connecting = trying_again(RETRIED_SECONDS, lambda error: isinstance(error, adbc.Error))
+    with connecting(adbc.connect, dsn) as connection, connection.cursor() as cursor:
         for statement in (PINNED, *before):
             cursor.execute(statement)
         cursor.execute(query)

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from pgqueue.spark import arrow, filters, relations
+from pgqueue.spark.connections import looking
 from pgqueue.spark.errors import OptionError, SnapshotOverError
 from pgqueue.spark.keeper import LOCK
 from pgqueue.spark.options import Options
@@ -75,7 +76,7 @@ class QueueReader(DataSourceReader):
         self._conditions: list[str] = []
 
     def partitions(self) -> list[Part]:
-        with psycopg.connect(self._dsn, autocommit=True) as connection:
+        with looking(self._dsn) as connection:
             conditions = [*self._conditions, *of_queue(connection, self._queue)]
             cuts = cut(stretches(connection, self._relation), self._wanted)
             shared = self._held
