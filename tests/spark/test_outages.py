@@ -107,7 +107,10 @@ def test_a_batch_that_has_lost_a_lock_is_given_back_or_fails(
                 post(None, 0)
         else:
             post(None, 0)
-            assert [message.body for message in client.queue("q").receive()] == [2]
+            assert [(message.body, message.delivery_count) for message in client.queue("q").receive()] == [(2, 1)]
+        with database.connect() as connection:
+            open_claim = connection.execute("select open_claim from pgqueue.consumers").fetchone()
+        assert open_claim == (None if releases else 1,)
         taken.complete()
     assert effects(database) == 0
 
