@@ -64,7 +64,7 @@ def demo(
     It needs nothing but itself. What it leaves behind, the schema pgqueue_demo and the queue pgqueue-demo, is made
     anew the next time.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    exit_at_sigterm()
     said = dsn if dsn is not None else (context.find_root().obj or Choice()).dsn
     where = "the built-in PostgreSQL" if said is None else "the database that was named"
     output.hint(f"Flights of 2013 go through the queue {QUEUE} in {where}.")
@@ -82,9 +82,33 @@ def demo(
 def database(dsn: str | None) -> str:
     """The database of a demo: never the one in the environment, that may be where somebody works."""
     if dsn is None:
-        return embedded_server.start()
+        with sigterm_held_back():
+            return embedded_server.start()
     knock(dsn)
     return dsn
+
+
+def exit_at_sigterm() -> None:
+    """End this process at the first SIGTERM as at its end: nothing that it has started is left behind."""
+
+    def leave(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, leave)
+
+
+@contextmanager
+def sigterm_held_back() -> Iterator[None]:
+    """Act on a SIGTERM after the block: a server that is half started would be left behind."""
+    came: list[int] = []
+    former = signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
+        if came:
+            signal.raise_signal(signal.SIGTERM)
 
 
 @contextmanager

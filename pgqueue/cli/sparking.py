@@ -18,6 +18,8 @@ from rich.status import Status
 from pgqueue.cli import output
 from pgqueue.cli.failures import Failed, WrongUse
 from pgqueue.cli.output import counted
+from pgqueue.spark import SparkMissing, reason_of
+from pgqueue.spark.session import check_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,14 +52,17 @@ class Unforeseen:
 def explained() -> Iterator[Unforeseen]:
     """Errors of Spark, and of what it runs, as errors of a command."""
     try:
-        from pgqueue.spark.pipelines import reasons
+        check_version()
+        from pgqueue.spark.pipelines import quiet
     except ImportError as error:
         raise Failed(f"{error.name or 'PySpark'} is not installed: pip install 'pgqueue-tx[spark]'") from error
+    except SparkMissing as error:
+        raise Failed(str(error)) from error
     unforeseen = Unforeseen()
     try:
         yield unforeseen
-    except reasons.KNOWN as error:
-        reason = reasons.reason_of(error)
+    except quiet.KNOWN as error:
+        reason = reason_of(error)
         if unforeseen.log is not None and reason.is_known:
             unforeseen.log.unlink(missing_ok=True)
         elif unforeseen.log is not None:

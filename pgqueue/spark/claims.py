@@ -30,6 +30,8 @@ class Held:
     consumer: str
     claim: int
     epoch: int
+    releases: bool
+    """Whether a claim that has lost locks is released; otherwise the query fails."""
 
 
 def held_for(batch: DataFrame) -> dict[str, Held]:

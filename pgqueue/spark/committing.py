@@ -6,18 +6,17 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import psycopg
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from pgqueue.errors import ConnectionLostError, error_class
+from pgqueue.spark.connections import RETRIED_SECONDS, connect_once, trying_again
 
 T = TypeVar("T")
 
 #: How long a new connection is tried in order to learn the outcome of a COMMIT whose answer was lost.
-DOUBTS_FOR_SECONDS = 60.0
+DOUBTS_FOR_SECONDS = RETRIED_SECONDS
 
 
-def retried_until_known(dsn: str, act: Callable[[psycopg.Connection[Any]], T]) -> T:
-    """Call ``act`` in a transaction of its own, and again on another connection if the first was lost.
+def retried_until_known(dsn: str, act: Callable[[psycopg.Connection[Any]], T], *, autocommit: bool = False) -> T:
+    """Call ``act`` in a transaction of its own, and again on another connection if the first was refused or lost.
 
     The first transaction may have been committed; the second call of ``act`` must then change nothing.
 
@@ -27,20 +26,7 @@ def retried_until_known(dsn: str, act: Callable[[psycopg.Connection[Any]], T]) -
     """
 
     def act_once() -> T:
-        with psycopg.connect(dsn) as connection:
+        with connect_once(dsn, autocommit=autocommit) as connection:
             return act(connection)
 
-    again = Retrying(
-        retry=retry_if_exception(is_lost),
-        stop=stop_after_delay(DOUBTS_FOR_SECONDS),
-        wait=wait_random_exponential(multiplier=0.1, max=2),
-        reraise=True,
-    )
-    return again(act_once)
-
-
-def is_lost(error: BaseException) -> bool:
-    """Whether the error is a lost connection, not a failed statement."""
-    if not isinstance(error, psycopg.OperationalError):
-        return False
-    return error.sqlstate is None or error_class(error.sqlstate) is ConnectionLostError
+    return trying_again(DOUBTS_FOR_SECONDS)(act_once)

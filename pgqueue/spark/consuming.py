@@ -23,6 +23,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
@@ -38,11 +39,13 @@ from pyspark.sql.types import StructType
 from pgqueue.model.holder import this_process
 from pgqueue.spark import arrow
 from pgqueue.spark.claims import Held
+from pgqueue.spark.connections import RETRIED_SECONDS, connect, is_lost, looking, trying_again
 from pgqueue.spark.errors import CheckpointError, OptionError
 from pgqueue.spark.options import Options
 from pgqueue.spark.relations import literal
 
-OPTIONS = ("queue", "consumer", "maxMessagesPerTrigger", "lockDuration", "numPartitions", "columns")
+OPTIONS = ("queue", "consumer", "maxMessagesPerTrigger", "lockDuration", "onLostLocks", "numPartitions", "columns")
+RELEASE, FAIL = "release", "fail"
 IN_USE, FENCED = "PQ009", "PQ010"
 
 #: How long to wait for a consumer that is still in use: the session of a stopped query may take a moment to end.
@@ -73,6 +76,11 @@ SHARE = """
       from pgqueue._claimed_message as message
      where consumer = {consumer} and claim = {claim} and number >= {low} and number < {high}
 """
+
+ATTACH: LiteralString = "select settled_claim, epoch from pgqueue.attach_consumer(%s, %s)"
+
+#: Before the connection is closed: a busy server may take its time to end the session.
+DETACH: LiteralString = "select pg_catalog.pg_advisory_unlock_all()"
 
 CLAIM_BATCH: LiteralString = """
     select pgqueue.claim_batch(
@@ -125,7 +133,8 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     Options: ``queue``; ``consumer``, a name for this query that does not depend on its checkpoint;
     ``maxMessagesPerTrigger`` (50 000); ``lockDuration``, in seconds (300), how long a batch stays locked after the
-    query has died; ``numPartitions`` (2); ``columns``.
+    query has died; ``onLostLocks``, whether ``in_transaction`` releases a batch that has lost locks, or fails;
+    ``numPartitions`` (2); ``columns``.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -137,8 +146,24 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._consumer = read.needed("consumer")
         self._queue = read.needed("queue")
         self._lock_duration = read.seconds("lockDuration", 300)
+        self._releases = read.one_of("onLostLocks", (RELEASE, FAIL)) == RELEASE
         self._up_to: int | None = None
         self._session: ConsumerSession | None = None  # on the driver only
+
+    def look(self) -> None:
+        """Attach in a transaction that is rolled back: what would fail when the query starts fails now.
+
+        Raises:
+            DatabaseError: the database cannot be reached, or refuses to let this role consume the queue.
+        """
+        with looking(self._dsn) as connection:
+            try:
+                connection.execute(ATTACH, [self._consumer, self._queue])
+            except psycopg.Error as error:
+                if error.sqlstate != IN_USE:  # the query that uses it may end in time
+                    raise
+            connection.rollback()
+            connection.execute(DETACH)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._limit)
@@ -186,7 +211,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _prove(self, share: Share) -> None:
         """Fail this task if the claim has been settled meanwhile: the share may then be incomplete."""
-        with psycopg.connect(self._dsn, autocommit=True) as connection:
+        with connect(self._dsn, autocommit=True) as connection:
             connection.execute("select pgqueue.check_claim(%s, %s, %s)", [self._consumer, share.claim, share.epoch])
 
     def stop(self) -> None:
@@ -208,7 +233,9 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _opened(self) -> ConsumerSession:
         if self._session is None:
-            self._session = ConsumerSession(self._dsn, self._consumer, self._queue, self._lock_duration)
+            self._session = ConsumerSession(
+                self._dsn, self._consumer, self._queue, self._lock_duration, releases=self._releases
+            )
         return self._session
 
 
@@ -236,14 +263,16 @@ class ConsumerSession:
     and this side raises an error.
     """
 
-    def __init__(self, dsn: str, consumer: str, queue: str, lock_duration: timedelta) -> None:
+    def __init__(
+        self, dsn: str, consumer: str, queue: str, lock_duration: timedelta, *, releases: bool = False
+    ) -> None:
         self._dsn = dsn
         self._consumer = consumer
         self._queue = queue
         self._lock_duration = lock_duration
         self._attaching = threading.Lock()
         self._connection, self.settled, epoch = self._attached()
-        self.held = Held(consumer, self.settled, epoch)
+        self.held = Held(consumer, self.settled, epoch, releases)
         self._failure: BaseException | None = None
         self._closing = threading.Event()
         self._renewals = threading.Thread(target=self._renew_until_closed, name=f"renews {consumer}", daemon=True)
@@ -255,13 +284,17 @@ class ConsumerSession:
             raise self._failure
         try:
             return self._rows(query, parameters)
-        except psycopg.OperationalError:
-            if not self._connection.closed:
+        except psycopg.OperationalError as error:
+            if not is_lost(error):
                 raise
-            with self._attaching:
-                self._connection, _, epoch = self._attached()
-                self.held = replace(self.held, epoch=epoch)
-            return self._rows(query, parameters)
+            return trying_again(RETRIED_SECONDS)(self._rows_anew, query, parameters)
+
+    def _rows_anew(self, query: LiteralString, parameters: dict[str, Any]) -> list[TupleRow]:
+        self._connection.close()
+        with self._attaching:
+            self._connection, _, epoch = self._attached()
+            self.held = replace(self.held, epoch=epoch)
+        return self._rows(query, parameters)
 
     def _rows(self, query: LiteralString, parameters: dict[str, Any]) -> list[TupleRow]:
         known = {**asdict(self.held), "lock_duration": self._lock_duration}
@@ -279,19 +312,19 @@ class ConsumerSession:
 
     def close(self) -> None:
         self._closing.set()
+        with suppress(psycopg.Error):  # the connection is lost, and with it the lock
+            self._connection.execute(DETACH)
         self._connection.close()
         self._renewals.join()
 
     def _attached(self) -> tuple[psycopg.Connection[TupleRow], int, int]:
         """Attach a new session; return it, the last settled claim, and the new epoch."""
-        connection = psycopg.connect(self._dsn, autocommit=True, application_name=f"pgqueue stream {self._consumer}")
+        connection = connect(self._dsn, autocommit=True, application_name=f"pgqueue stream {self._consumer}")
         connection.add_notice_handler(_log_notice)
         latest = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
-                row = connection.execute(
-                    "select settled_claim, epoch from pgqueue.attach_consumer(%s, %s)", [self._consumer, self._queue]
-                ).fetchone()
+                row = connection.execute(ATTACH, [self._consumer, self._queue]).fetchone()
             except psycopg.Error as error:
                 if error.sqlstate != IN_USE or time.monotonic() > latest:
                     connection.close()

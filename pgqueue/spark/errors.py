@@ -15,6 +15,10 @@ class ColumnError(PipelineError):
     """A DataFrame has a column that messages do not have, or one of the wrong type. Nothing was written."""
 
 
+class DatabaseError(PipelineError):
+    """The database cannot be reached, has no queues, or refuses; the text says how to mend it. No task was started."""
+
+
 class BadRowError(PipelineError):
     """A row cannot be sent; the text gives its partition and its number there. Nothing of the job was sent."""
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
 
 from pgqueue.spark import claims
 from pgqueue.spark.claims import Held
+from pgqueue.spark.committing import retried_until_known
 from pgqueue.spark.errors import OptionError
 from pgqueue.spark.options import ENVIRONMENT
 
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 COMPLETE_CLAIM = "select pgqueue.complete_claim(%(consumer)s, %(claim)s, %(epoch)s)"
+RELEASE_CLAIM: LiteralString = "select pgqueue.release_claim(%(consumer)s, %(claim)s, %(epoch)s)"
+LOCK_LOST = "PQ001"
+
+logger = logging.getLogger("pgqueue.spark")
 
 Work = Callable[["DataFrame", psycopg.Connection[Any]], None]
 
@@ -28,16 +34,17 @@ def in_transaction(*consumers: str, dsn: str | None = None) -> Callable[[Work], 
     The transaction first completes the claims of the batch, which proves and pins every lock. Then the work is called
     with the batch and the connection, and both are committed. If Spark could not record that the batch was done, it
     passes the batch again; the claims are completed already, and the work is not called again. So the effects happen
-    exactly once, whatever crashes.
+    exactly once, whatever crashes. If the connection is lost, all of it is repeated in a new transaction, for a minute;
+    the work is called again then.
 
     Args:
         consumers: the ``consumer`` of each stream from a queue that the query reads.
         dsn: the database; ``PGQUEUE_DSN`` by default.
 
     Raises:
-        psycopg.Error: raised by the query, with the SQLSTATE ``PQ001`` if the lock of a message was lost, or ``PQ010``
-            if another query uses the consumer now. Nothing was done. In the first case the claim can be released with
-            ``pgqueue.release_claim``; in the second the other query settles it.
+        psycopg.Error: raised by the query, with the SQLSTATE ``PQ010`` if another query uses the consumer now, which
+            settles the claim, or ``PQ001`` if the lock of a message was lost and the stream has the option
+            ``onLostLocks`` with the value ``fail``; by default the batch is then given back. Nothing was done.
         PipelineError: raised by the query: the function was not called by ``foreachBatch``, or the query does not read
             for the consumer that was named.
 
@@ -58,14 +65,46 @@ def in_transaction(*consumers: str, dsn: str | None = None) -> Callable[[Work], 
     def wrap(work: Work) -> Callable[[DataFrame, int], None]:
         def settle(batch: DataFrame, _batch_id: int) -> None:
             held = _held_by(consumers, claims.held_for(batch))
-            with psycopg.connect(where) as transaction:
-                completed = [transaction.execute(COMPLETE_CLAIM, asdict(each)).fetchone() for each in held]
-                if (True,) in completed:
+
+            def settle_once(transaction: psycopg.Connection[Any]) -> None:
+                if _complete(transaction, held):
                     work(batch, transaction)
+
+            try:
+                retried_until_known(where, settle_once)
+            except _LocksLost as lost:
+                if not all(each.releases for each in held):
+                    raise lost.error from None
+                logger.warning("%s: the batch is given back", lost.error.diag.message_primary)
+                retried_until_known(where, lambda transaction: _release(transaction, held))
 
         return settle
 
     return wrap
+
+
+class _LocksLost(Exception):
+    """Messages of a claim belong to others by now."""
+
+    def __init__(self, error: psycopg.Error) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _complete(transaction: psycopg.Connection[Any], held: Sequence[Held]) -> bool:
+    """Complete the claims; return whether any was still open."""
+    try:
+        return (True,) in [transaction.execute(COMPLETE_CLAIM, asdict(each)).fetchone() for each in held]
+    except psycopg.Error as error:
+        if error.sqlstate != LOCK_LOST:
+            raise
+        raise _LocksLost(error) from error
+
+
+def _release(transaction: psycopg.Connection[Any], held: Sequence[Held]) -> None:
+    """Release all claims of the batch: Spark records the batch as done, and a claim left open would be completed."""
+    for each in held:
+        transaction.execute(RELEASE_CLAIM, asdict(each))
 
 
 def _held_by(consumers: Sequence[str], held: Mapping[str, Held]) -> list[Held]:

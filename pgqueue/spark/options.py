@@ -6,7 +6,11 @@ import os
 from collections.abc import Mapping
 from datetime import timedelta
 
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
 from pgqueue.spark.errors import OptionError
+from pgqueue.transports.dsn import for_libpq
 
 ENVIRONMENT = "PGQUEUE_DSN"
 
@@ -30,9 +34,14 @@ class Options:
     @property
     def dsn(self) -> str:
         """The database: the option ``dsn``, else ``PGQUEUE_DSN``."""
-        dsn = self._given.get("dsn") or os.environ.get(ENVIRONMENT)
-        if not dsn:
+        given = self._given.get("dsn") or os.environ.get(ENVIRONMENT)
+        if not given:
             raise OptionError(f"no database was named: give option('dsn', 'postgresql://...'), or set {ENVIRONMENT}")
+        dsn = for_libpq(given)
+        try:
+            conninfo_to_dict(dsn)
+        except psycopg.ProgrammingError:  # its text contains the DSN, and with it the password
+            raise OptionError("the dsn cannot be read: write postgresql://user:password@host:5432/name") from None
         return dsn
 
     def needed(self, name: str) -> str:

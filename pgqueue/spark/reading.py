@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pgqueue.spark import arrow, relations
+from pgqueue.spark.connections import looking
 from pgqueue.spark.errors import OptionError, SnapshotOverError
 from pgqueue.spark.keeper import LOCK
 from pgqueue.spark.options import Options
@@ -73,7 +74,7 @@ class QueueReader(DataSourceReader):
         self._held = Snapshot.parse(held) if held else None
 
     def partitions(self) -> list[Part]:
-        with psycopg.connect(self._dsn, autocommit=True) as connection:
+        with looking(self._dsn) as connection:
             conditions = of_queue(connection, self._queue)
             cuts = cut(stretches(connection, self._relation), self._wanted)
             shared = self._held

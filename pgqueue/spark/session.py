@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pgqueue.spark import java, python
+from pgqueue.spark.reasons import show_reasons
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 #: The configuration of a session that we create; the caller can override it.
 DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
+    "spark.network.timeout": "600s",  # on a busy machine everything is slow, and nothing has failed
+    "spark.python.authenticate.socketTimeout": "600s",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",
@@ -21,8 +24,12 @@ DEFAULTS = {
 }
 
 
+#: The oldest PySpark that works.
+OLDEST = (4, 2)
+
+
 class SparkMissing(Exception):
-    """PySpark is not installed; the text says how to get it."""
+    """PySpark is not installed, or too old; the text says how to get it."""
 
 
 def session(
@@ -39,21 +46,42 @@ def session(
         config: settings of Spark for a new session. They override our defaults: no web page, UTC.
 
     Raises:
-        SparkMissing: PySpark is not installed.
+        SparkMissing: PySpark is not installed, or older than 4.2.
         pgqueue.spark.JavaMissing: there is no Java to run on.
     """
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise SparkMissing("PySpark is not installed: pip install 'pgqueue-tx[spark]'") from error
+    check_version()
     existing = SparkSession.getActiveSession()
     spark = existing or _build(SparkSession.builder.appName(app_name), master, config or {})
     register(spark)
     return spark
 
 
+def check_version() -> None:
+    """Refuse a PySpark that is too old.
+
+    Raises:
+        SparkMissing: PySpark is older than 4.2, which brought streams whose batches a Python source limits.
+    """
+    import pyspark
+
+    if tuple(int(part) for part in pyspark.__version__.split(".")[:2]) < OLDEST:
+        raise SparkMissing(
+            f"pgqueue needs PySpark {OLDEST[0]}.{OLDEST[1]} or newer, and {pyspark.__version__} is installed: "
+            "pip install --upgrade 'pgqueue-tx[spark]'"
+        )
+
+
 def register(spark: SparkSession) -> None:
-    """Make the format ``pgqueue`` known to a session; ``session()`` has done so."""
+    """Make the format ``pgqueue`` known to a session; ``session()`` has done so.
+
+    From then on, an uncaught error of pgqueue is shown as one line in a notebook, and ends with that line in a script.
+    """
+    check_version()
+    show_reasons()
     from pgqueue.spark.source import QueueSource
 
     spark.dataSource.register(QueueSource)
@@ -62,7 +90,7 @@ def register(spark: SparkSession) -> None:
 def _build(builder: SparkSession.Builder, master: str | None, config: Mapping[str, str]) -> SparkSession:
     master = master or config.get("spark.master")
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:  # not started by spark-submit
-        master = "local[*]"
+        master = "local[*,4]"  # a task is tried four times, as on a cluster
     java.provide()
     python.provide(local=master is not None and master.startswith("local"))
     for name, value in {**DEFAULTS, **config, **({"spark.master": master} if master else {})}.items():

@@ -6,6 +6,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from pgqueue.spark import consuming, reading, relations, tailing
+from pgqueue.spark.connections import looking
 from pgqueue.spark.options import Options
 from pgqueue.spark.writing import QueueSink, QueueWriter
 
@@ -19,8 +20,13 @@ class QueueSource(DataSource):
 
     def schema(self) -> str | StructType:
         if "consumer" in self.options:
+            consuming.QueueStream(self.options, StructType()).look()
             return consuming.layout(self.options.get("columns"))
-        return relations.schema(Options(self.options, (*reading.OPTIONS, *tailing.OPTIONS)))
+        options = Options(self.options, tuple(dict.fromkeys(reading.OPTIONS + tailing.OPTIONS)))
+        schema = relations.schema(options)
+        with looking(options.dsn) as connection:
+            reading.of_queue(connection, options.text("queue"))
+        return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return reading.QueueReader(self.options, schema)
@@ -31,7 +37,9 @@ class QueueSource(DataSource):
         return tailing.HistoryTail(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> QueueWriter:
-        return QueueWriter(self.options, schema, overwrite)
+        writer = QueueWriter(self.options, schema, overwrite)
+        writer.look()
+        return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> QueueSink:
         return QueueSink(self.options, schema, overwrite)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 import pyarrow as pa
@@ -14,8 +14,11 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from pgqueue.spark import reading, relations
+from pgqueue.spark.committing import retried_until_known
 from pgqueue.spark.errors import CheckpointError, OptionError
 from pgqueue.spark.options import Options
+
+T = TypeVar("T")
 
 OPTIONS = ("queue", "table", "columns", "startingFrom", "numPartitions")
 EARLIEST, LATEST = "earliest", "latest"
@@ -115,21 +118,18 @@ class HistoryTail(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._from_earliest:
             return asdict(Offset(0, BEGINNING))
         self._is_beginning = True
-        with self._connected() as connection:
-            seen = Seen.now(connection)
+        seen = self._ask(Seen.now)
         return asdict(Offset(seen.horizon, seen.at, BEGINNING, seen.fence, seen.at))
 
     def prepareForTriggerAvailableNow(self) -> None:
-        with self._connected() as connection:
-            self._target = Seen.now(connection)
+        self._target = self._ask(Seen.now)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch. The first from ``latest`` is empty: Spark records only where a batch ends."""
         if self._is_beginning:
             self._is_beginning = False
             return start
-        with self._connected() as connection:
-            return asdict(self._latest(connection, Offset(**start)))
+        return asdict(self._ask(lambda connection: self._latest(connection, Offset(**start))))
 
     def _latest(self, connection: psycopg.Connection[Any], start: Offset) -> Offset:
         """The newest offset, or the start if there are no new rows: another offset would make an empty batch."""
@@ -152,10 +152,9 @@ class HistoryTail(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = Offset(**start), Offset(**end)
         if first.transaction >= last.transaction:
             return []
-        with self._connected() as connection:
-            conditions = [*_between(first, last), *reading.of_queue(connection, self._queue)]
-            wanted = self._wanted or (1 if last.is_bounded else None)
-            cuts = reading.cut(reading.stretches(connection, HISTORY), wanted)
+        wanted = self._wanted or (1 if last.is_bounded else None)
+        conditions = [*_between(first, last), *self._ask(lambda connection: reading.of_queue(connection, self._queue))]
+        cuts = reading.cut(self._ask(lambda connection: reading.stretches(connection, HISTORY)), wanted)
         at, names = datetime.fromisoformat(last.at), self._schema.names
         return [
             reading.Part(relations.statement(HISTORY, names, at, conditions, each if len(cuts) > 1 else ()))
@@ -166,8 +165,9 @@ class HistoryTail(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, reading.Part), "we are given what we have planned"
         return reading.batches(self._dsn, partition, self._schema)
 
-    def _connected(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(self._dsn, autocommit=True)
+    def _ask(self, question: Callable[[psycopg.Connection[Any]], T]) -> T:
+        """Ask the database, again if the connection is lost; each statement sees the newest state."""
+        return retried_until_known(self._dsn, question, autocommit=True)
 
 
 def _between(start: Offset, end: Offset) -> list[str]:

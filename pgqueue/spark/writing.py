@@ -16,7 +16,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from pgqueue.spark import staging
-from pgqueue.spark.committing import is_lost, retried_until_known
+from pgqueue.spark.committing import retried_until_known
+from pgqueue.spark.connections import connect, is_lost, looking
 from pgqueue.spark.errors import BadRowError, OptionError, PipelineError
 from pgqueue.spark.options import Options
 
@@ -28,6 +29,7 @@ SINK_OPTIONS = ("queue", "sink")
 JOB, TASK = "job", "task"
 QUERY_ID = "sql.streaming.queryId"
 
+STAGE = "select pgqueue.stage(%s, %s, %s, %s)"
 PUBLISH = "select pgqueue.publish(%s, %s, %s, %s, %s, %s, keep => %s)"
 
 #: How long a job without a name is remembered.
@@ -63,8 +65,17 @@ class QueueWriter(DataSourceArrowWriter):
         self._job = uuid.uuid4().hex[:16]  # the same in all tasks and on the driver: the writer travels
         self._columns = staging.message_columns(schema)
 
+    def look(self) -> None:
+        """Stage no rows, in a transaction that is rolled back: what would fail in every task fails now.
+
+        Raises:
+            DatabaseError: the database cannot be reached, or refuses to let this role send to the queue.
+        """
+        with looking(self._dsn) as connection:
+            _row(connection, STAGE, self._queue, self._job, "look", list(self._columns.values()))
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        with psycopg.connect(self._dsn) as connection:
+        with connect(self._dsn) as connection:
             staged = _stage(connection, self._queue, self._job, self._columns, iterator)
         if self._by_task:
             self._publish([staged], _task().partitionId())
@@ -110,7 +121,7 @@ class QueueSink(DataSourceStreamArrowWriter):
         self._columns = staging.message_columns(schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        with psycopg.connect(self._dsn) as connection:
+        with connect(self._dsn) as connection:
             staged = _stage(connection, self._queue, self._job, self._columns, iterator)
         staged.query = _task().getLocalProperty(QUERY_ID)
         return staged
@@ -145,7 +156,7 @@ def _stage(
     """Stage in one transaction, so that a failed attempt leaves nothing."""
     task = _task()
     part = f"{task.partitionId()}_{task.taskAttemptId()}"
-    (table,) = _row(connection, "select pgqueue.stage(%s, %s, %s, %s)", queue, job, part, list(columns.values()))
+    (table,) = _row(connection, STAGE, queue, job, part, list(columns.values()))
     try:
         rows = staging.copy(connection, table, columns, batches)
         _row(connection, "select pgqueue.check_staged(%s, %s)", queue, table)

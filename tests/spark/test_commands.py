@@ -18,9 +18,8 @@ from pyspark.sql import SparkSession
 
 from pgqueue import Message, QueueClient
 from pgqueue.cli import running
-from pgqueue.spark import JavaMissing
+from pgqueue.spark import JavaMissing, reason_of
 from pgqueue.spark.pipelines import quiet
-from pgqueue.spark.pipelines.reasons import reason_of
 from pgqueue.testing import Database
 from tests.cli.command_line import CommandLine, Ended
 from tests.patience import eventually

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from pgqueue import QueueClient
 from pgqueue.errors import QueueNotFoundError
+from pgqueue.spark import reason_of
 from pgqueue.spark.errors import OptionError
 from pgqueue.spark.pipelines import InputError, ingest, sending
-from pgqueue.spark.pipelines.reasons import reason_of
 from pgqueue.testing import Database
 
 TABLES = ("message", "scheduled_message", "staged_batch", "published_batch", "consumer", "claim", "dead_letter")

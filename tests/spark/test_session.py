@@ -27,7 +27,7 @@ def test_without_pyspark_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("master", "config", "where"),
     [
-        (None, {}, "local[*]"),
+        (None, {}, "local[*,4]"),
         (None, {"spark.master": "spark://host:7077"}, "spark://host:7077"),
         ("local[2]", {"spark.master": "spark://host:7077"}, "local[2]"),
     ],

@@ -26,7 +26,7 @@ from pgqueue.spark.claims import Held, held_for
 from pgqueue.spark.committing import retried_until_known
 from pgqueue.spark.consuming import ConsumerSession
 from pgqueue.spark.errors import PipelineError
-from pgqueue.spark.foreach_batch import COMPLETE_CLAIM
+from pgqueue.spark.foreach_batch import COMPLETE_CLAIM, RELEASE_CLAIM
 from pgqueue.spark.pipelines.ingesting import check_queue
 from pgqueue.spark.pipelines.lake import CHECKPOINTS, Lake, day_of, located, overwrite_parts
 from pgqueue.spark.pipelines.progress import Progress, Tell
@@ -37,7 +37,6 @@ LOOKS_EVERY_SECONDS = 1
 PAUSE_OF_A_FOLLOWER = "1 second"
 
 BEGIN_CLAIM = "select pgqueue.begin_claim(%(consumer)s, %(claim)s, %(lock_duration)s, epoch => %(epoch)s)"
-RELEASE_CLAIM: LiteralString = "select pgqueue.release_claim(%(consumer)s, %(claim)s, %(epoch)s)"
 OPEN_CLAIM: LiteralString = "select open_claim from pgqueue.consumers where consumer = %(consumer)s"
 LOST = "select coalesce(max(lost_messages), 0) from pgqueue._consumer where name = %(consumer)s"
 WAITING_IN_CLAIM = "select coalesce(sum(messages), 0)::bigint from pgqueue.consumers where consumer = %(consumer)s"

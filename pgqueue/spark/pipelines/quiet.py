@@ -10,11 +10,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no type annotations
+from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 import pgqueue.spark
-from pgqueue.spark.pipelines.reasons import KNOWN
+from pgqueue.spark.errors import PipelineError
+from pgqueue.spark.java import JavaMissing
+from pgqueue.spark.report import NotReportable
+from pgqueue.spark.session import SparkMissing
+
+#: The errors of a command that :func:`pgqueue.spark.reason_of` puts in a line.
+KNOWN = (PySparkException, Py4JError, PipelineError, NotReportable, JavaMissing, SparkMissing)
 
 #: Loggers whose records repeat the text of the error.
 LOUD = ("py4j", "pyspark")

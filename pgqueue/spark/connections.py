@@ -1,0 +1,100 @@
+"""Connects to the database: a connection that is refused or lost is tried again for a bounded time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import TupleRow
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from pgqueue.errors import ConnectionLostError, SchemaVersionError, error_class
+from pgqueue.spark.errors import DatabaseError
+
+#: How long refused and lost connections are tried again, in the driver and in tasks.
+RETRIED_SECONDS = 60.0
+
+#: The same before a job begins: a restart of the server is waited for, and a wrong DSN is reported soon.
+FIRST_SECONDS = 10.0
+
+#: How long one attempt may take, unless the DSN or PGCONNECT_TIMEOUT says so.
+ATTEMPT_SECONDS = 10
+
+
+def connect(dsn: str, **settings: Any) -> psycopg.Connection[TupleRow]:
+    """A connection, tried again for a minute while it is refused.
+
+    Raises:
+        psycopg.OperationalError: the last attempt failed.
+    """
+    return trying_again(RETRIED_SECONDS)(connect_once, dsn, **settings)
+
+
+def connect_once(dsn: str, **settings: Any) -> psycopg.Connection[TupleRow]:
+    """A connection, with a timeout for a server that does not answer.
+
+    Raises:
+        psycopg.OperationalError: it was refused, or there was no answer in time.
+    """
+    if not (conninfo_to_dict(dsn).get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT")):
+        settings["connect_timeout"] = ATTEMPT_SECONDS
+    return psycopg.connect(dsn, **settings)
+
+
+def trying_again(seconds: float, retry: Callable[[BaseException], bool] | None = None) -> Retrying:
+    """The policy that repeats a call for so many seconds while its connection is refused or lost."""
+    return Retrying(
+        retry=retry_if_exception(retry or is_lost),
+        stop=stop_after_delay(seconds),
+        wait=wait_random_exponential(multiplier=0.1, max=2),
+        reraise=True,
+    )
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the error is a lost connection, not a failed statement."""
+    if not isinstance(error, psycopg.OperationalError):
+        return False
+    return error.sqlstate is None or error_class(error.sqlstate) is ConnectionLostError
+
+
+@contextmanager
+def looking(dsn: str) -> Iterator[psycopg.Connection[TupleRow]]:
+    """A transaction in which the driver looks at the database before a task starts; it is rolled back.
+
+    Raises:
+        DatabaseError: the database cannot be reached, has no queues, or refuses a statement.
+    """
+    with in_one_line(), trying_again(FIRST_SECONDS, _may_answer_soon)(connect_once, dsn) as connection:
+        yield connection
+        connection.rollback()
+
+
+@contextmanager
+def in_one_line() -> Iterator[None]:
+    """Raise psycopg's errors as a :class:`DatabaseError`, whose text is one line with the remedy."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise DatabaseError(" ".join(_line_of(error).split())) from None
+
+
+def _may_answer_soon(error: BaseException) -> bool:
+    """Whether waiting may help: not if the name of the server is unknown, or if it rejected a password."""
+    if not isinstance(error, psycopg.OperationalError) or error.pgconn is None:
+        return False
+    return is_lost(error) and not error.pgconn.used_password
+
+
+def _line_of(error: psycopg.Error) -> str:
+    if error.sqlstate is None:
+        first, *_ = str(error).splitlines() or ["no reason given"]
+        return f"the database cannot be reached: {first}: is the server running, and is the dsn right?"
+    if error_class(error.sqlstate) is SchemaVersionError:
+        return "the pgqueue schema is missing in this database, or too old: run `pgqueue migrate`"
+    said = error.diag.message_primary or str(error)
+    return f"{said}: {error.diag.message_hint}" if error.diag.message_hint else said
