@@ -212,7 +212,7 @@ class Work:
     def _announce(self, handlers: Handlers, options: Mapping[str, Any]) -> None:
         kind = options["transaction"]
         logger.info(
-            "serving %s with %s handlers at a time each%s",
+            "serving %s, %s at a time each%s",
             ", ".join(handlers.queues),
             options["concurrency"],
             f", transactions of {kind}" if kind else "",

@@ -212,7 +212,7 @@ def test_handlers_of_several_queues_work_until_sigterm(
         said, log = process.communicate(timeout=300)
     assert (process.returncode, said) == (0, b"stopped\n"), log
     assert handled(tmp_path) == (["1", "3"] if app == "app" else ["1", "2", "3"])
-    assert b"serving orders, returns with 8 handlers at a time each" in log
+    assert b"serving orders, returns, 8 at a time each" in log
     if app == "app":
         assert b"serving orders, subject 'paid': shop.write(message, tx)" in log
 
