@@ -161,6 +161,7 @@ begin
             ('passed_until', 'Due times up to this are dealt with: sent or skipped.'),
             ('path', 'The JSON path, to be evaluated.'),
             ('plan_at', 'When a client is to compute more due times; null when none is to.'),
+            ('schedule_errors', 'The last errors of schedules, by name; null when none failed.'),
             ('schedule.body', 'The body of each message, JSON.'),
             ('schedule.id', 'The id of the schedule.'),
             ('schedule.last_error', 'Why the last attempt to send, or to compute due times, failed; null when it did not.'),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AwareDatetime, BaseModel, Field
 
@@ -17,7 +17,7 @@ from pgqueue.errors import InvalidArgumentError
 MOST = 10_000
 
 Name = Literal["send", "resubmit", "purge", "unlock", "cancel", "reschedule", "pause", "resume"]
-Number = int
+Number = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
 class Request(BaseModel):
@@ -25,7 +25,7 @@ class Request(BaseModel):
 
     action: Name
     queue: str
-    numbers: list[int] = Field(
+    numbers: list[Number] = Field(
         [], max_length=1000, description="Sequence numbers; where there are none, the filters say."
     )
     reason: str | None = Field(None, description="Only dead letters with this reason.")

@@ -107,6 +107,13 @@ select sequence_number, outcome, reason from pgqueue.history order by sequence_n
 select sequence_number, lock_token from pgqueue.receive_deferred('orders', '{2}') \\gset third_
 select pgqueue.postpone('orders', :third_sequence_number, :'third_lock_token', '1 hour', '"A"');
 select sequence_number, body from pgqueue.scheduled_messages;
+select pgqueue.reschedule('orders', 2, pgqueue.clock() + interval '2 hours');
+select sequence_number, state from pgqueue.find_messages('orders', state => 'SCHEDULED');
+select pgqueue.resubmit('orders'), pgqueue.purge_dead_letters('orders');
+select pgqueue.take_sample();
+select queue, scheduled from pgqueue.samples;
+select pgqueue.record_action('purge', 'orders', 0, '{}');
+select action, queue, messages from pgqueue.audit_log;
 """
 
 NOTIFIED = """
@@ -284,7 +291,7 @@ def test_batches_say_what_became_of_each(database: Database) -> None:
 def test_messages_are_scheduled_cancelled_and_deferred_and_dead_letters_are_settled(database: Database) -> None:
     assert psql(database, LATER) == [
         "t", "1", "1", "3", "t", "3|", "2|DEFERRED", "3|DEFERRED", "t", "t", "t", 'mail|{"id": 1}',
-        "1|CANCELLED|", "3|DEAD_LETTERED|Odd", "", '2|"A"',
+        "1|CANCELLED|", "3|DEAD_LETTERED|Odd", "", '2|"A"', "", "2|SCHEDULED", "1", "orders|1", "", "purge|orders|0",
     ]  # fmt: skip
 
 

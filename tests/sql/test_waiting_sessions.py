@@ -282,6 +282,7 @@ def test_a_lost_token_holds_nothing_that_the_next_holder_has(database: Database)
         held = accepted(bob)
         stage.passes(SECOND)
         assert bob.rows("select ready, locked from pgqueue.queue_counts('q')") == [(1, 0)]
+        assert bob.values("select state from pgqueue.find_messages('q')") == ["READY"]
         assert "can be delivered now" in bob.call("explain_message", queue="q", sequence_number=1)
         assert ann.settle_batch("renew_lock_batch", [message]) == [(1, LOCK_LOST, None)]
         assert bob.values("select locked_until from pgqueue.session") == [held.locked_until]

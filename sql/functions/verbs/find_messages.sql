@@ -78,12 +78,12 @@ begin
               from (select known.*,
                            case when kept = 2 then 'SCHEDULED'
                                 when kept = 3 then 'DEAD_LETTERED'
-                                when lane = 2000 and exists (
+                                when source.requires_session and exists (
                                      select
                                        from pgqueue.session as held
                                       where held.queue_id = source.id and held.session_id = known.session_id
                                         and held.lock_token = known.lock_token and held.locked_until > moment) then 'LOCKED'
-                                when locked_until > moment and (lane <> 2000 or lock_token is null) then 'LOCKED'
+                                when locked_until > moment and (not source.requires_session or lock_token is null) then 'LOCKED'
                                 when expires_at <= moment then 'EXPIRED'
                                 when delivery_count >= source.max_delivery_count then 'EXHAUSTED'
                                 when pgqueue._is_deferred(lane) then 'DEFERRED'

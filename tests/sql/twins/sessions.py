@@ -137,6 +137,7 @@ TOKENS = [
     Twin("_prove_sessions", "session.lock_token = message.lock_token", "true", LOST),
     Twin("_is_held_in_session", "held.lock_token = message.lock_token", "true", LOST_TOKEN),
     Twin("queue_counts", "held.lock_token = message.lock_token", "true", LOST_TOKEN),
+    Twin("find_messages", "held.lock_token = known.lock_token", "true", LOST_TOKEN),
     Twin(
         "_renew_session",
         " and lock_token = _renew_session.lock_token\n                  for",

@@ -123,6 +123,9 @@ TWINS = [
         test_races.test_a_purge_skips_messages_being_activated,
     ),
     Twin(
+        "purge_dead_letters", " skip locked", "", test_dead_letter_queue.test_a_purge_skips_dead_letters_being_settled
+    ),
+    Twin(
         "_repair_watch",
         " skip locked",
         "",
