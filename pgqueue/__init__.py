@@ -11,11 +11,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pgqueue import errors as errors
+from pgqueue.model.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from pgqueue.public import *  # noqa: F403
-
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:

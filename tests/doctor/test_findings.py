@@ -165,6 +165,12 @@ def locks_of_a_dead_consumer(scene: Scene) -> None:
     scene.passes(7 * MINUTE)
 
 
+@provokes("missing-worker", "The worker host:7 of orders is missing.")
+def a_worker_that_was_killed(scene: Scene) -> None:
+    scene.run("select pgqueue.heartbeat(gen_random_uuid(), 'host', 7, '1.0', '{orders}', 8)")
+    scene.passes(6 * MINUTE)
+
+
 @provokes("dead-letters", "has 12 new dead letters within an hour")
 def many_dead_letters(scene: Scene) -> None:
     dead_letter(scene, 12)
