@@ -17,7 +17,7 @@ from pgqueue.model.version import VERSION
 from pgqueue.statements import Statement, workers
 from pgqueue.worker.service import Monitored, tally_of
 
-#: In seconds: how often a worker says how it is. The view calls it missing after a minute, sweeps remove it after an hour.
+#: In seconds: how often a worker says how it is. Not seen for a minute, it is missing; after an hour it is removed.
 BEAT_EVERY = 15.0
 
 #: The most loops that fail, and characters of an error of one, that are said.
