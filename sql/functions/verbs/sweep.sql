@@ -59,6 +59,7 @@ begin
     if dry_run then
         select count(*) into activated from pgqueue.schedule where fire_at <= pgqueue.clock();
     else
+        perform pgqueue._mend_schedules();
         activated := pgqueue._fire_schedules(remaining);
         remaining := remaining - activated;
     end if;
