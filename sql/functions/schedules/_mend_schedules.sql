@@ -11,7 +11,11 @@ declare
     known  pgqueue.schedule;
 begin
     for known in
-        select * from pgqueue.schedule where passed_until > greatest(moment + interval '1 minute', starts_at) for update skip locked
+        select *
+          from pgqueue.schedule
+         where passed_until > greatest(moment + interval '1 minute', starts_at)
+         order by id                                     -- by its index, where the caller forbids to scan tables
+           for update skip locked
     loop
         known.passed_until := greatest(moment, known.starts_at - interval '1 microsecond');
         if known.cron is not null then
