@@ -11,11 +11,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pgqueue import errors as errors
+from pgqueue.model import version as _version
 
 if TYPE_CHECKING:
     from pgqueue.public import *  # noqa: F403
 
-__version__ = "0.1.0"
+__version__ = _version.VERSION
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,18 @@ from pgqueue.cli.failures import Failed, WrongUse
 REMEDY = "the dashboard needs the extra dashboard: pip install 'pgqueue-tx[dashboard]'"
 
 
+def _print_account(role: str | None) -> None:
+    """Print a line for --accounts, and end: this takes no database."""
+    if role is None:
+        return
+    _refuse_without_extra()
+    from pgqueue.dashboard.security import hash_password
+
+    password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    output.say(f"{role}:{hash_password(password)}")
+    raise typer.Exit
+
+
 @on_database
 def dashboard(
     database: Database,
@@ -32,8 +44,14 @@ def dashboard(
     trusted_proxy: Annotated[
         list[str] | None, typer.Option(metavar="ADDRESS", help="Whose header is believed; by default this machine's.")
     ] = None,
-    hash_password: Annotated[
-        str | None, typer.Option(metavar="ROLE", help="Ask for a password, print the line for --accounts, and exit.")
+    hash_password: Annotated[  # noqa: ARG001 - its callback ends the command
+        str | None,
+        typer.Option(
+            metavar="ROLE",
+            help="Ask for a password, print the line for --accounts, and exit.",
+            callback=_print_account,
+            is_eager=True,
+        ),
     ] = None,
 ) -> None:
     """Serve a dashboard: queues, messages, dead letters and workers, at http://127.0.0.1:8420.
@@ -42,15 +60,12 @@ def dashboard(
     without sign-in, of the role that it is connected as. On another address than this machine's it needs --accounts or
     --proxy-header, and a proxy in front that speaks HTTPS.
     """
-    settings_of, serve = _loaded()
-    if hash_password is not None:
-        _print_account(hash_password)
-        return
-    settings = settings_of(database, host, writable, accounts, proxy_header, trusted_proxy)
-    serve(settings, host, port)
+    _refuse_without_extra()
+    settings = _settings(database, host, writable, accounts, proxy_header, trusted_proxy)
+    _serve(settings, host, port)
 
 
-def _loaded() -> tuple[Any, Any]:
+def _refuse_without_extra() -> None:
     try:
         import argon2  # noqa: F401
         import fastapi  # noqa: F401
@@ -58,7 +73,6 @@ def _loaded() -> tuple[Any, Any]:
         import uvicorn  # noqa: F401
     except ImportError:
         raise Failed(REMEDY) from None
-    return _settings, _serve
 
 
 def _settings(
@@ -99,10 +113,3 @@ def _serve(settings: Any, host: str, port: int) -> None:
     output.say(f"http://{name}:{bound}/{'' if settings.is_writable else '  (read-only; --writable allows actions)'}")
     output.flush()
     uvicorn.Server(config).run([listening])
-
-
-def _print_account(role: str) -> None:
-    from pgqueue.dashboard.security import hash_password
-
-    password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    output.say(f"{role}:{hash_password(password)}")

@@ -33,6 +33,7 @@ from pgqueue.worker.exposition import Exposition
 from pgqueue.worker.probes import Ask, Scrape, healthy_file, healthy_port
 from pgqueue.worker.processes import Processes
 from pgqueue.worker.service import Monitored
+from pgqueue.worker.signals import stopped_by_signals
 
 Watch = Callable[[Monitored], AbstractContextManager[object]]
 
@@ -185,16 +186,18 @@ class Work:
             asyncio.run(self._run_asynchronously(handlers, options, watch))
             return
         made = Worker(client, handlers, **options)
-        self._announce(handlers, options)
-        with watch(made._driver):
-            made.run()
+        with stopped_by_signals(made.stop):  # from what is announced on, not only while it runs
+            self._announce(handlers, options)
+            with watch(made._driver):
+                made.run()
 
     async def _run_asynchronously(self, handlers: Handlers, options: dict[str, Any], watch: Watch) -> None:
         async with pgqueue.aio.QueueClient(self.dsn) as client:
             made = pgqueue.aio.Worker(client, handlers, **options)
-            self._announce(handlers, options)
-            with watch(made._driver):
-                await made.run()
+            with stopped_by_signals(made.stop):
+                self._announce(handlers, options)
+                with watch(made._driver):
+                    await made.run()
 
     def _load(self) -> Handlers:
         found = load(self.handler)

@@ -12,6 +12,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from pgqueue.dashboard.database import Rows
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.names import dead_letter_queue
 
 #: The most messages that one action concerns.
 MOST = 10_000
@@ -33,6 +34,7 @@ class Request(BaseModel):
     at: AwareDatetime | None = Field(None, description="The new time of a scheduled message.")
     body: str | None = Field(None, max_length=1_000_000, description="The JSON body of a message to send.")
     subject: str | None = Field(None, max_length=1000)
+    dead: bool = Field(False, description="Unlock a dead letter, not a message of the queue.")
     at_most: int = Field(MOST, ge=1, le=MOST, description="How many messages it may concern.")
 
     @property
@@ -131,7 +133,8 @@ def _purge(rows: Rows, request: Request) -> int:
 
 
 def _unlock(rows: Rows, request: Request) -> int:
-    rows.value("select pgqueue.unlock(%(queue)s, %(number)s)", queue=request.queue, number=request.number)
+    queue = dead_letter_queue(request.queue) if request.dead else request.queue
+    rows.value("select pgqueue.unlock(%(queue)s, %(number)s)", queue=queue, number=request.number)
     return 1
 
 

@@ -137,6 +137,14 @@ def message(asking: Asking, database: Database, queue: str, number: Sequence, de
         return queries.message(rows, queue, number, is_dead=dead)
 
 
+@router.get("/workers")
+def workers(asking: Asking, database: Database) -> list[dict[str, Any]]:
+    """The workers, at most 500, those first that need somebody; `not_seen_for` is in seconds."""
+    with database.transaction(asking) as rows:
+        queries.may_monitor(rows)
+        return queries.workers(rows)
+
+
 @router.get("/holders")
 def holders(asking: Asking, database: Database, figures: Figures) -> list[dict[str, Any]]:
     """Who holds messages of which queue, and whose locks have expired."""

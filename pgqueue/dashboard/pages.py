@@ -169,11 +169,12 @@ def message(
 
 @router.get("/workers")
 def workers(request: Request, asking: Asking, database: Database, figures: Figures) -> Response:
-    """Who holds messages, and who is connected."""
+    """The workers, who holds messages, and who is connected."""
     with database.transaction(asking) as rows:
         queries.may_monitor(rows)
+        running = queries.workers(rows)
         sessions = queries.sessions(rows)
-    return show(request, "workers", sessions=sessions, figures=figures.get(), asking=asking)
+    return show(request, "workers", workers=running, sessions=sessions, figures=figures.get(), asking=asking)
 
 
 @router.get("/audit")

@@ -51,6 +51,14 @@ select outcome, reason, settled_at, delivery_count, locked_by, first_locked_at, 
  order by settled_at desc
  limit 10
 """
+#: Those first that need somebody.
+WORKERS: Final = """
+select name, state, extract(epoch from not_seen_for)::float8 as not_seen_for, queues, concurrency, running, waiting,
+       overdue, handled, failed, failing::text as failing, started_at, seen_at, version, host, pid, role, id
+  from pgqueue.workers
+ order by array_position('{STUCK,FAILING,MISSING,STOPPING,SERVING}', state), name, started_at
+ limit 500
+"""
 SESSIONS: Final = """
 select pid, coalesce(nullif(application_name, ''), usename::text) as name, usename::text as role,
        client_addr::text as address, backend_start, state,
@@ -144,6 +152,11 @@ def message(rows: Rows, queue: str, number: int, *, is_dead: bool = False) -> di
         "forwarded_from": failures.get("forwarded_from"),
         "history": past,
     }
+
+
+def workers(rows: Rows) -> list[dict[str, Any]]:
+    """The workers that the role may see, at most 500."""
+    return [{**row, "failing": json.loads(row["failing"] or "{}")} for row in rows.all(WORKERS)]
 
 
 def sessions(rows: Rows) -> list[dict[str, Any]]:

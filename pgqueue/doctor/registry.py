@@ -16,6 +16,7 @@ CHECKS = (
     rights.LOST_ROLES,
     queues.NO_RECEIVERS,
     queues.EXPIRED_LOCKS,
+    queues.MISSING_WORKERS,
     queues.DEAD_LETTERS,
     queues.LATE_SCHEDULES,
     queues.FAILING_SCHEDULES,

@@ -1,4 +1,4 @@
-"""The background threads of a worker: one renews locks, and one sweeps if requested."""
+"""The background threads of a worker: one renews locks and says how the worker is, and one sweeps if requested."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ from pgqueue.worker.health import Heartbeat
 from pgqueue.worker.lock_renewals import Renewals
 from pgqueue.worker.loop import Loop
 from pgqueue.worker.options import Options
+from pgqueue.worker.registration import Registration
+from pgqueue.worker.service import Monitored
 
 Died = Callable[[BaseException], None]
+
+#: In seconds: how long a thread that ends may take for its last statement.
+LAST_STATEMENT = 5.0
 
 
 class Background:
     """Loops in threads, each with a connection of its own. The error that ends one of them is passed to ``died``."""
 
-    def __init__(self, source: Source, options: Options, died: Died) -> None:
+    def __init__(self, source: Source, options: Options, died: Died, worker: Monitored) -> None:
         self._source = source
         self._options = options
         self._died = died
@@ -30,6 +35,7 @@ class Background:
         self._short = threading.Event()
         self._ends = ExitStack()
         self._loops: dict[str, Loop] = {}
+        self._registration = Registration(worker, options.concurrency)
         #: By queue.
         self.renewals = {
             queue: Renewals(queue, options.max_lock_renewal_duration, options.on_lock_renew_failure, self._short)
@@ -41,7 +47,7 @@ class Background:
         return {name: loop.beat for name, loop in self._loops.items()}
 
     def start(self) -> None:
-        self._start("renewals", self._renew, self._short)
+        self._start("renewals", self._renew, self._short, self._registration.remove)
         if self._options.sweep_interval is not None:
             self._start("sweeps", self._sweep, threading.Event())
 
@@ -49,21 +55,30 @@ class Background:
         self._over.set()
         self._ends.close()
 
-    def _start(self, name: str, turn: Callable[[Source], Flow[float]], woken: threading.Event) -> None:
+    def _start(
+        self,
+        name: str,
+        turn: Callable[[Source], Flow[float]],
+        woken: threading.Event,
+        at_the_end: Callable[[Source], Flow[None]] | None = None,
+    ) -> None:
         pool = transports.sized(self._source, 1, asynchronous=False)
         loop = Loop(name, lambda: drive(turn(pool)), self._over, woken)
-        thread = threading.Thread(target=self._run, args=(loop,), name=f"pgqueue-{name}", daemon=True)
+        end = None if at_the_end is None else lambda: drive(at_the_end(pool))
+        thread = threading.Thread(target=self._run, args=(loop, end), name=f"pgqueue-{name}", daemon=True)
         self._loops[name] = loop
         self._ends.callback(lambda: drive(pool.close()))
-        self._ends.callback(partial(thread.join, timeout=1))
+        self._ends.callback(partial(thread.join, timeout=1 if end is None else LAST_STATEMENT))
         self._ends.callback(woken.set)
         thread.start()
 
-    def _run(self, loop: Loop) -> None:
+    def _run(self, loop: Loop, end: Callable[[], None] | None) -> None:
         try:
             loop.run()
         except BaseException as error:  # noqa: BLE001 - raised where the worker was started
             self._died(error)
+        if end is not None:
+            end()
 
     def _renew(self, pool: Source) -> Flow[float]:
         """Renews the locks of all queues; what fails for one queue keeps no other from its turn."""
@@ -74,6 +89,7 @@ class Background:
                 pauses.append((yield from renewals.turn(pool)))
             except PGQueueError as error:
                 failure = failure or error
+        yield from self._registration.turn(pool)  # after the locks: they are not to wait for it
         if failure is not None:
             raise failure
         return min(pauses)

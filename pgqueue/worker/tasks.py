@@ -243,7 +243,7 @@ class TaskDriver:
         self._is_running = False
         size = (options.concurrency + SPARE_CONNECTIONS) * len(options.routes)
         self._pool = transports.sized(source, size, asynchronous=True)
-        self._background = Background(source, options, self._end_with)
+        self._background = Background(source, options, self._end_with, self)
         self.services = [
             QueueTasks(
                 routes,

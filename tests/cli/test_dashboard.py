@@ -28,6 +28,8 @@ def test_what_would_leave_it_open_is_refused(
     assert said in ended.err
 
 
-def test_a_line_for_the_file_of_accounts_is_printed(pgqueue: CommandLine) -> None:
-    ended = pgqueue("dashboard", "--hash-password", "ann", stdin="secret\nsecret\n")
+@pytest.mark.parametrize("dsn", [[], ["--dsn", "postgresql://localhost:1/nowhere"]], ids=["no database", "unreachable"])
+def test_a_line_for_the_file_of_accounts_is_printed(unconfigured: CommandLine, dsn: list[str]) -> None:
+    ended = unconfigured("dashboard", "--hash-password", "ann", *dsn, stdin="secret\nsecret\n")
+    assert ended.code == 0
     assert "ann:$argon2id$" in ended.out

@@ -6,11 +6,13 @@ import subprocess
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from pgqueue import Message, QueueClient
+from pgqueue.testing import Database
 from tests.cli.command_line import CommandLine
 from tests.patience import eventually
 
@@ -54,6 +56,18 @@ async def asynchronously(message, tx):
     pass
 """
 
+SIGNALLED_WHEN_ANNOUNCED = """
+import logging, os, signal
+from shop import note, note_asynchronously
+
+def announced(record):
+    if record.getMessage().startswith("serving orders, "):
+        os.kill(os.getpid(), signal.SIGTERM)
+    return True
+
+logging.getLogger("pgqueue").addFilter(announced)
+"""
+
 
 @pytest.fixture(autouse=True)
 def handlers(tmp_path: Path) -> None:
@@ -87,6 +101,38 @@ def test_a_worker_works_until_it_is_asked_to_stop(
         said, log = process.communicate(timeout=300)
     assert (process.returncode, said) == (0, b"stopped\n"), log
     assert handled(tmp_path) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("handler", ["note", "note_asynchronously"])
+def test_a_signal_before_the_first_claim_stops_it_as_any_other(
+    pgqueue: CommandLine, client: QueueClient, tmp_path: Path, handler: str
+) -> None:
+    (tmp_path / "early.py").write_text(SIGNALLED_WHEN_ANNOUNCED)
+    client.queue("orders").send(Message(1))
+    with worker(pgqueue, f"early:{handler}", "orders") as process:
+        said, log = process.communicate(timeout=300)
+    assert (process.returncode, said) == (0, b"stopped\n"), log
+    assert b"SIGTERM: stopping" in log
+    assert handled(tmp_path) == []
+
+
+def test_a_worker_that_was_killed_is_missing_until_a_sweep_removes_it(
+    pgqueue: CommandLine, client: QueueClient, database: Database
+) -> None:
+    def shown() -> list[tuple[object, ...]]:
+        with database.connect() as connection:
+            return connection.execute("select pid, state from pgqueue.workers").fetchall()
+
+    with worker(pgqueue, "shop:note", "orders") as process:
+        eventually(lambda: shown() == [(process.pid, "SERVING")])
+        process.kill()
+        process.wait()
+    database.move_clock(timedelta(seconds=61))
+    assert shown() == [(process.pid, "MISSING")]
+    assert client.sweep().forgotten == 0
+    database.move_clock(timedelta(hours=1))
+    assert client.sweep().forgotten == 1
+    assert shown() == []
 
 
 def test_a_handler_that_takes_a_transaction_gets_one(pgqueue: CommandLine, client: QueueClient) -> None:

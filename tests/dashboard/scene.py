@@ -8,6 +8,10 @@ from pgqueue import Message, QueueClient, ReceivedMessage
 from pgqueue.testing import Database
 
 HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>"
+WORKER = """
+select pgqueue.heartbeat(gen_random_uuid(), %s, %s, '0.1.0', %s, 8, '3 hours', running => 5, handled => %s,
+       failed => %s, failing => %s)
+"""
 TOMORROW = datetime(2099, 1, 1, tzinfo=UTC)
 
 
@@ -18,11 +22,16 @@ def fill(database: Database, client: QueueClient, minutes: int = 3) -> None:
     client.create_queue("audit-trail")
     client.create_queue("imports", status="RECEIVE_DISABLED")
     client.pause_queue("reports")
+    with database.connect() as connection:
+        connection.execute(WORKER, ["shop-2", 4711, "{orders}", 812, 3, "{}"])
     for minute in range(minutes):
         work(database, client, minute)
         database.move_clock(timedelta(minutes=1))
         with database.connect() as connection:
             connection.execute("select pgqueue.take_sample()")
+    with database.connect() as connection:
+        connection.execute(WORKER, ["shop-1", 17, "{orders,invoices}", 20_411, 12, "{}"])
+        connection.execute(WORKER, ["shop-3", 18, "{mails}", 7, 0, '{"claims": "the server closed the connection"}'])
     orders = client.queue("orders")
     orders.send(Message({"order": 4711, "text": HOSTILE}, subject=HOSTILE, priority=-1))
     orders.receive()

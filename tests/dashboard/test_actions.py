@@ -107,6 +107,22 @@ def test_a_message_is_unlocked(orders: QueueClient, writable: TestClient) -> Non
         held.complete()
 
 
+def test_a_dead_letter_that_somebody_holds_is_unlocked(orders: QueueClient, writable: TestClient) -> None:
+    (number,) = dead_letters(orders, "Odd")
+    page = f"/message?queue=orders&number={number}&dead=true"
+    assert "Unlock" not in writable.get(page).text
+    (held,) = orders.queue("orders").dead_letters.receive()
+    found = writable.get(page).text
+    form = found[: found.index("Unlock …")].rpartition("<form")[2]
+    wanted = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
+    assert (wanted["action"], wanted["dead"]) == ("unlock", "true")
+    confirmed(writable, **wanted)
+    assert "Unlock" not in writable.get(page).text
+    with pytest.raises(LockLostError):
+        held.complete()
+    assert entries(writable)[0] == ("unlock", "orders", 1)
+
+
 def test_scheduled_messages_are_rescheduled_and_cancelled(orders: QueueClient, writable: TestClient) -> None:
     number = orders.queue("orders").schedule(Message(1), at=TOMORROW)
     confirmed(writable, action="reschedule", queue="orders", numbers=number, at="2098-05-04T03:02")

@@ -51,6 +51,26 @@ def test_queues_are_shown_with_their_figures(shop: QueueClient, site: TestClient
     assert mails["expired_locks"] == 1
 
 
+def test_workers_are_shown_with_their_state(shop: QueueClient, site: TestClient) -> None:
+    workers = site.get("/api/workers").json()
+    assert [(worker["name"], worker["state"]) for worker in workers] == [
+        ("shop-3:18", "FAILING"),
+        ("shop-2:4711", "MISSING"),
+        ("shop-1:17", "SERVING"),
+    ]
+    assert workers[0]["failing"] == {"claims": "the server closed the connection"}
+    assert (workers[2]["queues"], workers[2]["running"], workers[2]["handled"]) == (["orders", "invoices"], 5, 20_411)
+    assert workers[1]["not_seen_for"] >= 180
+    page = site.get("/workers").text
+    for said in ("not seen for 3m", "claims: the server closed the connection", "5 of 16", "20,411", ">serving<"):
+        assert said in page
+
+
+def test_a_dashboard_without_workers_says_so(client: QueueClient, site: TestClient) -> None:
+    assert site.get("/api/workers").json() == []
+    assert "No worker runs." in site.get("/workers").text
+
+
 def test_queues_are_found_ordered_and_paged_by_name(client: QueueClient, site: TestClient) -> None:
     for number in range(120):
         client.create_queue(f"queue-{number:03}")

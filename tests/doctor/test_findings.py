@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, timedelta
@@ -163,6 +164,12 @@ def locks_of_a_dead_consumer(scene: Scene) -> None:
     scene.orders.send(Message(1))
     scene.orders.receive(lock_duration=MINUTE)
     scene.passes(7 * MINUTE)
+
+
+@provokes("missing-worker", "The worker host:7 of orders is missing.")
+def a_worker_that_was_killed(scene: Scene) -> None:
+    scene.run("select pgqueue.heartbeat(gen_random_uuid(), 'host', 7, '1.0', '{orders}', 8)")
+    scene.passes(6 * MINUTE)
 
 
 @provokes("dead-letters", "has 12 new dead letters within an hour")
@@ -437,6 +444,24 @@ def test_a_transaction_of_another_database_is_awaited_in_vain(quiet_scene: Scene
         assert f"in database {elsewhere.name})" in finding.what
         assert finding.cost.startswith("It can have sent nothing,")
         assert finding.mend == f"select pg_terminate_backend({slow.info.backend_pid});"
+
+
+def test_a_transaction_that_was_prepared_in_another_database_is_ended_there(
+    quiet_scene: Scene, quiet_server: QuietServer
+) -> None:
+    with quiet_server.database() as elsewhere, elsewhere.connect(autocommit=True) as other:
+        other.execute("begin; create table held (n integer); prepare transaction 'it''s theirs'")
+        try:
+            take_turns(quiet_scene)
+            quiet_scene.allow(OLD_TRANSACTION=NO_TIME)
+            (finding,) = findings_of(quiet_scene.database, "awaited-transaction")
+            program, option, database, command, statement = shlex.split(finding.mend)
+            assert (program, option, database, command) == ("psql", "-d", elsewhere.name, "-c")
+            other.execute(statement.encode())
+            assert findings_of(quiet_scene.database, "awaited-transaction") == []
+        finally:
+            with suppress(psycopg.errors.UndefinedObject):
+                other.execute("rollback prepared 'it''s theirs'")
 
 
 def test_bloat(quiet_scene: Scene) -> None:

@@ -114,6 +114,9 @@ select pgqueue.take_sample();
 select queue, scheduled from pgqueue.samples;
 select pgqueue.record_action('purge', 'orders', 0, '{}');
 select action, queue, messages from pgqueue.audit_log;
+select pgqueue.heartbeat('00000000-0000-4000-8000-000000000007', 'host', 7, '1.0', '{orders}', 8, failed => 1);
+select name, state, queues, failed from pgqueue.workers;
+select pgqueue.remove_worker('00000000-0000-4000-8000-000000000007');
 """
 
 NOTIFIED = """
@@ -292,6 +295,7 @@ def test_messages_are_scheduled_cancelled_and_deferred_and_dead_letters_are_sett
     assert psql(database, LATER) == [
         "t", "1", "1", "3", "t", "3|", "2|DEFERRED", "3|DEFERRED", "t", "t", "t", 'mail|{"id": 1}',
         "1|CANCELLED|", "3|DEAD_LETTERED|Odd", "", '2|"A"', "", "2|SCHEDULED", "1", "orders|1", "", "purge|orders|0",
+        "", "host:7|SERVING|{orders}|1", "t",
     ]  # fmt: skip
 
 

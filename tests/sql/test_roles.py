@@ -107,6 +107,8 @@ VERBS = {
     "resume_schedule": (ADMIN, "%(schedule)s"),
     "run_schedule": (ADMIN, "%(schedule)s"),
     "plan_schedule": (RECEIVE, "%(planned)s, '{}'"),
+    "heartbeat": (RECEIVE, "%(worker)s, 'host', 1, '1.0', array[%(queue)s]::text[], 8"),
+    "remove_worker": (ANYONE, "gen_random_uuid()"),  # only workers of the caller's role
     "schedules_to_plan": (ANYONE, ""),  # only those of queues that the caller may receive from
     "due_times": (SETTINGS, "%(nightly)s"),
     "clock": (ANYONE, ""),
@@ -162,6 +164,7 @@ VIEWS = {
     "queues": MONITOR,
     "samples": MONITOR,
     "audit_log": MONITOR,
+    "workers": MONITOR,
 }
 
 #: The same of those that the library reads instead of tables.
@@ -273,6 +276,7 @@ class House:
         )
         self.connection.execute("delete from pgqueue.sample; select pgqueue.take_sample()")
         self.ask("select pgqueue.record_action('send', %s)", queue)
+        self.ask("select pgqueue.heartbeat(gen_random_uuid(), 'host', 1, '1.0', array[%s], 8)", queue)
         published, *_ = self.ask("select pgqueue.stage(%s, 'day', %s, '{body}')", queue, queue)
         self.ask("select pgqueue.publish(%s, array[%s], 0, 'job day', 0)", queue, published)
         self.ask("select pgqueue.send(%s, '{}', priority => -1)", queue)
@@ -288,6 +292,7 @@ class House:
             "schedule": f"nightly-{queue}",
             "nightly": f"nightly-{queue}",
             "planned": planned,
+            "worker": uuid4(),
         }  # fmt: skip
 
     def ask(self, statement: str, *parameters: Any) -> tuple[Any, ...]:
@@ -334,9 +339,9 @@ class House:
 
     def rows(self, view: str, queue: str) -> int:
         """How many rows a view shows of a queue."""
-        column = "name" if view in ("queues", "topics") else "queue"
+        column = {"queues": "name", "topics": "name", "workers": "any (queues)"}.get(view, "queue")
         name = {"topics": f"topic-{queue}", "subscriptions": f"topic-{queue}/Subscriptions/s"}.get(view, queue)
-        (count,) = self.ask(f"select count(*) from pgqueue.{view} where {column} = %s", name)
+        (count,) = self.ask(f"select count(*) from pgqueue.{view} where %s = {column}", name)
         return int(count)
 
     @contextmanager

@@ -512,6 +512,25 @@ def test_months_are_no_interval_and_infinity_is_no_time(database: Database) -> N
                 ann.rows(f"select pgqueue.create_schedule('s', 'q', body => '1', {option})")
 
 
+@pytest.mark.parametrize("look", ["select pgqueue.sweep()", "select pgqueue.schedules_to_plan()"])
+def test_a_clock_that_was_a_year_ahead_silences_no_schedule(database: Database, look: str) -> None:
+    year = timedelta(days=365)
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        create(ann, catch_up="last")
+        create(ann, schedule="cron", cron="* * * * *")
+        create(ann, schedule="later", starts_at=BEGINNING + HOUR)
+        plan(ann, *(60 * 24 * 365 - n for n in range(9)))
+        stage.passes(year)
+        assert turn(ann)
+        stage.passes(-year)
+        ann.rows(look)
+        due = dict(ann.rows("select name, next_due from pgqueue.schedules"))
+        assert due == {"s": BEGINNING + MINUTE, "cron": None, "later": BEGINNING + HOUR}
+        ((_, cron, *_, passed_until, _, now),) = ann.table("schedules_to_plan")
+        assert (cron, passed_until) == ("* * * * *", now)
+
+
 def test_no_schedule_is_made_to_send_more_often_than_a_cron_expression_can(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")

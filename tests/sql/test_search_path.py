@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -148,6 +149,10 @@ def keep_queues(by: Superuser) -> None:
     by.call("queue_estimates")
     by.call("take_sample")
     by.call("record_action", "pause", "slow", 1, Jsonb({}))
+    for worker in (uuid4(), uuid4()):
+        for _ in range(2):
+            by.call("heartbeat", worker, "host", 1, "1.0", ["slow"], 8)
+        by.call("remove_worker", worker)
     for right in ("send", "receive"):
         by.call(f"grant_{right}", "q", "public")
         by.call(f"revoke_{right}", "q", "public")

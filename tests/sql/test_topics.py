@@ -17,6 +17,7 @@ from tests.sql.stage import (
     QUEUE_DISABLED,
     QUEUE_EXISTS,
     QUEUE_FULL,
+    SERIALIZATION_FAILURE,
     TOO_LARGE,
     UNKNOWN_QUEUE,
     Session,
@@ -170,6 +171,30 @@ def test_a_json_path_that_fails_does_not_match(database: Database, path: str, bo
         subscribe(ann, "path", json_path_filter=path)
         subscribe(ann, "all")
         assert publish(ann, body) == 1 + matches
+
+
+def test_a_json_path_that_the_server_cannot_follow_refuses_the_message(database: Database) -> None:
+    """It is no error of the path: the subscription might want the message."""
+    deep = "('[' || repeat('[', 4000) || repeat(']', 4000) || ']')::jsonb"
+    with database.connect() as connection:
+        connection.execute(f"create temporary table deep as select {deep} as document".encode())
+        connection.execute("set max_stack_depth = '100kB'")
+        with pytest.raises(psycopg.errors.StatementTooComplex):
+            connection.execute("select pgqueue._satisfies(document, 'strict $.** == 1') from deep")
+
+
+def test_a_topic_that_got_a_subscription_since_the_snapshot_is_dropped_at_the_next_try(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.call("create_topic", topic="t")
+        bob.begin("repeatable read")
+        bob.rows("select 1 from pgqueue.topics")
+        subscribe(ann, "new")
+        with refused(SERIALIZATION_FAILURE), explained("topic t has got a subscription"):
+            bob.call("drop_topic", topic="t")
+        bob.rollback()
+        bob.call("drop_topic", topic="t")
+        assert ann.values("select name from pgqueue.topics") == []
 
 
 def test_a_json_path_does_not_see_bytes(database: Database) -> None:

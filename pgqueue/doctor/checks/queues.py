@@ -49,6 +49,17 @@ def expired_locks(rows: Sequence[Row]) -> Iterator[Finding]:
         )
 
 
+def missing_workers(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find workers that have not said for a while how they are, and have not taken leave."""
+    for row in rows:
+        yield Finding(
+            what=f"The worker {row.name} of {', '.join(row.queues[:3])}{' …' if row.queues[3:] else ''} is missing.",
+            cost="It was killed, hangs, or cannot reach the database; if no other one serves its queues, they wait.",
+            mend=f"select pgqueue.remove_worker('{row.id}');",
+            since=row.seen_at,
+        )
+
+
 def dead_letters(rows: Sequence[Row]) -> Iterator[Finding]:
     """Find queues with many new dead letters."""
     for row in rows:
@@ -150,6 +161,17 @@ EXPIRED_LOCKS = Check(
      order by first_locked_until
     """,
     expired_locks,
+)
+
+MISSING_WORKERS = Check(
+    "missing-worker",
+    """
+    select id, name, queues, seen_at
+      from pgqueue.workers
+     where (select pgqueue._check_counts()) and seen_at < pgqueue.clock() - %(unattended)s::interval
+     order by seen_at
+    """,
+    missing_workers,
 )
 
 DEAD_LETTERS = Check(

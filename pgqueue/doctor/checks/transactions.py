@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from pgqueue.doctor import thresholds
@@ -61,9 +62,14 @@ def awaited_transactions(rows: Sequence[Row]) -> Iterator[Finding]:
             yield Finding(
                 what=f"{queues} the end of transaction {row.xid} ({where}).",
                 cost=f"{sent}, and receives look for it in all numbers since.",
-                mend=row.mend,
+                mend=_in_its_database(row) if row.gid is not None and row.is_elsewhere else row.mend,
                 since=row.began,
             )
+
+
+def _in_its_database(row: Row) -> str:
+    """The command that ends a prepared transaction, which takes a session of its own database."""
+    return f"psql -d {shlex.quote(row.database)} -c {shlex.quote(row.mend)}"
 
 
 def _session(row: Row) -> str:
@@ -123,7 +129,7 @@ AWAITED_TRANSACTIONS = Check(
            coalesce(datname, database) <> current_database() as is_elsewhere,
            coalesce(xact_start, prepared) as began, now() as now,
            case when gid is null then format('select pg_terminate_backend(%%s);', pid)
-                else format('rollback prepared %%L;  -- or commit prepared %%1$L; in database %%2$I', gid, database)
+                else format('rollback prepared %%L;  -- or commit prepared %%1$L;', gid)
            end as mend
       from pgqueue._upkeep
      cross join unnest(awaited) as xid

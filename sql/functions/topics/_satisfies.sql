@@ -1,12 +1,13 @@
 -- Returns whether a message satisfies a JSON path. It does not when the path fails on it: some errors are raised although
--- PostgreSQL is told to be silent, such as a comparison of times with and without a zone.
+-- PostgreSQL is told to be silent, such as a comparison of times with and without a zone, or a variable that does not exist.
+-- What is not an error of the path, such as a lack of memory, refuses the message.
 create or replace function pgqueue._satisfies(message jsonb, path jsonpath)
 returns boolean
 language plpgsql immutable
 as $$
 begin
     return coalesce(jsonb_path_match(message, path, silent => true), false);
-exception when others then
+exception when data_exception or feature_not_supported or undefined_object then
     return false;
 end
 $$;

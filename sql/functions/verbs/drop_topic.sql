@@ -1,6 +1,6 @@
 -- Drops a topic and its subscriptions with all their messages and dead letters. The next sweep removes messages that are
 -- being sent meanwhile.
--- Raises  PQ040 unknown topic.
+-- Raises  PQ040 unknown topic; 40001 at REPEATABLE READ, when a subscription was created since the transaction began.
 -- Locks   the topic, and what pgqueue.drop_queue locks; senders do not wait.
 create or replace function pgqueue.drop_topic(topic text)
 returns void
@@ -21,6 +21,14 @@ begin
        join pgqueue.queue on id = queue_id
       where topic_id = dropped
       order by queue_id;
-    delete from pgqueue.topic where id = dropped;
+    begin
+        delete from pgqueue.topic where id = dropped;
+    exception when foreign_key_violation then
+        raise exception using
+            errcode = '40001',
+            message = format('topic %I has got a subscription that this transaction does not see', topic),
+            detail  = pgqueue._tracking_detail(),
+            hint    = 'Roll back and try again.';
+    end;
 end
 $$;

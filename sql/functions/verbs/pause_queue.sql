@@ -2,7 +2,8 @@
 -- settlements, renewals, peeks, dead letters and sweeps go on, and messages that are locked stay so. A queue that is paused
 -- already stays as it is.
 -- Raises  PQ002 unknown queue.
--- Locks   the queue's row, until the transaction ends: other changes to it wait, senders and receivers do not.
+-- Locks   the queue's row, until the transaction ends: other changes to it wait, and so does the first sender that uses a
+--         priority there; other senders and receivers do not.
 create or replace function pgqueue.pause_queue(queue text)
 returns void
 language plpgsql

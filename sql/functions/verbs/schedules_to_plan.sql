@@ -1,5 +1,6 @@
 -- Lists schedules whose due times a client is to compute now, because few are left, or they were computed a day ago: the
 -- rules of time zones change. Only those are listed whose queue the caller may receive from. Call pgqueue.plan_schedule for each.
+-- Schedules whose due times lie too far ahead, because the clock was set back, go on from now.
 -- Returns  one row per schedule, at most 100, with the time now.
 create or replace function pgqueue.schedules_to_plan()
 returns table (
@@ -14,6 +15,7 @@ as $$
 declare
     moment timestamptz := pgqueue.clock();
 begin
+    perform pgqueue._mend_schedules();
     return query
         select schedule.id, cron, timezone, catch_up, passed_until, ends_at, moment
           from pgqueue.schedule

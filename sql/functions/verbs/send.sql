@@ -11,7 +11,8 @@
 --          full.
 -- Locks    nothing that another sender or a receiver waits for, with two exceptions. In a queue that detects
 --          duplicates, a sender of the same message id waits for this transaction. When a priority is used in a queue
---          for the first time, other senders that use it for the first time wait.
+--          for the first time, this sender and others that change the queue's row wait for each other: senders that use a
+--          priority for the first time, pgqueue.pause_queue, pgqueue.alter_queue.
 create or replace function pgqueue.send(
     queue                  text,
     body                   jsonb       default null,

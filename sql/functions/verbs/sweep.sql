@@ -12,7 +12,7 @@
 --   - message ids whose window is over, and effects and published batches past their time, are deleted;
 --   - days of history that no queue retains are reclaimed, and staged tables that are a week old are dropped;
 --   - queues that were idle for `auto_delete_on_idle` are deleted with their messages and dead letters;
---   - messages that were sent to a queue while it was dropped are removed;
+--   - messages that were sent to a queue while it was dropped are removed, and so are workers not seen for an hour;
 --   - schedules that are due send their messages, which count as activated;
 --   - messages that no receive would find, after a manual change or a restore, are repaired, as far as
 --     pgqueue.broken_invariants reports them.
@@ -59,6 +59,7 @@ begin
     if dry_run then
         select count(*) into activated from pgqueue.schedule where fire_at <= pgqueue.clock();
     else
+        perform pgqueue._mend_schedules();
         activated := pgqueue._fire_schedules(remaining);
         remaining := remaining - activated;
     end if;
@@ -93,7 +94,7 @@ begin
     if more then
         return;
     end if;
-    orphans := pgqueue._remove_orphans(remaining, dry_run);
+    orphans := pgqueue._remove_orphans(remaining, dry_run) + pgqueue._forget_workers(dry_run);
     if orphans > 0 then
         return query select null::text, 0, 0, 0, 0, orphans, 0, 0, not dry_run;
     end if;

@@ -35,8 +35,8 @@ TWINS = [
     ),
     Twin(
         "_satisfies",
-        "exception when others then\n    return false;",
-        "exception when others then\n    return true;",
+        "undefined_object then\n    return false;",
+        "undefined_object then\n    return true;",
         partial(
             test_topics.test_a_json_path_that_fails_does_not_match,
             path="$.body.a == 1 && $.body.b == $unknown",

@@ -1,0 +1,27 @@
+-- Finds schedules that were fired while the clock was ahead, more than a minute, and has been set back since: nothing would be
+-- due until it comes there again. They go on from now; the due times of cron expressions are to be computed anew. One that
+-- begins in the future is not one of them.
+-- Locks    the schedules; skips those that others hold.
+create or replace function pgqueue._mend_schedules()
+returns void
+language plpgsql
+as $$
+declare
+    moment timestamptz := pgqueue.clock();
+    known  pgqueue.schedule;
+begin
+    for known in
+        select *
+          from pgqueue.schedule
+         where passed_until > greatest(moment + interval '1 minute', starts_at)
+         order by id                                     -- by its index, where the caller forbids to scan tables
+           for update skip locked
+    loop
+        known.passed_until := greatest(moment, known.starts_at - interval '1 microsecond');
+        if known.cron is not null then
+            known.plan_at := moment;
+        end if;
+        perform pgqueue._save_schedule(known);
+    end loop;
+end
+$$;

@@ -1,0 +1,82 @@
+-- Says that a worker is alive, and how it is, for pgqueue.workers. The first call registers it, with an id that the worker
+-- has drawn; who registers also removes workers that were not seen for an hour. A worker calls this every fifteen
+-- seconds, and pgqueue.remove_worker at its end.
+--
+-- `uptime` is how long it has been running; `is_alive` is false when one of its loops is stuck; `running` and `waiting` count
+-- messages in handlers and ready for one, `overdue` handlers that exceeded their timeout, `handled` and `failed` messages
+-- since its start. `failing` holds the loops that fail at the moment, each with its error.
+-- Raises  PQ002 unknown queue, PQ007 invalid argument, 42501 unless the caller may receive from all of the queues, or when the
+--         worker is one of another role; 53400 when a role has registered 10,000 workers.
+-- Locks   the worker's row, until the transaction ends; where somebody else has locked it, the call does nothing. Waits a tenth
+--         of a second for others, because locks may have to be renewed meanwhile.
+create or replace function pgqueue.heartbeat(
+    worker      uuid,
+    host        text,
+    pid         integer,
+    version     text,
+    queues      text[],
+    concurrency integer,
+    uptime      interval default interval '0',
+    is_alive    boolean  default true,
+    is_stopping boolean  default false,
+    running     integer  default 0,
+    waiting     integer  default 0,
+    overdue     integer  default 0,
+    handled     bigint   default 0,
+    failed      bigint   default 0,
+    failing     jsonb    default '{}'
+)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '100ms'
+as $$
+#variable_conflict use_variable
+declare
+    most    constant integer := 10000;
+    moment  timestamptz      := pgqueue.clock();
+    caller  text             := pgqueue._caller();
+    served  text;
+    known   pgqueue.worker;
+    place   tid;
+begin
+    if cardinality(queues) is null or cardinality(queues) not between 1 and 1000 then
+        perform pgqueue._refuse_argument('queues', '1 to 1000 names', cardinality(queues)::text);
+    end if;
+    foreach served in array queues loop
+        perform pgqueue._find_queue(served, 'RECEIVE');
+    end loop;
+    select * into known from pgqueue.worker as registered where registered.id = worker;
+    if found then
+        if known.role <> caller then
+            raise exception using
+                errcode = '42501',
+                message = format('worker %s is one of role %I, not of %I', worker, known.role, caller),
+                detail  = pgqueue._tracking_detail(),
+                hint    = 'Draw another id: gen_random_uuid().';
+        end if;
+        select ctid into place from pgqueue.worker as registered where registered.id = worker for no key update skip locked;
+        update pgqueue.worker as registered
+           set seen_at = moment, is_alive = heartbeat.is_alive, is_stopping = heartbeat.is_stopping,
+               running = heartbeat.running, waiting = heartbeat.waiting, overdue = heartbeat.overdue,
+               handled = heartbeat.handled, failed = heartbeat.failed, failing = heartbeat.failing
+         where ctid = place;
+        return;
+    end if;
+    perform pgqueue._forget_workers(dry_run => false);
+    if most <= (select count(*) from (select from pgqueue.worker as registered where registered.role = caller limit most) as found) then
+        raise exception using
+            errcode = '53400',
+            message = format('role %I has registered %s workers, the most it may', caller, most),
+            detail  = pgqueue._tracking_detail(),
+            hint    = 'Workers that were not seen for an hour are forgotten; pgqueue.remove_worker removes one before.';
+    end if;
+    insert into pgqueue.worker (
+        id, role, host, pid, version, queues, concurrency, started_at, seen_at, is_alive, is_stopping, running, waiting, overdue,
+        handled, failed, failing)
+    values (worker, caller, host, pid, version, queues, concurrency, moment - uptime, moment, is_alive, is_stopping, running,
+            waiting, overdue, handled, failed, failing)
+        on conflict do nothing;
+end
+$$;
