@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import psycopg
 from pyspark.sql import DataFrame, SparkSession
 
+from pgqueue.spark import relations
+
 # A queue's table with its indexes, for those who do not know of queues: numbers and times are filled in by defaults.
 TABLE = """
 create table plain (like pgqueue.message including all);
@@ -22,6 +24,7 @@ alter table plain alter lane set default 1;
 """
 
 READ = "sequence_number, delivery_count, enqueued_time, message_id, body"
+MESSAGES = relations.RELATIONS["messages"]
 
 
 @dataclass
@@ -98,22 +101,36 @@ def write_by_psycopg(scene: Scene, load: Load) -> str:
     return "plain"
 
 
-def read_by_pgqueue(scene: Scene) -> None:
-    reader = scene.spark.read.format("pgqueue").options(dsn=scene.dsn, columns=READ, numPartitions=scene.partitions)
+def read_by_pgqueue(scene: Scene, columns: str = READ) -> None:
+    reader = scene.spark.read.format("pgqueue").options(dsn=scene.dsn, columns=columns, numPartitions=scene.partitions)
     reader.load().write.format("noop").mode("overwrite").save()
 
 
-def read_by_jdbc(scene: Scene) -> None:
+def read_all_by_pgqueue(scene: Scene) -> None:
+    read_by_pgqueue(scene, ", ".join(MESSAGES.columns))
+
+
+def read_by_jdbc(scene: Scene, source: str = f"select {READ}, position from pgqueue.message") -> None:
     with psycopg.connect(scene.dsn) as connection:
         span = connection.execute("select min(position), max(position) from pgqueue.message").fetchone()
     assert span is not None
     reader = (
         scene.spark.read.format("jdbc").option("url", f"jdbc:postgresql://{scene.address}").option("user", "postgres")
     )
-    reader = reader.option("dbtable", f"(select {READ}, position from pgqueue.message) as t")
+    reader = reader.option("dbtable", f"({source}) as t")
     reader = reader.options(driver="org.postgresql.Driver", fetchsize=10_000, partitionColumn="position")
     reader = reader.options(lowerBound=span[0], upperBound=span[1], numPartitions=scene.partitions)
     reader.load().drop("position").write.format("noop").mode("overwrite").save()
+
+
+def read_all_by_jdbc(scene: Scene) -> None:
+    """The same columns, from the tables; JDBC cannot read pgqueue's views in parts."""
+    columns = ", ".join(f"{column.sql} as {name}" for name, column in MESSAGES.columns.items())
+    kept = (
+        "(select message.*, queue.name as queue, max_delivery_count from pgqueue.message"
+        " join pgqueue.queue on queue.id = queue_id) as kept"
+    )
+    read_by_jdbc(scene, f"select {columns}, position from {kept} cross join (values (now())) as reading (moment)")
 
 
 def read_by_psycopg(scene: Scene) -> None:

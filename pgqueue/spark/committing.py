@@ -15,7 +15,13 @@ T = TypeVar("T")
 DOUBTS_FOR_SECONDS = RETRIED_SECONDS
 
 
-def retried_until_known(dsn: str, act: Callable[[psycopg.Connection[Any]], T], *, autocommit: bool = False) -> T:
+def retried_until_known(
+    dsn: str,
+    act: Callable[[psycopg.Connection[Any]], T],
+    *,
+    connecting: Callable[..., psycopg.Connection[Any]] = connect_once,
+    autocommit: bool = False,
+) -> T:
     """Call ``act`` in a transaction of its own, and again on another connection if the first was refused or lost.
 
     The first transaction may have been committed; the second call of ``act`` must then change nothing.
@@ -26,7 +32,7 @@ def retried_until_known(dsn: str, act: Callable[[psycopg.Connection[Any]], T], *
     """
 
     def act_once() -> T:
-        with connect_once(dsn, autocommit=autocommit) as connection:
+        with connecting(dsn, autocommit=autocommit) as connection:
             return act(connection)
 
     return trying_again(DOUBTS_FOR_SECONDS)(act_once)

@@ -39,9 +39,9 @@ select set_config(name, '0', false)
 def main() -> None:
     """Keep a snapshot until stdin ends: the process that wants it has closed it, or has died."""
     dsn = json.loads(sys.stdin.readline())
-    with _exported(dsn, sys.stdout) as (keeping, _, _):
+    with _exported(dsn, sys.stdout) as (connection, _):
         while not select.select([sys.stdin], [], [], 1)[0]:
-            keeping.execute("select 1")
+            connection.execute("select 1")
 
 
 def fork(dsn: str, patience: float) -> TextIO:
@@ -83,18 +83,18 @@ def _fork() -> int:
 
 
 @contextmanager
-def _exported(dsn: str, answer: TextIO) -> Iterator[tuple[psycopg.Connection[Any], psycopg.Connection[Any], str]]:
-    """A connection that holds a snapshot, another one, and the snapshot's name; ``answer`` gets this, or the error."""
+def _exported(dsn: str, answer: TextIO) -> Iterator[tuple[psycopg.Connection[Any], str]]:
+    """A connection that holds a snapshot, and the snapshot's name; ``answer`` gets the name, or the error."""
     with ExitStack() as stack:
         try:
-            keeping, watching = (stack.enter_context(_connected(dsn)) for _ in range(2))
-            name, moment = _export(keeping)
+            connection = stack.enter_context(_connected(dsn))
+            name, moment = _export(connection)
         except psycopg.Error as error:
             _say(answer, {"error": str(error).strip()})
             sys.exit()
         _say(answer, {"snapshot": f"{name}@{moment.isoformat()}"})
         try:
-            yield keeping, watching, name
+            yield connection, name
         except psycopg.OperationalError as error:
             print(f"pgqueue: the snapshot {name} has ended: {error}", file=sys.stderr)  # noqa: T201
 
@@ -127,18 +127,18 @@ def _export(connection: psycopg.Connection[Any]) -> tuple[str, datetime]:
 
 
 def _keep_while_read(dsn: str, patience: float, answer: TextIO) -> None:
-    with _exported(dsn, answer) as (keeping, watching, name):
+    with _exported(dsn, answer) as (connection, name):
         last_read = time.monotonic()
         while time.monotonic() - last_read < patience:
             time.sleep(min(1, patience))
-            keeping.execute("select 1")
-            if _is_read(watching, name):
+            if _is_read(connection, name):
                 last_read = time.monotonic()
 
 
 def _is_read(connection: psycopg.Connection[Any], name: str) -> bool:
-    """Whether a reader holds the snapshot's lock: ours, which is released at once, is then refused."""
-    row = connection.execute(f"select pg_try_advisory_xact_lock({LOCK})", [name]).fetchone()
+    """Whether a reader holds the snapshot's lock: ours is then refused; otherwise it is released at once."""
+    free = f"select case when pg_try_advisory_lock({LOCK}) then pg_advisory_unlock({LOCK}) end"
+    row = connection.execute(free, [name, name]).fetchone()
     return row is not None and not row[0]
 
 

@@ -22,7 +22,7 @@ from pgqueue.spark.options import Options
 from pgqueue.spark.relations import Relation, Stretch
 from pgqueue.spark.snapshot import Snapshot, take
 
-OPTIONS = ("queue", "table", "columns", "numPartitions", "snapshot", "snapshotSeconds")
+OPTIONS = ("queue", "table", "columns", "numPartitions", "maxConnections", "snapshot", "snapshotSeconds")
 
 PARTITION_SIZE = 128 * 2**20
 MOST_PARTITIONS = 64
@@ -57,8 +57,9 @@ class QueueReader(DataSourceReader):
     """One of the tables of ``relations``, in parts that all see the same snapshot of the database.
 
     Options: ``queue``, by default all queues; ``table``, by default ``messages``; ``columns``, separated by commas;
-    ``numPartitions``, by default one for each 128 MB of the table, but no more than 64; ``snapshot``, from
-    ``pgqueue.spark.snapshot()``; ``snapshotSeconds``, how long a snapshot of our own is kept without being read.
+    ``numPartitions``, by default one for each 128 MB of the table, but no more than 64; ``maxConnections``, of all
+    partitions and the keeper of their snapshot; ``snapshot``, from ``pgqueue.spark.snapshot()``; ``snapshotSeconds``,
+    how long a snapshot of our own is kept without being read.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -72,15 +73,19 @@ class QueueReader(DataSourceReader):
         self._patience = read.seconds("snapshotSeconds", 60)
         held = read.text("snapshot")
         self._held = Snapshot.parse(held) if held else None
+        connections = read.number("maxConnections", 1) if read.text("maxConnections") else None
+        self._most = max(1, connections - (self._held is None)) if connections else None  # the keeper needs one
 
     def partitions(self) -> list[Part]:
         with looking(self._dsn) as connection:
             conditions = of_queue(connection, self._queue)
-            cuts = cut(stretches(connection, self._relation), self._wanted)
+            cuts = cut(stretches(connection, self._relation), self._wanted, self._most)
             shared = self._held
             if len(cuts) > 1 and shared is None:
                 shared = take(self._dsn, self._patience)
-                cuts = cut(stretches(connection, self._relation), self._wanted)  # has all that the snapshot sees
+                cuts = cut(
+                    stretches(connection, self._relation), self._wanted, self._most
+                )  # has all that the snapshot sees
             moment = (shared.moment if shared else None) or clock(connection)
         name = shared.name if shared else None
         return [Part(self._statement(moment, conditions, each if len(cuts) > 1 else ()), name) for each in cuts]
@@ -152,10 +157,11 @@ def stretches(connection: psycopg.Connection[Any], relation: Relation) -> list[S
     return [Stretch(0, blocks, slot if relation.in_days else None) for blocks, slot in rows if blocks]
 
 
-def cut(whole: Sequence[Stretch], wanted: int | None) -> list[list[Stretch]]:
-    """Cut the stretches into equal parts: as many as wanted if there are enough blocks, and at least one."""
+def cut(whole: Sequence[Stretch], wanted: int | None, most: int | None = None) -> list[list[Stretch]]:
+    """Cut the stretches into equal parts: as many as wanted or possible, at least one, and no more than ``most``."""
     blocks = sum(stretch.end for stretch in whole)
-    count = max(1, min(wanted or _recommended(blocks), blocks))
+    wanted = wanted or _recommended(blocks)
+    count = max(1, min(wanted, blocks, most or wanted))
     return [_between(whole, blocks * n // count, blocks * (n + 1) // count) for n in range(count)]
 
 

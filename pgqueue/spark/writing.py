@@ -17,14 +17,15 @@ from pyspark.sql.types import StructType
 
 from pgqueue.spark import staging
 from pgqueue.spark.committing import retried_until_known
-from pgqueue.spark.connections import connect, is_lost, looking
+from pgqueue.spark.connections import connect_once, is_lost, looking
 from pgqueue.spark.errors import BadRowError, OptionError, PipelineError
+from pgqueue.spark.limiting import Limit
 from pgqueue.spark.options import Options
 
 logger = logging.getLogger("pgqueue.spark")
 
-OPTIONS = ("queue", "atomicity", "job")
-SINK_OPTIONS = ("queue", "sink")
+OPTIONS = ("queue", "atomicity", "job", "maxConnections")
+SINK_OPTIONS = ("queue", "sink", "maxConnections")
 
 JOB, TASK = "job", "task"
 QUERY_ID = "sql.streaming.queryId"
@@ -49,7 +50,8 @@ class Staged(WriterCommitMessage):
 class QueueWriter(DataSourceArrowWriter):
     """Writes a DataFrame to a queue exactly once: in one transaction, or with ``atomicity=task`` in one a partition.
 
-    Options: ``queue``; ``atomicity``, ``job`` or ``task``; ``job``, a name under which this is written only once.
+    Options: ``queue``; ``atomicity``, ``job`` or ``task``; ``job``, a name under which this is written only once;
+    ``maxConnections``, how many tasks are connected at a time, by default all.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
@@ -63,6 +65,7 @@ class QueueWriter(DataSourceArrowWriter):
         self._by_task = read.one_of("atomicity", (JOB, TASK)) == TASK
         self._named = read.text("job")
         self._job = uuid.uuid4().hex[:16]  # the same in all tasks and on the driver: the writer travels
+        self._limit = _limit(read, self._job)
         self._columns = staging.message_columns(schema)
 
     def look(self) -> None:
@@ -75,10 +78,10 @@ class QueueWriter(DataSourceArrowWriter):
             _row(connection, STAGE, self._queue, self._job, "look", list(self._columns.values()))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        with connect(self._dsn) as connection:
+        with self._limit.connect(self._dsn) as connection:
             staged = _stage(connection, self._queue, self._job, self._columns, iterator)
         if self._by_task:
-            self._publish([staged], _task().partitionId())
+            self._publish([staged], _task().partitionId(), self._limit)
             staged.table = None
         return staged
 
@@ -87,11 +90,12 @@ class QueueWriter(DataSourceArrowWriter):
             self._publish(_tables(messages), 0)
         _discard(self._dsn, {self._job})
 
-    def _publish(self, staged: Sequence[Staged], part: int) -> None:
+    def _publish(self, staged: Sequence[Staged], part: int, limit: Limit | None = None) -> None:
         """Publish, always under a name: it shows the outcome of a COMMIT whose answer was lost."""
         name = self._named or self._job
         try:
-            _publish(self._dsn, self._queue, staged, f"job {name}", part, keep=None if self._named else KEPT)
+            keep = None if self._named else KEPT
+            _publish(self._dsn, self._queue, staged, f"job {name}", part, keep=keep, limit=limit)
         except psycopg.OperationalError as error:
             if not is_lost(error):
                 raise
@@ -107,7 +111,8 @@ class QueueWriter(DataSourceArrowWriter):
 class QueueSink(DataSourceStreamArrowWriter):
     """Writes a stream to a queue, each batch exactly once: the publishing transaction also records the batch number.
 
-    Options: ``queue``; ``sink``, the name under which batches are recorded, by default the id of the query.
+    Options: ``queue``; ``sink``, the name under which batches are recorded, by default the id of the query;
+    ``maxConnections``, how many tasks are connected at a time, by default all.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
@@ -118,10 +123,11 @@ class QueueSink(DataSourceStreamArrowWriter):
         self._queue = read.needed("queue")
         self._named = read.text("sink")
         self._job = uuid.uuid4().hex[:16]  # of the tasks; the driver makes a writer of its own to commit
+        self._limit = _limit(read, self._job)
         self._columns = staging.message_columns(schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        with connect(self._dsn) as connection:
+        with self._limit.connect(self._dsn) as connection:
             staged = _stage(connection, self._queue, self._job, self._columns, iterator)
         staged.query = _task().getLocalProperty(QUERY_ID)
         return staged
@@ -138,6 +144,10 @@ class QueueSink(DataSourceStreamArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         _discard(self._dsn, {part.job for part in _tables(messages)})
+
+
+def _limit(options: Options, job: str) -> Limit:
+    return Limit(job, options.number("maxConnections", 1) if options.text("maxConnections") else None)
 
 
 def _task() -> TaskContext:
@@ -178,10 +188,13 @@ def _publish(
     *,
     ordered: bool = False,
     keep: timedelta | None = None,
+    limit: Limit | None = None,
 ) -> None:
     tables, rows = [each.table for each in staged], sum(each.rows for each in staged)
     retried_until_known(
-        dsn, lambda connection: _row(connection, PUBLISH, queue, tables, rows, publisher, part, ordered, keep)
+        dsn,
+        lambda connection: _row(connection, PUBLISH, queue, tables, rows, publisher, part, ordered, keep),
+        connecting=limit.connect if limit else connect_once,
     )
 
 

@@ -81,7 +81,7 @@ def begun_in_time(crowd: Database) -> tuple[reading.QueueReader, Iterator[pa.Rec
 def test_a_keeper_stays_while_somebody_reads(crowd: Database) -> None:
     asked, batches, second, patience = begun_in_time(crowd)
     time.sleep(2 * patience)
-    eventually(lambda: keepers(crowd) == 2)
+    eventually(lambda: keepers(crowd) == 1)
     assert next(asked.read(second)).num_rows
     batches.close()  # type: ignore[attr-defined]  # it is a generator
     eventually(lambda: keepers(crowd) == 0)
@@ -92,7 +92,7 @@ def test_a_keeper_holds_no_file_of_the_process_that_planned(crowd: Database) -> 
     os.set_blocking(ours, False)
     reader(crowd, numPartitions="2").partitions()
     os.close(other)
-    assert keepers(crowd) == 2
+    assert keepers(crowd) == 1
     assert os.read(ours, 1) == b""  # the end of the pipe: nobody else has it open
     os.close(ours)
 
@@ -138,7 +138,7 @@ def test_states_too_are_those_of_the_snapshot(crowd: Database) -> None:
 
 def test_a_snapshot_is_over_when_it_is_let_go_of(crowd: Database) -> None:
     with pgqueue.spark.snapshot(crowd.dsn) as held:
-        assert keepers(crowd) == 2
+        assert keepers(crowd) == 1
     eventually(lambda: keepers(crowd) == 0)
     assert not children()
     asked = reader(crowd, snapshot=held)

@@ -1,0 +1,137 @@
+"""With ``maxConnections`` a job has no more connections than that, however many of its tasks run at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+import pgqueue.spark
+from pgqueue import QueueClient
+from pgqueue.spark import limiting, reading, relations
+from pgqueue.spark.connections import connect_once
+from pgqueue.spark.limiting import Limit
+from pgqueue.spark.options import Options
+from pgqueue.testing import Database
+from tests.patience import eventually
+from tests.spark import crowded
+
+MANY_BLOCKS = "select pgqueue.send('q', to_jsonb(repeat('x', 3000))) from generate_series(1, 200) n"
+
+
+@pytest.fixture(autouse=True)
+def queue(database: Database) -> None:
+    with QueueClient(database.dsn) as client:
+        client.create_queue("q")
+
+
+@pytest.fixture
+def limited(database: Database) -> str:
+    """The DSN of a role that may send, receive, and have three connections."""
+    role = f"test_{uuid4().hex[:12]}"
+    with database.connect() as connection:
+        connection.execute(
+            f"create role {role} login connection limit {crowded.MOST}; grant pgqueue_receiver to {role};"
+            f"select pgqueue.grant_send('q', '{role}')".encode()
+        )
+    return make_conninfo(database.dsn, user=role)
+
+
+def test_sixteen_partitions_on_eight_threads_have_three_connections(database: Database, limited: str) -> None:
+    with database.connect() as connection:
+        connection.execute("create table seen (writers integer)")
+    subprocess.run([sys.executable, "-m", "tests.spark.crowded", database.dsn, limited], check=True)
+    with database.connect() as connection:
+        assert connection.execute("select max(writers) from seen").fetchone() == (crowded.MOST,)
+
+
+@pytest.fixture
+def attempts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The DSNs that a limit has tried to connect to, each once."""
+    tried: list[str] = []
+
+    def attempt(dsn: str) -> psycopg.Connection[Any]:
+        tried.append(dsn)
+        return connect_once(dsn)  # gives up at once
+
+    monkeypatch.setattr(limiting, "connect", attempt)
+    return tried
+
+
+def test_a_place_is_free_when_its_session_has_ended(database: Database, attempts: list[str]) -> None:
+    limit = Limit("job", 1)
+    with ThreadPoolExecutor() as threads:
+        first = limit.connect(database.dsn)
+        second = threads.submit(limit.connect, database.dsn)
+        eventually(lambda: len(attempts) > 3)
+        assert not second.done()
+        eventually(lambda: sessions(database) == [first.info.backend_pid])  # who waits has none
+        with database.connect(autocommit=True) as connection:
+            connection.execute("select pg_terminate_backend(%s)", [first.info.backend_pid])
+        first.close()
+        second.result().close()
+
+
+def sessions(database: Database) -> list[int]:
+    with database.connect() as connection:
+        rows = connection.execute(
+            "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+            " and backend_type = 'client backend'"
+        ).fetchall()
+    return [pid for (pid,) in rows]
+
+
+def test_jobs_do_not_wait_for_each_other(database: Database) -> None:
+    with Limit("one", 1).connect(database.dsn), Limit("other", 1).connect(database.dsn):
+        pass
+
+
+def test_a_server_that_is_full_is_waited_for(database: Database, limited: str, attempts: list[str]) -> None:
+    taken = [psycopg.connect(limited) for _ in range(crowded.MOST)]
+    with pytest.raises(psycopg.OperationalError, match="too many connections"):
+        Limit("job", None).connect(limited)
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(Limit("job", 1).connect, limited)
+        eventually(lambda: len(attempts) > 3)
+        assert not waiting.done()
+        for connection in taken:
+            connection.close()
+        waiting.result().close()
+
+
+@pytest.mark.parametrize(("most", "parts"), [(1, 1), (2, 1), (3, 2), (9, 8)])
+def test_a_read_counts_the_keeper_of_its_snapshot(database: Database, most: int, parts: int) -> None:
+    with database.connect() as connection:
+        connection.execute(MANY_BLOCKS)
+    options = {"dsn": database.dsn, "numPartitions": "8", "maxConnections": str(most), "snapshotSeconds": "1"}
+    asked = planned(options)
+    assert len(asked) == parts
+    assert all((part.snapshot is not None) == (parts > 1) for part in asked)
+    eventually(lambda: keepers(database) == 0)
+
+
+def test_a_snapshot_that_others_hold_is_not_counted(database: Database) -> None:
+    with database.connect() as connection:
+        connection.execute(MANY_BLOCKS)
+    with pgqueue.spark.snapshot(database.dsn) as held:
+        assert len(planned({"dsn": database.dsn, "numPartitions": "8", "maxConnections": "3", "snapshot": held})) == 3
+
+
+def planned(options: dict[str, str]) -> list[reading.Part]:
+    return reading.QueueReader(options, relations.schema(Options(options, reading.OPTIONS))).partitions()
+
+
+def keepers(database: Database) -> int:
+    with database.connect() as connection:
+        row = connection.execute(
+            "select count(*) from pg_stat_activity"
+            " where datname = current_database() and application_name = 'pgqueue snapshot'"
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
