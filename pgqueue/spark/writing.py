@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 import psycopg
@@ -17,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from pgqueue.spark import staging
 from pgqueue.spark.committing import retried_until_known
-from pgqueue.spark.connections import connect, is_lost, looking
+from pgqueue.spark.connections import RETRIED_SECONDS, connect, is_lost, looking
 from pgqueue.spark.errors import BadRowError, OptionError, PipelineError
 from pgqueue.spark.options import Options
 
@@ -71,8 +72,7 @@ class QueueWriter(DataSourceArrowWriter):
         Raises:
             DatabaseError: the database cannot be reached, or refuses to let this role send to the queue.
         """
-        with looking(self._dsn) as connection:
-            _row(connection, STAGE, self._queue, self._job, "look", list(self._columns.values()))
+        _look(self._dsn, self._queue, tuple(self._columns.values()))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         with connect(self._dsn) as connection:
@@ -120,6 +120,16 @@ class QueueSink(DataSourceStreamArrowWriter):
         self._job = uuid.uuid4().hex[:16]  # of the tasks; the driver makes a writer of its own to commit
         self._columns = staging.message_columns(schema)
 
+    def look(self) -> None:
+        """Look as a batch writer does, but once in a process: Spark makes a new writer for each batch, in the same one.
+
+        A restart of the server is waited for as tasks do, because this may be any batch of a stream.
+
+        Raises:
+            DatabaseError: the database cannot be reached, or refuses to let this role send to the queue.
+        """
+        _look_once(self._dsn, self._queue, tuple(self._columns.values()), RETRIED_SECONDS)
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         with connect(self._dsn) as connection:
             staged = _stage(connection, self._queue, self._job, self._columns, iterator)
@@ -138,6 +148,14 @@ class QueueSink(DataSourceStreamArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         _discard(self._dsn, {part.job for part in _tables(messages)})
+
+
+def _look(dsn: str, queue: str, columns: tuple[str, ...], seconds: float | None = None) -> None:
+    with looking(dsn, seconds) as connection:
+        _row(connection, STAGE, queue, uuid.uuid4().hex[:16], "look", list(columns))
+
+
+_look_once = lru_cache(_look)
 
 
 def _task() -> TaskContext:
