@@ -36,8 +36,8 @@ def query(spark: SparkSession, dsn: str, checkpoint: Path) -> StreamingQuery:
 def shown(query: StreamingQuery) -> list[dict[str, Any]]:
     """What the progress of each batch says; on a slow machine Spark reports the end of the query, too."""
     query.awaitTermination()
-    batches = [progress for progress in query.recentProgress if progress.numInputRows]
-    return [json.loads(progress.sources[0].latestOffset) for progress in batches]
+    sources = [progress.sources[0] for progress in query.recentProgress]
+    return [json.loads(source.latestOffset) for source in sources if source.startOffset != source.endOffset]
 
 
 def test_the_progress_of_a_query_shows_the_open_claim_and_what_waits(
