@@ -51,7 +51,8 @@ def held_for(batch: DataFrame) -> dict[str, Held]:
             "the claims of this batch are unknown, so nothing was settled: call this from foreachBatch, in the thread "
             f"in which Spark calls it, and without Spark Connect ({error})"
         ) from error
-    held = [Held(**answer) for answer in answers if answer.keys() == Held.__annotations__.keys()]
+    names = Held.__annotations__.keys()
+    held = [Held(**{name: answer[name] for name in names}) for answer in answers if names <= answer.keys()]
     return {each.consumer: each for each in held}
 
 

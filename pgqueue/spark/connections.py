@@ -63,13 +63,18 @@ def is_lost(error: BaseException) -> bool:
 
 
 @contextmanager
-def looking(dsn: str) -> Iterator[psycopg.Connection[TupleRow]]:
+def looking(dsn: str, seconds: float | None = None) -> Iterator[psycopg.Connection[TupleRow]]:
     """A transaction in which the driver looks at the database before a task starts; it is rolled back.
+
+    A refused connection is tried again for so many seconds, by default ``FIRST_SECONDS``.
 
     Raises:
         DatabaseError: the database cannot be reached, has no queues, or refuses a statement.
     """
-    with in_one_line(), trying_again(FIRST_SECONDS, _may_answer_soon)(connect_once, dsn) as connection:
+    with (
+        in_one_line(),
+        trying_again(FIRST_SECONDS if seconds is None else seconds, _may_answer_soon)(connect_once, dsn) as connection,
+    ):
         yield connection
         connection.rollback()
 

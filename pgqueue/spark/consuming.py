@@ -38,19 +38,33 @@ from pyspark.sql.types import StructType
 
 from pgqueue.model.holder import this_process
 from pgqueue.spark import arrow
+from pgqueue.spark.backlog import Backlog
 from pgqueue.spark.claims import Held
 from pgqueue.spark.connections import RETRIED_SECONDS, connect, is_lost, looking, trying_again
 from pgqueue.spark.errors import CheckpointError, OptionError
 from pgqueue.spark.options import Options
-from pgqueue.spark.relations import literal
+from pgqueue.spark.relations import BODY, listed, literal
 
-OPTIONS = ("queue", "consumer", "maxMessagesPerTrigger", "lockDuration", "onLostLocks", "numPartitions", "columns")
+OPTIONS = (
+    "queue",
+    "subscribe",
+    "consumer",
+    "maxMessagesPerTrigger",
+    "maxOffsetsPerTrigger",
+    "lockDuration",
+    "onLostLocks",
+    "numPartitions",
+    "columns",
+)
 RELEASE, FAIL = "release", "fail"
 IN_USE, FENCED = "PQ009", "PQ010"
 
 #: How long to wait for a consumer that is still in use: the session of a stopped query may take a moment to end.
 PATIENCE_SECONDS = 10.0
 MOST = 2**31 - 1
+
+#: The columns of a stream that does not name any.
+USUAL = ("queue", "claim", "sequence_number", "enqueued_time", "delivery_count", *BODY)
 
 #: The columns of a stream: the name, Spark's type, and the SQL expression.
 COLUMNS = {
@@ -106,12 +120,12 @@ CLAIMS: LiteralString = """
 
 
 def layout(columns: str | None) -> str:
-    """The columns of a stream, all or those named, as a schema for Spark.
+    """The columns of a stream, the usual ones or those named, as a schema for Spark.
 
     Raises:
         OptionError: a column does not exist, or is named twice.
     """
-    chosen = [name.strip() for name in columns.split(",")] if columns else list(COLUMNS)
+    chosen = listed(columns or None, COLUMNS, USUAL)
     unknown = [name for name in chosen if name not in COLUMNS or chosen.count(name) > 1]
     if unknown:
         raise OptionError(f"the column {unknown[0]!r} is unknown, or named twice; there are {', '.join(COLUMNS)}")
@@ -148,6 +162,8 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._lock_duration = read.seconds("lockDuration", 300)
         self._releases = read.one_of("onLostLocks", (RELEASE, FAIL)) == RELEASE
         self._up_to: int | None = None
+        self._backlog = Backlog(self._queue)
+        self._open_claim: int | None = None
         self._session: ConsumerSession | None = None  # on the driver only
 
     def look(self) -> None:
@@ -179,11 +195,18 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         at_most = limit.max_rows if isinstance(limit, ReadMaxRows) else MOST
         self._check(start["claim"])
-        return {"claim": self._opened().claim_batch(start["claim"], at_most, self._up_to)}
+        claim = self._opened().claim_batch(start["claim"], at_most, self._up_to)
+        self._open_claim = claim if claim > start["claim"] else None
+        self._backlog.count(self._opened().rows)
+        return {"claim": claim}
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """The claim in progress, so that ``foreachBatch`` settles exactly this one; see ``claims.held_for``."""
-        return asdict(self._opened().held)
+        """The claim in progress, so that ``foreachBatch`` settles exactly this one, and what waits besides.
+
+        Spark shows it as ``latestOffset`` in the progress of the query, and does not compare it with other offsets. It
+        is also asked for by ``claims.held_for``.
+        """
+        return asdict(self._opened().held) | {"open_claim": self._open_claim} | self._backlog.counted
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The shares of the open claim; claims that are settled have no messages left."""

@@ -17,19 +17,64 @@ ENVIRONMENT = "PGQUEUE_DSN"
 #: Options that Spark adds or reads itself.
 SPARKS_OWN = {"checkpointlocation", "queryname"}
 
+#: Options of Spark's Kafka source that mean the same as ours. A reader that takes one has it among its known options.
+OF_KAFKA = {
+    "subscribe": "queue",
+    "startingOffsets": "startingFrom",
+    "maxOffsetsPerTrigger": "maxMessagesPerTrigger",
+}
+
+#: Those that do not mean the same, or not everywhere, and what to use here.
+INSTEAD = {
+    "kafka.bootstrap.servers": "name the database in 'dsn'",
+    "kafka.group.id": "name the 'consumer', under which one query at a time works",
+    "subscribe": "name the queue in 'queue'",
+    "topic": "name the queue in 'queue'",
+    "assign": "name one queue in 'queue'",
+    "subscribepattern": "name one queue in 'queue', or filter by the column 'queue'",
+    "startingoffsets": "only the history as a stream has it; a consumer continues after its last settled claim",
+    "startingtimestamp": "filter by a column that holds a time",
+    "startingoffsetsbytimestamp": "filter by a column that holds a time",
+    "endingoffsets": "a read ends at its snapshot, and Trigger.AvailableNow at the newest message",
+    "endingtimestamp": "filter by a column that holds a time",
+    "endingoffsetsbytimestamp": "filter by a column that holds a time",
+    "maxoffsetspertrigger": "only a stream with a 'consumer' has it, as 'maxMessagesPerTrigger'",
+    "minoffsetspertrigger": "use a trigger with a longer processingTime",
+    "maxtriggerdelay": "use a trigger with a longer processingTime",
+    "minpartitions": "'numPartitions' is the number of tasks, not the least number",
+    "maxrecordsperpartition": "use 'numPartitions'",
+    "failondataloss": "'onLostLocks' is about messages that others have received meanwhile, not about lost ones",
+    "groupidprefix": "name the 'consumer', under which one query at a time works",
+    "includeheaders": "add 'application_properties' to 'columns'",
+}
+
 
 class Options:
     """The options of one DataFrame or stream. An unknown name is an error, not ignored.
 
     Raises:
-        OptionError: an option has an unknown name or an invalid value, or a required one is missing.
+        OptionError: an option has an unknown name or an invalid value, is given twice, or is missing.
     """
 
     def __init__(self, given: Mapping[str, str], known: tuple[str, ...]) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
         unknown = self._given.keys() - {name.lower() for name in known} - SPARKS_OWN - {"dsn"}
         if unknown:
-            raise OptionError(f"there is no option {min(unknown)!r} here; there are {', '.join(('dsn', *known))}")
+            ours = [name for name in known if name not in OF_KAFKA]
+            remedy = INSTEAD.get(min(unknown)) or f"there are {', '.join(('dsn', *ours))}"
+            raise OptionError(f"there is no option {min(unknown)!r} here; {remedy}")
+        for name in OF_KAFKA.keys() & set(known):
+            self._rename(name, OF_KAFKA[name])
+
+    def _rename(self, name: str, ours: str) -> None:
+        value = self._given.pop(name.lower(), None)
+        if value is None:
+            return
+        if ours.lower() in self._given:
+            raise OptionError(f"the options {ours!r} and {name!r} mean the same: give one of them")
+        if ours == "queue" and "," in value:
+            raise OptionError(f"the option {name!r} names several queues, {value!r}: name one")
+        self._given[ours.lower()] = value
 
     @property
     def dsn(self) -> str:

@@ -22,7 +22,7 @@ from pgqueue.spark.options import Options
 from pgqueue.spark.relations import Relation, Stretch
 from pgqueue.spark.snapshot import Snapshot, take
 
-OPTIONS = ("queue", "table", "columns", "numPartitions", "maxConnections", "snapshot", "snapshotSeconds")
+OPTIONS = ("queue", "subscribe", "table", "columns", "numPartitions", "maxConnections", "snapshot", "snapshotSeconds")
 
 PARTITION_SIZE = 128 * 2**20
 MOST_PARTITIONS = 64
@@ -56,7 +56,7 @@ class Part(InputPartition):
 class QueueReader(DataSourceReader):
     """One of the tables of ``relations``, in parts that all see the same snapshot of the database.
 
-    Options: ``queue``, by default all queues; ``table``, by default ``messages``; ``columns``, separated by commas;
+    Options: ``queue``, by default all queues; ``table``, by default ``messages``; ``columns``, by commas, or ``*``;
     ``numPartitions``, by default one for each 128 MB of the table, but no more than 64; ``maxConnections``, of all
     partitions and the keeper of their snapshot; ``snapshot``, from ``pgqueue.spark.snapshot()``; ``snapshotSeconds``,
     how long a snapshot of our own is kept without being read.

@@ -19,6 +19,10 @@ BEFORE = re.compile(
     r"^An error occurred while calling \S+\n: |^\[STREAM_FAILED\].*?terminated with exception: ", re.DOTALL
 )
 
+#: Spark refuses its own default mode before it asks the source, and suggests one that a queue refuses.
+SAVE_MODE = '[UNSUPPORTED_DATA_SOURCE_SAVE_MODE] The data source "pgqueue"'
+APPEND = "a queue can only be appended to: add .mode('append'), because Spark's default mode is another one"
+
 WRONG_USE = {"OptionError", "ColumnError", "NotReportable"}
 OURS = WRONG_USE | {error.__name__ for error in PipelineError.__subclasses__()}
 
@@ -53,6 +57,8 @@ def reason_of(error: BaseException) -> Reason:
     if TRACEBACK in text:
         name, line = _raised(text)
         return Reason(line, name in WRONG_USE, is_known=name in OURS, is_ours=name in OURS)
+    if SAVE_MODE in text:
+        return Reason(APPEND, is_wrong_use=True, is_ours=True)
     line = AROUND.sub("", _first_line(BEFORE.sub("", text.strip())))
     return Reason(line, _is_wrong_use(error), is_known=not _is_of_java(error), is_ours=type(error).__name__ in OURS)
 
@@ -102,7 +108,7 @@ class _LastLine:
     def __call__(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         self._before(kind, error, traceback)
         reason = reason_of(error)
-        if reason.is_ours and TRACEBACK in str(error):
+        if reason.is_ours and (TRACEBACK in str(error) or reason.line not in str(error)):
             sys.stderr.write(f"\npgqueue: {reason.line}\n")
 
 

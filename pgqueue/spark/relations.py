@@ -32,11 +32,13 @@ class Column:
 class Relation:
     """A base table in the schema ``pgqueue``, its columns and a condition on its rows; its view has the alias ``kept``.
 
+    ``usual`` are the columns that are read if none are named: all of them would cost almost twice as much.
     ``in_days`` means that the table has one partition a day, numbered by ``slot``, which are reused in turn.
     """
 
     base: str
     columns: dict[str, Column]
+    usual: tuple[str, ...]
     condition: str | None = None
     in_days: bool = False
 
@@ -85,6 +87,9 @@ CONTENT = (
 )
 LOCK = _said_time("locked_until") | _text("locked_by")
 
+NUMBERS = ("queue", "sequence_number", "enqueued_time", "delivery_count")
+BODY = ("message_id", "subject", "body", "binary_body")
+
 MESSAGE_STATE = """\
 case when kept.locked_until > reading.moment then 'LOCKED'
      when kept.expires_at <= reading.moment then 'EXPIRED'
@@ -108,6 +113,7 @@ RELATIONS = {
         | _said_time("expires_at")
         | LOCK
         | CONTENT,
+        usual=(*NUMBERS, *BODY),
     ),
     "dead_letters": Relation(
         "dead_letter",
@@ -120,6 +126,7 @@ RELATIONS = {
         | _time("enqueued_time")
         | LOCK
         | CONTENT,
+        usual=(*NUMBERS, "dead_letter_reason", "dead_lettered_at", *BODY),
     ),
     "deferred": Relation(
         "message",
@@ -131,6 +138,7 @@ RELATIONS = {
         | _said_time("expires_at")
         | LOCK
         | CONTENT,
+        usual=(*NUMBERS, *BODY),
         condition="kept.is_deferred",
     ),
     "scheduled": Relation(
@@ -142,6 +150,7 @@ RELATIONS = {
         | _time("enqueued_time")
         | _said_time("expires_at")
         | CONTENT,
+        usual=(*NUMBERS, "scheduled_enqueue_time", *BODY),
     ),
     "history": Relation(
         "settled_message",
@@ -158,6 +167,7 @@ RELATIONS = {
         | LABELS
         | _long("transaction_id", "kept.transaction_id::text::bigint")
         | SESSION,
+        usual=(*NUMBERS, "outcome", "reason", "first_locked_at", "settled_at", "message_id", "subject", "content_type"),
         condition="kept.settled_at > reading.moment - kept.retain_history",
         in_days=True,
     ),
@@ -174,20 +184,25 @@ def chosen(options: Options) -> Relation:
 
 
 def schema(options: Options) -> StructType:
-    """All columns of a table, or those that the option ``columns`` lists, in that order.
+    """The usual columns of a table, or those that the option ``columns`` lists, in that order; ``*`` is all of them.
 
     Raises:
         OptionError: there is no such table, or it has no such column.
     """
     relation = chosen(options)
-    listed = options.text("columns")
-    names = [name.strip() for name in listed.split(",")] if listed else list(relation.columns)
     schema = StructType()
-    for name in dict.fromkeys(names):
+    for name in dict.fromkeys(listed(options.text("columns"), relation.columns, relation.usual)):
         if name not in relation.columns:
             raise OptionError(f"the table has no column {name!r}; it has {', '.join(relation.columns)}")
         schema = schema.add(name, relation.columns[name].type)
     return schema
+
+
+def listed(columns: str | None, every: Iterable[str], usual: Iterable[str]) -> list[str]:
+    """The names in the option ``columns``: ``*`` is all columns, and without the option it is the usual ones."""
+    if columns is None:
+        return list(usual)
+    return list(every) if columns.strip() == "*" else [name.strip() for name in columns.split(",")]
 
 
 def check(relation: Relation, schema: StructType) -> None:

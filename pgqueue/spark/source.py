@@ -42,4 +42,6 @@ class QueueSource(DataSource):
         return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> QueueSink:
-        return QueueSink(self.options, schema, overwrite)
+        sink = QueueSink(self.options, schema, overwrite)
+        sink.look()
+        return sink

@@ -20,7 +20,7 @@ from pgqueue.spark.options import Options
 
 T = TypeVar("T")
 
-OPTIONS = ("queue", "table", "columns", "startingFrom", "numPartitions")
+OPTIONS = ("queue", "subscribe", "table", "columns", "startingFrom", "startingOffsets", "numPartitions")
 EARLIEST, LATEST = "earliest", "latest"
 HISTORY = relations.RELATIONS["history"]
 

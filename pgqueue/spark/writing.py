@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 import psycopg
@@ -17,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from pgqueue.spark import staging
 from pgqueue.spark.committing import retried_until_known
-from pgqueue.spark.connections import connect_once, is_lost, looking
+from pgqueue.spark.connections import RETRIED_SECONDS, connect_once, is_lost, looking
 from pgqueue.spark.errors import BadRowError, OptionError, PipelineError
 from pgqueue.spark.limiting import Limit
 from pgqueue.spark.options import Options
@@ -74,8 +75,7 @@ class QueueWriter(DataSourceArrowWriter):
         Raises:
             DatabaseError: the database cannot be reached, or refuses to let this role send to the queue.
         """
-        with looking(self._dsn) as connection:
-            _row(connection, STAGE, self._queue, self._job, "look", list(self._columns.values()))
+        _look(self._dsn, self._queue, tuple(self._columns.values()))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         with self._limit.connect(self._dsn) as connection:
@@ -126,6 +126,16 @@ class QueueSink(DataSourceStreamArrowWriter):
         self._limit = _limit(read, self._job)
         self._columns = staging.message_columns(schema)
 
+    def look(self) -> None:
+        """Look as a batch writer does, but once in a process: Spark makes a new writer for each batch, in the same one.
+
+        A restart of the server is waited for as tasks do, because this may be any batch of a stream.
+
+        Raises:
+            DatabaseError: the database cannot be reached, or refuses to let this role send to the queue.
+        """
+        _look_once(self._dsn, self._queue, tuple(self._columns.values()), RETRIED_SECONDS)
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         with self._limit.connect(self._dsn) as connection:
             staged = _stage(connection, self._queue, self._job, self._columns, iterator)
@@ -148,6 +158,14 @@ class QueueSink(DataSourceStreamArrowWriter):
 
 def _limit(options: Options, job: str) -> Limit:
     return Limit(job, options.number("maxConnections", 1) if options.text("maxConnections") else None)
+
+
+def _look(dsn: str, queue: str, columns: tuple[str, ...], seconds: float | None = None) -> None:
+    with looking(dsn, seconds) as connection:
+        _row(connection, STAGE, queue, uuid.uuid4().hex[:16], "look", list(columns))
+
+
+_look_once = lru_cache(_look)
 
 
 def _task() -> TaskContext:

@@ -98,7 +98,7 @@ def test_all_of_a_message_is_there(stream: Stream, queue: Queue) -> None:
         )
     )  # fmt: skip
     seen: list[Any] = []
-    stream.run(lambda batch, _: seen.extend(batch.collect()))
+    stream.run(lambda batch, _: seen.extend(batch.collect()), columns="*")
     (row,) = seen
     assert row.asDict() | {"enqueued_time": None, "expires_at": None} == {
         "queue": "q", "claim": 1, "sequence_number": 1, "body": '{"a": 1}', "binary_body": None, "message_id": "m",
@@ -110,6 +110,8 @@ def test_all_of_a_message_is_there(stream: Stream, queue: Queue) -> None:
 
 def test_the_columns_that_are_asked_for_are_read(stream: Stream, queue: Queue) -> None:
     assert stream.frame(columns="body, sequence_number").columns == ["body", "sequence_number"]
+    usual = ["queue", "claim", "sequence_number", "enqueued_time", "delivery_count", "message_id", "subject"]
+    assert stream.frame().columns == [*usual, "body", "binary_body"]
     with pytest.raises(PySparkException, match="'colour' is unknown, or named twice; there are queue, claim"):
         stream.frame(columns="colour")
 

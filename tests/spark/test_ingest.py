@@ -169,6 +169,23 @@ def test_what_was_sent_of_a_job_that_failed_is_not_sent_again(
     assert ingest(f"{tmp_path}/a.json", "orders", dsn=database.dsn, atomicity="task").done_before
 
 
+@pytest.mark.parametrize("suffix", ["json", "csv", "parquet"])
+def test_a_part_has_a_bounded_number_of_rows(
+    spark: SparkSession,
+    database: Database,
+    client: QueueClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+) -> None:
+    monkeypatch.setattr(sending, "ROWS_OF_A_PART", 10)
+    rows = spark.range(0, 99, 1, 1)
+    rows.write.format(suffix).save(f"{tmp_path}/rows")
+    done = ingest(f"{tmp_path}/rows", "orders", dsn=database.dsn, atomicity="task", infer_schema=True)
+    assert done.sent == (98 if suffix == "csv" else 99)  # the first row of CSV is taken for the header
+    assert done.job.endswith(" in 10 parts")
+
+
 def test_a_name_that_stands_for_other_parts_is_refused(
     spark: SparkSession, database: Database, client: QueueClient, orders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

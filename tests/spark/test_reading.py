@@ -19,6 +19,7 @@ from pyspark.sql.types import StringType, StructType
 from pgqueue.spark import reading, relations
 from pgqueue.spark.errors import ColumnError, OptionError
 from pgqueue.spark.options import Options
+from pgqueue.spark.report.requirements import check_history
 from pgqueue.testing.database import Database
 
 VIEWS = {
@@ -108,7 +109,7 @@ def _sorted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("table", VIEWS)
 def test_a_table_is_what_its_view_shows(spark: SparkSession, orders: Database, table: str) -> None:
-    arrived = [row.asDict() for row in frame(spark, orders, table=table, numPartitions=2).collect()]
+    arrived = [row.asDict() for row in frame(spark, orders, table=table, numPartitions=2, columns="*").collect()]
     for row in arrived:
         for name in {"body", "application_properties"} & row.keys():
             row[name] = row[name] and json.dumps(json.loads(row[name]), sort_keys=True)
@@ -122,8 +123,24 @@ def test_a_table_is_what_its_view_shows(spark: SparkSession, orders: Database, t
 
 
 def test_messages_are_read_when_nothing_is_said(spark: SparkSession, orders: Database) -> None:
-    states = {row.state for row in frame(spark, orders).collect()}
-    assert states == {"READY", "LOCKED", "DEFERRED"}
+    assert {row.sequence_number for row in frame(spark, orders).collect()} == {
+        row["sequence_number"] for row in in_the_view(orders, "messages")
+    }
+
+
+@pytest.mark.parametrize("table", VIEWS)
+def test_numbers_and_bodies_are_read_when_no_columns_are_named(
+    spark: SparkSession, orders: Database, table: str
+) -> None:
+    usual, every = (frame(spark, orders, table=table, **columns) for columns in ({}, {"columns": "*"}))
+    wanted = {"queue", "sequence_number", "enqueued_time", "delivery_count", "message_id", "subject"}
+    assert wanted | (set() if table == "history" else {"body", "binary_body"}) <= set(usual.columns)
+    assert len(usual.columns) < len(every.columns)
+    assert sorted(usual.collect()) == sorted(every.select(*usual.columns).collect())
+
+
+def test_a_report_can_be_made_of_what_is_read_of_the_history(spark: SparkSession, orders: Database) -> None:
+    check_history(frame(spark, orders, table="history"))
 
 
 def test_a_time_that_never_comes_is_null(orders: Database) -> None:
@@ -218,7 +235,7 @@ def test_all_parts_judge_by_one_moment(database: Database) -> None:
         connection.execute("select pgqueue.create_queue('q')")
         connection.execute("select pgqueue.send('q', to_jsonb(n)) from generate_series(1, 500) n")
         connection.execute("select count(*) from pgqueue.receive('q', 500, lock_duration => '1 minute')")
-    asked = reader(database, numPartitions="3")
+    asked = reader(database, numPartitions="3", columns="state")
     parts = asked.partitions()
     database.clock.move(timedelta(hours=1))
     states = [state for part in parts for batch in asked.read(part) for state in batch.column("state").to_pylist()]

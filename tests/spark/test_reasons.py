@@ -6,11 +6,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from psycopg.conninfo import make_conninfo
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -36,6 +37,7 @@ def database(database: Database) -> Database:
 #: What Spark calls first, in the driver.
 LOOKS: dict[str, Callable[[dict[str, str]], object]] = {
     "write": lambda options: QueueSource(options).writer(BODY, overwrite=False),
+    "sink": lambda options: QueueSource(options).streamWriter(BODY, overwrite=False),
     "read": lambda options: QueueSource(options).schema(),
     "follow": lambda options: QueueSource({**options, "table": "history"}).schema(),
     "consume": lambda options: QueueSource({**options, "consumer": "ledger"}).schema(),
@@ -97,6 +99,43 @@ def test_spark_adds_nothing_to_the_line(spark: SparkSession) -> None:
         assert reason.is_ours
 
 
+@pytest.mark.parametrize("mode", [None, "ignore"])
+def test_spark_s_default_mode_is_refused_with_the_one_that_is_right(
+    spark: SparkSession, database: Database, mode: str | None
+) -> None:
+    writer = spark.range(2).selectExpr("to_json(struct(id)) as body").write.format("pgqueue")
+    with pytest.raises(AnalysisException) as raised:
+        writer.options(dsn=database.dsn, queue="q").save(mode=mode)
+    reason = reason_of(raised.value)
+    assert "add .mode('append')" in reason.line
+    assert (reason.is_ours, reason.is_wrong_use) == (True, True)
+
+
+def test_a_sink_of_a_stream_that_is_refused_fails_before_its_tasks(
+    spark: SparkSession, database: Database, tmp_path: Path
+) -> None:
+    frame = spark.readStream.format("rate").load().selectExpr("string(value) as body")
+    writer = frame.writeStream.format("pgqueue").options(dsn=database.dsn, queue="nowhere")
+    query = writer.option("checkpointLocation", str(tmp_path)).start()
+    with pytest.raises(StreamingQueryException) as raised:
+        query.awaitTermination()
+    assert "initialize Python data source writer" in str(raised.value)
+    reason = reason_of(raised.value)
+    assert reason.is_ours
+    assert re.search("queue '?nowhere'?", reason.line)
+
+
+def test_a_process_looks_once_at_what_a_stream_writes_to(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DatabaseError):
+        LOOKS["sink"]({"dsn": database.dsn, "queue": "later"})
+    with QueueClient(database.dsn) as client:
+        client.create_queue("later")
+    LOOKS["sink"]({"dsn": database.dsn, "queue": "later"})
+    with QueueClient(database.dsn) as client:
+        client.delete_queue("later")
+    LOOKS["sink"]({"dsn": database.dsn, "queue": "later"})
+
+
 def test_a_server_that_refuses_at_first_is_asked_again(database: Database) -> None:
     with Proxy(database.dsn) as proxy:
         proxy.refuse(3, after=b"select 1")
@@ -131,8 +170,16 @@ OURS = (
 THEIRS = r"Failed: Traceback (most recent call last):\n  File x\nValueError: of yours\n SQLSTATE: 1"
 
 
+MODE = '[UNSUPPORTED_DATA_SOURCE_SAVE_MODE] The data source "pgqueue" cannot be written in the "Ignore" mode.'
+
+
 @pytest.mark.parametrize(
-    ("text", "said"), [(OURS, ["", "pgqueue: no option"]), (THEIRS, ["ValueError: of yours", " SQLSTATE: 1"])]
+    ("text", "said"),
+    [
+        (OURS, ["", "pgqueue: no option"]),
+        (THEIRS, ["ValueError: of yours", " SQLSTATE: 1"]),
+        (MODE, ["", f"pgqueue: {pgqueue.spark.reasons.APPEND}"]),
+    ],
 )
 def test_the_last_line_of_a_script_is_the_reason_if_it_is_ours(text: str, said: list[str]) -> None:
     script = SCRIPT.format(error=f"AnalysisException('{text}')")

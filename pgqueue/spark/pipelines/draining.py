@@ -122,6 +122,7 @@ def drain(
         maxMessagesPerTrigger=max_messages,
         lockDuration=lock_duration,
         numPartitions=partitions,
+        columns="*",
     )
     writer = stream.load().writeStream.foreachBatch(shore.write)
     writer = writer.option("checkpointLocation", lake.path(CHECKPOINTS, lake.escaped(name)))

@@ -79,7 +79,7 @@ def export(
     if dry_run:
         return _foreseen(lake, session, dsn, queue, dead)
     settled = _Adding(lake.path(HISTORY), progress)
-    stream = session.readStream.format("pgqueue").options(dsn=dsn, table="history", **_only(queue)).load()
+    stream = session.readStream.format("pgqueue").options(dsn=dsn, table="history", columns="*", **_only(queue)).load()
     writer = stream.writeStream.foreachBatch(settled.add).trigger(availableNow=True)
     query = writer.option("checkpointLocation", lake.path(CHECKPOINTS, scope)).start()
     try:
@@ -124,7 +124,7 @@ class _Adding:
 
 
 def _dead_letters(session: SparkSession, dsn: str, queue: str | None) -> DataFrame:
-    return session.read.format("pgqueue").options(dsn=dsn, table="dead_letters", **_only(queue)).load()
+    return session.read.format("pgqueue").options(dsn=dsn, table="dead_letters", columns="*", **_only(queue)).load()
 
 
 def _replace(lake: Lake, dead: DataFrame) -> int:

@@ -148,7 +148,7 @@ def ingest(
     )
     if again:
         name = f"{name}-{uuid.uuid4().hex[:8]}"
-    parts = parts_of(sum(file.size for file in found), atomicity)
+    parts = 1 if atomicity == JOB else parts_of(sum(file.size for file in found), source.count())
     refuse_other_layout(dsn, queue, name, parts)
     name = in_parts(name, parts)
     before = published(dsn, queue, name)
@@ -200,6 +200,11 @@ class Source:
             chosen = rows.where(where) if where else rows
             return chosen.drop(files.LINE)
         return rows.where(where) if where else rows
+
+    def count(self) -> int:
+        """The number of rows; of text it is the number of lines, which is not smaller."""
+        reader = self.spark.read.format("parquet" if self.format == files.PARQUET else "text")
+        return reader.load(self.paths).count()
 
     def broken_line(self, error: Exception) -> str | None:
         """The first unreadable line, if that may have caused the error."""

@@ -136,7 +136,7 @@ def _resubmit(
     dry_run: bool,
     progress: Tell | None,
 ) -> Replayed:
-    dead = session.read.format("pgqueue").options(dsn=dsn, queue=queue, table="dead_letters").load()
+    dead = session.read.format("pgqueue").options(dsn=dsn, queue=queue, table="dead_letters", columns="*").load()
     rows = _chosen(dead, where, limit, "sequence_number")
     if dry_run:
         return Replayed(queue, None, rows.count(), 0, 0, None, done_before=False, dry_run=True, sample=sample(rows))
