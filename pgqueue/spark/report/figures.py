@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from pgqueue.spark.report.columns import FIGURES, PERCENTILES
 from pgqueue.spark.report.span import MICROSECOND, Span, micros
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 NONE = "(none)"
 ACCURACY = 10_000
-PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 def settled_messages(history: DataFrame) -> DataFrame:
@@ -51,7 +51,7 @@ def waiting_messages(waiting: DataFrame) -> DataFrame:
 
 
 def figures(settled: DataFrame, later: DataFrame, span: Span) -> dict[str, DataFrame]:
-    """All figures by name.
+    """All figures by name, with the columns that `pgqueue.spark.report.columns` describes.
 
     Args:
         settled: messages settled in the span, as `settled_messages` returns them.
@@ -59,7 +59,7 @@ def figures(settled: DataFrame, later: DataFrame, span: Span) -> dict[str, DataF
         span: the time span of the report.
     """
     messages = settled.withColumn("bucket", _bucket(F.col("settled"), span))
-    return {
+    found = {
         "totals": totals(messages, span),
         "throughput": throughput(messages, span),
         "waiting_time": percentiles_over_time(messages, "waited"),
@@ -70,6 +70,7 @@ def figures(settled: DataFrame, later: DataFrame, span: Span) -> dict[str, DataF
         "dead_letters": dead_letters(messages),
         "kinds": kinds(messages),
     }
+    return {name: _described(frame, name) for name, frame in found.items()}
 
 
 def totals(messages: DataFrame, span: Span) -> DataFrame:
@@ -140,6 +141,13 @@ def kinds(messages: DataFrame) -> DataFrame:
         *_dead_letter_share(),
         F.sum("delivery_count").alias("deliveries"),
         *_percentiles("processed"),
+    )
+
+
+def _described(frame: DataFrame, figure: str) -> DataFrame:
+    columns = FIGURES[figure].columns
+    return frame.select(
+        *(F.col(c.name).cast(c.type).alias(c.name, metadata={"comment": f"{c.unit}: {c.meaning}"}) for c in columns)
     )
 
 
