@@ -388,7 +388,7 @@ def test_a_chart_is_as_high_as_its_values_say() -> None:
     span = span_of(NOON, NOON + 3 * BUCKET, BUCKET)
     bars, lines = CHARTS[0], CHARTS[2]
     stacked = drawing(bars, [Series("a", "", [2, 0, 5]), Series("b", "", [8, None, 5])], span)
-    assert stacked.paths == ["M0 1000v-190h2v190M4 1000v-476h2v476", "M0 810v-762h2v762M4 524v-476h2v476"]
+    assert stacked.paths == ["M0 1000V810h2V1000h2V524h2V1000", "M0 1000V48h2V1000h2V48h2V1000"]
     assert [tick.text for tick in stacked.values] == ["0", "2", "4", "6", "8", "10"]
     assert stacked.values[-1].at == pytest.approx(100 / 1.05)
     line = drawing(lines, [Series("p99", "", [0.1, None, 10])], span)

@@ -36,7 +36,10 @@ class Tick:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A chart that is drawn: a path for each series, in order, and the ticks of both axes."""
+    """A chart that is drawn: a path for each series, and the ticks of both axes.
+
+    A bar reaches down to zero, so the first series is drawn last, over those that are stacked on it.
+    """
 
     paths: Sequence[str]
     values: Sequence[Tick]
@@ -51,17 +54,13 @@ def drawing(chart: Chart, series: Sequence[Series], span: Span) -> Drawing:
 
 
 def _bars(stacked: Sequence[Sequence[float | None]], unit: Unit) -> tuple[list[str], list[Tick]]:
-    most = max(sum(value or 0 for value in bucket) for bucket in zip(*stacked, strict=True)) or 1
+    tops = [
+        [sum(value or 0 for value in below) for below in zip(*stacked[: n + 1], strict=True)]
+        for n in range(len(stacked))
+    ]
+    most = max(tops[-1]) or 1
     top = 1.05 * most
-    below = [0.0] * len(stacked[0])
-    paths = []
-    for values in stacked:
-        path = []
-        for index, value in enumerate(values):
-            base, below[index] = _down(below[index] / top), below[index] + (value or 0)
-            if height := base - _down(below[index] / top):
-                path.append(f"M{2 * index} {base}v-{height}h2v{height}")
-        paths.append("".join(path))
+    paths = ["M0 1000" + "".join(f"V{_down(each / top)}h2" for each in heights) + "V1000" for heights in tops]
     step = _round_step(most, 1 if unit is Unit.COUNT else 0)
     ticks = [step * number for number in range(int(most / step) + 1)]
     return paths, [Tick(words.said(each, unit).replace(".0", ""), 100 * each / top) for each in ticks]
