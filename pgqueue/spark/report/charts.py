@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from pgqueue.spark.report.columns import COLUMNS, TIMES, Column, Unit
+from pgqueue.spark.report.columns import COLUMNS, PERCENTILES, Column, Unit
 from pgqueue.spark.report.digest import FEW_MESSAGES, OTHERS, Digest
 from pgqueue.spark.report.span import micros
 
@@ -117,7 +117,7 @@ CHARTS = (
         "exceed, and that of each queue is shown for all queues. The scale is logarithmic: one mark up is many times "
         "as long.",
         Mark.LINES,
-        TIMES,
+        [*PERCENTILES, "max"],
         by_queue="p99",
     ),
     Chart(
@@ -126,7 +126,7 @@ CHARTS = (
         "From the first lock to the settlement, with everything between the deliveries of a message that needed "
         "several; p99 of each queue for all queues. The scale is logarithmic.",
         Mark.LINES,
-        TIMES,
+        [*PERCENTILES, "max"],
         by_queue="p99",
     ),
     Chart(

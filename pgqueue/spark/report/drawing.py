@@ -21,9 +21,8 @@ HEIGHT = 1000
 MOST_TICKS = 7
 #: A logarithmic axis has no zero: shorter times, in seconds, are drawn here.
 SHORTEST = 1e-3
-#: The possible ticks of such an axis, in seconds.
+#: The possible ticks of such an axis, in seconds; the shortest and longest value where fewer than two are in between.
 MARKS = (SHORTEST, 1e-2, 0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400)
-FINE_MARKS = (SHORTEST, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,8 @@ def _lines(lines: Sequence[Sequence[float | None]]) -> tuple[list[str], list[Tic
     def at(value: float) -> float:
         return (math.log(max(value, SHORTEST)) - low) / (high - low)
 
-    marks = next((some for some in (MARKS, FINE_MARKS) if sum(0 <= at(each) <= 1 for each in some) > 1), None)
-    ticks = [each for each in marks or (min(known), max(known)) if 0 <= at(each) <= 1]
+    inside = [each for each in MARKS if 0 <= at(each) <= 1]
+    ticks = inside if len(inside) > 1 else sorted({min(known), max(known)})
     texts = [("≤ " if each == SHORTEST else "") + words.duration(each) for each in ticks]
     paths = ["".join(_line([None if each is None else _down(at(each)) for each in values])) for values in lines]
     return paths, [Tick(text, 100 * at(each)) for text, each in zip(texts, ticks, strict=True)]

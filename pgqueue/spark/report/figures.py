@@ -59,38 +59,32 @@ def figures(settled: DataFrame, later: DataFrame, span: Span) -> dict[str, DataF
         span: the time span of the report.
     """
     messages = settled.withColumn("bucket", _bucket(F.col("settled"), span))
-    found = {
-        "totals": totals(messages, span),
-        "throughput": throughput(messages, span),
-        "waiting_time": percentiles_over_time(messages, "waited"),
-        "processing_time": percentiles_over_time(messages, "processed"),
-        "backlog": backlog(settled, later, span),
-        "delivery_counts": messages.groupBy("queue", "bucket", "delivery_count").agg(F.count("*").alias("messages")),
-        "retry_cost": messages.groupBy("queue", "bucket").agg(*_retry_cost()),
-        "dead_letters": dead_letters(messages),
-        "kinds": kinds(messages),
-    }
-    return {name: _described(frame, name) for name, frame in found.items()}
-
-
-def totals(messages: DataFrame, span: Span) -> DataFrame:
-    """A row for each queue, and one for all queues together, whose queue is null."""
-    seconds = max((span.until - span.since).total_seconds(), 1.0)
-    return messages.rollup("queue").agg(
-        F.count("*").alias("messages"),
-        (F.count("*") / F.lit(seconds)).alias("per_second"),
+    count = F.count("*").alias("messages")
+    totals = messages.rollup("queue").agg(  # the row of all queues together has no queue
+        count,
+        (F.count("*") / F.lit(max((span.until - span.since).total_seconds(), 1.0))).alias("per_second"),
         F.count_if(F.col("outcome") == "COMPLETED").alias("completed"),
         *_dead_letter_share(),
         *_percentiles("waited", "waiting_"),
         *_percentiles("processed", "processing_"),
         *_retry_cost(),
     )
-
-
-def throughput(messages: DataFrame, span: Span) -> DataFrame:
-    """The number of messages settled in each bucket, and the number a second, by outcome."""
-    counted = messages.groupBy("queue", "bucket", "outcome").agg(F.count("*").alias("messages"))
-    return counted.withColumn("per_second", F.col("messages") / F.lit(span.bucket.total_seconds()))
+    throughput = messages.groupBy("queue", "bucket", "outcome").agg(count)
+    dead = messages.where(F.col("outcome") == "DEAD_LETTERED")
+    found = {
+        "totals": totals,
+        "throughput": throughput.withColumn("per_second", F.col("messages") / F.lit(span.bucket.total_seconds())),
+        "waiting_time": percentiles_over_time(messages, "waited"),
+        "processing_time": percentiles_over_time(messages, "processed"),
+        "backlog": backlog(settled, later, span),
+        "delivery_counts": messages.groupBy("queue", "bucket", "delivery_count").agg(count),
+        "retry_cost": messages.groupBy("queue", "bucket").agg(*_retry_cost()),
+        "dead_letters": dead.groupBy("queue", "bucket", "reason").agg(count),
+        "kinds": messages.groupBy("queue", "kind").agg(
+            count, *_dead_letter_share(), F.sum("delivery_count").alias("deliveries"), *_percentiles("processed")
+        ),
+    }
+    return {name: _described(frame, name) for name, frame in found.items()}
 
 
 def percentiles_over_time(messages: DataFrame, time: str) -> DataFrame:
@@ -125,22 +119,6 @@ def backlog(settled: DataFrame, later: DataFrame, span: Span) -> DataFrame:
         .withColumn("backlog", F.sum(F.col("came") - F.col("went")).over(so_far))
         .where(F.col("index") >= 0)
         .select("queue", _moment(F.col("index"), span).alias("bucket"), "came", "went", "backlog")
-    )
-
-
-def dead_letters(messages: DataFrame) -> DataFrame:
-    """The number of messages dead-lettered in each bucket, by reason."""
-    dead = messages.where(F.col("outcome") == "DEAD_LETTERED")
-    return dead.groupBy("queue", "bucket", "reason").agg(F.count("*").alias("messages"))
-
-
-def kinds(messages: DataFrame) -> DataFrame:
-    """The outcomes of the messages of each kind, and their times."""
-    return messages.groupBy("queue", "kind").agg(
-        F.count("*").alias("messages"),
-        *_dead_letter_share(),
-        F.sum("delivery_count").alias("deliveries"),
-        *_percentiles("processed"),
     )
 
 
