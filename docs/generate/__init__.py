@@ -14,10 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from docs.generate import commands, decisions, python, sql
+from docs.generate import commands, decisions, python, report, sql
 from docs.generate.text import ROOT
 
-PAGES = [ROOT / "docs" / "reference.md", ROOT / "docs" / "adr" / "README.md", ROOT / "sql" / "README.md"]
+PAGES = [ROOT / name for name in ("docs/reference.md", "docs/spark-report.md", "docs/adr/README.md", "sql/README.md")]
 
 #: What a page may ask for, each a function of the words that follow.
 WRITERS: dict[str, Callable[..., str]] = {
@@ -28,6 +28,8 @@ WRITERS: dict[str, Callable[..., str]] = {
     "errors": python.errors,
     "commands": commands.commands,
     "decisions": decisions.decisions,
+    "report_figures": report.report_figures,
+    "report_columns": report.report_columns,
     "verbs": sql.verbs,
     "views": sql.views,
     "calls": sql.calls,

@@ -122,11 +122,12 @@ def _posting(form: str, point: str, dsn: str) -> Callable[[DataFrame, int], None
 def drain_until_landed(dsn: str, directory: Path) -> None:
     claims: list[None] = []
 
-    def overwrite_and_halt(*arguments: Any) -> None:
-        lake.overwrite_parts(*arguments)
+    def overwrite_and_halt(*arguments: Any) -> int:
+        written = lake.overwrite_parts(*arguments)
         claims.append(None)
         if len(claims) == BATCH:
             halt(dsn, LANDED)
+        return written
 
     with mock.patch.object(draining, "overwrite_parts", overwrite_and_halt):
         draining.drain(LANDED, directory, dsn=dsn, max_messages=10)

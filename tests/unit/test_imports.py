@@ -13,7 +13,7 @@ import pgqueue
 #: Imports each module that it is told, in a fork that has loaded what others have written, and nothing of pgqueue.
 FIRST_OF_ALL = """
 import os, sys, traceback
-import alembic.command, opentelemetry, plotly, prometheus_client, psycopg_pool, pyspark.sql, pytest, typer
+import alembic.command, jinja2, opentelemetry, prometheus_client, psycopg_pool, pyspark.sql, pytest, typer
 import sqlalchemy.ext.asyncio, sqlalchemy.orm
 
 def set_up_django():

@@ -16,7 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, LiteralString
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -24,7 +24,7 @@ import pgqueue.spark
 from pgqueue import QueueClient
 from pgqueue.spark.claims import Held, held_for
 from pgqueue.spark.committing import retried_until_known
-from pgqueue.spark.consuming import ConsumerSession
+from pgqueue.spark.consuming import BEGIN_CLAIM, ConsumerSession
 from pgqueue.spark.errors import PipelineError
 from pgqueue.spark.foreach_batch import COMPLETE_CLAIM, RELEASE_CLAIM
 from pgqueue.spark.pipelines.ingesting import check_queue
@@ -36,7 +36,6 @@ LAYOUT = ("queue", "date", "consumer", "claim")
 LOOKS_EVERY_SECONDS = 1
 PAUSE_OF_A_FOLLOWER = "1 second"
 
-BEGIN_CLAIM = "select pgqueue.begin_claim(%(consumer)s, %(claim)s, %(lock_duration)s, epoch => %(epoch)s)"
 OPEN_CLAIM: LiteralString = "select open_claim from pgqueue.consumers where consumer = %(consumer)s"
 LOST = "select coalesce(max(lost_messages), 0) from pgqueue._consumer where name = %(consumer)s"
 WAITING_IN_CLAIM = "select coalesce(sum(messages), 0)::bigint from pgqueue.consumers where consumer = %(consumer)s"
@@ -174,15 +173,13 @@ class Output:
 
     def _write(self, batch: DataFrame, held: Held) -> None:
         earlier = self._places_of(held.claim)
-        seen = Observation()
-        rows = batch.observe(seen, F.count(F.lit(1)).alias("rows"))
-        rows = rows.withColumns({"date": day_of("enqueued_time"), "consumer": F.lit(self._consumer)})
-        overwrite_parts(rows, self._lake.root, *LAYOUT)
+        rows = batch.withColumns({"date": day_of("enqueued_time"), "consumer": F.lit(self._consumer)})
+        written = overwrite_parts(rows, self._lake.root, *LAYOUT)
         if earlier:
             self._clear(earlier, {str(row["date"]) for row in rows.select("date").distinct().collect()})
         if held != self._written:
             self._written = held
-            self.messages += seen.get["rows"]
+            self.messages += written
             self.claims += 1
         if self._progress is not None:
             self._progress(Progress(self.messages, self.claims))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import pgqueue.spark
@@ -15,6 +15,7 @@ from pgqueue.spark.pipelines.ingesting import check_queue
 from pgqueue.spark.pipelines.lake import CHECKPOINTS, Lake, LakeError, day_of, located, overwrite_parts
 from pgqueue.spark.pipelines.progress import Progress, Tell
 from pgqueue.spark.pipelines.sending import sample
+from pgqueue.spark.pipelines.tables import of_table
 
 HISTORY, DEAD_LETTERS, FRESH = "history", "dead_letters", "_dead_letters"
 
@@ -75,11 +76,11 @@ def export(
     lake = Lake(session, located(output))
     scope = HISTORY if queue is None else f"{HISTORY} of {lake.escaped(queue)}"
     _check(lake, scope)
-    dead = _dead_letters(session, dsn, queue)
+    dead = of_table(session.read, "dead_letters", dsn, queue).load()
     if dry_run:
         return _foreseen(lake, session, dsn, queue, dead)
     settled = _Adding(lake.path(HISTORY), progress)
-    stream = session.readStream.format("pgqueue").options(dsn=dsn, table="history", columns="*", **_only(queue)).load()
+    stream = of_table(session.readStream, "history", dsn, queue).load()
     writer = stream.writeStream.foreachBatch(settled.add).trigger(availableNow=True)
     query = writer.option("checkpointLocation", lake.path(CHECKPOINTS, scope)).start()
     try:
@@ -87,10 +88,6 @@ def export(
     finally:
         query.stop()
     return Exported(lake.root, queue, settled.messages, _replace(lake, dead), dry_run=False)
-
-
-def _only(queue: str | None) -> dict[str, str]:
-    return {} if queue is None else {"queue": queue}
 
 
 def _check(lake: Lake, scope: str) -> None:
@@ -113,28 +110,20 @@ class _Adding:
         self.messages = 0
 
     def add(self, batch: DataFrame, batch_id: int) -> None:
-        seen = Observation()
-        rows = batch.observe(seen, F.count(F.lit(1)).alias("rows"))
-        rows = rows.withColumns({"date": day_of("settled_at"), "batch": F.lit(batch_id).cast("long")})
-        overwrite_parts(rows, self._path, "date", "batch")
-        self.messages += seen.get["rows"]
+        rows = batch.withColumns({"date": day_of("settled_at"), "batch": F.lit(batch_id).cast("long")})
+        self.messages += overwrite_parts(rows, self._path, "date", "batch")
         self._batches += 1
         if self._progress is not None:
             self._progress(Progress(self.messages, self._batches))
 
 
-def _dead_letters(session: SparkSession, dsn: str, queue: str | None) -> DataFrame:
-    return session.read.format("pgqueue").options(dsn=dsn, table="dead_letters", columns="*", **_only(queue)).load()
-
-
 def _replace(lake: Lake, dead: DataFrame) -> int:
     """Write all dead letters to a new directory, then replace the old one with it; return their number."""
-    seen = Observation()
     fresh = lake.path(FRESH)
-    dead.observe(seen, F.count(F.lit(1)).alias("rows")).write.mode("overwrite").parquet(fresh)
+    written = overwrite_parts(dead, fresh)
     lake.remove(lake.path(DEAD_LETTERS))
     lake.move(fresh, lake.path(DEAD_LETTERS))
-    return int(seen.get["rows"])
+    return written
 
 
 def _foreseen(lake: Lake, session: SparkSession, dsn: str, queue: str | None, dead: DataFrame) -> Exported:

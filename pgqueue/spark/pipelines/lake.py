@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pgqueue.spark.errors import PipelineError
@@ -69,10 +69,14 @@ class Lake:
         return self._jvm.org.apache.hadoop.fs.Path(path)
 
 
-def overwrite_parts(rows: DataFrame, path: str, *by: str) -> None:
-    """Write rows to directories by their values of some columns; replace these directories, and no others."""
-    writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
-    writer.partitionBy(*by).parquet(path)
+def overwrite_parts(rows: DataFrame, path: str, *by: str) -> int:
+    """Write rows, and return their number; with columns, replace only the directories of the values that occur."""
+    seen = Observation()
+    writer = rows.observe(seen, F.count(F.lit(1)).alias("rows")).write.mode("overwrite")
+    if by:
+        writer = writer.option("partitionOverwriteMode", "dynamic").partitionBy(*by)
+    writer.parquet(path)
+    return int(seen.get["rows"])
 
 
 def day_of(moment: str) -> Column:

@@ -6,9 +6,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 
 import psycopg
+
+from pgqueue.spark.reading import clock
 
 EVERY_SECONDS = 1.0
 
@@ -57,7 +58,7 @@ def _watch(dsn: str, queue: str, application: str, tell: Tell, over: threading.E
     most = 0
     try:
         with psycopg.connect(dsn, autocommit=True) as connection:
-            since = _now(connection)
+            since = clock(connection)
             while not over.wait(EVERY_SECONDS):
                 known = {"queue": queue, "since": since, "application": application}
                 row = connection.execute(STAGED_SO_FAR, known).fetchone()
@@ -65,9 +66,3 @@ def _watch(dsn: str, queue: str, application: str, tell: Tell, over: threading.E
                 tell(Progress(most))
     except psycopg.Error:
         return
-
-
-def _now(connection: psycopg.Connection[tuple[datetime]]) -> datetime:
-    row = connection.execute("select pgqueue.clock()").fetchone()
-    assert row is not None
-    return row[0]

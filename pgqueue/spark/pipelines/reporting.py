@@ -14,20 +14,10 @@ import pgqueue.spark
 from pgqueue.spark import report as reports
 from pgqueue.spark.pipelines.ingesting import check_queue
 from pgqueue.spark.pipelines.sending import sample
+from pgqueue.spark.pipelines.tables import of_table
+from pgqueue.spark.report.making import TITLE
+from pgqueue.spark.report.requirements import HISTORY, WAITING
 from pgqueue.spark.snapshot import snapshot
-
-#: The columns of the history that the figures need.
-COLUMNS = (
-    "queue",
-    "outcome",
-    "reason",
-    "enqueued_time",
-    "first_locked_at",
-    "settled_at",
-    "delivery_count",
-    "subject",
-    "content_type",
-)
 
 
 @dataclass(frozen=True)
@@ -84,8 +74,7 @@ def report(
         check_queue(dsn, queue)
     session = spark or pgqueue.spark.session()
     with snapshot(dsn) as held:
-        given = {"dsn": dsn, "snapshot": held} | ({} if queue is None else {"queue": queue})
-        history = _table(session, "history", COLUMNS, given)
+        history = of_table(session.read, "history", dsn, queue, HISTORY, snapshot=held).load()
         if since is not None:
             history = history.where(F.col("settled_at") >= F.lit(since))
         if dry_run:
@@ -95,18 +84,14 @@ def report(
         made = reports.report(
             history,
             output,
-            waiting=_table(session, "messages", ("queue", "enqueued_time"), given),
-            title=title or (f"What became of the messages of {queue}" if queue else "What became of the messages"),
+            waiting=of_table(session.read, "messages", dsn, queue, WAITING, snapshot=held).load(),
+            title=title or (f"{TITLE} of {queue}" if queue else TITLE),
             since=since,
             until=until,
             bucket=bucket,
             top=top,
         )
     return Reported(str(output), queue, made.messages, str(made.page), dry_run=False)
-
-
-def _table(session: SparkSession, table: str, columns: tuple[str, ...], given: dict[str, str]) -> DataFrame:
-    return session.read.format("pgqueue").options(**given, table=table, columns=",".join(columns)).load()
 
 
 def _foreseen(output: str, queue: str | None, history: DataFrame) -> Reported:

@@ -1,4 +1,4 @@
-"""The data of the page, taken from the figures: few queues, reasons and kinds, and no messages."""
+"""What the page shows, taken from the written figures: few queues, reasons and kinds, and no messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 #: The number of queues with a colour and a view of their own; the files contain all queues.
 MOST_QUEUES = 8
-#: From this number of deliveries on, messages share a bar.
+#: The view of all other queues together; no queue has this name.
+OTHERS = ""
+#: From this number of deliveries on, messages share a row.
 MANY_DELIVERIES = 10
 #: Kinds with fewer messages come last: their 99th percentile is the maximum.
 FEW_MESSAGES = 100
@@ -45,20 +47,12 @@ class Digest:
     @property
     def views(self) -> list[str | None]:
         """The view of all queues together, and one of each queue; if there is only one queue, only its view."""
-        return list(self.queues) if len(self.queues) == 1 and not self.has_more else [None, *self.queues]
-
-    @property
-    def has_more(self) -> bool:
-        """Whether there are other queues: less busy ones, or queues in which messages only wait."""
-        seen = sum(self._ever_there(queue) for queue in self.queues)
-        return self.more_queues > 0 or self._ever_there(None) > seen
+        others = self.more_queues or any(row["came"] or row["backlog"] for row in self.of("backlog", OTHERS))
+        return list(self.queues) if len(self.queues) == 1 and not others else [None, *self.queues]
 
     def of(self, figure: str, view: str | None) -> list[Row]:
         """The rows of a figure that are shown in a view."""
         return [row for row in self.rows.get(figure, ()) if row["view"] == view]
-
-    def _ever_there(self, view: str | None) -> int:
-        return sum(int(row["came"]) + int(row["backlog"]) for row in self.of("backlog", view))
 
 
 def digest_of(figures: Mapping[str, DataFrame], span: Span, top: int, *, has_waiting: bool) -> Digest:
@@ -74,38 +68,57 @@ def digest_of(figures: Mapping[str, DataFrame], span: Span, top: int, *, has_wai
 
 
 def _over_time(figures: Mapping[str, DataFrame], shown: list[str]) -> dict[str, DataFrame]:
-    totals, counts = figures["totals"], figures["delivery_counts"]
-    capped = counts.withColumn("delivery_count", F.least("delivery_count", F.lit(MANY_DELIVERIES)))
-    work = ["processing_seconds", "retried_seconds"]
+    totals = figures["totals"]
+    retries = _sums(_views(figures["retry_cost"], shown), ["bucket"], ["processing_seconds", "retried_seconds"])
     return {
         "totals": totals.where(F.col("queue").isNull() | F.col("queue").isin(shown)).withColumn("view", F.col("queue")),
         "throughput": _sums(_views(figures["throughput"], shown), ["bucket", "outcome"], ["messages"]),
         "waiting_time": _of_queues(figures["waiting_time"], shown),
         "processing_time": _of_queues(figures["processing_time"], shown),
-        "backlog": _sums(_views(figures["backlog"], shown), ["bucket"], ["came", "went", "backlog"]),
-        "delivery_counts": _sums(_views(capped, shown), ["delivery_count"], ["messages"]),
-        "retry_cost": _sums(_views(figures["retry_cost"], shown), ["bucket"], work),
+        "backlog": _sums(_views(figures["backlog"], shown), ["bucket"], ["came", "backlog"]),
+        "retry_cost": retries.withColumn("retried_share", F.try_divide("retried_seconds", "processing_seconds")),
     }
 
 
 def _ranked(figures: Mapping[str, DataFrame], shown: list[str], top: int) -> dict[str, DataFrame]:
-    reasons = _sums(_views(figures["dead_letters"], shown), ["reason"], ["messages"])
     kinds = _views(figures["kinds"], shown)
     few = F.col("messages") < FEW_MESSAGES
     names = [F.col("queue"), F.col("kind")]
     slow = kinds.where(F.col("p99").isNotNull())
     poisonous = kinds.where(F.col("dead_lettered") > 0)
     return {
-        "dead_letters": _first(reasons, top, [F.desc("messages"), F.col("reason")]),
-        "slowest": _first(slow, top, [few, F.desc("p99"), *names]),
-        "poisonous": _first(poisonous, top, [few, F.desc("dead_letter_share"), F.desc("dead_lettered"), *names]),
+        "delivery_counts": _delivery_counts(_views(figures["delivery_counts"], shown)),
+        "dead_letters": _reasons(_views(figures["dead_letters"], shown), top),
+        "slowest": _rank(slow, [few, F.desc("p99"), *names]).where(F.col("rank") <= top),
+        "poisonous": _rank(poisonous, [few, F.desc("dead_letter_share"), F.desc("dead_lettered"), *names]).where(
+            F.col("rank") <= top
+        ),
     }
 
 
+def _delivery_counts(counts: DataFrame) -> DataFrame:
+    rank = F.least("delivery_count", F.lit(MANY_DELIVERIES))
+    name = F.when(rank == MANY_DELIVERIES, f"{MANY_DELIVERIES} or more").otherwise(rank.cast("string"))
+    return _shares(counts.withColumns({"rank": rank, "delivery_count": name}), "delivery_count")
+
+
+def _reasons(dead: DataFrame, top: int) -> DataFrame:
+    """The most frequent reasons, in order, and all others together."""
+    ranked = _rank(_sums(dead, ["reason"], ["messages"]), [F.desc("messages"), F.col("reason")])
+    name = F.when(F.col("rank") <= top, F.col("reason")).otherwise("(other reasons)")
+    return _shares(ranked.withColumns({"rank": F.least("rank", F.lit(top + 1)), "reason": name}), "reason")
+
+
+def _shares(frame: DataFrame, name: str) -> DataFrame:
+    """The messages of each rank, and their share of those of the view."""
+    found = _sums(frame, ["rank", name], ["messages"])
+    return found.withColumn("share", F.col("messages") / F.sum("messages").over(Window.partitionBy("view")))
+
+
 def _views(frame: DataFrame, shown: list[str]) -> DataFrame:
-    """Every row for the view of all queues, and the rows of shown queues again for their own views."""
-    of_all = frame.withColumn("view", F.lit(None).cast("string"))
-    return of_all.unionAll(_of_queues(frame, shown))
+    """Every row for the view of all queues, and again for that of its queue or of the others."""
+    own = F.when(F.col("queue").isin(shown), F.col("queue")).otherwise(OTHERS)
+    return frame.withColumn("view", F.explode(F.array(F.lit(None).cast("string"), own)))
 
 
 def _of_queues(frame: DataFrame, shown: list[str]) -> DataFrame:
@@ -116,15 +129,14 @@ def _sums(frame: DataFrame, by: list[str], summed: list[str]) -> DataFrame:
     return frame.groupBy("view", *by).agg(*(F.sum(name).alias(name) for name in summed))
 
 
-def _first(frame: DataFrame, top: int, order: list[Column]) -> DataFrame:
-    ranked = frame.withColumn("rank", F.row_number().over(Window.partitionBy("view").orderBy(*order)))
-    return ranked.where(F.col("rank") <= top)
+def _rank(frame: DataFrame, order: list[Column]) -> DataFrame:
+    return frame.withColumn("rank", F.row_number().over(Window.partitionBy("view").orderBy(*order)))
 
 
 def _collected(frame: DataFrame) -> list[Row]:
     """The rows as dictionaries; buckets are microseconds since 1970, which do not depend on a time zone."""
     if "bucket" in frame.columns:
         frame = frame.withColumn("bucket", F.unix_micros("bucket"))
-    order = [name for name in ("rank", "bucket", "delivery_count") if name in frame.columns]
     rows: list[Row] = [row.asDict() for row in frame.collect()]
+    order = [name for name in ("rank", "bucket") if name in frame.columns]
     return sorted(rows, key=lambda row: [row[name] for name in order])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from pgqueue.spark.report.columns import FIGURES, PERCENTILES
 from pgqueue.spark.report.span import MICROSECOND, Span, micros
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 NONE = "(none)"
 ACCURACY = 10_000
-PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 def settled_messages(history: DataFrame) -> DataFrame:
@@ -51,7 +51,7 @@ def waiting_messages(waiting: DataFrame) -> DataFrame:
 
 
 def figures(settled: DataFrame, later: DataFrame, span: Span) -> dict[str, DataFrame]:
-    """All figures by name.
+    """All figures by name, with the columns that `pgqueue.spark.report.columns` describes.
 
     Args:
         settled: messages settled in the span, as `settled_messages` returns them.
@@ -59,37 +59,32 @@ def figures(settled: DataFrame, later: DataFrame, span: Span) -> dict[str, DataF
         span: the time span of the report.
     """
     messages = settled.withColumn("bucket", _bucket(F.col("settled"), span))
-    return {
-        "totals": totals(messages, span),
-        "throughput": throughput(messages, span),
-        "waiting_time": percentiles_over_time(messages, "waited"),
-        "processing_time": percentiles_over_time(messages, "processed"),
-        "backlog": backlog(settled, later, span),
-        "delivery_counts": messages.groupBy("queue", "bucket", "delivery_count").agg(F.count("*").alias("messages")),
-        "retry_cost": messages.groupBy("queue", "bucket").agg(*_retry_cost()),
-        "dead_letters": dead_letters(messages),
-        "kinds": kinds(messages),
-    }
-
-
-def totals(messages: DataFrame, span: Span) -> DataFrame:
-    """A row for each queue, and one for all queues together, whose queue is null."""
-    seconds = max((span.until - span.since).total_seconds(), 1.0)
-    return messages.rollup("queue").agg(
-        F.count("*").alias("messages"),
-        (F.count("*") / F.lit(seconds)).alias("per_second"),
+    count = F.count("*").alias("messages")
+    totals = messages.rollup("queue").agg(  # the row of all queues together has no queue
+        count,
+        (F.count("*") / F.lit(max((span.until - span.since).total_seconds(), 1.0))).alias("per_second"),
         F.count_if(F.col("outcome") == "COMPLETED").alias("completed"),
         *_dead_letter_share(),
         *_percentiles("waited", "waiting_"),
         *_percentiles("processed", "processing_"),
         *_retry_cost(),
     )
-
-
-def throughput(messages: DataFrame, span: Span) -> DataFrame:
-    """The number of messages settled in each bucket, and the number a second, by outcome."""
-    counted = messages.groupBy("queue", "bucket", "outcome").agg(F.count("*").alias("messages"))
-    return counted.withColumn("per_second", F.col("messages") / F.lit(span.bucket.total_seconds()))
+    throughput = messages.groupBy("queue", "bucket", "outcome").agg(count)
+    dead = messages.where(F.col("outcome") == "DEAD_LETTERED")
+    found = {
+        "totals": totals,
+        "throughput": throughput.withColumn("per_second", F.col("messages") / F.lit(span.bucket.total_seconds())),
+        "waiting_time": percentiles_over_time(messages, "waited"),
+        "processing_time": percentiles_over_time(messages, "processed"),
+        "backlog": backlog(settled, later, span),
+        "delivery_counts": messages.groupBy("queue", "bucket", "delivery_count").agg(count),
+        "retry_cost": messages.groupBy("queue", "bucket").agg(*_retry_cost()),
+        "dead_letters": dead.groupBy("queue", "bucket", "reason").agg(count),
+        "kinds": messages.groupBy("queue", "kind").agg(
+            count, *_dead_letter_share(), F.sum("delivery_count").alias("deliveries"), *_percentiles("processed")
+        ),
+    }
+    return {name: _described(frame, name) for name, frame in found.items()}
 
 
 def percentiles_over_time(messages: DataFrame, time: str) -> DataFrame:
@@ -127,19 +122,10 @@ def backlog(settled: DataFrame, later: DataFrame, span: Span) -> DataFrame:
     )
 
 
-def dead_letters(messages: DataFrame) -> DataFrame:
-    """The number of messages dead-lettered in each bucket, by reason."""
-    dead = messages.where(F.col("outcome") == "DEAD_LETTERED")
-    return dead.groupBy("queue", "bucket", "reason").agg(F.count("*").alias("messages"))
-
-
-def kinds(messages: DataFrame) -> DataFrame:
-    """The outcomes of the messages of each kind, and their times."""
-    return messages.groupBy("queue", "kind").agg(
-        F.count("*").alias("messages"),
-        *_dead_letter_share(),
-        F.sum("delivery_count").alias("deliveries"),
-        *_percentiles("processed"),
+def _described(frame: DataFrame, figure: str) -> DataFrame:
+    columns = FIGURES[figure].columns
+    return frame.select(
+        *(F.col(c.name).cast(c.type).alias(c.name, metadata={"comment": f"{c.unit}: {c.meaning}"}) for c in columns)
     )
 
 

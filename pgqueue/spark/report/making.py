@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from pgqueue.spark.report.columns import FIGURES
 from pgqueue.spark.report.digest import digest_of
 from pgqueue.spark.report.figures import figures, settled_messages, waiting_messages
 from pgqueue.spark.report.page import page
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PAGE = "report.html"
-ORDER = ("queue", "bucket", "outcome", "delivery_count", "reason", "kind")
 TITLE = "What became of the messages"
 
 
@@ -137,8 +137,7 @@ def _written(frames: Mapping[str, DataFrame], directory: Path) -> dict[str, Data
     written = {}
     for name, frame in frames.items():
         where = (directory / name).as_uri()
-        order = [column for column in ORDER if column in frame.columns]
-        frame.coalesce(1).sortWithinPartitions(*order).write.mode("overwrite").parquet(where)
+        frame.coalesce(1).sortWithinPartitions(*FIGURES[name].keys).write.mode("overwrite").parquet(where)
         written[name] = frame.sparkSession.read.schema(frame.schema).parquet(where)
     return written
 

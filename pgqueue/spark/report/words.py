@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
+
+from pgqueue.model.printable import printable
+from pgqueue.spark.report.columns import Unit
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
 UNKNOWN = "\N{EM DASH}"
 UNITS = (("d", 86400), ("h", 3600), ("min", 60))
+
+
+def said(value: Any, unit: Unit) -> str:
+    """A value of a column; text is made printable."""
+    if value is None or isinstance(value, str):
+        return UNKNOWN if value is None else printable(value)
+    return FORMATS[unit](value)
 
 
 def count(number: float) -> str:
@@ -53,6 +64,13 @@ def moment(when: datetime) -> str:
     return when.strftime("%Y-%m-%d %H:%M:%S")
 
 
+def short_moment(when: datetime) -> str:
+    """A time beside others: the day at midnight, otherwise the time of the day."""
+    if when.second:
+        return when.strftime("%H:%M:%S")
+    return when.strftime("%H:%M" if when.hour or when.minute else "%m-%d")
+
+
 def bucket(length: timedelta) -> str:
     """The length of a bucket: `1 hour`, `15 minutes`, `90 seconds`."""
     seconds = round(length.total_seconds())
@@ -73,3 +91,6 @@ def _short_duration(seconds: float) -> str:
         if seconds >= 0.9995 * size:
             return f"{seconds / size:.3g}{THIN}{unit}"
     return f"{seconds / 1e-6:.0f}{THIN}µs"
+
+
+FORMATS = {Unit.COUNT: count, Unit.RATE: rate, Unit.SECONDS: duration, Unit.SHARE: share}
