@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test models lint format types layers check docs reference test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak chaos wheel try-wheel lock clean
+.PHONY: help demo demo-spark test models lint format types layers check docs reference test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -100,6 +100,10 @@ bench-spark: $(READY) ## Spark in and out of a queue beside its own JDBC and one
 
 soak: $(READY) ## a steady rate for long, and whether anything grows: make soak MINUTES=30
 	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES) --rate 200
+
+soak-spark: MINUTES = 60
+soak-spark: $(READY) ## 2,000 messages/s through two streams of Spark, and whether anything grows: make soak-spark MINUTES=60
+	$(BIN)/python -m benchmarks.soak.spark --minutes $(MINUTES) --markdown benchmarks/results/soak-spark.md
 
 chaos: MINUTES = 10
 chaos: $(READY) ## a ledger under fire: make chaos MINUTES=10, again with SEED=7, or one fault by ONLY="kill"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,11 @@ SLACK = {
 TITLES = ["minutes", "RSS, MB", "threads", "connections", "backends, MB", "dead rows", "p50, ms", "p99, ms"]
 
 
-def growing(samples: Sequence[Sample]) -> list[str]:
+def growing(samples: Sequence[Any], slack: Mapping[str, tuple[float, float]] = SLACK) -> list[str]:
     """What has grown over the second half, each with by how much."""
     half = samples[len(samples) // 2 :]
     found = []
-    for name, (share, least) in SLACK.items():
+    for name, (share, least) in slack.items():
         values = [float(getattr(sample, name)) for sample in half]
         grown = rise([sample.minutes for sample in half], values)
         if grown > max(share * statistics.mean(values), least):
@@ -54,9 +55,9 @@ def rise(times: Sequence[float], values: Sequence[float]) -> float:
     return statistics.linear_regression(times, values).slope * (times[-1] - times[0])
 
 
-def table(samples: Sequence[Sample]) -> str:
-    assert len(TITLES) == len(fields(Sample))
-    lines = [f"| {' | '.join(TITLES)} |", f"|{' ---: |' * len(TITLES)}"]
+def table(samples: Sequence[Any], titles: Sequence[str] = TITLES) -> str:
+    assert all(len(titles) == len(fields(sample)) for sample in samples)
+    lines = [f"| {' | '.join(titles)} |", f"|{' ---: |' * len(titles)}"]
     for sample in samples:
         cells = [f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" for value in astuple(sample)]
         lines.append(f"| {' | '.join(cells)} |")

@@ -68,20 +68,28 @@ class Watch:
 
     def _watch(self, done: threading.Event) -> None:
         while not done.wait(1):
-            self.heap = max(self.heap, self._heap_in_use())
-            jvm, python = 0.0, 0.0
-            for process in psutil.Process(os.getpid()).children(recursive=True):
-                try:
-                    size, name = process.memory_info().rss / MEGABYTE, process.name()
-                except psutil.NoSuchProcess:
-                    continue
-                if name == "java":
-                    jvm += size
-                elif name.startswith("python"):
-                    python += size
+            self.heap = max(self.heap, heap_in_use(self._jvm))
+            jvm, python = resident()
             self.jvm, self.python = max(self.jvm, jvm), max(self.python, python)
 
-    def _heap_in_use(self) -> float:
-        self._jvm.java.lang.System.gc()
-        memory = self._jvm.java.lang.management.ManagementFactory.getMemoryMXBean()
-        return float(memory.getHeapMemoryUsage().getUsed()) / MEGABYTE
+
+def heap_in_use(jvm: Any) -> float:
+    """Megabytes of the heap that are in use when all garbage has been collected."""
+    jvm.java.lang.System.gc()
+    memory = jvm.java.lang.management.ManagementFactory.getMemoryMXBean()
+    return float(memory.getHeapMemoryUsage().getUsed()) / MEGABYTE
+
+
+def resident() -> tuple[float, float]:
+    """Megabytes in which the JVMs that this process has started are resident, and the Pythons."""
+    jvm, python = 0.0, 0.0
+    for process in psutil.Process(os.getpid()).children(recursive=True):
+        try:
+            size, name = process.memory_info().rss / MEGABYTE, process.name()
+        except psutil.NoSuchProcess:
+            continue
+        if name == "java":
+            jvm += size
+        elif name.startswith("python"):
+            python += size
+    return jvm, python

@@ -41,6 +41,11 @@ def held_for(batch: DataFrame) -> dict[str, Held]:
         PipelineError: the call does not come from ``foreachBatch`` during its batch, or Spark gives no access to the
             readers.
     """
+    if not hasattr(batch, "_jdf"):
+        raise PipelineError(
+            "in_transaction does not work through Spark Connect, and nothing was settled: "
+            "write with format('pgqueue'), or run the query in a session of Spark's own"
+        )
     # Imported here, because this package can be imported without PySpark; it has no type annotations.
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
@@ -49,7 +54,7 @@ def held_for(batch: DataFrame) -> dict[str, Held]:
     except (AttributeError, TypeError, Py4JError) as error:
         raise PipelineError(
             "the claims of this batch are unknown, so nothing was settled: call this from foreachBatch, in the thread "
-            f"in which Spark calls it, and without Spark Connect ({error})"
+            f"in which Spark calls it ({error})"
         ) from error
     names = Held.__annotations__.keys()
     held = [Held(**{name: answer[name] for name in names}) for answer in answers if names <= answer.keys()]

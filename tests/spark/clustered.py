@@ -1,4 +1,4 @@
-"""A program for a cluster, run by spark-submit: a slow task with a copy beside it, a lost executor, a stream.
+"""A program for a cluster, run by spark-submit: slow tasks with copies beside them, a lost executor, a stream.
 
 Arguments: the DSN, a directory for checkpoints. The last line says, in JSON, where the executors have pgqueue from.
 """
@@ -25,23 +25,30 @@ from pgqueue.spark.source import QueueSource
 from pgqueue.spark.writing import QueueWriter, Staged
 
 ROWS = 1_000
-TRIES = "select count(*) from pgqueue.staged_batch where job = %s and name like %s"
+TRIES = "select count(*) from tries where form = %s"
+
+#: The queues, each with the format and the atomicity with which it is written.
+WRITES = {
+    "copied": ("copied", "job"),
+    "copied-by-task": ("copied", "task"),
+    "orphaned": ("orphaned", "job"),
+}
 
 
 class Copied(QueueWriter):
-    """The first task that staged partition 0 lingers until a copy of it has staged that, too."""
+    """The first task that wrote partition 0 lingers until a copy of it has written that, too."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         staged = super().write(iterator)
         if _task().partitionId() == 0:
-            self._wait_for_two(staged)
+            self._wait_for_two()
         return staged
 
-    def _wait_for_two(self, staged: Staged) -> None:
+    def _wait_for_two(self) -> None:
         with psycopg.connect(self._dsn, autocommit=True) as connection:
-            while connection.execute(TRIES, [staged.job, r"staged\_%\_0\_%"]).fetchone() != (2,):
+            connection.execute("insert into tries values (%s, %s)", [self._queue, str(_task().taskAttemptId())])
+            while connection.execute(TRIES, [self._queue]).fetchone() != (2,):
                 time.sleep(0.05)
-            connection.execute("insert into tries select 'copied', name from pgqueue.staged_batch")
 
 
 class Orphaned(QueueWriter):
@@ -87,10 +94,11 @@ def _task() -> TaskContext:
     return task
 
 
-def write(spark: SparkSession, form: str, dsn: str) -> None:
+def write(spark: SparkSession, queue: str, dsn: str) -> None:
+    form, atomicity = WRITES[queue]
     spark.dataSource.register({"copied": CopiedSource, "orphaned": OrphanedSource}[form])
     frame = spark.range(0, ROWS, 1, 2).selectExpr("to_json(struct(id)) as body")
-    frame.write.format(form).options(dsn=dsn, queue=form).mode("append").save()
+    frame.write.format(form).options(dsn=dsn, queue=queue, atomicity=atomicity).mode("append").save()
 
 
 def drain(spark: SparkSession, dsn: str, checkpoint: str) -> None:
@@ -114,8 +122,8 @@ def where_from(_rows: Iterable[Any]) -> Iterable[str]:
 def main(dsn: str, directory: str) -> None:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
     spark = pgqueue.spark.session("cluster")
-    for form in ("copied", "orphaned"):
-        write(spark, form, dsn)
+    for queue in WRITES:
+        write(spark, queue, dsn)
     drain(spark, dsn, os.path.join(directory, "checkpoint"))  # noqa: PTH118 (an address that Spark understands)
     context = spark.sparkContext
     found = context.parallelize(range(2), 2).mapPartitions(where_from).collect()

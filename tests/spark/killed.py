@@ -26,7 +26,8 @@ from pyspark.sql.types import StructType
 
 import pgqueue.spark
 from pgqueue.spark.consuming import QueueStream
-from pgqueue.spark.pipelines import draining, lake
+from pgqueue.spark.pipelines import draining
+from pgqueue.spark.pipelines.lake import Lake
 from pgqueue.spark.source import QueueSource
 from pgqueue.spark.writing import QueueSink, Staged
 from tests.spark import small
@@ -121,15 +122,15 @@ def _posting(form: str, point: str, dsn: str) -> Callable[[DataFrame, int], None
 
 def drain_until_landed(dsn: str, directory: Path) -> None:
     claims: list[None] = []
+    overwrite = Lake.overwrite
 
-    def overwrite_and_halt(*arguments: Any) -> int:
-        written = lake.overwrite_parts(*arguments)
+    def overwrite_and_halt(*arguments: Any) -> None:
+        overwrite(*arguments)
         claims.append(None)
         if len(claims) == BATCH:
             halt(dsn, LANDED)
-        return written
 
-    with mock.patch.object(draining, "overwrite_parts", overwrite_and_halt):
+    with mock.patch.object(Lake, "overwrite", overwrite_and_halt):
         draining.drain(LANDED, directory, dsn=dsn, max_messages=10)
 
 

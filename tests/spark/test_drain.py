@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pgqueue import Message, QueueClient
-from pgqueue.spark.pipelines import Progress, drain, draining
+from pgqueue.spark.pipelines import Progress, drain
+from pgqueue.spark.pipelines.lake import Lake
 from pgqueue.testing import Database
 
 
@@ -136,7 +137,7 @@ def test_what_could_not_be_written_is_given_back_at_once(
 
     send(client, 1)
     with monkeypatch.context() as patched:
-        patched.setattr(draining, "overwrite_parts", disk_full)
+        patched.setattr(Lake, "overwrite", disk_full)
         with pytest.raises(Exception, match="no space left"):
             drain("orders", lake, dsn=database.dsn)
     assert (left(client), open_claims(database)) == ((1, 0), 0)

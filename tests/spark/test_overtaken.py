@@ -7,10 +7,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -40,15 +41,25 @@ def queue(database: Database) -> Iterator[Queue]:
 
 
 class Paused:
-    """A driver that holds claim 1 in its hands, and whose session was ended."""
+    """A driver that holds claim 1 in its hands, and whose session was ended: its Python, its JVM and their workers."""
 
     def __init__(self, process: subprocess.Popen[str], gate: psycopg.Connection[Any]) -> None:
         self._process = process
         self._gate = gate
+        driver = psutil.Process(process.pid)
+        self._stopped = [driver, *driver.children(recursive=True)]
+        for each in self._stopped:
+            each.suspend()
+
+    def resume(self) -> None:
+        for each in self._stopped:
+            with suppress(psutil.NoSuchProcess):
+                each.resume()
 
     def goes_on(self) -> str:
         """Until it has ended; returns what it has said."""
         self._gate.execute("select pg_advisory_unlock(%s)", [paused.GATE])
+        self.resume()
         _, said = self._process.communicate()
         return said
 
@@ -59,14 +70,19 @@ def paused_driver(database: Database, what: str, directory: Path, condition: str
     with database.connect(autocommit=True) as gate, database.connect(autocommit=True) as connection:
         gate.execute("select pg_advisory_lock(%s)", [paused.GATE])
         connection.execute("listen reached")
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        with (
+            subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process,
+            ExitStack() as stopped,
+        ):
             try:
                 while not list(connection.notifies(timeout=1, stop_after=1)):
                     assert process.poll() is None, process.communicate()
+                driver = Paused(process, gate)
+                stopped.callback(driver.resume)
                 connection.execute(f"select pg_terminate_backend(pid) from ({ITS_SESSION}) as its".encode())
                 while connection.execute(ITS_SESSION.encode()).fetchall():
                     pass
-                yield Paused(process, gate)
+                yield driver
             finally:
                 process.kill()
 

@@ -208,9 +208,3 @@ def test_in_a_notebook_an_error_of_ours_is_a_line_and_tb_shows_the_rest(
         assert "of yours" in capsys.readouterr().out
     finally:
         InteractiveShell.clear_instance()
-
-
-def test_an_old_pyspark_is_refused_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyspark.__version__", "3.5.3")
-    with pytest.raises(pgqueue.spark.SparkMissing, match=r"pgqueue needs PySpark 4.2 or newer, and 3.5.3 is installed"):
-        pgqueue.spark.session()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -11,6 +13,7 @@ from pyspark.sql import SparkSession
 import pgqueue.spark
 from pgqueue.spark import java, python
 from pgqueue.spark.session import _build
+from pgqueue.testing import Database
 
 
 def test_the_callers_session_is_used_when_there_is_one(spark: SparkSession) -> None:
@@ -44,3 +47,30 @@ def test_a_master_is_an_argument_or_in_the_configuration(
     _build(builder, master, config)
     assert [call.args[1] for call in builder.config.mock_calls if call.args[:1] == ("spark.master",)] == [where]
     assert are_local == [where.startswith("local")]
+
+
+@pytest.mark.parametrize("old", ["3.5.8", "4.0.2", "4.1.1"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        "pgqueue.spark.session()",
+        "pgqueue.spark.register(None)",
+        "sys.exit(run(['spark', 'export', 'lake', '--dsn', dsn]))",
+    ],
+    ids=["session", "register", "command"],
+)
+def test_a_pyspark_that_is_too_old_is_refused_in_one_line(
+    database: Database, tmp_path: Path, old: str, use: str
+) -> None:
+    """The package that is found says its version, and lacks everything else: nothing of it is needed to refuse it."""
+    (tmp_path / "pyspark" / "sql").mkdir(parents=True)
+    (tmp_path / "pyspark" / "__init__.py").write_text(f"__version__ = {old!r}")
+    (tmp_path / "pyspark" / "sql" / "__init__.py").write_text("class SparkSession: pass")
+    found = f"dsn = {database.dsn!r}; import sys; sys.path.insert(0, {str(tmp_path)!r})"
+    program = f"{found}; import pgqueue.spark; from pgqueue.cli.running import run; {use}"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    refusal = f"pgqueue needs PySpark 4.2 or newer, and {old} is installed: pip install --upgrade 'pgqueue-tx[spark]'"
+    said = ended.stderr.splitlines()
+    assert said[-1].endswith(f": {refusal}")
+    assert "run(" not in use or len(said) == 1

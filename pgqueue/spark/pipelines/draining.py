@@ -28,7 +28,7 @@ from pgqueue.spark.consuming import BEGIN_CLAIM, ConsumerSession
 from pgqueue.spark.errors import PipelineError
 from pgqueue.spark.foreach_batch import COMPLETE_CLAIM, RELEASE_CLAIM
 from pgqueue.spark.pipelines.ingesting import check_queue
-from pgqueue.spark.pipelines.lake import CHECKPOINTS, Lake, day_of, located, overwrite_parts
+from pgqueue.spark.pipelines.lake import Lake, counting, day_of, escaped, located, opened
 from pgqueue.spark.pipelines.progress import Progress, Tell
 from pgqueue.spark.pipelines.sending import LONGEST_SAMPLE
 
@@ -111,7 +111,7 @@ def drain(
     if dry_run:
         return _foreseen(queue, name, where, dsn)
     session = spark or pgqueue.spark.session()
-    lake = Lake(session, where)
+    lake = opened(session, where)
     before = _ask(dsn, LOST, consumer=name) or 0
     shore = Output(lake, dsn, queue, name, timedelta(seconds=lock_duration), progress)
     stream = session.readStream.format("pgqueue").options(
@@ -124,10 +124,9 @@ def drain(
         columns="*",
     )
     writer = stream.load().writeStream.foreachBatch(shore.write)
-    writer = writer.option("checkpointLocation", lake.path(CHECKPOINTS, lake.escaped(name)))
     timed = writer.trigger(processingTime=PAUSE_OF_A_FOLLOWER) if follow else writer.trigger(availableNow=True)
-    with shore.closed_at_the_end():
-        _run(timed.start(), stop or threading.Event())
+    with lake.checkpoint(escaped(name)) as checkpoint, shore.closed_at_the_end():
+        _run(timed.option("checkpointLocation", checkpoint.location).start(), stop or threading.Event())
     open_claim = _ask(dsn, OPEN_CLAIM, consumer=name)
     if open_claim is not None:
         raise PipelineError(f"claim {open_claim} of consumer {name!r} is still open: run the drain again")
@@ -174,7 +173,7 @@ class Output:
     def _write(self, batch: DataFrame, held: Held) -> None:
         earlier = self._places_of(held.claim)
         rows = batch.withColumns({"date": day_of("enqueued_time"), "consumer": F.lit(self._consumer)})
-        written = overwrite_parts(rows, self._lake.root, *LAYOUT)
+        written = counting(rows, lambda seen: self._lake.overwrite(seen, self._lake.root, *LAYOUT))
         if earlier:
             self._clear(earlier, {str(row["date"]) for row in rows.select("date").distinct().collect()})
         if held != self._written:
@@ -191,7 +190,7 @@ class Output:
                 self._lake.remove(place)
 
     def _places_of(self, claim: int) -> list[str]:
-        consumer = f"consumer={self._lake.escaped(self._consumer)}"
+        consumer = f"consumer={escaped(self._consumer)}"
         return self._lake.find("queue=*", "date=*", consumer, f"claim={claim}")
 
     @contextmanager

@@ -12,12 +12,22 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import pgqueue.spark
 from pgqueue.spark.pipelines.ingesting import check_queue
-from pgqueue.spark.pipelines.lake import CHECKPOINTS, Lake, LakeError, day_of, located, overwrite_parts
+from pgqueue.spark.pipelines.lake import (
+    CHECKPOINTS,
+    Checkpoint,
+    Lake,
+    LakeError,
+    counting,
+    day_of,
+    escaped,
+    located,
+    opened,
+)
 from pgqueue.spark.pipelines.progress import Progress, Tell
 from pgqueue.spark.pipelines.sending import sample
 from pgqueue.spark.pipelines.tables import of_table
 
-HISTORY, DEAD_LETTERS, FRESH = "history", "dead_letters", "_dead_letters"
+HISTORY, DEAD_LETTERS = "history", "dead_letters"
 
 NOT_EXPORTED = """
     select count(*)
@@ -73,20 +83,21 @@ def export(
     if queue is not None:
         check_queue(dsn, queue)
     session = spark or pgqueue.spark.session()
-    lake = Lake(session, located(output))
-    scope = HISTORY if queue is None else f"{HISTORY} of {lake.escaped(queue)}"
+    lake = opened(session, located(output))
+    scope = HISTORY if queue is None else f"{HISTORY} of {escaped(queue)}"
     _check(lake, scope)
     dead = of_table(session.read, "dead_letters", dsn, queue).load()
     if dry_run:
-        return _foreseen(lake, session, dsn, queue, dead)
-    settled = _Adding(lake.path(HISTORY), progress)
+        return _foreseen(lake, dsn, queue, dead)
     stream = of_table(session.readStream, "history", dsn, queue).load()
-    writer = stream.writeStream.foreachBatch(settled.add).trigger(availableNow=True)
-    query = writer.option("checkpointLocation", lake.path(CHECKPOINTS, scope)).start()
-    try:
-        query.awaitTermination()
-    finally:
-        query.stop()
+    with lake.checkpoint(scope) as checkpoint:
+        settled = _Adding(lake, checkpoint, progress)
+        writer = stream.writeStream.foreachBatch(settled.add).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", checkpoint.location).start()
+        try:
+            query.awaitTermination()
+        finally:
+            query.stop()
     return Exported(lake.root, queue, settled.messages, _replace(lake, dead), dry_run=False)
 
 
@@ -103,34 +114,33 @@ def _check(lake: Lake, scope: str) -> None:
 class _Adding:
     """Adds batches; a batch that Spark repeats overwrites itself."""
 
-    def __init__(self, path: str, progress: Tell | None) -> None:
-        self._path = path
+    def __init__(self, lake: Lake, checkpoint: Checkpoint, progress: Tell | None) -> None:
+        self._lake = lake
+        self._checkpoint = checkpoint
         self._progress = progress
         self._batches = 0
         self.messages = 0
 
     def add(self, batch: DataFrame, batch_id: int) -> None:
         rows = batch.withColumns({"date": day_of("settled_at"), "batch": F.lit(batch_id).cast("long")})
-        self.messages += overwrite_parts(rows, self._path, "date", "batch")
+        self._checkpoint.save()  # which rows are in this batch must be known before they are in the lake
+        self.messages += counting(
+            rows, lambda seen: self._lake.overwrite(seen, self._lake.path(HISTORY), "date", "batch")
+        )
         self._batches += 1
         if self._progress is not None:
             self._progress(Progress(self.messages, self._batches))
 
 
 def _replace(lake: Lake, dead: DataFrame) -> int:
-    """Write all dead letters to a new directory, then replace the old one with it; return their number."""
-    fresh = lake.path(FRESH)
-    written = overwrite_parts(dead, fresh)
-    lake.remove(lake.path(DEAD_LETTERS))
-    lake.move(fresh, lake.path(DEAD_LETTERS))
-    return written
+    """Replace the dead letters in the lake by all there are now; return their number."""
+    return counting(dead, lambda seen: lake.replace(seen, DEAD_LETTERS))
 
 
-def _foreseen(lake: Lake, session: SparkSession, dsn: str, queue: str | None, dead: DataFrame) -> Exported:
+def _foreseen(lake: Lake, dsn: str, queue: str | None, dead: DataFrame) -> Exported:
     last = 0
     if lake.find(HISTORY, "date=*"):
-        row = session.read.parquet(lake.path(HISTORY)).agg(F.max("transaction_id")).first()
-        last = (row and row[0]) or 0
+        last = lake.largest("transaction_id", lake.path(HISTORY)) or 0
     with psycopg.connect(dsn) as connection:
         counted = connection.execute(NOT_EXPORTED, {"last": str(last), "queue": queue}).fetchone()
     assert counted is not None

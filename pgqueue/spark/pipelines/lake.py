@@ -1,11 +1,15 @@
-"""A directory of Parquet that pipelines write to, on any file system of Spark's: listing, moving and removing files."""
+"""A directory of Parquet that pipelines write to: listing, replacing and removing what is in it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no type annotations
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -15,6 +19,9 @@ from pgqueue.spark.errors import PipelineError
 CHECKPOINTS = "_checkpoints"
 
 SECONDS_OF_A_DAY = 86_400
+
+#: The characters that Spark escapes in the name of a directory.
+ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 
 
 class LakeError(PipelineError):
@@ -27,11 +34,49 @@ def located(output: str | Path) -> str:
     return named.rstrip("/") if re.match(r"[a-z][a-z0-9+.-]*:", named, re.IGNORECASE) else str(Path(named).absolute())
 
 
+def escaped(name: str) -> str:
+    """A value, escaped for the name of a directory."""
+    return ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", name)
+
+
+def opened(spark: SparkSession, root: str) -> Lake:
+    """A directory on a file system of Spark's; in S3 with PyArrow, unless Spark has a file system for that.
+
+    Raises:
+        LakeError: the session is one of Spark Connect.
+    """
+    from pgqueue.spark.pipelines.objects import SCHEME, ObjectLake
+
+    if not isinstance(spark, SparkSession):
+        raise LakeError("this pipeline does not work through Spark Connect: run it in a session of Spark's own")
+    is_for_spark = not SCHEME.match(root) or _has_file_system(spark, root.partition(":")[0])
+    return (Lake if is_for_spark else ObjectLake)(spark, root)
+
+
+def _has_file_system(spark: SparkSession, scheme: str) -> bool:
+    configuration = spark._jsc.hadoopConfiguration()  # noqa: SLF001 - PySpark has no other way to the JVM
+    jvm: Any = spark._jvm  # noqa: SLF001 - the same
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
+    except Py4JJavaError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a query keeps its checkpoint, and what makes sure that it is in the lake."""
+
+    location: str
+    save: Callable[[], None]
+
+
 class Lake:
     """One directory, and what is in it."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.root = root
+        self._spark = spark
         self._jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no other way to the JVM
         self._configuration = spark._jsc.hadoopConfiguration()  # noqa: SLF001 - the same
 
@@ -51,15 +96,29 @@ class Lake:
         """Delete a file, or a directory with all that is in it."""
         self._files.delete(self._path(path), True)
 
-    def move(self, source: str, target: str) -> None:
-        """Rename a path; raise :class:`LakeError` if the file system refuses."""
-        if not self._files.rename(self._path(source), self._path(target)):
-            raise LakeError(f"{source} could not be renamed to {target}")
+    def overwrite(self, rows: DataFrame, path: str, *by: str) -> None:
+        """Write rows to directories by their values of some columns; replace these directories, and no others."""
+        writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
+        writer.partitionBy(*by).parquet(path)
 
-    def escaped(self, name: str) -> str:
-        """A value, escaped for the name of a directory."""
-        escaped = self._jvm.org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.escapePathName(name)
-        return str(escaped)
+    def replace(self, rows: DataFrame, name: str) -> None:
+        """Write rows to a new directory, then replace the one of this name with it."""
+        fresh, path = self.path(f"_{name}"), self.path(name)
+        rows.write.mode("overwrite").parquet(fresh)
+        self.remove(path)
+        if not self._files.rename(self._path(fresh), self._path(path)):
+            raise LakeError(f"{fresh} could not be renamed to {path}")
+
+    def largest(self, column: str, path: str) -> int | None:
+        """The largest value of a column; None if there are no rows."""
+        (row,) = self._spark.read.parquet(path).agg(F.max(column)).collect()
+        found: int | None = row[0]
+        return found
+
+    @contextmanager
+    def checkpoint(self, name: str) -> Iterator[Checkpoint]:
+        """The checkpoint of this name, for as long as the block lasts."""
+        yield Checkpoint(self.path(CHECKPOINTS, name), lambda: None)
 
     @property
     def _files(self) -> Any:
@@ -69,13 +128,10 @@ class Lake:
         return self._jvm.org.apache.hadoop.fs.Path(path)
 
 
-def overwrite_parts(rows: DataFrame, path: str, *by: str) -> int:
-    """Write rows, and return their number; with columns, replace only the directories of the values that occur."""
+def counting(rows: DataFrame, write: Callable[[DataFrame], None]) -> int:
+    """Write rows, and return their number."""
     seen = Observation()
-    writer = rows.observe(seen, F.count(F.lit(1)).alias("rows")).write.mode("overwrite")
-    if by:
-        writer = writer.option("partitionOverwriteMode", "dynamic").partitionBy(*by)
-    writer.parquet(path)
+    write(rows.observe(seen, F.count(F.lit(1)).alias("rows")))
     return int(seen.get["rows"])
 
 

@@ -1,0 +1,208 @@
+"""A lake in S3 for a Spark without a file system for S3: PyArrow lists, reads and writes the objects.
+
+Nothing here needs a rename. A task writes to a file on its own disk, and stores it as one object when it has read its
+last row; an object is there as a whole or not at all. Its name is that of the partition, so that a task which runs
+twice stores the same object twice. What an earlier attempt left in the same directories is deleted in the end.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+import pyarrow.parquet as pq
+from pyarrow import fs
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from pgqueue.spark.pipelines.lake import CHECKPOINTS, Checkpoint, Lake, escaped
+
+SCHEME = re.compile(r"s3a?://")
+IS_PATTERN = re.compile(r"[*?\[]")
+
+
+def endpoint() -> str:
+    """The address of a server other than Amazon's; empty for Amazon's. PyArrow reads the other variables by itself."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+
+
+def _key(path: str) -> str:
+    """A path as PyArrow names it: the bucket and the key."""
+    return SCHEME.sub("", path)
+
+
+class ObjectLake(Lake):
+    """A directory of a bucket: the common beginning of the keys of its objects."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        super().__init__(spark, root)
+        self._objects = fs.S3FileSystem(endpoint_override=endpoint())
+
+    def is_there(self, *parts: str) -> bool:
+        (found,) = self._objects.get_file_info([_key(self.path(*parts))])
+        return bool(found.type != fs.FileType.NotFound)
+
+    def find(self, *patterns: str) -> list[str]:
+        found = [_key(self.root)]
+        for pattern in patterns:
+            if IS_PATTERN.search(pattern):
+                found = [below for path in found for below in self._below(path, pattern)]
+            else:
+                found = [f"{path}/{pattern}" for path in found]
+        return [f"s3://{info.path}" for info in self._objects.get_file_info(found) if info.type != fs.FileType.NotFound]
+
+    def _below(self, path: str, pattern: str) -> Iterator[str]:
+        for info in self._objects.get_file_info(fs.FileSelector(path, allow_not_found=True)):
+            if fnmatchcase(info.base_name, pattern):
+                yield info.path
+
+    def remove(self, path: str) -> None:
+        self._objects.delete_dir(_key(path))
+
+    def overwrite(self, rows: DataFrame, path: str, *by: str) -> None:
+        rows.sparkSession.dataSource.register(ObjectSink)  # a batch has a session of its own
+        writer = rows.write.format(ObjectSink.name()).option("directory", _key(path)).option("by", ",".join(by))
+        writer.option("endpoint", endpoint()).mode("append").save()
+
+    def replace(self, rows: DataFrame, name: str) -> None:
+        self.overwrite(rows, self.path(name))
+
+    def largest(self, column: str, path: str) -> int | None:
+        found = pyarrow.dataset.dataset(_key(path), filesystem=self._objects, exclude_invalid_files=True)
+        return max(
+            (pc.max(batch[column]).as_py() for batch in found.to_batches(columns=[column]) if batch.num_rows),
+            default=None,
+        )
+
+    @contextmanager
+    def checkpoint(self, name: str) -> Iterator[Checkpoint]:
+        """On the disk of the driver, where it begins as a copy of the one in the bucket."""
+        with tempfile.TemporaryDirectory(prefix="pgqueue-checkpoint-") as directory:
+            copy = _Copy(self._objects, _key(self.path(CHECKPOINTS, name)), Path(directory))
+            copy.fetch()
+            try:
+                yield Checkpoint(Path(directory).as_uri(), copy.save)
+            finally:
+                copy.save()
+
+
+class _Copy:
+    """A directory, and its copy in a bucket."""
+
+    def __init__(self, objects: fs.S3FileSystem, remote: str, local: Path) -> None:
+        self._objects = objects
+        self._remote = remote
+        self._local = local
+        self._saved: dict[str, tuple[int, int]] = {}
+
+    def fetch(self) -> None:
+        for info in self._objects.get_file_info(fs.FileSelector(self._remote, allow_not_found=True, recursive=True)):
+            if info.is_file:
+                target = self._local / info.path.removeprefix(f"{self._remote}/")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with self._objects.open_input_stream(info.path) as stream:
+                    target.write_bytes(stream.readall())
+        self._saved = self._files()
+
+    def save(self) -> None:
+        """Store what has changed since the last time, and delete what Spark has deleted."""
+        files = self._files()
+        for name in sorted(files.keys() - {name for name, state in self._saved.items() if files.get(name) == state}):
+            _store(self._objects, f"{self._remote}/{name}", (self._local / name).read_bytes())
+        for name in self._saved.keys() - files.keys():
+            self._objects.delete_file(f"{self._remote}/{name}")
+        self._saved = files
+
+    def _files(self) -> dict[str, tuple[int, int]]:
+        """Without checksums, which Hadoop checks where they are, and temporary files."""
+        found = {}
+        for folder, _, names in os.walk(self._local):
+            for path in (Path(folder, name) for name in names if not name.startswith(".")):
+                state = path.stat()
+                found[str(path.relative_to(self._local))] = (state.st_mtime_ns, state.st_size)
+        return found
+
+
+class ObjectSink(DataSource):
+    """Writes a DataFrame to a bucket, for :meth:`ObjectLake.overwrite`; unlike ``mapInArrow`` it needs no pandas."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "pgqueue_objects"
+
+    def writer(self, schema: StructType, overwrite: bool) -> ObjectWriter:
+        return ObjectWriter(self.options, schema)
+
+
+@dataclass
+class Stored(WriterCommitMessage):
+    """The names of the objects that a task has stored."""
+
+    names: list[str]
+
+
+class ObjectWriter(DataSourceArrowWriter):
+    """Stores the rows of a partition, an object for each directory, and in the end deletes the others there."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._directory = options["directory"]
+        self._by = tuple(name for name in options["by"].split(",") if name)
+        self._endpoint = options["endpoint"]
+        self._schema = to_arrow_schema(StructType([f for f in schema if f.name not in self._by]), timezone="UTC")
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
+        task = TaskContext.get()
+        assert task is not None, "this runs in a task"
+        objects = fs.S3FileSystem(endpoint_override=self._endpoint)
+        with ExitStack() as files:
+            spools = {} if self._by else {self._directory: self._spool(files)}
+            for batch in iterator:
+                for place, rows in _parted(pa.Table.from_batches([batch]), self._by):
+                    path = "/".join((self._directory, *place))
+                    if path not in spools:
+                        spools[path] = self._spool(files)
+                    spools[path][1].write_table(rows.cast(self._schema))
+            for path, (file, writer) in spools.items():
+                writer.close()
+                with pa.memory_map(file) as whole:
+                    _store(objects, f"{path}/part-{task.partitionId():05}.parquet", whole.read_buffer())
+        return Stored([f"{path}/part-{task.partitionId():05}.parquet" for path in spools])
+
+    def _spool(self, files: ExitStack) -> tuple[str, pq.ParquetWriter]:
+        file = f"{files.enter_context(tempfile.TemporaryDirectory(prefix='pgqueue-'))}/rows.parquet"
+        return file, files.enter_context(pq.ParquetWriter(file, self._schema))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        objects = fs.S3FileSystem(endpoint_override=self._endpoint)
+        written = {name for message in messages if isinstance(message, Stored) for name in message.names}
+        for place in {name.rpartition("/")[0] for name in written}:
+            for info in objects.get_file_info(fs.FileSelector(place)):
+                if info.is_file and info.path not in written:
+                    objects.delete_file(info.path)
+
+
+def _store(objects: fs.S3FileSystem, name: str, contents: bytes | pa.Buffer) -> None:
+    """Store one object, by a single call: an exception between two would end as an object that is cut short."""
+    with objects.open_output_stream(name) as stream:
+        stream.write(contents)
+
+
+def _parted(rows: pa.Table, by: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
+    """The rows by their values in some columns, without these columns, each with the names of its directories."""
+    for values in rows.group_by(list(by)).aggregate([]).to_pylist() if by else [{}]:
+        chosen = rows
+        for name, value in values.items():
+            chosen = chosen.filter(pc.equal(chosen[name], pa.scalar(value, chosen.schema.field(name).type)))
+        yield tuple(f"{name}={escaped(str(values[name]))}" for name in by), chosen.drop_columns(list(by))

@@ -1,0 +1,86 @@
+"""SIGTERM to the pipeline demo with its built-in server, at any step: no process of it is left."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+import psutil
+import pytest
+
+from pgqueue.embedded import Server, wheel_binaries
+from pgqueue.testing.server import short_directory
+from tests.patience import eventually
+
+MARK = "PGQUEUE_TEST_MARK"
+
+DEMO = """
+import sys
+from pathlib import Path
+from pgqueue import embedded
+from pgqueue.cli.running import run
+
+embedded.default_directory = lambda: Path(sys.argv[1])
+sys.exit(run(["spark", "demo", "--source", "extract", "--flights", "1000", "--output", sys.argv[2]]))
+"""
+
+Processes = Callable[[], set[str]]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server(short_directory() / "embedded", wheel_binaries())
+    yield server
+    server.stop("immediate")
+    shutil.rmtree(server.directory.parent)
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
+    """The names of the processes that the demo has started, and what they have: they inherit its environment."""
+    mark = str(uuid.uuid4())
+    monkeypatch.setenv(MARK, mark)
+
+    def names() -> set[str]:
+        return {process.name() for process in psutil.process_iter() if _mark_of(process) == mark}
+
+    return names
+
+
+def _mark_of(process: psutil.Process) -> str | None:
+    try:
+        return process.environ().get(MARK)
+    except psutil.Error:
+        return None
+
+
+@pytest.mark.parametrize("step", ["starting", "ingest:", "work:"])
+def test_nothing_of_the_demo_is_left(server: Server, processes: Processes, tmp_path: Path, step: str) -> None:
+    command = [sys.executable, "-c", DEMO, str(server.directory), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as demo:
+        assert demo.stderr is not None
+        if step == "starting":
+            eventually(lambda: "java" in processes(), "Spark does not start")
+        else:
+            _read_until(step, demo.stderr)
+        demo.terminate()
+        rest = demo.stderr.read()
+    assert demo.returncode == 128 + signal.SIGTERM, rest
+    assert "Traceback" not in rest
+    eventually(lambda: processes() == set(), "processes are left")
+    assert not server.is_running()
+
+
+def _read_until(step: str, said: IO[str]) -> None:
+    lines = []
+    for line in said:
+        lines.append(line)
+        if step in line:
+            return
+    raise AssertionError("".join(lines))
