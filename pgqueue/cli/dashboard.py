@@ -9,7 +9,7 @@ import typer
 
 from pgqueue.cli import output
 from pgqueue.cli.connection import Database, on_database
-from pgqueue.cli.failures import Failed, WrongUse
+from pgqueue.cli.failures import Failed, WrongUse, binding
 
 REMEDY = "the dashboard needs the extra dashboard: pip install 'pgqueue-tx[dashboard]'"
 
@@ -99,6 +99,8 @@ def _settings(
 
 
 def _serve(settings: Any, host: str, port: int) -> None:
+    import socket
+
     import uvicorn
 
     from pgqueue.dashboard.app import create_app
@@ -107,7 +109,8 @@ def _serve(settings: Any, host: str, port: int) -> None:
         create_app(settings), host, port, log_level="warning", proxy_headers=False, server_header=False,
         timeout_graceful_shutdown=2,
     )  # fmt: skip
-    listening = config.bind_socket()
+    with binding(port, "--port"):
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     address, bound, *_ = listening.getsockname()
     name = f"[{address}]" if ":" in address else address
     output.say(f"http://{name}:{bound}/{'' if settings.is_writable else '  (read-only; --writable allows actions)'}")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import re
+import shlex
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,15 +31,30 @@ REMEDIES: dict[type[Exception], str] = {
     errors.TopicNotFoundError: "`pgqueue topic list` shows the topics, `pgqueue topic create` makes one",
     errors.TopicAlreadyExistsError: "choose another name, or say --exist-ok",
     errors.NoSubscriptionError: "`pgqueue subscription list TOPIC` shows the filters",
-    errors.MessageNotFoundError: "nothing was changed; `pgqueue peek` shows what is scheduled and what is deferred",
-    errors.ConnectionLostError: "is the server running, and is the DSN right?",
+    errors.MessageNotFoundError: "nothing was changed; `pgqueue explain QUEUE NUMBER` says where it is",
     errors.OperationTimeoutError: "try again",
     errors.TransactionConflictError: "try again",
     errors.AccessDeniedError: "use a role that may, or ask whoever owns the schema",
 }
 
-#: Where the advice for those who write SQL or Python begins.
+#: Where the advice for those who write SQL or Python begins; what names nothing of either is for all.
 ADVICE = re.compile(r"\. |: create it with")
+FOR_PROGRAMS = re.compile(r"\b(client|pgqueue)\.|: create it with|_")
+
+#: A name is that of a queue and should be that of a topic, or the other way round.
+TAKEN = ", and cannot be "
+
+GRANT = re.compile(r"client\.grant_(\w+)\((.*)\)")
+ARGUMENT = re.compile(r"'((?:[^']|'')*)'")
+
+#: What the server or libpq says of a connection, and what to do.
+REFUSALS = {
+    "password authentication failed": "is the password right?",
+    "no password supplied": "put one into the DSN, PGPASSWORD or ~/.pgpass",
+    'database ".*" does not exist': "create it with `createdb`, or name another in the DSN",
+    'role ".*" does not exist': "create it with `createuser`, or name another in the DSN",
+    "": "is the server running, and is the DSN right?",
+}
 
 
 class WrongUse(Exception):
@@ -71,11 +89,13 @@ def failure_of(error: BaseException) -> Failure:
     return Failure(FAILED, one_line(f"unexpected {type(error).__name__}: {error} (a bug of pgqueue: please report it)"))
 
 
-def _history(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, and the errors that were being handled when it was raised, back to the first."""
-    while error is not None:
-        yield error
+def _history(error: BaseException | None) -> list[BaseException]:
+    """An error, and the errors that were being handled when it was raised, back to the first; they may form a ring."""
+    history: list[BaseException] = []
+    while error is not None and error not in history:
+        history.append(error)
         error = error.__cause__ or error.__context__
+    return history
 
 
 def one_line(text: str) -> str:
@@ -90,6 +110,17 @@ def _of_command_line(error: Any) -> str:
     return text[:1].lower() + text[1:] + hint
 
 
+@contextmanager
+def binding(port: int, option: str) -> Iterator[None]:
+    """Say which option to change when a port is taken."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise Failed(f"port {port} is taken: say another with {option}, or 0 for any that is free") from error
+
+
 def _of_input(error: OSError) -> str:
     return f"{error.filename or 'input or output'}: {error.strerror or error}"
 
@@ -97,9 +128,26 @@ def _of_input(error: OSError) -> str:
 def _with_remedy(error: errors.PGQueueError) -> str:
     text = str(error.args[0])
     remedy = next((REMEDIES[kind] for kind in type(error).__mro__ if kind in REMEDIES), None)
-    if remedy is None:
+    if TAKEN in text:
+        remedy = "choose another name"
+    advice = ADVICE.search(text)
+    if remedy is None or (advice and not FOR_PROGRAMS.search(text, advice.start())):
         return text
     return f"{ADVICE.split(text)[0].rstrip('.')}: {remedy}"
+
+
+def _of_rights(error: errors.AccessDeniedError) -> str:
+    text = str(error.args[0])
+    granted = GRANT.search(text)
+    if granted is None:
+        return _with_remedy(error)
+    arguments = " ".join(shlex.quote(each.replace("''", "'")) for each in ARGUMENT.findall(granted[2]))
+    return f"{ADVICE.split(text)[0]}: an administrator allows it with `pgqueue grant {granted[1]} {arguments}`"
+
+
+def _of_connection(error: errors.ConnectionLostError) -> str:
+    text = str(error.args[0])
+    return f"{text.rstrip('.')}: {next(remedy for said, remedy in REFUSALS.items() if re.search(said, text))}"
 
 
 def _of_schema(error: errors.SchemaVersionError) -> str:
@@ -116,6 +164,8 @@ TOLD: tuple[tuple[Kinds, int, Callable[[Any], str]], ...] = (
     (CommandLineError, FAILED, _of_command_line),
     (errors.InvalidArgumentError, WRONG_USE, lambda error: str(error.args[0])),
     (errors.SchemaVersionError, FAILED, _of_schema),
+    (errors.AccessDeniedError, FAILED, _of_rights),
+    (errors.ConnectionLostError, FAILED, _of_connection),
     (errors.PGQueueError, FAILED, _with_remedy),
     (Failed, FAILED, str),
     (OSError, FAILED, _of_input),

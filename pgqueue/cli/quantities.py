@@ -90,7 +90,7 @@ def parse_moment(text: str) -> Moment:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no time: write 2026-01-31T08:00Z, or 10m from now") from None
+        raise typer.BadParameter(f"{text!r} is no time: write 2026-01-31T08:00Z, or a duration such as 10m") from None
     if time.tzinfo is None:
         raise typer.BadParameter(f"{text!r} lacks its zone: write 2026-01-31T08:00Z, or +01:00 instead of the Z")
     return Moment(text, time)

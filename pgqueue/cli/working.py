@@ -23,7 +23,7 @@ from pgqueue.cli import output
 from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.exit_codes import WRONG_USE
-from pgqueue.cli.failures import Failed, WrongUse, failure_of
+from pgqueue.cli.failures import Failed, WrongUse, binding, failure_of
 from pgqueue.cli.logs import LogFormat, LogLevel, log_to_stderr
 from pgqueue.cli.quantities import parse_duration
 from pgqueue.errors import logger
@@ -56,7 +56,10 @@ def worker(
     concurrency: Annotated[int, typer.Option(min=1, help="Handlers at a time, for each queue.")] = 8,
     transaction: Annotated[
         str | None,
-        typer.Option(metavar="KIND", help="What f gets as tx: psycopg (the default) or sqlalchemy."),
+        typer.Option(
+            metavar="KIND",
+            help="What f gets as tx: psycopg or sqlalchemy; by default what it asks for.",
+        ),
     ] = None,
     transaction_batch: Annotated[int, typer.Option(min=1, help="Messages that share a transaction.")] = 1,
     handler_timeout: Annotated[
@@ -178,8 +181,8 @@ class Work:
         handlers = self._load()
         errors = tuple(load_error(name) for name in self.dead_letter_on)
         options = {**self.options, "retry": replace(self.retry, dead_letter_on=errors)}
-        if options["transaction"] is None and handlers.take_transactions:
-            options["transaction"] = "psycopg"
+        if options["transaction"] is None:
+            options["transaction"] = handlers.transaction_kind
         for queue in handlers.queues:
             client.get_queue(queue)
         if handlers.run_as_tasks:
@@ -294,5 +297,7 @@ def _probed(ask: Ask, scrape: Scrape, file: Path | None, port: int | None) -> Ex
     if file is not None:
         stack.enter_context(healthy_file(file, ask))
     if port is not None:
-        output.say(f"health on port {stack.enter_context(healthy_port(port, ask, scrape))}")
+        with binding(port, "--health-port"):
+            bound = stack.enter_context(healthy_port(port, ask, scrape))
+        output.say(f"health on port {bound}")
     return stack

@@ -12,6 +12,7 @@ from typing import Any
 
 from pgqueue.errors import DeadLetter, InvalidArgumentError
 from pgqueue.model.body_type import INVALID_BODY, BodyType, is_of_pydantic, mentions
+from pgqueue.model.calls import namespace_of
 from pgqueue.model.message import Message, PeekedMessage
 
 LONGEST_DESCRIPTION = 4_000
@@ -61,18 +62,9 @@ def _annotation(function: Callable[..., Any]) -> Any:
     if not isinstance(annotation, str) or not OF_A_MESSAGE.search(annotation):
         return annotation
     try:
-        return eval(annotation, _namespace(function))  # noqa: S307 - what the application itself has written
+        return eval(annotation, namespace_of(function))  # noqa: S307 - what the application itself has written
     except Exception as error:
         raise InvalidArgumentError(
             f"the annotation {annotation} of a handler cannot be read at run time: {error}. Import its names outside of"
             " `if TYPE_CHECKING`, and define its types in a module"
         ) from error
-
-
-def _namespace(function: Any) -> dict[str, Any]:
-    while isinstance(function, partial) or hasattr(function, "__wrapped__"):
-        function = function.func if isinstance(function, partial) else function.__wrapped__
-    if not hasattr(function, "__globals__"):
-        function = type(function).__call__
-    namespace: dict[str, Any] = getattr(function, "__globals__", {})
-    return namespace

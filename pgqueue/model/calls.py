@@ -56,3 +56,13 @@ def _is(test: Callable[[Any], bool], function: Any) -> bool:
     while isinstance(function, partial):
         function = function.func
     return test(function) or test(type(function).__call__)
+
+
+def namespace_of(function: Any) -> dict[str, Any]:
+    """Where the names are defined that a function, or what it wraps, uses in its annotations."""
+    while isinstance(function, partial) or hasattr(function, "__wrapped__"):
+        function = function.func if isinstance(function, partial) else function.__wrapped__
+    if not hasattr(function, "__globals__"):
+        function = type(function).__call__
+    namespace: dict[str, Any] = getattr(function, "__globals__", {})
+    return namespace

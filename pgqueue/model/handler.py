@@ -9,8 +9,11 @@ from typing import Any, Self
 
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.bodies import body_reader, read_as
-from pgqueue.model.calls import is_coroutine_function, must_finish
+from pgqueue.model.calls import is_coroutine_function, must_finish, namespace_of
 from pgqueue.model.message import PeekedMessage
+
+#: The kinds of transactions that a worker begins by itself, named by the packages whose classes they are.
+KINDS = ("psycopg", "sqlalchemy")
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,8 @@ class Handler:
 
     function: Callable[..., Any]
     takes_transaction: bool
+    #: The kind that the annotation of its transaction asks for, if it can be read and is of one of ``KINDS``.
+    transaction_kind: str | None
     #: Whether a call makes a coroutine, as far as can be known.
     is_coroutine: bool
     #: How to make the body that it wants, if it wants one of a type of its own.
@@ -43,7 +48,8 @@ class Handler:
             raise InvalidArgumentError(f"{name} must be callable, not {function!r}")
         must_finish(function, name, asynchronous=asynchronous, remedy=remedy)
         takes_transaction = _takes_transaction(function, name)
-        return cls(function, takes_transaction, is_coroutine_function(function), body_reader(function))
+        kind = _transaction_kind(function) if takes_transaction else None
+        return cls(function, takes_transaction, kind, is_coroutine_function(function), body_reader(function))
 
     @property
     def name(self) -> str:
@@ -82,3 +88,15 @@ def _takes_transaction(function: Callable[..., Any], name: str) -> bool:
             continue
         return len(arguments) == 2
     raise InvalidArgumentError(f"{name} takes (message) or (message, tx), not {signature}")
+
+
+def _transaction_kind(function: Callable[..., Any]) -> str | None:
+    parameters = list(inspect.signature(function).parameters.values())
+    annotation = parameters[1].annotation if len(parameters) > 1 else None
+    if isinstance(annotation, str):
+        try:
+            annotation = eval(annotation, namespace_of(function))  # noqa: S307 - what the application itself has written
+        except Exception:  # noqa: BLE001 - its names are imported for type checkers only
+            return None
+    package = getattr(annotation, "__module__", "").partition(".")[0]
+    return package if package in KINDS else None

@@ -23,6 +23,7 @@ from tenacity import (
 )
 
 from pgqueue.errors import (
+    AccessDeniedError,
     InvalidArgumentError,
     OperationTimeoutError,
     TransactionConflictError,
@@ -38,6 +39,8 @@ MIGRATION_LOCK = 0x7067_7175_6575_65  # "pgqueue"
 
 #: SQLAlchemy's names of psycopg 3.
 DRIVERS = ("psycopg", "psycopg_async")
+
+RIGHTS = "Migrate as the owner of the schema; the first time, this takes CREATE on the database, and CREATEROLE"
 
 
 def migrate(conninfo: str, lock_timeout: timedelta, attempts: int) -> str:
@@ -55,6 +58,8 @@ def migrate(conninfo: str, lock_timeout: timedelta, attempts: int) -> str:
             f"the schema was not migrated: in {attempts} attempts, a lock was not granted within"
             f" {lock_timeout.total_seconds():g} s. Look for old transactions in pg_stat_activity."
         ) from error.last_attempt.exception()
+    except AccessDeniedError as error:
+        raise AccessDeniedError(f"{error.args[0]}. {RIGHTS}.", sqlstate=error.sqlstate) from error
     with in_our_words():
         indexes.build(conninfo, lock_timeout=lock_timeout)
     return revision
@@ -146,4 +151,4 @@ def _errors_of_the_driver() -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        raise error.orig or error from error
+        raise error.orig or error from None  # which is the cause of SQLAlchemy's error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from textwrap import shorten
 from typing import Any
 
 import pgpq
@@ -12,27 +14,49 @@ import pyarrow as pa
 from pgpq.encoders import StringEncoderBuilder
 from pgpq.schema import Jsonb
 from psycopg import sql
-from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    DayTimeIntervalType,
+    IntegralType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from pgqueue.spark.errors import BadRowError, ColumnError
 
-JSON = pa.string()
 
-#: The columns of a DataFrame: the name, the type in COPY, and whether it is text that contains JSON.
-COLUMNS: dict[str, tuple[pa.DataType, bool]] = {
-    "body": (pa.string(), True),
-    "binary_body": (pa.binary(), False),
-    "message_id": (pa.string(), False),
-    "correlation_id": (pa.string(), False),
-    "subject": (pa.string(), False),
-    "content_type": (pa.string(), False),
-    "reply_to": (pa.string(), False),
-    "application_properties": (pa.string(), True),
-    "priority": (pa.int32(), False),
-    "time_to_live": (pa.duration("us"), False),
-    "scheduled_enqueue_time": (pa.timestamp("us", "UTC"), False),
+@dataclass(frozen=True)
+class Column:
+    """A column of a message: what Spark may give for it, the type in COPY, and what to do with another type."""
+
+    given: type[DataType]
+    copied: pa.DataType
+    remedy: str
+
+
+JSON = Column(StringType, pa.string(), "make it text with to_json(...)")
+TEXT = Column(StringType, pa.string(), "cast it to string")
+
+#: The columns of a DataFrame.
+COLUMNS = {
+    "body": JSON,
+    "binary_body": Column(BinaryType, pa.binary(), "cast it to binary"),
+    "message_id": TEXT,
+    "correlation_id": TEXT,
+    "subject": TEXT,
+    "content_type": TEXT,
+    "reply_to": TEXT,
+    "application_properties": JSON,
+    "priority": Column(IntegralType, pa.int32(), "cast it to int"),
+    "time_to_live": Column(DayTimeIntervalType, pa.duration("us"), "cast it to interval day to second"),
+    "scheduled_enqueue_time": Column(TimestampType, pa.timestamp("us", "UTC"), "cast it to timestamp"),
 }
+
+#: A structure with many fields is named by the first of them.
+LONGEST_TYPE = 60
 
 LINE = re.compile(r"^COPY [^,]+, \D*(\d+)", re.MULTILINE)
 NO_ROWS = b"PGCOPY\n\xff\r\n\0" + bytes(8) + b"\xff\xff"
@@ -46,16 +70,12 @@ def message_columns(schema: StructType) -> dict[str, str]:
     """
     columns: dict[str, str] = {}
     for field in schema.fields:
-        name = (
-            "binary_body"
-            if field.name == "body" and to_arrow_type(field.dataType, timezone="UTC") == pa.binary()
-            else field.name
-        )
+        name = "binary_body" if field.name == "body" and isinstance(field.dataType, BinaryType) else field.name
         if name not in COLUMNS:
             raise ColumnError(
                 f"a message has no {field.name!r}: drop the column, or name it one of {', '.join(COLUMNS)}"
             )
-        _check_type(name, field.name, to_arrow_type(field.dataType, timezone="UTC"))
+        _check_type(COLUMNS[name], field)
         if name in columns.values():
             raise ColumnError(f"there are two columns for {name!r}: drop one of them")
         columns[field.name] = name
@@ -64,22 +84,10 @@ def message_columns(schema: StructType) -> dict[str, str]:
     return columns
 
 
-def _check_type(name: str, called: str, given: pa.DataType) -> None:
-    wanted, _ = COLUMNS[name]
-    if given == wanted or (name == "priority" and pa.types.is_integer(given)):
-        return
-    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(given) and given.tz is not None:
-        return
-    remedy = "make it text with to_json(...)" if COLUMNS[name][1] else f"cast it to {SPARK_TYPES[name]}"
-    raise ColumnError(f"the column {called!r} is {given}, which cannot be sent: {remedy}")
-
-
-SPARK_TYPES = dict.fromkeys(COLUMNS, "string") | {
-    "binary_body": "binary",
-    "priority": "int",
-    "time_to_live": "interval day to second",
-    "scheduled_enqueue_time": "timestamp",
-}
+def _check_type(column: Column, field: StructField) -> None:
+    if not isinstance(field.dataType, column.given):
+        given = shorten(field.dataType.simpleString().replace(",", ", "), LONGEST_TYPE, placeholder=" ...")
+        raise ColumnError(f"the column {field.name!r} is {given}, which cannot be sent: {column.remedy}")
 
 
 def copy(
@@ -122,7 +130,7 @@ def _encoded(columns: dict[str, str], batches: Iterable[pa.RecordBatch]) -> Iter
 def _encoders(schema: pa.Schema) -> dict[str, Any]:
     return {
         field.name: StringEncoderBuilder.new_with_output(field, Jsonb())
-        if COLUMNS[field.name][1]
+        if COLUMNS[field.name] is JSON
         else pgpq.ArrowToPostgresBinaryEncoder.infer_encoder(field)
         for field in schema
     }
@@ -133,9 +141,9 @@ def _shaped(batch: pa.RecordBatch, columns: dict[str, str], rows_before: int) ->
     arrays = []
     for array, name in zip(batch.columns, columns.values(), strict=True):
         try:
-            arrays.append(array.cast(COLUMNS[name][0]))
+            arrays.append(array.cast(COLUMNS[name].copied))
         except pa.ArrowInvalid as error:
-            place = next(n for n, value in enumerate(array) if not _casts(value, COLUMNS[name][0]))
+            place = next(n for n, value in enumerate(array) if not _casts(value, COLUMNS[name].copied))
             raise BadRowError(f"row {rows_before + place + 1}: its {name} is {array[place]}: {error}") from error
     return pa.RecordBatch.from_arrays(arrays, names=list(columns.values()))
 

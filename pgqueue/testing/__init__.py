@@ -7,20 +7,31 @@ of a queue.
 
 If PGQUEUE_TEST_PGBOUNCER names a program, clients go through a PgBouncer in transaction mode: ``database.dsn`` leads
 through it, ``database.direct`` and ``database.connect()`` bypass it.
+
+``drain`` needs only the library; the fixtures need the extra ``testing``.
 """
 
 from __future__ import annotations
 
-from pgqueue.testing.clock import Clock as Clock
-from pgqueue.testing.database import Database as Database
+from importlib.util import find_spec
+
 from pgqueue.testing.draining import drain as drain
-from pgqueue.testing.plugin import another_empty_database as another_empty_database
-from pgqueue.testing.plugin import clock as clock
-from pgqueue.testing.plugin import database as database
-from pgqueue.testing.plugin import database_server as database_server
-from pgqueue.testing.plugin import empty_database as empty_database
-from pgqueue.testing.plugin import pytest_configure as pytest_configure
-from pgqueue.testing.plugin import pytest_configure_node as pytest_configure_node
-from pgqueue.testing.plugin import pytest_unconfigure as pytest_unconfigure
-from pgqueue.testing.plugin import throwaway_server as throwaway_server
-from pgqueue.testing.server import ThrowawayServer as ThrowawayServer
+
+if find_spec("pytest") and find_spec("psutil"):
+    from pgqueue.testing.clock import Clock as Clock
+    from pgqueue.testing.database import Database as Database
+    from pgqueue.testing.plugin import another_empty_database as another_empty_database
+    from pgqueue.testing.plugin import clock as clock
+    from pgqueue.testing.plugin import database as database
+    from pgqueue.testing.plugin import database_server as database_server
+    from pgqueue.testing.plugin import empty_database as empty_database
+    from pgqueue.testing.plugin import pytest_configure as pytest_configure
+    from pgqueue.testing.plugin import pytest_configure_node as pytest_configure_node
+    from pgqueue.testing.plugin import pytest_unconfigure as pytest_unconfigure
+    from pgqueue.testing.plugin import throwaway_server as throwaway_server
+    from pgqueue.testing.server import ThrowawayServer as ThrowawayServer
+else:
+
+    def pytest_configure() -> None:  # type: ignore[misc]  # in place of that of the plugin
+        """Say what is missing, before a test asks for a fixture that is not there."""
+        raise RuntimeError("the fixtures of pgqueue.testing need more packages: pip install 'pgqueue-tx[testing]'")

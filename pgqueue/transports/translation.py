@@ -25,6 +25,12 @@ REMEDY = "run `pgqueue migrate`, or client.migrate()"
 NOT_OUR_STATEMENT = ("42P05", "26000")
 POOLER_REMEDY = "PgBouncer needs max_prepared_statements > 0, or connections with prepare_threshold=None"
 
+#: What the hints of SQL functions advise, and a method of a client does, too.
+ADVISED = re.compile(
+    r"\bpgqueue\.(alter|create|drop|grant)_(queue|topic|subscription|schedule|send|receive|monitor|admin)\b"
+)
+METHODS = {"alter": "update", "drop": "delete"}
+
 TRACKED = re.compile(r"Tracking id ([0-9a-f]{12})\.")
 
 FAILED_TRANSACTION = "25P02"
@@ -89,4 +95,8 @@ def _text_of(kind: type[PGQueueError], error: psycopg.Error) -> str:
 def _text(error: psycopg.Error) -> str:
     primary = error.diag.message_primary or str(error)
     hint = POOLER_REMEDY if error.sqlstate in NOT_OUR_STATEMENT else error.diag.message_hint
-    return f"{primary}. {hint}" if hint else primary
+    return f"{primary}. {ADVISED.sub(_method, hint)}" if hint else primary
+
+
+def _method(verb: re.Match[str]) -> str:
+    return f"client.{METHODS.get(verb[1], verb[1])}_{verb[2]}"

@@ -126,6 +126,13 @@ class Handlers:
         return any(handler.takes_transaction for handler in self._all)
 
     @property
+    def transaction_kind(self) -> str | None:
+        """The kind of transaction that the handlers ask for, ``psycopg`` if none says; None if none takes any."""
+        if not self.take_transactions:
+            return None
+        return next((handler.transaction_kind for handler in self._all if handler.transaction_kind), "psycopg")
+
+    @property
     def run_as_tasks(self) -> bool:
         """Whether the handlers belong in an event loop: one is a coroutine function, and none needs a thread."""
         needs_a_thread = any(handler.takes_transaction and not handler.is_coroutine for handler in self._all)

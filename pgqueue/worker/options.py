@@ -8,13 +8,11 @@ from datetime import timedelta
 from typing import TypedDict
 
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.model.handler import Handler
+from pgqueue.model.handler import KINDS, Handler
 from pgqueue.worker.handlers import Routes
 from pgqueue.worker.lock_renewals import OnFailure, check_renewal_callback
 from pgqueue.worker.policy import RetryPolicy
 from pgqueue.worker.sessions import SessionLimits
-
-KINDS = ("psycopg", "sqlalchemy")
 
 
 class WorkerOptions(TypedDict, total=False):
@@ -73,6 +71,12 @@ class Options:
             not takers or self.transaction is not None,
             'the handler takes a transaction: say which, transaction="psycopg" or "sqlalchemy"',
         )
+        for handler in takers:
+            _require(
+                self.transaction not in KINDS or handler.transaction_kind in (None, self.transaction),
+                f"{handler.name} asks for a transaction of {handler.transaction_kind}, and {self.transaction!r} was"
+                " given for all handlers of the worker",
+            )
         _require(
             self.sweep_interval is None or self.sweep_interval > timedelta(0),
             "sweep_interval must be positive, or None",

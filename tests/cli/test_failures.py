@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import socket
 import time
 
 import pytest
 from psycopg.conninfo import make_conninfo
 
 from pgqueue import Message, QueueClient
+from pgqueue.errors import QueueNotFoundError
 from pgqueue.testing import Database
 from tests.cli.command_line import CommandLine
 from tests.contract.sources import libpq_variables
@@ -102,6 +104,33 @@ def test_a_role_without_rights_is_told_so(pgqueue: CommandLine, database: Databa
         connection.execute(f"drop role {role}".encode())
     assert ended.code == 1
     assert f"role {role} may not call pgqueue.queue_settings" in ended.only_error
+    assert ended.only_error.endswith(f"an administrator allows it with `pgqueue grant monitor {role}`")
+
+
+def test_a_refused_connection_is_told_by_its_cause(unconfigured: CommandLine, database: Database) -> None:
+    def told(**changed: str) -> str:
+        return unconfigured("stats", "--dsn", make_conninfo(database.dsn, **changed)).only_error
+
+    assert told(dbname="nowhere").endswith("create it with `createdb`, or name another in the DSN")
+    assert told(user="nobody_here").endswith("create it with `createuser`, or name another in the DSN")
+    assert told(port="1").endswith("is the server running, and is the DSN right?")
+
+
+def test_advice_for_programs_is_told_in_commands(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.create_topic("events")
+    assert pgqueue("queue", "create", "events", "--exist-ok").only_error.endswith(": choose another name")
+    assert pgqueue("peek", "nowhere").only_error.endswith("`pgqueue queue create` makes one")
+    with pytest.raises(QueueNotFoundError, match=r"Create it with client\.create_queue"):
+        client.queue("nowhere").peek()
+
+
+def test_a_port_that_is_taken_is_named(pgqueue: CommandLine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ended = pgqueue("dashboard", "--port", port)
+        assert (ended.code, ended.only_error) == (
+            1, f"pgqueue: port {port} is taken: say another with --port, or 0 for any that is free"
+        )  # fmt: skip
 
 
 def test_an_interrupt_ends_a_command_quietly(pgqueue: CommandLine, client: QueueClient, database: Database) -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from pgqueue import QueueClient
 from pgqueue.schema import head
@@ -30,6 +31,17 @@ def test_without_a_schema_a_command_says_how_to_get_one(fresh: CommandLine, empt
         assert ended.only_error.endswith("run `pgqueue migrate`")
     with empty_database.connect() as connection:
         assert connection.execute("select to_regnamespace('pgqueue')").fetchone() == (None,)
+
+
+def test_who_may_not_migrate_is_told_what_it_takes(fresh: CommandLine, empty_database: Database) -> None:
+    role = f"visitor_of_{empty_database.name}"
+    with empty_database.connect(autocommit=True) as connection:
+        connection.execute(f"create role {role}".encode())
+        ended = fresh("migrate", "--dsn", make_conninfo(empty_database.dsn, options=f"-c role={role}"))
+        connection.execute(f"drop role {role}".encode())
+    assert ended.code == 1
+    assert "permission denied for database" in ended.only_error
+    assert "the first time, this takes CREATE on the database" in ended.only_error
 
 
 def test_a_schema_of_the_future_is_left_alone(fresh: CommandLine, empty_database: Database) -> None:

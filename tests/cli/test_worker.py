@@ -19,6 +19,9 @@ from tests.patience import eventually
 HANDLERS = """
 import pathlib, time
 from pgqueue import Handlers
+from psycopg import Connection
+from sqlalchemy import text
+from sqlalchemy.orm import Session
 
 def note(message):
     with open("handled", "a") as handled:
@@ -30,6 +33,13 @@ async def note_asynchronously(message):
 def write(message, tx):
     tx.execute("create table if not exists written (body int)")
     tx.execute("insert into written values (%s)", [message.body])
+
+def store(message, session: "Session"):
+    session.execute(text("create table if not exists written (body int)"))
+    session.execute(text("insert into written values (:body)"), {"body": message.body})
+
+def demand(message, tx: Connection):
+    write(message, tx)
 
 def stay(message):
     note(message)
@@ -142,6 +152,25 @@ def test_a_handler_that_takes_a_transaction_gets_one(pgqueue: CommandLine, clien
         eventually(lambda: client.queue("orders").peek() == [])
         process.terminate()
         assert process.wait(300) == 0
+
+
+@pytest.mark.parametrize("handler", ["store", "demand"])
+def test_a_handler_gets_the_transaction_that_its_annotation_asks_for(
+    pgqueue: CommandLine, client: QueueClient, handler: str
+) -> None:
+    client.queue("orders").send(Message(7))
+    with worker(pgqueue, f"shop:{handler}", "orders") as process:
+        eventually(lambda: client.queue("orders").peek() == [])
+        process.terminate()
+        assert process.wait(300) == 0
+
+
+def test_a_handler_that_would_get_another_kind_of_transaction_is_refused(
+    pgqueue: CommandLine, client: QueueClient
+) -> None:
+    ended = pgqueue("worker", "shop:store", "orders", "--transaction", "psycopg")
+    assert ended.code == 2
+    assert "shop.store asks for a transaction of sqlalchemy, and 'psycopg' was given" in ended.only_error
 
 
 def test_sessions_are_worked_in_their_order(pgqueue: CommandLine, client: QueueClient, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -82,3 +84,10 @@ async def test_a_queue_of_the_other_face_is_refused(client: QueueClient, databas
         await adrain(client.queue("orders"), print)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match=r"for others, pgqueue\.aio\.testing"):
         drain(pgqueue.aio.QueueClient(database.dsn).queue("orders"), print)  # type: ignore[arg-type]
+
+
+def test_drain_needs_neither_pytest_nor_psutil() -> None:
+    program = (
+        "import sys; sys.modules.update(pytest=None, psutil=None); from pgqueue.testing import drain; print(drain)"
+    )
+    assert "drain" in subprocess.check_output([sys.executable, "-c", program], text=True)
