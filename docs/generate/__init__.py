@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from docs.generate import commands, decisions, python, sql
+from docs.generate import commands, decisions, django, python, sql
 from docs.generate.text import ROOT
 
 PAGES = [ROOT / "docs" / "reference.md", ROOT / "docs" / "adr" / "README.md", ROOT / "sql" / "README.md"]
@@ -27,6 +27,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "settings": python.settings,
     "errors": python.errors,
     "commands": commands.commands,
+    "management_commands": django.management_commands,
     "decisions": decisions.decisions,
     "verbs": sql.verbs,
     "views": sql.views,

@@ -55,4 +55,6 @@ TEMPLATES = [
         },
     }
 ]
-DATABASES = {"default": database(os.environ["PGQUEUE_DSN"])} if "PGQUEUE_DSN" in os.environ else {}
+DATABASES = (
+    {name: database(os.environ["PGQUEUE_DSN"]) for name in ("default", "other")} if "PGQUEUE_DSN" in os.environ else {}
+)
