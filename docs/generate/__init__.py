@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from docs.generate import commands, decisions, python, report, sql
+from docs.generate import commands, decisions, django, python, report, sql
 from docs.generate.text import ROOT
 
 PAGES = [ROOT / name for name in ("docs/reference.md", "docs/spark-report.md", "docs/adr/README.md", "sql/README.md")]
@@ -27,6 +27,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "settings": python.settings,
     "errors": python.errors,
     "commands": commands.commands,
+    "management_commands": django.management_commands,
     "decisions": decisions.decisions,
     "report_figures": report.report_figures,
     "report_columns": report.report_columns,

@@ -1,14 +1,21 @@
-"""Admin pages to look at queues and dead letters. Commands and SQL change them, with their own checks."""
+"""Admin pages to look at queues, messages and dead letters. Commands and SQL change them, with their own checks."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest
+from django.template.response import TemplateResponse
 from django.utils.functional import cached_property
 
-from pgqueue.django.models import DeadLetter, Queue
+from pgqueue.dashboard.queries import LAST, STATES
+from pgqueue.django import browsing
+from pgqueue.django.models import DeadLetter, Queue, QueuedMessage
+from pgqueue.errors import MessageNotFoundError, PGQueueError
 
 MOST = 10_000
 
@@ -56,3 +63,65 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     list_display = ("sequence_number", "queue", "dead_letter_reason", "dead_lettered_at", "delivery_count", "subject")
     ordering = ("queue", "sequence_number")
     search_fields = ("queue", "dead_letter_reason", "message_id", "subject")
+
+
+@admin.register(QueuedMessage)
+class MessageAdmin(ReadOnlyAdmin):
+    """The messages of one queue, by number, and each of them whole."""
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> TemplateResponse:
+        """A page of messages; the next begins after the last number of this."""
+        self._check_right(request)
+        queue = request.GET.get("queue", "")
+        after = request.GET.get("after", "")
+        filters = {name: request.GET.get(name) or None for name in browsing.FILTERS}
+        context: dict[str, Any] = {"queue": queue, "after": after, "filters": filters, "states": STATES}
+        try:
+            context["queues"] = browsing.queue_names()
+            if queue:
+                context |= browsing.page(queue, _number(after or "0"), filters)
+        except PGQueueError as error:
+            context["error"] = str(error)
+        if context.get("next") is not None:
+            following = request.GET.copy()
+            following["after"] = str(context["next"])
+            context["following"] = following.urlencode()
+        return self._shown(request, "list", context)
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> TemplateResponse:
+        """One message with its body; ``object_id`` is the queue and the number."""
+        self._check_right(request)
+        if request.method not in {"GET", "HEAD"}:
+            raise PermissionDenied
+        name = unquote(object_id)
+        queue, _, number = name.rpartition(" ")
+        context: dict[str, Any] = {"queue": queue, "subtitle": name}
+        try:
+            context["message"] = browsing.message(queue, _number(number))
+            context["properties"] = browsing.properties(context["message"])
+        except MessageNotFoundError as error:
+            raise Http404(str(error)) from error
+        except PGQueueError as error:
+            context["error"] = str(error)
+        return self._shown(request, "form", context)
+
+    def _check_right(self, request: HttpRequest) -> None:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+
+    def _shown(self, request: HttpRequest, kind: str, context: dict[str, Any]) -> TemplateResponse:
+        context |= {**self.admin_site.each_context(request), "opts": self.opts, "title": "Messages"}
+        return TemplateResponse(request, f"admin/pgqueue/queuedmessage/change_{kind}.html", context)
+
+
+def _number(text: str) -> int:
+    """A number in an address.
+
+    Raises:
+        Http404: it is none, or larger than numbers are.
+    """
+    if not (text.isascii() and text.isdigit()) or int(text) > LAST:
+        raise Http404(f"{text!r} is no number of a message")
+    return int(text)

@@ -50,3 +50,21 @@ class DeadLetter(models.Model):
 
     def __str__(self) -> str:
         return f"{self.queue} {self.sequence_number}"
+
+
+class QueuedMessage(models.Model):
+    """A message that waits, is locked, deferred, scheduled or dead: for its admin pages and the right to see them."""
+
+    sequence_number = models.BigIntegerField(primary_key=True)
+    queue = models.TextField()
+
+    class Meta:
+        """A view; the pages call ``find_messages`` and ``peek``, which find messages by their numbers."""
+
+        managed = False
+        db_table = '"pgqueue"."messages"'
+        verbose_name = "message"
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return f"{self.queue} {self.sequence_number}"

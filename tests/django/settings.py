@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import django
 from psycopg.conninfo import conninfo_to_dict
 
 
@@ -25,8 +26,17 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.messages",
     "django.contrib.sessions",
+    *([] if django.VERSION >= (6, 0) else ["django_tasks"]),
     "pgqueue.django",
 ]
+TASKS = {
+    "default": {"BACKEND": "pgqueue.django.tasks.PGQueueBackend", "QUEUES": ["default", "mail"]},
+    "other": {
+        "BACKEND": "pgqueue.django.tasks.PGQueueBackend",
+        "QUEUES": ["default"],
+        "OPTIONS": {"database": "other"},
+    },
+}
 MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -45,4 +55,6 @@ TEMPLATES = [
         },
     }
 ]
-DATABASES = {"default": database(os.environ["PGQUEUE_DSN"])} if "PGQUEUE_DSN" in os.environ else {}
+DATABASES = (
+    {name: database(os.environ["PGQUEUE_DSN"]) for name in ("default", "other")} if "PGQUEUE_DSN" in os.environ else {}
+)

@@ -23,9 +23,9 @@ from tests.patience import PATIENCE, eventually
 ROOT = Path(__file__).parents[2]
 
 
-def command(database: Database, *arguments: str) -> subprocess.Popen[str]:
+def command(database: Database, *arguments: str, name: str = "pgqueue") -> subprocess.Popen[str]:
     environment = os.environ | {"PGQUEUE_DSN": database.direct, "DJANGO_SETTINGS_MODULE": "tests.django.settings"}
-    line = [sys.executable, "-m", "django", "pgqueue", *arguments]
+    line = [sys.executable, "-m", "django", name, *arguments]
     return subprocess.Popen(line, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

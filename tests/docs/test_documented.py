@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from collections.abc import Iterator
@@ -11,9 +12,12 @@ from typing import Any
 
 import pytest
 import typer
+from django.core.management.base import BaseCommand
 
 import pgqueue
 import pgqueue.aio
+import pgqueue.django
+import pgqueue.django.tasks
 import pgqueue.errors
 import pgqueue.notifications
 import pgqueue.spark
@@ -96,6 +100,30 @@ def test_every_private_sqlstate_is_on_the_sql_page() -> None:
     private = [sqlstate for sqlstate in pgqueue.errors.BY_SQLSTATE if sqlstate.startswith("PQ")]
     assert private
     assert [sqlstate for sqlstate in private if sqlstate not in SQL_PAGE] == []
+
+
+@pytest.mark.parametrize("module", [pgqueue.django, pgqueue.django.tasks], ids=lambda module: module.__name__)
+def test_every_public_name_for_django_is_in_the_reference(module: Any) -> None:
+    section = REFERENCE.partition("\n## Django\n")[2].partition("\n## ")[0]
+    for name in module.__all__:
+        member = getattr(module, name)
+        assert inspect.getdoc(member), f"{name} has no docstring"
+        shown = f"### {module.__name__.removeprefix('pgqueue.')}.{name}" if inspect.isclass(member) else f"| `{name}("
+        line = next((line for line in section.splitlines() if line.startswith(shown)), None)
+        assert line is not None, f"{name} is not in docs/reference.md"
+        options = () if inspect.isclass(member) else inspect.signature(member).parameters
+        assert [option for option in options if not re.search(rf"\b{option}\b", line)] == []
+
+
+def test_every_command_of_manage_py_and_every_option_of_it_is_in_the_reference() -> None:
+    inherited = set(BaseCommand().create_parser("manage.py", "any")._option_string_actions)
+    names = [path.stem for path in (ROOT / "pgqueue" / "django" / "management" / "commands").glob("[!_]*.py")]
+    assert sorted(names) == ["pgqueue", "pgqueue_tasks"]
+    for name in names:
+        command = importlib.import_module(f"pgqueue.django.management.commands.{name}").Command()
+        (line,) = re.findall(rf"^\| `manage\.py {name}[ `].*", REFERENCE, re.MULTILINE)
+        options = set(command.create_parser("manage.py", name)._option_string_actions) - inherited
+        assert [option for option in options if f"`{option}`" not in line] == []
 
 
 def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:

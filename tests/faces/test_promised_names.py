@@ -1,16 +1,10 @@
-"""The public surface, written out by hand: who renames something here breaks somebody's program.
-
-What is promised and not built stands in NOT_YET and its neighbours, by name. A test fails when one of these names
-exists: then it moves up, to what is promised.
-"""
+"""The public surface, written out by hand: who renames something here breaks somebody's program."""
 
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -204,12 +198,6 @@ OPTIONS = {
     "JsonPathFilter": {"path"},
 }  # fmt: skip
 
-#: Promised, and not built yet, in either face. `Name(option=)` is an option of what exists, `Name[T]` is generic.
-NOT_YET = """
-QueueClient.explain_message
-QueueClient.unlock
-"""
-
 #: The functions that anybody with psql may call, with the arguments that they are promised to take; they may take more.
 SQL_PROMISED = """
 create_queue(queue, lock_duration, max_delivery_count, max_message_size, status, user_metadata)
@@ -278,9 +266,6 @@ publish_batch_to_topic(topic, bodies, subjects, application_properties, require_
 SQL_VIEWS = """
 queues locked_messages expired_locks dead_letters scheduled_messages deferred_messages messages history schedules
 topics subscriptions sessions
-"""
-
-SQL_NOT_YET = """
 """
 
 COMMANDS = """
@@ -408,43 +393,6 @@ def test_a_promised_option_can_be_given(face: Any, owner: str) -> None:
     assert set(inspect.signature(getattr(face, owner)).parameters) >= OPTIONS[owner]
 
 
-@pytest.mark.parametrize(("face", "name"), in_each(MODULES, NOT_YET.split()))
-def test_what_is_not_built_yet_is_not_there(face: Any, name: str) -> None:
-    assert not exists(face, name), f"{name} exists: list it with what is promised"
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["Message", "Queue.send", "Queue.dead_letters", "QueueSettings.lock_duration", "Message.body", "errors.SendError",
-     "QueueRuntimeProperties.ready", "Worker(retry=)", "ReceivedMessage.complete(transaction=)"],
-)  # fmt: skip
-def test_what_is_built_would_be_noticed(name: str) -> None:
-    assert exists(pgqueue, name)
-
-
-def test_a_generic_class_would_be_noticed() -> None:
-    assert exists(SimpleNamespace(Queue=Sequence), "Queue[T]")
-
-
-def exists(face: Any, written: str) -> bool:
-    """Whether there is such a name; in brackets stands an option or a type argument of it."""
-    name, bracket, inner = re.fullmatch(r"([\w.]+)([(\[]?)(?:(\w+)=?[)\]])?", written).groups()  # type: ignore[union-attr]
-    owner, _, member = name.partition(".")
-    if not hasattr(face, owner) or (member and not has_member(getattr(face, owner), member)):
-        return False
-    found = getattr(getattr(face, owner), member) if bracket and member else getattr(face, owner)
-    match bracket:
-        case "(":
-            return inner in inspect.signature(found).parameters
-        case "[":
-            return hasattr(found, "__class_getitem__")
-    return True
-
-
-def has_member(owner: Any, name: str) -> bool:
-    return hasattr(owner, name) or name in getattr(owner, "__annotations__", {})
-
-
 @pytest.fixture(scope="module")
 def functions(database_server: SharedServer) -> Iterator[dict[str, set[str]]]:
     """The functions of a migrated database and their arguments, and its views and roles, which have none."""
@@ -473,11 +421,6 @@ def test_a_promised_sql_function_takes_its_arguments(promised: str, functions: d
 @pytest.mark.parametrize("name", SQL_VIEWS.split())
 def test_a_promised_view_exists(name: str, functions: dict[str, set[str]]) -> None:
     assert name in functions
-
-
-@pytest.mark.parametrize("name", SQL_NOT_YET.split())
-def test_what_is_not_built_yet_is_not_in_sql(name: str, functions: dict[str, set[str]]) -> None:
-    assert name not in functions, f"{name} exists: list it with what is promised"
 
 
 def has_command(words: str) -> bool:

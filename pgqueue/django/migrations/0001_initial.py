@@ -34,6 +34,19 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="QueuedMessage",
+            fields=[
+                ("sequence_number", models.BigIntegerField(primary_key=True, serialize=False)),
+                ("queue", models.TextField()),
+            ],
+            options={
+                "verbose_name": "message",
+                "db_table": '"pgqueue"."messages"',
+                "managed": False,
+                "default_permissions": ("view",),
+            },
+        ),
+        migrations.CreateModel(
             name="Queue",
             fields=[
                 ("name", models.TextField(primary_key=True, serialize=False)),

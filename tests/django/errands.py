@@ -1,0 +1,64 @@
+"""Tasks of the shop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import transaction
+
+from pgqueue.django.framework import task
+from tests.django.shop import Shipped
+
+ATTEMPTS: list[int] = []
+
+
+@task
+def ship(order: int) -> int:
+    Shipped.objects.create(order=order)
+    return order
+
+
+@task
+def ship_and_fail(order: int) -> None:
+    Shipped.objects.create(order=order)
+    raise ValueError("the lorry broke down")
+
+
+@task
+async def ship_asynchronously(order: int) -> None:
+    await Shipped.objects.acreate(order=order)
+    await sync_to_async(lambda: transaction.on_commit(lambda: None))()
+
+
+@task
+async def ship_asynchronously_and_fail(order: int) -> None:
+    await Shipped.objects.acreate(order=order)
+    raise ValueError("the lorry broke down")
+
+
+@task(takes_context=True, queue_name="mail", priority=7)
+def note_attempt(context: Any) -> None:
+    ATTEMPTS.append(context.attempt)
+    if context.attempt == 1:
+        raise ValueError("once more")
+
+
+@task
+def fail_after_commit(order: int) -> None:
+    Shipped.objects.create(order=order)
+
+    def fail() -> None:
+        raise ValueError("nobody listens")
+
+    transaction.on_commit(fail)
+
+
+@task
+def answer_what_is_no_json() -> object:
+    Shipped.objects.create(order=1)
+    return object()
+
+
+def no_task() -> None:
+    raise AssertionError("it was run")
