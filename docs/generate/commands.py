@@ -9,6 +9,7 @@ import typer
 
 from docs.generate.text import code, markdown, table
 from pgqueue.cli.app import app
+from pgqueue.cli.group import arguments, place
 from pgqueue.cli.running import HELP_WIDTH
 
 
@@ -27,7 +28,7 @@ def _rows(command: Any, path: str) -> Iterator[list[str]]:
         for name, inner in command.commands.items():
             yield from _rows(inner, f"{path} {name}")
         return
-    places = [each.metavar or each.name.upper() for each in command.params if each.param_type_name == "argument"]
+    places = map(place, arguments(command))
     options = [each.opts[0] for each in command.params if each.param_type_name == "option"]
     help_ = markdown(command.help.split("\n\n")[0])
     yield [f"`{' '.join([path, *places])}`", code(option for option in options if option != "--help"), help_]

@@ -10,12 +10,13 @@ import typer
 from pgqueue.cli import documents, output
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed
+from pgqueue.cli.group import Group
 from pgqueue.cli.output import AsJson
 from pgqueue.cli.progress import working
 from pgqueue.cli.quantities import parse_duration
 from pgqueue.cli.queues import Name, Yes, ask
 
-app = typer.Typer(
+app = Group(
     no_args_is_help=True, help="List, show, resubmit and purge the messages that could not be delivered or processed."
 )
 
@@ -68,9 +69,7 @@ def resubmit(
     name: Name,
     sequence_numbers: Annotated[
         list[int] | None,
-        typer.Argument(
-            metavar="[NUMBER]...", help="The sequence numbers; by default all that match.", show_default=False
-        ),
+        typer.Argument(metavar="NUMBER", help="The sequence numbers; by default all that match.", show_default=False),
     ] = None,
     reason: Annotated[
         str | None,
@@ -94,7 +93,7 @@ def resubmit(
 
     pgqueue dead-letters resubmit orders --reason MaxDeliveryCountExceeded --older-than 1h
 
-    All that is said must fit; nothing said means all.
+    A dead letter must meet every condition given; without any, all are sent back.
     """
     with working(f"sending dead letters back to {name}", as_json=as_json):
         resubmitted = database.client.queue(name).dead_letters.resubmit(

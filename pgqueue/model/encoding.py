@@ -247,7 +247,7 @@ def _encode_typed(field: str, body: Any, body_type: BodyType) -> str:
     except MessageNotSerializableError:
         raise
     except (ValueError, RecursionError) as error:
-        raise MessageNotSerializableError(f"{field} is no {body_type.name}: {error}") from error
+        raise MessageNotSerializableError(f"{field} is not a {body_type.name}: {error}") from error
     return text
 
 

@@ -234,8 +234,8 @@ class TaskDriver:
         for handler in options.handlers:
             if handler.takes_transaction and not handler.is_coroutine:
                 raise InvalidArgumentError(
-                    f"{handler.name} takes a transaction, and is no coroutine function: use pgqueue.Worker, or make it"
-                    " one"
+                    f"{handler.name} takes a transaction, and is not a coroutine function: use pgqueue.Worker, or make"
+                    " it one"
                 )
         self._options = options
         self._stopping = threading.Event()
