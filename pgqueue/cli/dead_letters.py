@@ -103,6 +103,8 @@ def resubmit(
         output.document({"queue": name, "sequence_numbers": resubmitted})
     else:
         output.say(f"{output.counted(len(resubmitted), 'dead letter')} sent back to {name}")
+        if reason is not None and not resubmitted:
+            output.hint(f"`pgqueue dead-letters list {name}` shows the reasons")
     missing = sorted(set(sequence_numbers or ()) - set(resubmitted))
     if missing:
         raise Failed(f"not resubmitted, because not there, locked or not fitting: {', '.join(map(str, missing))}")
@@ -111,7 +113,10 @@ def resubmit(
 @app.command("purge")
 @on_database
 def purge(database: Database, name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete all dead letters of a queue, locked ones too. The messages of the queue stay. There is no way back."""
+    """Delete all dead letters of a queue, locked ones too. The messages of the queue stay. There is no way back.
+
+    For a single one: pgqueue receive QUEUE --dead-letters --complete
+    """
     counts = database.client.get_queue_runtime_properties(name)
     ask(f"Delete {output.counted(counts.dead_letters, 'dead letter')} of {name}?", yes)
     with working(f"deleting {output.counted(counts.dead_letters, 'dead letter')} of {name}", as_json=as_json):

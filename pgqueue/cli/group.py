@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Helped:
@@ -43,7 +46,7 @@ class Group(typer.Typer):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{"cls": Subcommands, **attributes})
 
-    def command(self, name: str | None = None, **attributes: Any) -> Any:
+    def command(self, name: str | None = None, **attributes: Any) -> Callable[[F], F]:
         return super().command(name, **{"cls": Command, **attributes})
 
 

@@ -73,9 +73,9 @@ class EncodedMessage(NamedTuple):
 
 
 def scheduled(message: Message, at: datetime) -> Message:
-    """Return the message with this scheduled time, which must not be None."""
-    if at is None:
-        raise MessageNotSerializableError("scheduled_enqueue_time must be a datetime with a time zone, not None")
+    """Return the message with this scheduled time, which must be one."""
+    if not isinstance(at, datetime) or at.tzinfo is None:
+        raise MessageNotSerializableError(f"at must be a datetime with a time zone, not {at!r}")
     return replace(message, scheduled_enqueue_time=at)
 
 

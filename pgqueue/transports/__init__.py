@@ -157,4 +157,5 @@ def _is_of_sqlalchemy(source: object) -> bool:
 
 
 def _name(thing: object) -> str:
-    return f"a {type(thing).__name__}"
+    name = type(thing).__name__
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"

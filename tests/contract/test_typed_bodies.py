@@ -94,7 +94,7 @@ def test_a_send_refuses_what_does_not_fit(either: World, body_type: Any, body: A
     orders = typed(either, body_type)
     fitting = Message(next(good for kind, good in FITTING if kind == body_type))
     for send in (orders.send, lambda message: orders.send_batch([fitting, message])):
-        with pytest.raises(MessageNotSerializableError, match=rf"(?s)body is no .*{complaint}"):
+        with pytest.raises(MessageNotSerializableError, match=rf"(?s)body is not a .*{complaint}"):
             send(Message(body))
     with orders.sender() as sender, pytest.raises(MessageNotSerializableError, match=complaint):
         sender.send(Message(body))
