@@ -72,7 +72,7 @@ class EncodedMessage(NamedTuple):
         return len(self.body or self.binary_body or "") + len(self.application_properties or "")
 
 
-def scheduled(message: Message, at: datetime) -> Message:
+def scheduled(message: Message, at: object) -> Message:
     """Return the message with this scheduled time, which must be one."""
     if not isinstance(at, datetime) or at.tzinfo is None:
         raise MessageNotSerializableError(f"at must be a datetime with a time zone, not {at!r}")

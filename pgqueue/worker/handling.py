@@ -25,7 +25,7 @@ from pgqueue.statements import settling as verbs
 from pgqueue.telemetry import Processing, Recorder
 from pgqueue.worker.durations import Durations
 from pgqueue.worker.handlers import Routes
-from pgqueue.worker.policy import Abandon, LeaveLocked, MoveToDeadLetters, RetryPolicy, Verdict, judge
+from pgqueue.worker.policy import Abandon, MoveToDeadLetters, RetryPolicy, Verdict, judge
 
 #: Calls a handler as its driver requires: directly, in a thread, or in an event loop.
 Call = Callable[..., Any]
@@ -117,6 +117,7 @@ def _deliveries_allowed(message: LockedMessage) -> Flow[int | None]:
 
 def _log_failure(message: LockedMessage, failure: BaseException, verdict: Verdict, allowed: int | None) -> None:
     name, count, trace = _name(message), message.delivery_count, None
+    line = f"{name} is let go at delivery {count}: {_told(type_of(failure), text_of(failure))}"
     match verdict:
         case Abandon(delay):
             is_last = allowed is not None and count >= allowed
@@ -130,8 +131,6 @@ def _log_failure(message: LockedMessage, failure: BaseException, verdict: Verdic
                 line = f"the handler failed on {name}, delivery {which}: it {after}"
         case MoveToDeadLetters(reason, _, summary):
             line = f"{name} is dead-lettered at delivery {count}: {_told(reason, summary)}"
-        case LeaveLocked():
-            line = f"{name} is let go at delivery {count}: {_told(type_of(failure), text_of(failure))}"
     logger.warning("%s", line, exc_info=trace, extra=about(message, count, failure))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from traceback import format_exception_only
 
@@ -80,7 +80,7 @@ class MoveToDeadLetters:
 
     reason: str
     description: str
-    summary: str
+    summary: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
