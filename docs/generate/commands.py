@@ -20,7 +20,12 @@ def commands() -> str:
 def overview() -> str:
     """What ``pgqueue --help`` prints."""
     root = typer.main.get_command(app)
-    return root.get_help(root.context_class(root, info_name="pgqueue", terminal_width=HELP_WIDTH - 2)) + "\n"
+    return (
+        root.get_help(
+            root.context_class(root, info_name="pgqueue", terminal_width=HELP_WIDTH - 2, **root.context_settings)
+        )
+        + "\n"
+    )
 
 
 def _rows(command: Any, path: str) -> Iterator[list[str]]:

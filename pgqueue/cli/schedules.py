@@ -153,7 +153,7 @@ def next_(
 ) -> None:
     """Show the next due times of a schedule, in its time zone; of a paused one, those that follow if it is resumed."""
     schedule = database.client.get_schedule(name)
-    times = [documents.local(due, schedule) for due in schedule.upcoming(count)]
+    times = [documents.local(due, schedule, "auto") for due in schedule.upcoming(count)]
     if as_json:
         output.document({"schedule": name, "due_times": times})
     elif times:

@@ -50,7 +50,7 @@ class Background:
         self._ends.close()
 
     def _start(self, name: str, turn: Callable[[Source], Flow[float]], woken: threading.Event) -> None:
-        pool = transports.sized(self._source, 1, asynchronous=False)
+        pool = transports.sized(self._source, 1, asynchronous=False, name=self._options.name)
         loop = Loop(name, lambda: drive(turn(pool)), self._over, woken)
         thread = threading.Thread(target=self._run, args=(loop,), name=f"pgqueue-{name}", daemon=True)
         self._loops[name] = loop

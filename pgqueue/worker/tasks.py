@@ -242,7 +242,7 @@ class TaskDriver:
         self._error: BaseException | None = None
         self._is_running = False
         size = (options.concurrency + SPARE_CONNECTIONS) * len(options.routes)
-        self._pool = transports.sized(source, size, asynchronous=True)
+        self._pool = transports.sized(source, size, asynchronous=True, name=options.name)
         self._background = Background(source, options, self._end_with)
         self.services = [
             QueueTasks(

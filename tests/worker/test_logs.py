@@ -13,6 +13,7 @@ import pytest
 import pgqueue
 from pgqueue import DeadLetter
 from pgqueue.errors import TransactionConflictError
+from pgqueue.model.holder import this_process
 from tests.patience import eventually
 from tests.worker.scene import Running, Scene
 
@@ -114,6 +115,15 @@ def test_the_last_delivery_that_fails(scene: Scene, caplog: pytest.LogCaptureFix
         f"the handler failed on message {number} of q, delivery 1 of 1: it is dead-lettered as MaxDeliveryCountExceeded"
     )
     assert line.exc_info
+
+
+def test_the_server_is_told_which_worker_of_which_queue_a_connection_is_of(scene: Scene) -> None:
+    names = "select distinct application_name from pg_stat_activity where datname = current_database()"
+
+    async def handler(_: Any) -> None: ...
+
+    with scene.working(handler):
+        eventually(lambda: (f"pgqueue worker {this_process()} q"[:63],) in scene.rows(names))
 
 
 def test_a_message_that_was_handled_and_is_lost(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
