@@ -92,7 +92,7 @@ def test_a_body_that_does_not_fit_is_logged_without_its_values(scene: Scene, cap
 
 def test_a_message_without_a_handler_takes_one_line(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     app = pgqueue.Handlers()
-    app.handler("q", subject="paid")(print)
+    app.handler("q", subject="paid")(lambda message: None)
     (number,) = scene.send("a")
     face: Any = pgqueue.aio if scene.face == "tasks" else pgqueue
     running = Running(face.Worker(face.QueueClient(scene.database.dsn), app))
