@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from pgqueue import embedded, schema, transports
 from pgqueue.flows import queues as flows
@@ -26,6 +26,9 @@ from pgqueue.statements import access, queues, schedules, topics
 from pgqueue.topic import Topic
 from pgqueue.transports import drive
 
+if TYPE_CHECKING:
+    from pgqueue.transports.typed import ClientSource
+
 
 class QueueClient:
     """The entry point: creates and manages queues, and opens them.
@@ -43,7 +46,7 @@ class QueueClient:
     that does not support LISTEN, they poll instead.
     """
 
-    def __init__(self, source: Any = None, *, listen: bool = True) -> None:
+    def __init__(self, source: ClientSource | None = None, *, listen: bool = True) -> None:
         self._source = transports.source_of(source, asynchronous=False, listens=listen)
 
     @classmethod

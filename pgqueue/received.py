@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         PsycopgConnection,
         SQLAlchemyConnection,
         SQLAlchemySession,
+        Transaction,
+        TransactionSource,
     )
 
 
@@ -60,7 +62,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
                 return self.context.state
         return self.context.state
 
-    def complete(self, *, transaction: object = None) -> None:
+    def complete(self, *, transaction: Transaction | None = None) -> None:
         """Completes the message: deletes it, because the delivery succeeded.
 
         With ``transaction`` the deletion is part of your transaction: a commit makes both your work and the deletion
@@ -75,7 +77,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         delay: timedelta | None = None,
         properties: Mapping[str, Any] | None = None,
         error: BaseException | None = None,
-        transaction: object = None,
+        transaction: Transaction | None = None,
     ) -> None:
         """Abandons the message: it is delivered again, at once or after ``delay``, and its delivery count rises.
 
@@ -92,7 +94,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         *,
         properties: Mapping[str, Any] | None = None,
         error: BaseException | None = None,
-        transaction: object = None,
+        transaction: Transaction | None = None,
     ) -> None:
         """Moves the message to the dead letters of its queue, with a reason and a description.
 
@@ -104,7 +106,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         )
         drive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction)))
 
-    def postpone(self, delay: timedelta, *, body: Any = UNCHANGED, transaction: object = None) -> None:
+    def postpone(self, delay: timedelta, *, body: Any = UNCHANGED, transaction: Transaction | None = None) -> None:
         """Gives the message back, to be delivered again after ``delay``; this delivery is not counted.
 
         Use it when the work has to wait for something else. ``body`` replaces the body of the message. Otherwise as
@@ -113,7 +115,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         statement = verbs.postpone(self.lock, delay=delay, body=body, body_type=self._body_type)
         drive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
 
-    def defer(self, *, properties: Mapping[str, Any] | None = None, transaction: object = None) -> None:
+    def defer(self, *, properties: Mapping[str, Any] | None = None, transaction: Transaction | None = None) -> None:
         """Defers the message: from now on only ``receive_deferred`` receives it, by its sequence number.
 
         Keep the number. ``properties`` are merged into its application properties. The delivery is not counted.
@@ -127,7 +129,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         *,
         result: Any = None,
         keep: timedelta = timedelta(days=7),
-        transaction: object = None,
+        transaction: Transaction | None = None,
     ) -> bool:
         """Records that an effect was done for this message outside of the database, with its ``result``, any JSON.
 
@@ -143,14 +145,14 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         """Returns the effects that committed transactions recorded for this message, oldest first."""
         return drive(self._source.execute(history.recorded_effects(*self._effect_key)))
 
-    def get_session_state(self, *, transaction: object = None) -> Any:
+    def get_session_state(self, *, transaction: Transaction | None = None) -> Any:
         """Returns the state of the message's session: any JSON, or bytes; None if it has none.
 
         With ``transaction`` this is the state as your transaction sees it.
         """
         return drive((_shared(transaction) or self._source).execute(sessions.get_session_state(self.session_lock)))
 
-    def set_session_state(self, state: Any, *, transaction: object = None) -> None:
+    def set_session_state(self, state: Any, *, transaction: Transaction | None = None) -> None:
         """Sets the state of the message's session: any JSON, or bytes, up to 256 KiB; None removes it.
 
         With ``transaction`` it is part of your transaction: set in the one that completes the message, it always agrees
@@ -158,7 +160,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         """
         drive((_shared(transaction) or self._source).execute(sessions.set_session_state(self.session_lock, state)))
 
-    def renew_lock(self, *, lock_duration: timedelta | None = None, transaction: object = None) -> datetime:
+    def renew_lock(self, *, lock_duration: timedelta | None = None, transaction: Transaction | None = None) -> datetime:
         """Renews the lock for ``lock_duration``, by default that of the queue, from now; returns when it expires.
 
         With ``transaction`` the lock is renewed if, and only if, your transaction commits. Nobody can take the message
@@ -193,7 +195,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
     def transaction(self, source: None = None) -> AbstractContextManager[Any]: ...
 
     @contextmanager
-    def transaction(self, source: object = None) -> Iterator[Any]:
+    def transaction(self, source: TransactionSource | None = None) -> Iterator[Any]:
         """Begins a transaction for the block; at its end, completes the message and commits.
 
         The lock is pinned before the block starts. An exception rolls the transaction back and leaves the message
@@ -293,5 +295,5 @@ def _begin(received: ReceivedMessage, source: object) -> processing.Begin:
     return partial(transports.begin, source, asynchronous=False)
 
 
-def _shared(transaction: object) -> Shared | None:
+def _shared(transaction: Transaction | None) -> Shared | None:
     return None if transaction is None else transports.shared(transaction, asynchronous=False)

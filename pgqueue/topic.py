@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
 from pgqueue import transports
 from pgqueue.flows import Shared, Source, topics
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import BodyT, Message
 from pgqueue.transports import drive
+
+if TYPE_CHECKING:
+    from pgqueue.transports.typed import Transaction
 
 
 class Topic(Generic[BodyT]):
@@ -27,7 +30,9 @@ class Topic(Generic[BodyT]):
     def __repr__(self) -> str:
         return f"Topic({self.name!r})"
 
-    def send(self, message: Message[BodyT], *, transaction: object = None, require_subscription: bool = False) -> int:
+    def send(
+        self, message: Message[BodyT], *, transaction: Transaction | None = None, require_subscription: bool = False
+    ) -> int:
         """Stores a message in each subscription whose filter matches; returns how many these are, perhaps 0.
 
         When the call returns, the message is stored in all of them, or part of your transaction. A subscription that
@@ -46,7 +51,11 @@ class Topic(Generic[BodyT]):
         return drive(flow)
 
     def send_batch(
-        self, messages: Iterable[Message[BodyT]], *, transaction: object = None, require_subscription: bool = False
+        self,
+        messages: Iterable[Message[BodyT]],
+        *,
+        transaction: Transaction | None = None,
+        require_subscription: bool = False,
     ) -> list[int]:
         """Stores many messages in one round trip, all or none; returns in order how many subscriptions each goes to.
 
@@ -58,5 +67,5 @@ class Topic(Generic[BodyT]):
         )
         return drive(flow)
 
-    def _where(self, transaction: object) -> Shared | Source:
+    def _where(self, transaction: Transaction | None) -> Shared | Source:
         return self._source if transaction is None else transports.shared(transaction, asynchronous=False)

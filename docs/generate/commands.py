@@ -9,6 +9,7 @@ import typer
 
 from docs.generate.text import code, markdown, table
 from pgqueue.cli.app import app
+from pgqueue.cli.group import arguments, place
 from pgqueue.cli.running import HELP_WIDTH
 
 
@@ -19,7 +20,12 @@ def commands() -> str:
 def overview() -> str:
     """What ``pgqueue --help`` prints."""
     root = typer.main.get_command(app)
-    return root.get_help(root.context_class(root, info_name="pgqueue", terminal_width=HELP_WIDTH - 2)) + "\n"
+    return (
+        root.get_help(
+            root.context_class(root, info_name="pgqueue", terminal_width=HELP_WIDTH - 2, **root.context_settings)
+        )
+        + "\n"
+    )
 
 
 def _rows(command: Any, path: str) -> Iterator[list[str]]:
@@ -27,7 +33,7 @@ def _rows(command: Any, path: str) -> Iterator[list[str]]:
         for name, inner in command.commands.items():
             yield from _rows(inner, f"{path} {name}")
         return
-    places = [each.metavar or each.name.upper() for each in command.params if each.param_type_name == "argument"]
+    places = map(place, arguments(command))
     options = [each.opts[0] for each in command.params if each.param_type_name == "option"]
     help_ = markdown(command.help.split("\n\n")[0])
     yield [f"`{' '.join([path, *places])}`", code(option for option in options if option != "--help"), help_]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from pgqueue import embedded, schema, transports
 from pgqueue.aio.queue import Queue
@@ -27,6 +27,9 @@ from pgqueue.model.topic import Filter, SubscriptionProperties, TopicProperties
 from pgqueue.statements import access, queues, schedules, topics
 from pgqueue.transports import adrive
 
+if TYPE_CHECKING:
+    from pgqueue.transports.typed import AsyncClientSource as ClientSource
+
 
 class QueueClient:
     """The entry point: creates and manages queues, and opens them.
@@ -44,7 +47,7 @@ class QueueClient:
     that does not support LISTEN, they poll instead.
     """
 
-    def __init__(self, source: Any = None, *, listen: bool = True) -> None:
+    def __init__(self, source: ClientSource | None = None, *, listen: bool = True) -> None:
         self._source = transports.source_of(source, asynchronous=True, listens=listen)
 
     @classmethod

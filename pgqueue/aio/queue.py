@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Generic, Literal, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 import tenacity
 
@@ -31,6 +31,9 @@ from pgqueue.statements import sending, settling
 from pgqueue.statements import sessions as session_verbs
 from pgqueue.statements.arguments import count
 from pgqueue.transports import adrive
+
+if TYPE_CHECKING:
+    from pgqueue.transports.typed import AsyncTransaction as Transaction
 
 
 class Queue(Generic[BodyT]):
@@ -62,7 +65,7 @@ class Queue(Generic[BodyT]):
         """The dead letters of this queue, with their reasons: a queue of their own that cannot be sent to."""
         return DeadLetters(self.name, self._source, self._body_type)
 
-    async def send(self, message: Message[BodyT], *, transaction: object = None) -> SequenceNumber:
+    async def send(self, message: Message[BodyT], *, transaction: Transaction | None = None) -> SequenceNumber:
         """Stores a message and returns its sequence number; numbers increase, and may have gaps.
 
         When the call returns, the message is stored, or part of your transaction. A duplicate is not stored again: the
@@ -77,7 +80,7 @@ class Queue(Generic[BodyT]):
         return await adrive(traced.send(self.name, message, self._where(transaction), self._body_type))
 
     async def send_batch(
-        self, messages: Iterable[Message[BodyT]], *, transaction: object = None
+        self, messages: Iterable[Message[BodyT]], *, transaction: Transaction | None = None
     ) -> list[SequenceNumber]:
         """Stores many messages in one round trip, all or none; returns their sequence numbers in order.
 
@@ -85,7 +88,9 @@ class Queue(Generic[BodyT]):
         """
         return await adrive(traced.send_batch(self.name, messages, self._where(transaction), self._body_type))
 
-    async def schedule(self, message: Message[BodyT], *, at: datetime, transaction: object = None) -> SequenceNumber:
+    async def schedule(
+        self, message: Message[BodyT], *, at: datetime, transaction: Transaction | None = None
+    ) -> SequenceNumber:
         """Stores a message that cannot be received before ``at``, an aware time; see :meth:`send`.
 
         The message keeps its sequence number. When it is due, it is delivered before the messages that are already
@@ -93,7 +98,9 @@ class Queue(Generic[BodyT]):
         """
         return await self.send(scheduled(message, at), transaction=transaction)
 
-    async def cancel_scheduled(self, sequence_numbers: Sequence[int], *, transaction: object = None) -> None:
+    async def cancel_scheduled(
+        self, sequence_numbers: Sequence[int], *, transaction: Transaction | None = None
+    ) -> None:
         """Deletes messages that are not due yet, all or none: scheduled ones, and those abandoned with a delay.
 
         Takes their ``sequence_numbers``.
@@ -183,7 +190,7 @@ class Queue(Generic[BodyT]):
         return await adrive(validating.receive_at_once(statement, self._source, self._make))
 
     async def receive_and_delete(
-        self, *, max_messages: int = 1, wait: timedelta | None = None, transaction: object = None
+        self, *, max_messages: int = 1, wait: timedelta | None = None, transaction: Transaction | None = None
     ) -> list[PeekedMessage[BodyT]]:
         """Receives up to ``max_messages`` and deletes them at once; returns [] when none came.
 
@@ -266,7 +273,7 @@ class Queue(Generic[BodyT]):
         await adrive(self._source.execute(receiving_verbs.unlock(self.name, sequence_number)))
 
     async def complete_batch(
-        self, received: Iterable[ReceivedMessage[BodyT]], *, transaction: object = None
+        self, received: Iterable[ReceivedMessage[BodyT]], *, transaction: Transaction | None = None
     ) -> list[SettlementResult]:
         """Completes many messages in one round trip; returns one result for each message, in order.
 
@@ -283,7 +290,7 @@ class Queue(Generic[BodyT]):
         delay: timedelta | None = None,
         properties: Mapping[str, Any] | None = None,
         error: BaseException | None = None,
-        transaction: object = None,
+        transaction: Transaction | None = None,
     ) -> list[SettlementResult]:
         """Abandons many messages in one round trip; see :meth:`complete_batch` and ``ReceivedMessage.abandon``.
 
@@ -307,7 +314,7 @@ class Queue(Generic[BodyT]):
         description: str | None = None,
         properties: Mapping[str, Any] | None = None,
         error: BaseException | None = None,
-        transaction: object = None,
+        transaction: Transaction | None = None,
     ) -> list[SettlementResult]:
         """Dead-letters many messages in one round trip; see :meth:`complete_batch`.
 
@@ -330,7 +337,7 @@ class Queue(Generic[BodyT]):
         received: Iterable[ReceivedMessage[BodyT]],
         *,
         properties: Mapping[str, Any] | None = None,
-        transaction: object = None,
+        transaction: Transaction | None = None,
     ) -> list[SettlementResult]:
         """Defers many messages in one round trip; see :meth:`complete_batch` and ``ReceivedMessage.defer``.
 
@@ -344,7 +351,7 @@ class Queue(Generic[BodyT]):
         received: Iterable[ReceivedMessage[BodyT]],
         *,
         lock_duration: timedelta | None = None,
-        transaction: object = None,
+        transaction: Transaction | None = None,
     ) -> list[SettlementResult]:
         """Renews many locks in one round trip; returns a result with ``locked_until`` for each message, in order.
 
@@ -387,11 +394,11 @@ class Queue(Generic[BodyT]):
         received: Iterable[ReceivedMessage[BodyT]],
         outcome: Outcome,
         statement: batches.BatchStatement,
-        transaction: object,
+        transaction: Transaction | None,
     ) -> list[SettlementResult]:
         return await adrive(batches.settle(self.name, received, outcome, statement, self._source, _shared(transaction)))
 
-    def _where(self, transaction: object) -> Shared | Source:
+    def _where(self, transaction: Transaction | None) -> Shared | Source:
         return _shared(transaction) or self._source
 
 
@@ -440,5 +447,5 @@ class DeadLetters(Queue[BodyT]):
         )
 
 
-def _shared(transaction: object) -> Shared | None:
+def _shared(transaction: Transaction | None) -> Shared | None:
     return None if transaction is None else transports.shared(transaction, asynchronous=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from pgqueue import transports
 from pgqueue.aio.received import ReceivedMessage
@@ -15,6 +15,9 @@ from pgqueue.model.message import BodyT
 from pgqueue.model.row import Row
 from pgqueue.statements import sessions as verbs
 from pgqueue.transports import adrive
+
+if TYPE_CHECKING:
+    from pgqueue.transports.typed import AsyncTransaction as Transaction
 
 
 class Session(sessions.AcceptedSession, Generic[BodyT]):
@@ -54,14 +57,14 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
         statement = verbs.receive_deferred(self.lock, sequence_numbers, locked_by=this_process())
         return await adrive(validating.receive_at_once(statement, self._source, self._make))
 
-    async def get_state(self, *, transaction: object = None) -> Any:
+    async def get_state(self, *, transaction: Transaction | None = None) -> Any:
         """Returns the state of the session: any JSON, or bytes; None if it has none.
 
         With ``transaction`` this is the state as your transaction sees it.
         """
         return await adrive(self._where(transaction).execute(verbs.get_session_state(self.lock)))
 
-    async def set_state(self, state: Any, *, transaction: object = None) -> None:
+    async def set_state(self, state: Any, *, transaction: Transaction | None = None) -> None:
         """Sets the state of the session: any JSON, or bytes, up to 256 KiB; None removes it.
 
         With ``transaction`` it is part of your transaction: set in the one that completes messages, it always agrees
@@ -77,7 +80,7 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
         """
         return await adrive(sessions.renew_lock(self, lock_duration))
 
-    async def release(self, *, transaction: object = None) -> None:
+    async def release(self, *, transaction: Transaction | None = None) -> None:
         """Releases the session: others can accept it, behind those that wait already.
 
         Messages that you have received and not settled are delivered again. While a transaction of yours is open that
@@ -88,5 +91,5 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
     def _make(self, row: Row) -> ReceivedMessage[BodyT]:
         return ReceivedMessage._locked(self.queue, row, self._source, self._body_type)
 
-    def _where(self, transaction: object) -> Shared | Source:
+    def _where(self, transaction: Transaction | None) -> Shared | Source:
         return self._source if transaction is None else transports.shared(transaction, asynchronous=True)

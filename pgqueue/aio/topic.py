@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
 from pgqueue import transports
 from pgqueue.flows import Shared, Source, topics
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import BodyT, Message
 from pgqueue.transports import adrive
+
+if TYPE_CHECKING:
+    from pgqueue.transports.typed import AsyncTransaction as Transaction
 
 
 class Topic(Generic[BodyT]):
@@ -28,7 +31,7 @@ class Topic(Generic[BodyT]):
         return f"Topic({self.name!r})"
 
     async def send(
-        self, message: Message[BodyT], *, transaction: object = None, require_subscription: bool = False
+        self, message: Message[BodyT], *, transaction: Transaction | None = None, require_subscription: bool = False
     ) -> int:
         """Stores a message in each subscription whose filter matches; returns how many these are, perhaps 0.
 
@@ -48,7 +51,11 @@ class Topic(Generic[BodyT]):
         return await adrive(flow)
 
     async def send_batch(
-        self, messages: Iterable[Message[BodyT]], *, transaction: object = None, require_subscription: bool = False
+        self,
+        messages: Iterable[Message[BodyT]],
+        *,
+        transaction: Transaction | None = None,
+        require_subscription: bool = False,
     ) -> list[int]:
         """Stores many messages in one round trip, all or none; returns in order how many subscriptions each goes to.
 
@@ -60,5 +67,5 @@ class Topic(Generic[BodyT]):
         )
         return await adrive(flow)
 
-    def _where(self, transaction: object) -> Shared | Source:
+    def _where(self, transaction: Transaction | None) -> Shared | Source:
         return self._source if transaction is None else transports.shared(transaction, asynchronous=True)

@@ -10,11 +10,12 @@ import typer
 from pgqueue.cli import output
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.documents import grants_table
+from pgqueue.cli.group import Group
 from pgqueue.cli.output import AsJson
 from pgqueue.cli.queues import Name
 
-grant = typer.Typer(no_args_is_help=True, help="Let a database role use a queue, or all of them.")
-revoke = typer.Typer(no_args_is_help=True, help="Take back what was granted.")
+grant = Group(no_args_is_help=True, help="Let a database role use a queue, or all of them.")
+revoke = Group(no_args_is_help=True, help="Take back what was granted.")
 
 Role = Annotated[str, typer.Argument(metavar="ROLE", help="A role of the server; public is every role.")]
 

@@ -9,10 +9,17 @@ import typer
 import pgqueue
 from pgqueue.cli.choice import Choice, Dsn, Embedded
 from pgqueue.cli.commands import Commands
+from pgqueue.cli.group import Group
 
 EPILOG = "Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted. Write durations as 30s, 5m or 1h30m."
 
-app = typer.Typer(name="pgqueue", cls=Commands, epilog=EPILOG, rich_markup_mode=None)
+app = Group(
+    name="pgqueue",
+    cls=Commands,
+    epilog=EPILOG,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 def _print_version(wanted: bool) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 from pgqueue.cli.exit_codes import WRONG_USE
+from pgqueue.cli.group import Group, Subcommands
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Place:
             group = typer.main.get_group(found)
             group.name = command
             return group
-        alone = typer.Typer()
+        alone = Group()
         alone.command(command)(found)
         return typer.main.get_group(alone).commands[command]
 
@@ -79,7 +79,7 @@ class Loading(UserDict[str, Any]):
         return found
 
 
-class Commands(TyperGroup):
+class Commands(Subcommands):
     """The group of all commands. Its own help lists their summaries."""
 
     def __init__(self, **attributes: Any) -> None:

@@ -10,12 +10,13 @@ import typer
 from pgqueue.cli import documents, output
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed
+from pgqueue.cli.group import Group
 from pgqueue.cli.output import AsJson
 from pgqueue.cli.progress import working
 from pgqueue.cli.quantities import parse_duration
 from pgqueue.cli.queues import Name, Yes, ask
 
-app = typer.Typer(
+app = Group(
     no_args_is_help=True, help="List, show, resubmit and purge the messages that could not be delivered or processed."
 )
 
@@ -68,9 +69,7 @@ def resubmit(
     name: Name,
     sequence_numbers: Annotated[
         list[int] | None,
-        typer.Argument(
-            metavar="[NUMBER]...", help="The sequence numbers; by default all that match.", show_default=False
-        ),
+        typer.Argument(metavar="NUMBER", help="The sequence numbers; by default all that match.", show_default=False),
     ] = None,
     reason: Annotated[
         str | None,
@@ -94,7 +93,7 @@ def resubmit(
 
     pgqueue dead-letters resubmit orders --reason MaxDeliveryCountExceeded --older-than 1h
 
-    All that is said must fit; nothing said means all.
+    A dead letter must meet every condition given; without any, all are sent back.
     """
     with working(f"sending dead letters back to {name}", as_json=as_json):
         resubmitted = database.client.queue(name).dead_letters.resubmit(
@@ -104,6 +103,8 @@ def resubmit(
         output.document({"queue": name, "sequence_numbers": resubmitted})
     else:
         output.say(f"{output.counted(len(resubmitted), 'dead letter')} sent back to {name}")
+        if reason is not None and not resubmitted:
+            output.hint(f"`pgqueue dead-letters list {name}` shows the reasons")
     missing = sorted(set(sequence_numbers or ()) - set(resubmitted))
     if missing:
         raise Failed(f"not resubmitted, because not there, locked or not fitting: {', '.join(map(str, missing))}")
@@ -112,7 +113,10 @@ def resubmit(
 @app.command("purge")
 @on_database
 def purge(database: Database, name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete all dead letters of a queue, locked ones too. The messages of the queue stay. There is no way back."""
+    """Delete all dead letters of a queue, locked ones too. The messages of the queue stay. There is no way back.
+
+    For a single one: pgqueue receive QUEUE --dead-letters --complete
+    """
     counts = database.client.get_queue_runtime_properties(name)
     ask(f"Delete {output.counted(counts.dead_letters, 'dead letter')} of {name}?", yes)
     with working(f"deleting {output.counted(counts.dead_letters, 'dead letter')} of {name}", as_json=as_json):

@@ -243,7 +243,7 @@ def _settings(queue: QueueProperties) -> list[tuple[str, object]]:
     return [
         ("queue", queue.name),
         ("status", str(queue.status)),
-        ("paused since", NONE if queue.paused_at is None else queue.paused_at.isoformat()),
+        ("paused since", NONE if queue.paused_at is None else queue.paused_at.isoformat(timespec="seconds")),
         ("lock duration", format_duration(queue.lock_duration)),
         ("max delivery count", queue.max_delivery_count),
         ("max message size", "no bound" if size is None else f"{size:,} bytes"),
@@ -262,8 +262,8 @@ def _settings(queue: QueueProperties) -> list[tuple[str, object]]:
         ("max concurrent", queue.max_concurrent or NONE),
         ("priority ageing", _duration(queue.priority_ageing) or NONE),
         ("user metadata", queue.raw_user_metadata),
-        ("created", _readable(queue.created_at.isoformat())),
-        ("updated", _readable(queue.updated_at.isoformat())),
+        ("created", _readable(queue.created_at.isoformat(timespec="seconds"))),
+        ("updated", _readable(queue.updated_at.isoformat(timespec="seconds"))),
     ]
 
 
@@ -318,7 +318,7 @@ def topic_document(topic: TopicProperties) -> dict[str, Any]:
 
 
 def topics_table(topics: Sequence[TopicProperties]) -> Table:
-    rows = [(topic.name, topic.subscriptions, topic.created_at.isoformat()) for topic in topics]
+    rows = [(topic.name, topic.subscriptions, topic.created_at.isoformat(timespec="seconds")) for topic in topics]
     return output.table(("topic", "subscriptions", "created"), rows, wide=("topic",), spare=("created",))
 
 
@@ -436,16 +436,16 @@ def schedule_record(schedule: Schedule) -> Table:
             ("jitter", _duration(schedule.jitter) or NONE),
             ("start", local(schedule.start, schedule)),
             ("end", NONE if schedule.end is None else local(schedule.end, schedule)),
-            ("created", schedule.created_at.isoformat()),
+            ("created", schedule.created_at.isoformat(timespec="seconds")),
             *((name.replace("_", " "), _readable(value)) for name, value in document.items() if name != "body"),
             *((name, json.dumps(value, ensure_ascii=False)) for name, value in document.items() if name == "body"),
         ]
     )
 
 
-def local(moment: datetime, schedule: Schedule) -> str:
+def local(moment: datetime, schedule: Schedule, timespec: str = "seconds") -> str:
     """A time in the time zone of a schedule."""
-    return moment.astimezone(zone(schedule.timezone)).isoformat()
+    return moment.astimezone(zone(schedule.timezone)).isoformat(timespec=timespec)
 
 
 def _recurrence(schedule: Schedule) -> str:

@@ -21,7 +21,8 @@ def explain(database: Database, name: Name, sequence_number: Number, as_json: As
     if as_json:
         output.document({"queue": name, "sequence_number": sequence_number, "explanation": explanation})
     else:
-        output.say(explanation)
+        resubmit = f"`pgqueue dead-letters resubmit {name} {sequence_number}`"
+        output.say(explanation.replace("pgqueue.resubmit gives", f"{resubmit} gives"))
 
 
 @on_database

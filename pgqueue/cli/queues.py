@@ -12,11 +12,12 @@ from pgqueue.cli import documents, output
 from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed, WrongUse
+from pgqueue.cli.group import Group
 from pgqueue.cli.output import AsJson
 from pgqueue.cli.progress import working
 from pgqueue.cli.settings import with_settings
 
-app = typer.Typer(no_args_is_help=True, help="Create, look at, change and delete queues.")
+app = Group(no_args_is_help=True, help="Create, look at, change and delete queues.")
 
 Name = Annotated[
     str,

@@ -38,7 +38,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> object:
-    if arguments == ["--help"] and shutil.get_terminal_size().columns >= HELP_WIDTH:
+    if arguments in (["--help"], ["-h"]) and shutil.get_terminal_size().columns >= HELP_WIDTH:
         return sys.stdout.write(HELP.read_text(encoding="utf-8")) and 0
     from pgqueue.cli.app import app
 

@@ -12,6 +12,7 @@ from pgqueue import CatchUp, Schedule
 from pgqueue.cli import documents, output
 from pgqueue.cli.completion import queue_names, schedule_names
 from pgqueue.cli.connection import Database, on_database
+from pgqueue.cli.group import Group
 from pgqueue.cli.output import AsJson
 from pgqueue.cli.quantities import Moment, parse_duration, parse_moment
 from pgqueue.cli.queues import Yes, ask
@@ -33,7 +34,7 @@ from pgqueue.cli.sending import (
     read_message,
 )
 
-app = typer.Typer(no_args_is_help=True, help="Send messages again and again: by a cron expression, or at an interval.")
+app = Group(no_args_is_help=True, help="Send messages again and again: by a cron expression, or at an interval.")
 
 Name = Annotated[
     str,
@@ -44,16 +45,12 @@ Name = Annotated[
 QueueName = Annotated[
     str, typer.Argument(metavar="QUEUE", help="The queue to send to.", show_default=False, autocompletion=queue_names)
 ]
-Body = Annotated[str, typer.Argument(help="The body of each message, as JSON.", show_default=False)]
-When = Annotated[
-    Moment | None,
-    typer.Option(
-        help="Not before, or not after: a time with its zone, or a duration from now.",
-        parser=parse_moment,
-        metavar="TIME",
-        show_default=False,
-    ),
-]
+Body = Annotated[str, typer.Argument(metavar="BODY", help="The body of each message, as JSON.", show_default=False)]
+
+
+def _moment(meaning: str) -> Any:
+    meaning = f"{meaning}: a time with its zone, or a duration from now."
+    return typer.Option(help=meaning, parser=parse_moment, metavar="TIME", show_default=False)
 
 
 def _duration(meaning: str) -> Any:
@@ -80,8 +77,8 @@ def create(
         typer.Option(help="Which of the due times that were missed are sent: none, the last or all."),
     ] = CatchUp.NONE,
     jitter: Annotated[timedelta | None, _duration("Deliver up to so much later, at random.")] = None,
-    start: When = None,
-    end: When = None,
+    start: Annotated[Moment | None, _moment("Nothing is due before this")] = None,
+    end: Annotated[Moment | None, _moment("Nothing is due after this")] = None,
     text: AsText = False,
     binary: AsBinary = False,
     properties: Properties = None,
@@ -156,7 +153,7 @@ def next_(
 ) -> None:
     """Show the next due times of a schedule, in its time zone; of a paused one, those that follow if it is resumed."""
     schedule = database.client.get_schedule(name)
-    times = [documents.local(due, schedule) for due in schedule.upcoming(count)]
+    times = [documents.local(due, schedule, "auto") for due in schedule.upcoming(count)]
     if as_json:
         output.document({"schedule": name, "due_times": times})
     elif times:

@@ -53,7 +53,7 @@ def parse_property(text: str) -> tuple[str, Any]:
     """``key=value`` is a text, ``key:=value`` is JSON."""
     key, sign, value = text.partition("=")
     if not sign or key in ("", ":"):
-        raise typer.BadParameter(f"{text!r} is no property: write key=text, or key:=JSON")
+        raise typer.BadParameter(f"--property {text!r}: write key=text, or key:=JSON")
     if not key.endswith(":"):
         return key, value
     try:
@@ -138,7 +138,7 @@ def send(
     name: Name,
     body: Annotated[
         str | None,
-        typer.Argument(help=f"The body, as JSON; {STDIN} reads it from stdin.", show_default=False),
+        typer.Argument(metavar="BODY", help=f"The body, as JSON; {STDIN} reads it from stdin.", show_default=False),
     ] = None,
     file: Annotated[
         str | None,

@@ -16,13 +16,14 @@ from pgqueue.cli.choice import PANEL, Choice
 from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.exit_codes import FAILED, INTERRUPTED
+from pgqueue.cli.group import Group
 from pgqueue.cli.output import AsJson, counted
 from pgqueue.cli.quantities import Moment, parse_duration, parse_moment
 from pgqueue.cli.queues import Name
 from pgqueue.cli.sparking import explained, running, stopped_by_signals, tell, tell_sent
 from pgqueue.demo.flights import Source
 
-app = typer.Typer(no_args_is_help=True, help="Move messages in bulk, with Spark: from files, to files, to a report.")
+app = Group(no_args_is_help=True, help="Move messages in bulk, with Spark: from files, to files, to a report.")
 
 Master = Annotated[
     str | None,

@@ -36,7 +36,7 @@ def stats(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[QUEUE]", help="Only this queue; by default all.", show_default=False, autocompletion=queue_names
+            metavar="QUEUE", help="Only this queue; by default all.", show_default=False, autocompletion=queue_names
         ),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,

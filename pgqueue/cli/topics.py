@@ -11,13 +11,14 @@ from pgqueue.cli import documents, output
 from pgqueue.cli.completion import topic_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import WrongUse
+from pgqueue.cli.group import Group
 from pgqueue.cli.output import AsJson
 from pgqueue.cli.queues import Yes, ask
 from pgqueue.cli.sending import ContentType, CorrelationId, MessageId, ReplyTo, Subject, parse_property
 from pgqueue.cli.settings import with_settings
 
-topic = typer.Typer(no_args_is_help=True, help="Create, list and delete topics: what is sent to one goes to many.")
-subscription = typer.Typer(no_args_is_help=True, help="Create, list, change and delete the subscriptions of a topic.")
+topic = Group(no_args_is_help=True, help="Create, list and delete topics: what is sent to one goes to many.")
+subscription = Group(no_args_is_help=True, help="Create, list, change and delete the subscriptions of a topic.")
 
 TopicName = Annotated[
     str,

@@ -50,7 +50,7 @@ def worker(
     queues: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[QUEUE]...", help="The queues to serve; by default all of Handlers.", autocompletion=queue_names
+            metavar="QUEUE", help="The queues to serve; by default all of Handlers.", autocompletion=queue_names
         ),
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Handlers at a time, for each queue.")] = 8,
@@ -183,6 +183,7 @@ class Work:
         options = {**self.options, "retry": replace(self.retry, dead_letter_on=errors)}
         if options["transaction"] is None:
             options["transaction"] = handlers.transaction_kind
+        handlers.check_one_kind()
         for queue in handlers.queues:
             client.get_queue(queue)
         if handlers.run_as_tasks:
@@ -282,7 +283,9 @@ def load(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise Failed(f"{module_name} could not be imported: {error}") from error
-        raise WrongUse(f"there is no module {module_name} here, nor where Python looks for modules") from error
+        written = f": write {module_name[:-3]}:{path}, without .py" if module_name.endswith(".py") else ""
+        where = "here, nor where Python looks for modules"
+        raise WrongUse(f"there is no module {module_name} {where}{written}") from error
     except Exception as error:
         raise Failed(f"{module_name} could not be imported: {type(error).__name__}: {error}") from error
     for part in path.split("."):

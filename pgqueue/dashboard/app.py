@@ -89,7 +89,7 @@ def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(errors.PGQueueError)
     def refused(request: Request, error: errors.PGQueueError) -> Response:
         status = next(status for kind, status in STATUSES if isinstance(error, kind))
-        return _told(request, status, str(error))
+        return _told(request, status, _without_statement(str(error)))
 
     @app.exception_handler(HTTPException)
     def not_served(request: Request, error: HTTPException) -> Response:
@@ -116,6 +116,11 @@ def _answer_errors(app: FastAPI) -> None:
         return RedirectResponse(
             "/sign-in?" + presenting.query(next=f"{there}?{request.url.query}"), HTTPStatus.SEE_OTHER
         )
+
+
+def _without_statement(text: str) -> str:
+    """What PostgreSQL says, without the statement in which it found the error."""
+    return text.partition("\nLINE ")[0]
 
 
 def _told(request: Request, status: HTTPStatus, said: str) -> Response:

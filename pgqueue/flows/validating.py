@@ -7,13 +7,13 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeVar
 
-from pgqueue.errors import DeadLetter, PGQueueError, logger
+from pgqueue.errors import PGQueueError, logger
 from pgqueue.flows import receiving
 from pgqueue.flows.flow import Executor, Flow, WakeableExecutor
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.settling import settle
 from pgqueue.model.about import about
-from pgqueue.model.bodies import read_as
+from pgqueue.model.bodies import InvalidBody, read_as
 from pgqueue.model.context import Outcome
 from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.row import Row
@@ -61,14 +61,14 @@ def keep_valid(messages: list[MessageT]) -> Flow[list[MessageT]]:
     for message in messages:
         try:
             message.body = read_as(body_type, message)
-        except DeadLetter as verdict:
+        except InvalidBody as verdict:
             yield from _dead_letter(message, verdict)
         else:
             valid.append(message)
     return valid
 
 
-def _dead_letter(message: LockedMessage, verdict: DeadLetter) -> Flow[None]:
+def _dead_letter(message: LockedMessage, verdict: InvalidBody) -> Flow[None]:
     """Dead-letter an invalid message. If that fails, its lock expires, and the next receiver tries."""
     statement = verbs.dead_letter(
         message.lock, reason=verdict.reason, description=verdict.description, error=verdict.__cause__
@@ -79,6 +79,13 @@ def _dead_letter(message: LockedMessage, verdict: DeadLetter) -> Flow[None]:
     )
     try:
         yield from settle(message, Outcome.DEAD_LETTERED, statement)
-        logger.warning("%s was dead-lettered: %s", name, verdict, extra=extra)
+        logger.warning(
+            "%s is dead-lettered at delivery %s: %s: %s",
+            name,
+            message.delivery_count,
+            verdict.reason,
+            verdict.without_values,
+            extra=extra,
+        )
     except PGQueueError as failure:
         logger.warning("%s is invalid and could not be dead-lettered: %s", name, failure, extra=extra)

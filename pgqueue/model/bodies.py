@@ -11,13 +11,21 @@ from functools import partial
 from typing import Any
 
 from pgqueue.errors import DeadLetter, InvalidArgumentError
-from pgqueue.model.body_type import INVALID_BODY, BodyType, is_of_pydantic, mentions
+from pgqueue.model.body_type import INVALID_BODY, BodyType, is_of_pydantic, mentions, without_values
 from pgqueue.model.calls import namespace_of
 from pgqueue.model.message import Message, PeekedMessage
 
 LONGEST_DESCRIPTION = 4_000
 
 OF_A_MESSAGE = re.compile(r"\w*Message\[")
+
+
+class InvalidBody(DeadLetter):
+    """A body does not fit the type that is wanted; ``without_values`` says so for a log."""
+
+    def __init__(self, description: str, without_values: str) -> None:
+        super().__init__(INVALID_BODY, description)
+        self.without_values = without_values
 
 
 def body_reader(function: Callable[..., Any]) -> Callable[[PeekedMessage], Any] | None:
@@ -34,13 +42,13 @@ def read_as(body_type: BodyType, message: PeekedMessage) -> Any:
     """Make the body of a message anew: a former attempt may have changed it.
 
     Raises:
-        DeadLetter: it does not fit.
+        InvalidBody: it does not fit.
     """
     try:
         return body_type.make(message.raw_body)
     except ValueError as error:
-        description = f"the body is no {body_type.name}: {error}"[:LONGEST_DESCRIPTION]
-        raise DeadLetter(INVALID_BODY, description) from error
+        description = f"the body is not a {body_type.name}: {error}"[:LONGEST_DESCRIPTION]
+        raise InvalidBody(description, without_values(error)) from error
 
 
 def _wanted(function: Callable[..., Any]) -> Any:

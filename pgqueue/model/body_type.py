@@ -82,8 +82,24 @@ class TypedBody(JsonText):
             try:
                 self._value = self._body_type.make(self._text)
             except ValueError as error:
-                raise ValueError(f"it is no {self._body_type.name}: {error}") from error
+                raise ValueError(f"it is not a {self._body_type.name}: {error}") from error
         return self._value
+
+
+def without_values(error: ValueError) -> str:
+    """What is wrong with a body, for a log: the fields and the rules that they break, but no value."""
+    if isinstance(error, InvalidValueError):
+        return error.without_value
+    if hasattr(error, "errors"):  # of pydantic
+        return "; ".join(map(_rule_of_pydantic, error.errors(include_input=False)))
+    return "it cannot be read"
+
+
+def _rule_of_pydantic(error: Mapping[str, Any]) -> str:
+    """The field and pydantic's text, or the name of the rule where the text is an application's or has a value."""
+    quotes = "url" not in error or {"error", "tag"} & error.get("ctx", {}).keys()
+    rule = error["type"] if quotes else error["msg"]
+    return ": ".join([".".join(map(str, error["loc"])), rule]) if error["loc"] else rule
 
 
 def mentions(kind: Any, test: Callable[[Any], bool]) -> bool:

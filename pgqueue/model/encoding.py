@@ -72,10 +72,10 @@ class EncodedMessage(NamedTuple):
         return len(self.body or self.binary_body or "") + len(self.application_properties or "")
 
 
-def scheduled(message: Message, at: datetime) -> Message:
-    """Return the message with this scheduled time, which must not be None."""
-    if at is None:
-        raise MessageNotSerializableError("scheduled_enqueue_time must be a datetime with a time zone, not None")
+def scheduled(message: Message, at: object) -> Message:
+    """Return the message with this scheduled time, which must be one."""
+    if not isinstance(at, datetime) or at.tzinfo is None:
+        raise MessageNotSerializableError(f"at must be a datetime with a time zone, not {at!r}")
     return replace(message, scheduled_enqueue_time=at)
 
 
@@ -247,7 +247,7 @@ def _encode_typed(field: str, body: Any, body_type: BodyType) -> str:
     except MessageNotSerializableError:
         raise
     except (ValueError, RecursionError) as error:
-        raise MessageNotSerializableError(f"{field} is no {body_type.name}: {error}") from error
+        raise MessageNotSerializableError(f"{field} is not a {body_type.name}: {error}") from error
     return text
 
 

@@ -92,7 +92,7 @@ def error_document(error: Any) -> dict[str, str | None]:
         raise InvalidArgumentError(f"error must be an exception, not {error!r}")
     return {
         "type": storable(type_of(error))[:LONGEST_TYPE],
-        "text": storable(_text_of(error))[:LONGEST_TEXT] or None,
+        "text": storable(text_of(error))[:LONGEST_TEXT] or None,
         "traceback": storable(traceback_of(error))[-LONGEST_TRACEBACK:] or None,
     }
 
@@ -111,13 +111,13 @@ def traceback_of(error: BaseException) -> str:
 
 
 def from_users_code(error: BaseException) -> TracebackType | None:
-    """The traceback of an exception from the first frame of the user's code on; the whole of it if there is none."""
+    """The traceback of an exception from the first frame of the user's code on; None if there is none."""
     following = error.__traceback__
     while following is not None:
         if _is_of_the_user(following.tb_frame.f_code.co_filename, first=True):
             return following
         following = following.tb_next
-    return error.__traceback__
+    return None
 
 
 def storable(text: str) -> str:
@@ -125,7 +125,8 @@ def storable(text: str) -> str:
     return NO_TEXT.sub("\ufffd", text)
 
 
-def _text_of(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """The text of an exception."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - it is the user's

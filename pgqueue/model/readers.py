@@ -19,16 +19,35 @@ Reader = Callable[[Any], Any]
 
 
 class InvalidValueError(ValueError):
-    """A value is not of the type that is wanted; ``path`` leads to it from the body."""
+    """A value is not of the type that is wanted; ``path`` leads to it from the body.
 
-    def __init__(self, complaint: str, path: Sequence[str] = ()) -> None:
-        super().__init__(f"{'.'.join(path)}: {complaint}" if path else complaint)
+    ``rule`` is the complaint without the value, and ``without_value`` the whole text without it.
+    """
+
+    def __init__(self, complaint: str, path: Sequence[str] = (), *, rule: str | None = None) -> None:
+        super().__init__(_at(path, complaint))
         self.complaint = complaint
         self.path = path
+        self.rule = complaint if rule is None else rule
+
+    @property
+    def without_value(self) -> str:
+        """The path and the rule."""
+        return _at(self.path, self.rule)
 
     def within(self, place: str) -> InvalidValueError:
         """The same, seen from the value that contains it."""
-        return InvalidValueError(self.complaint, [place, *self.path])
+        return InvalidValueError(self.complaint, [place, *self.path], rule=self.rule)
+
+
+def _at(path: Sequence[str], complaint: str) -> str:
+    return f"{'.'.join(path)}: {complaint}" if path else complaint
+
+
+def _unfit(value: Any, wanted: str) -> InvalidValueError:
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else f"{shown[:60]}…"
+    return InvalidValueError(f"it is {shown}, not {wanted}", rule=f"it is not {wanted}")
 
 
 def reader(kind: Any) -> Reader:
@@ -95,7 +114,7 @@ def _dataclass_reader(kind: Any, known: dict[Any, Reader]) -> Reader:
         try:
             return kind(**given)
         except (TypeError, ValueError) as error:  # of its __post_init__
-            raise InvalidValueError(str(error)) from error
+            raise InvalidValueError(str(error), rule=f"{name_of(kind)} refuses it") from error
 
     return read
 
@@ -120,21 +139,21 @@ def _within(place: str, read: Reader, value: Any) -> Any:
 def _instance(kinds: Any, wanted: str, value: Any) -> Any:
     if isinstance(value, kinds) and (kinds is bool or not isinstance(value, bool)):
         return value
-    raise InvalidValueError(f"it is {_shown(value)}, not {wanted}")
+    raise _unfit(value, wanted)
 
 
 def _call(function: Callable[[Any], Any], wanted: str, value: Any) -> Any:
     try:
         return function(value)
     except (ArithmeticError, LookupError, TypeError, ValueError):
-        raise InvalidValueError(f"it is {_shown(value)}, not {wanted}") from None
+        raise _unfit(value, wanted) from None
 
 
 def _member(kind: type[Enum], wanted: str, value: Any) -> Enum:
     """Python takes True for 1, and JSON does not."""
     member: Enum = _call(kind, wanted, value)
     if member.value == value and type(member.value) is not type(value):
-        raise InvalidValueError(f"it is {_shown(value)}, not {wanted}")
+        raise _unfit(value, wanted)
     return member
 
 
@@ -145,7 +164,7 @@ def _parsed(function: Callable[[Any], Any], wanted: str, value: Any) -> Any:
 def _decimal(value: Any) -> Decimal:
     decimal: Decimal = _call(Decimal, "a number", str(_instance((int, float, str), "a number", value)))
     if not decimal.is_finite():  # Python reads "Infinity" and "sNaN", and a comparison with the latter raises
-        raise InvalidValueError(f"it is {_shown(value)}, not a number")
+        raise _unfit(value, "a number")
     return decimal
 
 
@@ -156,24 +175,26 @@ def _float(value: Any) -> float:
 
 def _null(value: Any) -> None:
     if value is not None:
-        raise InvalidValueError(f"it is {_shown(value)}, not null")
+        raise _unfit(value, "null")
 
 
 def _any_of(readers: Sequence[Reader], value: Any) -> Any:
-    complaints = []
+    complaints: list[InvalidValueError] = []
     for read in readers:
         try:
             return read(value)
         except InvalidValueError as error:
-            complaints.append(str(error))
-    raise InvalidValueError(", and ".join(complaints))
+            complaints.append(error)
+    raise InvalidValueError(
+        ", and ".join(map(str, complaints)), rule=", and ".join(each.without_value for each in complaints)
+    )
 
 
 def _one_of(choices: Sequence[Any], value: Any) -> Any:
     for choice in choices:
         if choice == value and type(choice) is type(value):
             return value
-    raise InvalidValueError(f"it is {_shown(value)}, not one of {', '.join(map(repr, choices))}")
+    raise _unfit(value, f"one of {', '.join(map(repr, choices))}")
 
 
 def _list(make: Callable[[Any], Any], read: Reader, value: Any) -> Any:
@@ -184,11 +205,6 @@ def _list(make: Callable[[Any], Any], read: Reader, value: Any) -> Any:
 
 def _dict(read: Reader, value: Any) -> dict[str, Any]:
     return {key: _within(key, read, item) for key, item in _instance(dict, "an object", value).items()}
-
-
-def _shown(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:60]}…"
 
 
 def name_of(kind: Any) -> str:

@@ -103,7 +103,7 @@ def get_schedule(name: str) -> Statement[Schedule]:
     def read(rows: Sequence[Row]) -> Schedule:
         if not rows:
             raise ScheduleNotFoundError(
-                f"schedule {name!r} does not exist: create it with client.create_schedule({name!r}, …)"
+                f"schedule {name} does not exist: create it with client.create_schedule({name!r}, …)"
             )
         return _read(rows[0])
 

@@ -99,7 +99,7 @@ def drop_subscription(topic: str, name: str) -> Statement[None]:
 def list_subscriptions(topic: str) -> Statement[list[SubscriptionProperties]]:
     def read(rows: Sequence[Row]) -> list[SubscriptionProperties]:
         if not rows:
-            raise TopicNotFoundError(f"topic {topic!r} does not exist: create it with client.create_topic({topic!r})")
+            raise TopicNotFoundError(f"topic {topic} does not exist: create it with client.create_topic({topic!r})")
         return [_read(row) for row in rows if row[1] is not None]
 
     return Statement(SUBSCRIPTIONS, _named(topic), read)

@@ -18,6 +18,7 @@ from pgqueue.transports.connections import (
     BegunConnection,
     PoolSource,
     SharedConnection,
+    named,
     own_pool,
 )
 from pgqueue.transports.driving import adrive, drive
@@ -65,9 +66,13 @@ def _source_of(given: object, asynchronous: bool) -> PoolSource | EngineSource:
     raise UnsupportedSourceError(f"a client needs a DSN, a connection pool or an engine, not {_name(given)}")
 
 
-def sized(source: Source, size: int, *, asynchronous: bool) -> PoolSource:
-    """Make a private pool to the same database, large enough that callers wait for the server, not for a connection."""
-    pool = own_pool(source.conninfo, asynchronous=asynchronous, size=size, patience=5)
+def sized(source: Source, size: int, *, asynchronous: bool, name: str | None = None) -> PoolSource:
+    """Make a private pool to the same database, large enough that callers wait for the server, not for a connection.
+
+    Its connections have this name in pg_stat_activity, unless the application has given them one.
+    """
+    conninfo = source.conninfo if name is None else named(source.conninfo, name)
+    pool = own_pool(conninfo, asynchronous=asynchronous, size=size, patience=5)
     forking.register_for_reset(pool)
     return pool
 
@@ -157,4 +162,5 @@ def _is_of_sqlalchemy(source: object) -> bool:
 
 
 def _name(thing: object) -> str:
-    return f"a {type(thing).__name__}"
+    name = type(thing).__name__
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"

@@ -54,6 +54,9 @@ SOCKET_TIMEOUTS = {
     "tcp_user_timeout": 30_000,
 }
 
+#: The application name of a client's connections.
+OUR_NAME = "pgqueue"
+
 #: Those that libpq takes from environment variables, too.
 OF_THE_ENVIRONMENT = {"application_name": "PGAPPNAME", "connect_timeout": "PGCONNECT_TIMEOUT"}
 
@@ -400,10 +403,18 @@ def with_timeouts(conninfo: str) -> str:
         raise InvalidArgumentError(
             "the DSN must be one that libpq understands: postgresql://user:password@host:5432/name, or host=… dbname=…"
         ) from None
-    defaults: dict[str, str | int] = {"application_name": "pgqueue", **SOCKET_TIMEOUTS}
+    defaults: dict[str, str | int] = {"application_name": OUR_NAME, **SOCKET_TIMEOUTS}
     elsewhere = {name for name, variable in OF_THE_ENVIRONMENT.items() if os.environ.get(variable)}
     missing = defaults.keys() - said.keys() - elsewhere
     return psycopg.conninfo.make_conninfo(conninfo, **{name: defaults[name] for name in missing})
+
+
+def named(conninfo: str, application_name: str) -> str:
+    """The DSN with this application name, unless it or the environment has another than ours."""
+    said = psycopg.conninfo.conninfo_to_dict(conninfo).get("application_name", OUR_NAME)
+    if said != OUR_NAME or os.environ.get(OF_THE_ENVIRONMENT["application_name"]):
+        return conninfo
+    return psycopg.conninfo.make_conninfo(conninfo, application_name=application_name)
 
 
 def _conninfo(pool: AnyPool) -> str:

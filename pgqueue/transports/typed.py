@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     GivesPsycopgConnection: TypeAlias = psycopg.Connection[Any] | psycopg_pool.ConnectionPool[Any]
     GivesConnection: TypeAlias = sqlalchemy.Engine | sqlalchemy.Connection
     GivesSession: TypeAlias = Session | sessionmaker[Any] | scoped_session[Any]
+    Transaction: TypeAlias = psycopg.Connection[Any] | sqlalchemy.Connection | Session | scoped_session[Any]
+    TransactionSource: TypeAlias = GivesPsycopgConnection | GivesConnection | GivesSession
+    ClientSource: TypeAlias = str | psycopg_pool.ConnectionPool[Any] | sqlalchemy.Engine
 
     AsyncPsycopgConnection: TypeAlias = psycopg.AsyncConnection[Any]
     AsyncSQLAlchemyConnection: TypeAlias = asyncio.AsyncConnection
@@ -26,3 +29,11 @@ if TYPE_CHECKING:
     GivesAsyncSession: TypeAlias = (
         asyncio.AsyncSession | asyncio.async_sessionmaker[Any] | asyncio.async_scoped_session[Any]
     )
+    AsyncTransaction: TypeAlias = (
+        psycopg.AsyncConnection[Any]
+        | asyncio.AsyncConnection
+        | asyncio.AsyncSession
+        | asyncio.async_scoped_session[Any]
+    )
+    AsyncTransactionSource: TypeAlias = GivesAsyncPsycopgConnection | GivesAsyncConnection | GivesAsyncSession
+    AsyncClientSource: TypeAlias = str | psycopg_pool.AsyncConnectionPool[Any] | asyncio.AsyncEngine

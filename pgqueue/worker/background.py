@@ -62,7 +62,7 @@ class Background:
         woken: threading.Event,
         at_the_end: Callable[[Source], Flow[None]] | None = None,
     ) -> None:
-        pool = transports.sized(self._source, 1, asynchronous=False)
+        pool = transports.sized(self._source, 1, asynchronous=False, name=self._options.name)
         loop = Loop(name, lambda: drive(turn(pool)), self._over, woken)
         end = None if at_the_end is None else lambda: drive(at_the_end(pool))
         thread = threading.Thread(target=self._run, args=(loop, end), name=f"pgqueue-{name}", daemon=True)

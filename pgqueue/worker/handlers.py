@@ -138,6 +138,20 @@ class Handlers:
         needs_a_thread = any(handler.takes_transaction and not handler.is_coroutine for handler in self._all)
         return any(handler.is_coroutine for handler in self._all) and not needs_a_thread
 
+    def check_one_kind(self) -> None:
+        """Check that one worker can run all of them.
+
+        Raises:
+            InvalidArgumentError: of the handlers that take a transaction, some are coroutine functions, and some not.
+        """
+        with_tx = [handler for handler in self._all if handler.takes_transaction]
+        plain = [handler.name for handler in with_tx if not handler.is_coroutine]
+        if 0 < len(plain) < len(with_tx):
+            raise InvalidArgumentError(
+                "all handlers with tx must be coroutine functions, or none:"
+                f" {', '.join(plain)} {'is not one' if len(plain) == 1 else 'are none'}"
+            )
+
     @property
     def _all(self) -> Iterator[Handler]:
         return (handler for by_subject in self._by_queue.values() for handler in by_subject.values())

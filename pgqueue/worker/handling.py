@@ -18,14 +18,14 @@ from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
 from pgqueue.model.calls import checked_result
 from pgqueue.model.context import Outcome, ReceiveState
-from pgqueue.model.failure import from_users_code
+from pgqueue.model.failure import from_users_code, text_of, type_of
 from pgqueue.model.handler import Handler
 from pgqueue.statements import backends, queues
 from pgqueue.statements import settling as verbs
 from pgqueue.telemetry import Processing, Recorder
 from pgqueue.worker.durations import Durations
 from pgqueue.worker.handlers import Routes
-from pgqueue.worker.policy import Abandon, LeaveLocked, MoveToDeadLetters, RetryPolicy, Verdict, judge
+from pgqueue.worker.policy import Abandon, MoveToDeadLetters, RetryPolicy, Verdict, judge
 
 #: Calls a handler as its driver requires: directly, in a thread, or in an event loop.
 Call = Callable[..., Any]
@@ -66,7 +66,7 @@ def handle(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flow[
 def fail(message: LockedMessage, failure: BaseException, policy: RetryPolicy) -> Flow[None]:
     """Settle a message as the policy says. If that fails, the error is logged, and the lock expires."""
     verdict = judge(failure, message.delivery_count, policy, random.random())
-    allowed = None if isinstance(verdict, LeaveLocked) else (yield from _deliveries_allowed(message))
+    allowed = (yield from _deliveries_allowed(message)) if isinstance(verdict, Abandon) else None
     _log_failure(message, failure, verdict, allowed)
     error = failure.__cause__ if isinstance(failure, DeadLetter) else failure
     if message.context.state is not ReceiveState.RECEIVED:
@@ -116,23 +116,34 @@ def _deliveries_allowed(message: LockedMessage) -> Flow[int | None]:
 
 
 def _log_failure(message: LockedMessage, failure: BaseException, verdict: Verdict, allowed: int | None) -> None:
-    outcome = "is let go"
+    name, count, trace = _name(message), message.delivery_count, None
+    line = f"{name} is let go at delivery {count}: {_told(type_of(failure), text_of(failure))}"
     match verdict:
-        case Abandon() if allowed is not None and message.delivery_count >= allowed:
-            outcome = "was the last: the message goes to the dead letters: MaxDeliveryCountExceeded"
         case Abandon(delay):
-            outcome = f"rests for {delay.total_seconds():.1f} s"
-        case MoveToDeadLetters(reason):
-            outcome = f"was the last: the message goes to the dead letters: {reason}"
-    logger.warning(
-        "the handler failed on %s, delivery %s%s, which %s",
-        _name(message),
-        message.delivery_count,
-        f" of {allowed}" if allowed is not None else "",
-        outcome,
-        exc_info=(type(failure), failure, from_users_code(failure)) if isinstance(verdict, Abandon) else None,
-        extra=about(message, message.delivery_count, failure),
-    )
+            is_last = allowed is not None and count >= allowed
+            rest = f"rests for {delay.total_seconds():.1f} s"
+            after = "is dead-lettered as MaxDeliveryCountExceeded" if is_last else rest
+            which = str(count) if allowed is None else f"{count} of {allowed}"
+            trace = _trace(failure)
+            if trace is None:
+                line = f"{name} failed at delivery {which}, and {after}: {_told(type_of(failure), text_of(failure))}"
+            else:
+                line = f"the handler failed on {name}, delivery {which}: it {after}"
+        case MoveToDeadLetters(reason, _, summary):
+            line = f"{name} is dead-lettered at delivery {count}: {_told(reason, summary)}"
+    logger.warning("%s", line, exc_info=trace, extra=about(message, count, failure))
+
+
+def _trace(failure: BaseException) -> Any:
+    """The traceback to log: from the handler on. An error of ours that no handler has raised is told in one line."""
+    begin = from_users_code(failure)
+    if begin is None and isinstance(failure, PGQueueError):
+        return None
+    return type(failure), failure, begin or failure.__traceback__
+
+
+def _told(kind: str, text: str) -> str:
+    return f"{kind}: {text}" if text else kind
 
 
 def _name(message: LockedMessage) -> str:

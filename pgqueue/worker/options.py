@@ -9,6 +9,7 @@ from typing import TypedDict
 
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.handler import KINDS, Handler
+from pgqueue.model.holder import this_process
 from pgqueue.worker.handlers import Routes
 from pgqueue.worker.lock_renewals import OnFailure, check_renewal_callback
 from pgqueue.worker.policy import RetryPolicy
@@ -88,6 +89,11 @@ class Options:
         for name in ("handler_timeout", "max_lock_renewal_duration", "grace_period", "session_idle_timeout"):
             duration = getattr(self, name)
             _require(duration is None or duration >= timedelta(0), f"{name} must not be negative")
+
+    @property
+    def name(self) -> str:
+        """The name of its connections in pg_stat_activity, which keeps 63 bytes of it."""
+        return f"pgqueue worker {this_process()} {' '.join(self.routes)}"
 
     @property
     def session_limits(self) -> SessionLimits:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from traceback import format_exception_only
 
@@ -16,7 +16,8 @@ from pgqueue.errors import (
     LockLostError,
 )
 from pgqueue.model.backoff import Backoff
-from pgqueue.model.failure import storable, traceback_of, type_of
+from pgqueue.model.bodies import InvalidBody
+from pgqueue.model.failure import storable, text_of, traceback_of, type_of
 from pgqueue.model.policy import default_retry
 
 #: People read the descriptions of dead letters; the end of a traceback is the most useful part.
@@ -75,10 +76,11 @@ class Abandon:
 
 @dataclass(frozen=True)
 class MoveToDeadLetters:
-    """Move the message to the dead letters."""
+    """Move the message to the dead letters; ``summary`` is the description for a log: short, and without the body."""
 
     reason: str
     description: str
+    summary: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -94,11 +96,12 @@ def judge(failure: BaseException, delivery_count: int, policy: RetryPolicy, luck
     match failure:
         case DeadLetter(reason=reason, description=description):
             described = storable(str(description)) if description else _description(failure)
-            return MoveToDeadLetters(storable(str(reason)) or type_of(failure), described)
+            summary = failure.without_values if isinstance(failure, InvalidBody) else str(description or "")
+            return MoveToDeadLetters(storable(str(reason)) or type_of(failure), described, summary)
         case LockLostError() | InvalidStateError() | CommitInDoubtError():
             return LeaveLocked()
         case _ if isinstance(failure, policy.dead_letter_on) or delivery_count >= (policy.max_attempts or float("inf")):
-            return MoveToDeadLetters(storable(type_of(failure)), _description(failure))
+            return MoveToDeadLetters(storable(type_of(failure)), _description(failure), text_of(failure))
     return Abandon(policy.delay(delivery_count, luck))
 
 

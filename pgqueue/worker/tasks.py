@@ -234,15 +234,15 @@ class TaskDriver:
         for handler in options.handlers:
             if handler.takes_transaction and not handler.is_coroutine:
                 raise InvalidArgumentError(
-                    f"{handler.name} takes a transaction, and is no coroutine function: use pgqueue.Worker, or make it"
-                    " one"
+                    f"{handler.name} takes a transaction, and is not a coroutine function: use pgqueue.Worker, or make"
+                    " it one"
                 )
         self._options = options
         self._stopping = threading.Event()
         self._error: BaseException | None = None
         self._is_running = False
         size = (options.concurrency + SPARE_CONNECTIONS) * len(options.routes)
-        self._pool = transports.sized(source, size, asynchronous=True)
+        self._pool = transports.sized(source, size, asynchronous=True, name=options.name)
         self._background = Background(source, options, self._end_with, self)
         self.services = [
             QueueTasks(

@@ -182,7 +182,7 @@ class ThreadDriver:
         self._error: BaseException | None = None
         self._is_running = False
         size = (4 * options.concurrency + SPARE_CONNECTIONS) * len(options.routes)
-        self._pool = transports.sized(source, size, asynchronous=False)
+        self._pool = transports.sized(source, size, asynchronous=False, name=options.name)
         self._background = Background(source, options, self._end_with, self)
         self.services = [
             QueueThreads(

@@ -15,4 +15,8 @@ def test_a_stuck_message_is_explained_and_unlocked(pgqueue: CommandLine, client:
     assert pgqueue("unlock", "orders", number).code == 0
     assert len(orders.receive()) == 1
     assert pgqueue("unlock", "orders", number, "--json").document["unlocked"]
+    (dead,) = orders.receive()
+    dead.dead_letter("Unpaid")
+    told = pgqueue("explain", "orders", number).out
+    assert f"`pgqueue dead-letters resubmit orders {number}` gives it back" in told
     assert "no locked message" in pgqueue("unlock", "orders", number).only_error

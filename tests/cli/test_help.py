@@ -63,6 +63,19 @@ def test_help_fits_the_terminal(path: str, columns: int) -> None:
     assert max(map(len, shown.output.splitlines())) <= columns
 
 
+@pytest.mark.parametrize("path", COMMANDS)
+def test_paragraphs_of_help_are_not_broken_where_the_source_is(path: str) -> None:
+    assert not re.search(r"[^\n]\n[^\n]", COMMANDS[path].help)
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_help_names_arguments_once_and_no_type_of_flags(path: str) -> None:
+    shown = CliRunner().invoke(app, [*path.split(), "-h"], terminal_width=120)
+    assert shown.exit_code == 0
+    assert "<bool>" not in shown.output
+    assert not re.search(r"[{}]|\[\[", next(line for line in shown.output.splitlines() if "Usage:" in line))
+
+
 def test_the_help_of_all_commands_loads_none_of_them() -> None:
     program = "import sys\nfrom pgqueue.cli.running import run\nrun(['--help'])\nprint([*sys.modules], file=sys.stderr)"
     environment = {**os.environ, "COLUMNS": str(HELP_WIDTH)}

@@ -235,7 +235,8 @@ def test_what_does_not_end_in_time_does_not_keep_the_process(
         (["shop:note"], "shop:note is a function: say which queue"),
         (["shop:app", "nowhere"], "no handler for nowhere: the queues with handlers are orders, returns"),
         (["shop:app"], "returns"),  # which does not exist
-        (["shop:mixed", "orders", "returns"], "returns"),
+        (["shop:mixed", "orders", "returns"], "must be coroutine functions, or none: shop.write is not one"),
+        (["shop.py:note", "orders"], "write shop:note, without .py"),
         (["shop:note", "orders", "--max-delay", "1ms"], "max_delay"),
         (["shop:note", "orders", "--dead-letter-on", "shop:note"], "names no exception"),
         (["shop:note", "orders", "--dead-letter-on", "Nothing"], "names no exception"),

@@ -183,8 +183,8 @@ def test_a_name_that_is_taken_is_refused_unless_it_may_exist(own: World) -> None
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({}, "a schedule must be one with either cron or every, not neither"),
-        ({"cron": "* * * * *", "every": MINUTE}, "a schedule must be one with either cron or every, not both"),
+        ({}, "give either cron or every"),
+        ({"cron": "* * * * *", "every": MINUTE}, "give either cron or every, not both"),
         ({"cron": "61 * * * *"}, r"cron must be five fields, .*, not '61 \* .*: bad minute"),
         ({"cron": "0 0 30 2 *"}, "cron must be five fields, .*: it is never due"),
         ({"cron": 5}, "cron must be a str, not 5"),

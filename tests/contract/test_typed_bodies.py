@@ -94,7 +94,7 @@ def test_a_send_refuses_what_does_not_fit(either: World, body_type: Any, body: A
     orders = typed(either, body_type)
     fitting = Message(next(good for kind, good in FITTING if kind == body_type))
     for send in (orders.send, lambda message: orders.send_batch([fitting, message])):
-        with pytest.raises(MessageNotSerializableError, match=rf"(?s)body is no .*{complaint}"):
+        with pytest.raises(MessageNotSerializableError, match=rf"(?s)body is not a .*{complaint}"):
             send(Message(body))
     with orders.sender() as sender, pytest.raises(MessageNotSerializableError, match=complaint):
         sender.send(Message(body))
@@ -106,7 +106,7 @@ def test_a_receive_hands_out_what_fits_and_dead_letters_the_rest(either: World) 
     assert [each.body for each in typed(either).receive(max_messages=9)] == [Order(1), Order(3)]
     (letter,) = either.dead()
     assert (letter.body, letter.dead_letter_reason) == ({"number": "two"}, "InvalidBody")
-    complaint = f"the body is no {__name__}.Order: number: it is 'two', not a whole number"
+    complaint = f"the body is not a {__name__}.Order: number: it is 'two', not a whole number"
     assert letter.dead_letter_error_description == complaint
     assert letter.last_error is not None
     assert letter.last_error.type.endswith("InvalidValueError")
@@ -153,7 +153,9 @@ def test_what_is_met_without_a_lock_says_so_when_its_body_is_asked_for(either: W
     for messages in (orders.peek(max_messages=9), orders.receive_and_delete(max_messages=9)):
         first, invalid, last = messages
         assert (first.body, last.body) == (Order(1), Order(3))
-        with pytest.raises(MessageNotReadableError, match=r"it is no .*Order: number: it is 'two'.* raw_body has it"):
+        with pytest.raises(
+            MessageNotReadableError, match=r"it is not a .*Order: number: it is 'two'.* raw_body has it"
+        ):
             invalid.body  # noqa: B018 - asking raises
         assert invalid.raw_body == '{"number": "two"}'
         assert "cannot be shown" in repr(invalid)

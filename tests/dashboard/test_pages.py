@@ -102,7 +102,7 @@ def test_messages_are_paged_by_number(client: QueueClient, site: TestClient) -> 
 def test_a_message_is_shown_whole(shop: QueueClient, site: TestClient) -> None:
     (dead, *_) = shop.queue("orders").dead_letters.peek()
     page = site.get(f"/message?queue=orders&number={dead.sequence_number}").text
-    for said in ("CustomerUnknown", "no such customer: 4711", "is a dead letter since", "A-17", "Bern", "Traceback"):
+    for said in ("CustomerUnknown", "no such customer: 4711", "been a dead letter since", "A-17", "Bern", "Traceback"):
         assert said in page
     document = site.get(f"/api/message?queue=orders&number={dead.sequence_number}").json()
     assert document["is_dead"]

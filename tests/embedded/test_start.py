@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -89,3 +90,16 @@ def test_a_machine_without_the_package_is_told_what_to_install(monkeypatch: pyte
 def test_a_directory_without_postgresql_is_named(directory: Path) -> None:
     with pytest.raises(ServerError, match="no PostgreSQL in /nowhere"):
         Server(directory, Path("/nowhere")).create()
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_the_server_of_a_terminal_stops_cleanly(directory: Path, stop: signal.Signals) -> None:
+    command = [sys.executable, "-m", "pgqueue.embedded", str(directory)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        psycopg.connect(process.stdout.readline().strip()).close()
+        process.send_signal(stop)
+        _, said = process.communicate()
+    assert process.returncode == 0
+    assert said.splitlines() == [f"the data are in {directory}; Ctrl-C or SIGTERM stops the server, and they stay"]
+    assert not Server(directory, wheel_binaries()).is_running()

@@ -43,7 +43,7 @@ def run(database: Database, *command: str) -> str:
         ("fastapi_session.py", "answers: [202, 409]; sent: Placed(id=7, city='Basel')"),
         ("overlapped_sends.py", "refused: 2000 letters; worth another try: False\nnobody looked, and yet: PQ005"),
         ("asyncio_consumers.py", "counted: [('Ada', 20)]; set aside: 'a smudge', because NotAVote"),
-        ("several_queues.py", "shipped: [(1, 'Basel')]\ndead: the body is no __main__.Order: number: it is 'two'"),
+        ("several_queues.py", "shipped: [(1, 'Basel')]\ndead: the body is not a __main__.Order: number: it is 'two'"),
         ("every_second.py", "2100-03-27 02:30:00+01:00\n2100-03-28 03:00:00+02:00\n2100-03-29 02:30:00+02:00"),
         ("authorised_payment.py", "as it should be: 1 authorised, 2 refused, 3 timed out; nothing is pending any more"),
     ],

@@ -95,6 +95,12 @@ def sync(
     assert_type(Message(Order(1)), Message[Order])
     orders.send(Message(Order(1)))
     orders.send(Message("text"))  # wrong
+    orders.send(Message(Order(1)), transaction=5)  # wrong
+    received.complete(transaction=pool)  # wrong
+    received.complete(transaction=maker())
+    QueueClient(5)  # wrong
+    QueueClient(pool)
+    QueueClient(engine)
     orders.send_batch([Message("text")])  # wrong
     anything.send_batch([Message(1), Message("text")])
     anything.send(Message({"a": 1}))
@@ -135,6 +141,9 @@ async def asynchronous(
     pgqueue.aio.Worker(anything, asession, transaction="sqlalchemy")
     pgqueue.aio.Worker(client, app, transaction="sqlalchemy")
     pgqueue.aio.Worker(anything, one)  # wrong
+    pgqueue.aio.QueueClient(5)  # wrong
+    pgqueue.aio.QueueClient(engine)
+    await anything.send(Message(1), transaction=5)  # wrong
     pgqueue.aio.Worker(anything, atwo)  # wrong
     pgqueue.aio.Worker(anything, asession, transaction="psycopg")  # wrong
     pgqueue.aio.Worker(anything, lambda message, tx: None, transaction="psycopg")  # wrong

@@ -80,7 +80,7 @@ def test_a_lost_connection_is_outlived(place: Place, with_transaction: bool) -> 
         eventually(lambda: told == [1] and place.found() == [])
         place.run(
             "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
-            " where datname = current_database() and application_name = 'pgqueue'"
+            " where datname = current_database() and application_name ~ '^pgqueue( worker .*)?$'"
         )
         eventually(lambda: sent(transmitter))
         eventually(lambda: set(told) == {1, 2})

@@ -54,9 +54,9 @@ class Sending(Play):
         messages = [Message({"sent": self._sent + n}, priority=priority) for n in range(count)]
         self._sent += count
         if count == 1:
-            numbers = [self.queue(0).send(messages[0], transaction=caller and caller.connection)]
+            numbers = [self.queue(0).send(messages[0], transaction=caller.connection if caller else None)]
         else:
-            numbers = self.queue(0).send_batch(messages, transaction=caller and caller.connection)
+            numbers = self.queue(0).send_batch(messages, transaction=caller.connection if caller else None)
         assert numbers == sorted(numbers)
         for number, message in zip(numbers, messages, strict=True):
             self.model.send(number, message.body, priority, caller.transaction if caller else None)
@@ -81,7 +81,9 @@ class Receiving(Play):
     @rule(place=places, at_most=some, within=callers)
     def receive_and_delete(self, place: int, at_most: int, within: int | None) -> None:
         caller = self.caller(within)
-        taken = self.queue(place).receive_and_delete(max_messages=at_most, transaction=caller and caller.connection)
+        taken = self.queue(place).receive_and_delete(
+            max_messages=at_most, transaction=caller.connection if caller else None
+        )
         self.judge(taken, at_most, place, caller)
         for message in taken:
             assert message.delivery_count == self.model.messages[message.sequence_number].delivery_count + 1

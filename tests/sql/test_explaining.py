@@ -53,7 +53,7 @@ def test_every_state_of_a_message_is_explained(database: Database) -> None:
         assert "is exhausted" in explained(bob)
         assert "The lock of ann:" in explained(bob)
         assert ann.receive() == []
-        assert "is a dead letter since" in explained(bob)
+        assert "has been a dead letter since" in explained(bob)
         ann.call("resubmit", queue="q")
         ann.settle("defer", ann.receive()[0])
         assert "is deferred" in explained(bob)

@@ -300,7 +300,7 @@ def test_what_a_message_is_postponed_with_is_measured_with_its_properties(databa
 
 
 WITHOUT_A_BODY: list[tuple[str, str]] = [
-    ("send('q')", "the message must be one with either a body or a binary_body, not neither"),
+    ("send('q')", "the message must be one with either a body or a binary_body, not one without"),
     ("send('q', '1', '')", "the message must be one with either a body or a binary_body, not both"),
     ("send_batch('q', array['1', null]::jsonb[])", "message 2 must be one with either a body or a binary_body, not"),
     (

@@ -158,7 +158,7 @@ def test_a_queue_is_not_made_longer_than_it_may_be(database: Database) -> None:
 @pytest.mark.parametrize(
     ("row", "flaw"),
     [
-        ({"body": None}, "must be one with either a body or a binary_body, not neither"),
+        ({"body": None}, "must be one with either a body or a binary_body, not one without"),
         ({"body": Jsonb(1), "binary_body": b"x"}, "must be one with either a body or a binary_body, not both"),
         ({"body": Jsonb(1), "priority": 101}, "priority of the message must be a whole number from -100 to 100"),
         ({"body": Jsonb(1), "time_to_live": timedelta(0)}, "time_to_live"),

@@ -21,7 +21,8 @@ import pytest
 import pgqueue.aio
 from pgqueue import DeadLetter, Message, PeekedMessage, ReceivedMessage
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.model.bodies import body_reader
+from pgqueue.model.bodies import InvalidBody, body_reader, read_as
+from pgqueue.model.body_type import BodyType
 from pgqueue.model.handler import Handler
 from pgqueue.model.row import COLUMNS
 
@@ -86,6 +87,16 @@ class Order:
 class Model(pydantic.BaseModel):
     number: int = pydantic.Field(ge=0)
     placed_at: datetime | None = None
+
+
+class Checked(pydantic.BaseModel):
+    key: UUID
+    name: str
+
+    @pydantic.field_validator("name")
+    @classmethod
+    def refuse(cls, name: str) -> str:
+        raise ValueError(f"there is no {name}")
 
 
 @pydantic.dataclasses.dataclass
@@ -242,8 +253,31 @@ def test_what_does_not_fit_is_dead_lettered_with_the_reason(
         Handler.of(handler)(received(body))
     assert verdict.value.reason == "InvalidBody"
     assert complaint in str(verdict.value.description)
-    assert str(verdict.value.description).startswith("the body is no tests.unit.test_bodies.")
+    assert str(verdict.value.description).startswith("the body is not a tests.unit.test_bodies.")
     assert len(str(verdict.value.description)) <= 4_000
+
+
+@pytest.mark.parametrize(
+    ("handler", "body", "told"),
+    [
+        (takes_order, {"number": "4711"}, "number: it is not a whole number"),
+        (takes_order, {"number": 1, "level": 4711}, "level: it is not one of 1"),
+        (takes_order, {"number": -4711}, "refuses it"),
+        (takes_model, {"number": -4711}, "number: Input should be greater than or equal to 0"),
+        (takes_model, b"4711", "it is bytes, not JSON"),
+    ],
+)
+def test_a_log_names_field_and_rule_and_no_value(handler: Callable[..., Any], body: Any, told: str) -> None:
+    with pytest.raises(InvalidBody) as verdict:
+        Handler.of(handler)(received(body))
+    assert told in verdict.value.without_values
+    assert "4711" not in verdict.value.without_values
+
+
+def test_texts_of_pydantic_that_have_the_value_are_not_logged() -> None:
+    with pytest.raises(InvalidBody) as verdict:
+        read_as(BodyType(Checked), received({"key": "zz", "name": "4711"}))
+    assert verdict.value.without_values == "key: uuid_parsing; name: value_error"
 
 
 def test_each_attempt_has_a_body_of_its_own() -> None:

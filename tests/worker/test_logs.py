@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 import pgqueue
 from pgqueue import DeadLetter
 from pgqueue.errors import TransactionConflictError
+from pgqueue.model.holder import this_process
 from tests.patience import eventually
-from tests.worker.scene import Scene
+from tests.worker.scene import Running, Scene
 
 
 def about(caplog: pytest.LogCaptureFixture, part: str) -> dict[str, Any]:
@@ -26,7 +28,7 @@ def about(caplog: pytest.LogCaptureFixture, part: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("failure", "tracked"),
-    [(ValueError("no"), False), (DeadLetter("Unknown"), False), (TransactionConflictError("again"), True)],
+    [(ValueError("no"), False), (TransactionConflictError("again"), True)],
     ids=repr,
 )
 def test_a_handler_that_fails(
@@ -41,6 +43,87 @@ def test_a_handler_that_fails(
     tracking_id = getattr(failure, "tracking_id", None)
     assert bool(tracking_id) is tracked
     assert said == {"queue": "q", "sequence_number": number, "delivery_count": 1, "tracking_id": tracking_id}
+
+
+def line_of(caplog: pytest.LogCaptureFixture, part: str) -> logging.LogRecord:
+    about(caplog, part)
+    return next(record for record in caplog.records if part in record.getMessage())
+
+
+@pytest.mark.parametrize(
+    ("failure", "why"),
+    [
+        (DeadLetter("Unpaid", "nothing was paid"), "Unpaid: nothing was paid"),
+        (DeadLetter("Unpaid"), "Unpaid"),
+        (KeyError("a"), "KeyError: 'a'"),
+    ],
+    ids=repr,
+)
+def test_a_message_that_is_dead_lettered(
+    scene: Scene, caplog: pytest.LogCaptureFixture, failure: Exception, why: str
+) -> None:
+    async def handler(_: Any) -> None:
+        raise failure
+
+    (number,) = scene.send("a")
+    with scene.working(handler, retry=pgqueue.RetryPolicy(dead_letter_on=(KeyError,))):
+        line = line_of(caplog, "is dead-lettered")
+    assert line.getMessage() == f"message {number} of q is dead-lettered at delivery 1: {why}"
+    assert not line.exc_info
+
+
+@dataclass
+class Order:
+    city: str
+
+
+def test_a_body_that_does_not_fit_is_logged_without_its_values(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    async def handler(message: Any) -> None:
+        raise AssertionError
+
+    handler.__annotations__["message"] = pgqueue.ReceivedMessage[Order]
+    (number,) = scene.send({"city": 4711})
+    with scene.working(handler):
+        line = line_of(caplog, "is dead-lettered")
+    rule = "city: it is not a text"
+    assert line.getMessage() == f"message {number} of q is dead-lettered at delivery 1: InvalidBody: {rule}"
+    assert "4711" not in caplog.text
+
+
+def test_a_message_without_a_handler_takes_one_line(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    app = pgqueue.Handlers()
+    app.handler("q", subject="paid")(lambda message: None)
+    (number,) = scene.send("a")
+    face: Any = pgqueue.aio if scene.face == "tasks" else pgqueue
+    running = Running(face.Worker(face.QueueClient(scene.database.dsn), app))
+    line = line_of(caplog, "no handler of queue q")
+    running.stop()
+    assert line.getMessage().startswith(f"message {number} of q failed at delivery 1 of 10, and rests for ")
+    assert not line.exc_info
+
+
+def test_the_last_delivery_that_fails(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    scene.client.update_queue("q", max_delivery_count=1)
+
+    async def handler(_: Any) -> None:
+        raise ValueError("no")
+
+    (number,) = scene.send("a")
+    with scene.working(handler):
+        line = line_of(caplog, "the handler failed")
+    assert line.getMessage() == (
+        f"the handler failed on message {number} of q, delivery 1 of 1: it is dead-lettered as MaxDeliveryCountExceeded"
+    )
+    assert line.exc_info
+
+
+def test_the_server_is_told_which_worker_of_which_queue_a_connection_is_of(scene: Scene) -> None:
+    names = "select distinct application_name from pg_stat_activity where datname = current_database()"
+
+    async def handler(_: Any) -> None: ...
+
+    with scene.working(handler):
+        eventually(lambda: (f"pgqueue worker {this_process()} q"[:63],) in scene.rows(names))
 
 
 def test_a_message_that_was_handled_and_is_lost(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:

@@ -257,7 +257,7 @@ def test_a_coroutine_function_gets_no_synchronous_transaction(scene: Scene) -> N
     with pytest.raises(InvalidArgumentError, match=r"handler is a coroutine function.*pgqueue\.aio\.Worker"):
         pgqueue.Worker(scene.queue, handler, transaction="psycopg")
     queue = pgqueue.aio.QueueClient(scene.database.dsn).queue("q")
-    with pytest.raises(InvalidArgumentError, match=r"blocking takes a transaction, and is no coroutine function"):
+    with pytest.raises(InvalidArgumentError, match=r"blocking takes a transaction, and is not a coroutine function"):
         pgqueue.aio.Worker(queue, blocking, transaction="psycopg")  # type: ignore[call-overload]
 
 
@@ -294,7 +294,7 @@ def test_a_handler_gets_the_type_that_it_asks_for(scene: Scene, options: dict[st
     (dead,) = scene.dead()
     assert (dead.body, dead.dead_letter_reason) == ({"number": "two"}, "InvalidBody")
     assert dead.dead_letter_error_description == (
-        "the body is no tests.worker.test_several_queues.Order: number: it is 'two', not a whole number"
+        "the body is not a tests.worker.test_several_queues.Order: number: it is 'two', not a whole number"
     )
     assert sorted(set(numbers)) == [1, 3]
     assert scene.effects() == ([1, 3] if options else [])

@@ -20,6 +20,9 @@ function colours() {
     : { ink: "#566070", line: "#dfe3e9", series: ["#1f56b3", "#19803f", "#b06f00", "#c02b2b"] };
 }
 
+// Labels have no seconds: ticks are whole minutes apart.
+const TICKS = [1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2880, 10080, 43200].map((minutes) => minutes * 60);
+
 function label(at) {
   const text = new Date(at * 1e3).toISOString();
   return text.endsWith("T00:00:00.000Z") ? text.slice(5, 10) : text.slice(11, 16);
@@ -35,15 +38,15 @@ function draw(place, samples) {
       width: place.clientWidth,
       height: 160,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
-      scales: { y: { range: (_, least, most) => [0, Math.max(1e-3, most * 1.1)] } },
-      axes: [{ ...axis, values: (_, at) => at.map(label) }, { ...axis, size: 56 }],
+      scales: { x: { range: (_, least, most) => (least === most ? [least - 60, most + 60] : [least, most]) }, y: { range: (_, least, most) => [0, Math.max(1e-3, most * 1.1)] } },
+      axes: [{ ...axis, incrs: TICKS, values: (_, at) => at.map(label) }, { ...axis, size: 56 }],
       series: [
         { label: "at", value: (_, at) => (at == null ? "–" : new Date(at * 1e3).toISOString().slice(5, 16).replace("T", " ")) },
         ...names.map((name, nth) => ({
           label: name.replace("dead_letters", "dead letters").replace(/^(waited|worked)_/, ""),
           stroke: series[nth % series.length],
           width: 1.5,
-          points: { show: samples.length < 3 },
+          points: { size: 5 },
         })),
       ],
     },

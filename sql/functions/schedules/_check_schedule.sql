@@ -20,14 +20,18 @@ as $$
 declare
     flaw record;
 begin
+    if num_nonnulls(cron, every) <> 1 then
+        raise exception using
+            errcode = 'PQ007',
+            message = 'give either cron or every' || case when cron is null then '' else ', not both' end,
+            detail  = pgqueue._tracking_detail();
+    end if;
     select rule.* into flaw
       from (values
            ('the name of a schedule',
             'at most 100 letters, digits, dots, underscores, hyphens and slashes, with a letter or digit at each end',
             quote_literal(name),
             coalesce(length(name) <= 100 and name ~ '^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$', false)),
-           ('a schedule', 'one with either cron or every', case when cron is null then 'neither' else 'both' end,
-            num_nonnulls(cron, every) = 1),
            ('cron', 'five fields, minute hour day-of-month month day-of-week, such as ''30 2 * * *''', quote_literal(cron),
             cron ~ '^\s*\S+(\s+\S+){4,5}\s*$'),
            ('every', 'positive and at most a hundred years, in days and units of time', every::text,

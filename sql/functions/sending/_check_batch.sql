@@ -38,7 +38,7 @@ begin
                        then octet_length(coalesce(binary_body, convert_to(body::text, 'UTF8')))
                             + coalesce(octet_length(properties::text), 0) end as size) as measured
      cross join lateral (values
-           (null, 'one with either a body or a binary_body', case when body is null then 'neither' else 'both' end,
+           (null, 'one with either a body or a binary_body', case when body is null then 'one without' else 'both' end,
             (body is null) <> (binary_body is null)),
            ('priority', 'a whole number from -100 to 100', coalesce(priority::text, 'null'),
             priorities is null or coalesce(priority between -100 and 100, false)),

@@ -76,7 +76,7 @@ begin
      where queue_id = source.id and sequence_number = explain_message.sequence_number;
     if found then
         return concat_ws(' ',
-            format('%s is a dead letter since %s: %s.', subject, date_trunc('second', known.dead_lettered_at),
+            format('%s has been a dead letter since %s: %s.', subject, date_trunc('second', known.dead_lettered_at),
                    concat_ws(', ', known.dead_letter_reason, known.dead_letter_error_description)),
             case when known.locked_until > moment
                  then format('It %s until %s.', coalesce('is locked by ' || known.locked_by, 'rests after a delivery,'),
