@@ -531,6 +531,19 @@ def test_a_clock_that_was_a_year_ahead_silences_no_schedule(database: Database, 
         assert (cron, passed_until) == ("* * * * *", now)
 
 
+def test_who_mends_schedules_does_not_wait_for_a_firing(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        create(ann)
+        stage.passes(2 * HOUR)
+        assert turn(ann)
+        stage.passes(-HOUR)
+        ann.begin()
+        ann.rows("select from pgqueue.schedule for update")
+        bob.rows("select pgqueue.schedules_to_plan()")
+        ann.commit()
+
+
 def test_no_schedule_is_made_to_send_more_often_than_a_cron_expression_can(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -14,6 +15,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from pgqueue.testing import Database
+from tests.sql.stage import Stage
 
 Connection = psycopg.Connection[dict[str, Any]]
 
@@ -166,17 +168,52 @@ def test_a_role_registers_so_many_and_no_more(connection: Connection, roles: tup
     beat(connection, uuid4())
 
 
-def test_a_heartbeat_waits_for_nobody(connection: Connection, database: Database) -> None:
+HEARTBEAT = "select pgqueue.heartbeat(%(worker)s, 'host', 7, '1.0', '{q}', 8, failed => %(failed)s)"
+
+
+def test_a_heartbeat_waits_for_nobody(database: Database) -> None:
     """Whoever calls it renews locks, too."""
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        worker = uuid4()
+        ann.rows(HEARTBEAT, worker=worker, failed=1)
+        bob.begin()
+        bob.rows("update pgqueue.worker set failed = 7")
+        with not_waiting():
+            ann.rows(HEARTBEAT, worker=worker, failed=2)
+        bob.commit()
+        assert ann.values("select failed from pgqueue.workers") == [7]
+
+
+def test_it_waits_a_tenth_of_a_second_for_the_table(connection: Connection, database: Database) -> None:
     worker = uuid4()
     beat(connection, worker)
     with database.connect() as other:
-        other.execute("update pgqueue.worker set failed = 7")
-        beat(connection, worker)
         other.execute("lock table pgqueue.worker")
         with pytest.raises(LockNotAvailable):
             beat(connection, worker)
-    assert shown(connection, "failed") == [(7,)]
+
+
+def test_who_forgets_workers_waits_for_none_of_them(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        worker, another = uuid4(), uuid4()
+        ann.rows(HEARTBEAT, worker=worker, failed=1)
+        stage.passes(timedelta(hours=2))
+        bob.begin()
+        bob.rows(HEARTBEAT, worker=worker, failed=2)
+        with not_waiting():
+            ann.rows(HEARTBEAT, worker=another, failed=0)
+        bob.commit()
+        assert set(ann.values("select id from pgqueue.workers")) == {worker, another}
+
+
+@contextmanager
+def not_waiting() -> Iterator[None]:
+    try:
+        yield
+    except LockNotAvailable:
+        raise AssertionError("it waited for a row") from None
 
 
 def test_its_row_is_changed_in_its_place(connection: Connection) -> None:

@@ -21,6 +21,7 @@ from tests.sql import (
     test_schedules,
     test_staging,
     test_sweep,
+    test_workers,
 )
 from tests.sql.twins.tokens import FRESH, RETURNED
 from tests.sql.twins.twin import Twin
@@ -44,6 +45,14 @@ TWINS = [
     ),
     Twin("plan_schedule", " skip locked", "", test_schedules.test_a_plan_does_not_wait_for_a_firing),
     Twin("_fire_schedules", " skip locked", "", test_schedules.test_it_is_fired_once_by_two_at_the_same_time),
+    Twin("_mend_schedules", " skip locked", "", test_schedules.test_who_mends_schedules_does_not_wait_for_a_firing),
+    Twin("heartbeat", " skip locked", "", test_workers.test_a_heartbeat_waits_for_nobody),
+    Twin(
+        "_forget_workers",
+        " skip locked",
+        "",
+        test_workers.test_who_forgets_workers_waits_for_none_of_them,
+    ),
     Twin("_forward_waiting", " skip locked", "", test_forwarding.test_a_message_that_a_transaction_holds_is_skipped),
     Twin("_forward_sent", " skip locked", "", test_forwarding.test_what_others_hold_is_not_waited_for_by_a_sender),
     Twin("_use", " skip locked", "", test_idle.test_uses_do_not_wait_for_each_other),
