@@ -41,7 +41,12 @@ class Shipment(models.Model):
     announced = models.BooleanField(default=False)
 """,
 }
-SETTINGS = "from tests.django.settings import *\nDEFAULT_AUTO_FIELD = 'django.db.models.BigAutoField'\nSHOP = ['shop', *INSTALLED_APPS]\n"
+SETTINGS = """
+from tests.django.settings import *
+
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+SHOP = ["shop", *INSTALLED_APPS]
+"""
 #: The page shows what is added; the apps that were there before are `...`.
 ELLIPSIS = ("    ...,\n", "    *(each for each in SHOP if each != 'pgqueue.django'),\n")
 CALL_THE_VIEW = "from types import SimpleNamespace as R; from shop.views import place; place(R(POST={'city': 'Chur'}))"
