@@ -6,7 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import django
@@ -19,7 +19,14 @@ from tests.patience import PATIENCE, eventually
 
 PAGE = [each for each in snippets() if each.page == "docs/django.md"]
 PROJECT = {
-    "manage.py": "from django.core.management import execute_from_command_line as run\nimport sys\nrun(sys.argv)\n",
+    "manage.py": """
+import sys
+
+from django.core.management import execute_from_command_line
+
+if __name__ == "__main__":
+    execute_from_command_line(sys.argv)
+""",
     "shop/__init__.py": "",
     "shop/models.py": """
 from django.db import models
@@ -34,18 +41,23 @@ class Shipment(models.Model):
     announced = models.BooleanField(default=False)
 """,
 }
-SETTINGS = "from tests.django.settings import *\nSHOP = ['shop', *INSTALLED_APPS]\n"
+SETTINGS = """
+from tests.django.settings import *
+
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+SHOP = ["shop", *INSTALLED_APPS]
+"""
 #: The page shows what is added; the apps that were there before are `...`.
 ELLIPSIS = ("    ...,\n", "    *(each for each in SHOP if each != 'pgqueue.django'),\n")
 CALL_THE_VIEW = "from types import SimpleNamespace as R; from shop.views import place; place(R(POST={'city': 'Chur'}))"
-COUNT = "from shop.models import Shipment as S; print(S.objects.filter(announced={}).count())"
+SHIPMENTS = "select count(*) from shop_shipment where announced = %s"
 
 
 class Project:
     """A folder with a project, and a database."""
 
     def __init__(self, folder: Path, database: Database) -> None:
-        self._folder = folder
+        self._folder, self._database = folder, database
         self._environment = os.environ | {
             "PGQUEUE_DSN": database.direct,
             "DJANGO_SETTINGS_MODULE": "settings",
@@ -65,15 +77,19 @@ class Project:
         assert ran.returncode == 0, err
         return out
 
-    def run_until(self, words: list[str], condition: str, expected: int) -> None:
-        """Run a worker until so many shipments are there."""
+    def run_until(self, words: list[str], condition: Callable[[], bool]) -> None:
+        """Run a worker until a condition holds, or until the worker has ended."""
         worker = self._start(*words)
         try:
-            eventually(lambda: worker.poll() is not None or self.shell(condition) == str(expected))
+            eventually(lambda: worker.poll() is not None or condition())
         finally:
             worker.terminate()
             _, err = worker.communicate(timeout=PATIENCE)
         assert worker.returncode == 0, err
+
+    def shipments(self, *, announced: bool) -> int:
+        with self._database.connect() as connection:
+            return int(connection.execute(SHIPMENTS, [announced]).fetchall()[0][0])
 
     def shell(self, code: str) -> str:
         return self.run("shell", "-v", "0", "-c", code).strip()
@@ -120,15 +136,16 @@ def test_what_the_page_shows_works(shop: Project, empty_database: Database) -> N
     with QueueClient(empty_database.dsn) as client:
         client.create_queue("orders")
         shop.shell(CALL_THE_VIEW)
-        shop.run_until(run_handlers, COUNT.format(False), 1)
+        shop.run_until(run_handlers, lambda: shop.shipments(announced=False) == 1)
         shop.run(*create_default)
         shop.run(*create_mail)
         assert client.get_queue("mail").max_delivery_count == 5
         shop.shell("from shop.announcing import send_off; send_off(7)")
         (now, later) = client.queue("mail").peek(max_messages=2)
         assert (now.priority, later.scheduled_enqueue_time is not None) == (-10, True)
-        shop.run_until(run_mail, COUNT.format(True), 1)
-        shop.run_until(run_tasks, COUNT.format(True), 1)
+        shop.run_until(run_tasks, lambda: shop.shipments(announced=True) == 1)
+        shop.shell("from shop.announcing import send_off; send_off(8)")
+        shop.run_until(run_mail, lambda: shop.shipments(announced=True) == 2)
     shop.run(*sweep)
     assert "orders" in shop.run(*stats)
     shop.run("check", "--fail-level", "WARNING")
