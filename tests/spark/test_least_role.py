@@ -119,10 +119,10 @@ def test_a_receiver_consumes_and_drains(spark: SparkSession, client: QueueClient
 
     @pgqueue.spark.in_transaction("ledger", dsn=receiver)
     def note(batch: DataFrame, _transaction: psycopg.Connection[Any]) -> None:
-        seen.extend(batch.select("queue", "claim", "body", "priority").collect())
+        seen.extend(batch.select("queue", "claim", "body", "subject").collect())
 
     consume(spark, receiver, note, tmp_path / "checkpoint")
-    assert sorted(seen) == [("orders", 1, "1", 0), ("orders", 1, "2", 0)]
+    assert sorted(seen) == [("orders", 1, "1", None), ("orders", 1, "2", None)]
     send(client, 3, 4, 5)
     assert drain("orders", tmp_path / "lake", dsn=receiver, spark=spark, dry_run=True).messages == 3
     done = drain("orders", tmp_path / "lake", dsn=receiver, spark=spark, max_messages=2)

@@ -48,14 +48,15 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
     monkeypatch.setenv(MARK, mark)
 
     def names() -> set[str]:
-        return {process.name() for process in psutil.process_iter() if _mark_of(process) == mark}
+        return {name for process in psutil.process_iter() if (name := _name_with_mark(process, mark))}
 
     return names
 
 
-def _mark_of(process: psutil.Process) -> str | None:
+def _name_with_mark(process: psutil.Process, mark: str) -> str | None:
+    """None for a process of others, and for one that has ended meanwhile."""
     try:
-        return process.environ().get(MARK)
+        return process.name() if process.environ().get(MARK) == mark else None
     except psutil.Error:
         return None
 

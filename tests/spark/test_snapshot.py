@@ -115,7 +115,7 @@ def test_dataframes_in_one_snapshot_agree(spark: SparkSession, crowd: Database) 
     with pgqueue.spark.snapshot(crowd.dsn) as held:
         counts = []
         for parts in ("1", "3"):
-            options = {"dsn": crowd.dsn, "numPartitions": parts, "snapshot": held}
+            options = {"dsn": crowd.dsn, "columns": "state", "numPartitions": parts, "snapshot": held}
             frame = spark.read.format("pgqueue").options(**options).load()
             counts.append({row.state: row["count"] for row in frame.groupBy("state").count().collect()})
             with crowd.connect() as connection:
