@@ -74,7 +74,7 @@ def test_nothing_is_no_failure(pgqueue: CommandLine, client: QueueClient) -> Non
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--since", "yesterday"), "write 2026-01-31T08:00Z, or 10m"),
+        (("--since", "yesterday"), "write 2026-01-31T08:00Z, or a duration such as 10m"),
         (("--since", "2026-01-31T08:00"), "lacks its zone"),
         (("--since", "99999999d"), "more than a hundred years away"),
         (("--outcome", "lost"), "dead_lettered"),

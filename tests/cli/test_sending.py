@@ -95,7 +95,7 @@ def test_what_is_not_scheduled_cannot_be_cancelled(pgqueue: CommandLine, client:
     ended = pgqueue("cancel", "orders", str(scheduled), str(ready))
     assert ended.code == 1
     assert f"no scheduled message {ready}" in ended.only_error
-    assert "pgqueue peek" in ended.only_error
+    assert "pgqueue explain" in ended.only_error
     assert len(sent(client)) == 2, "all or none"
 
 
@@ -176,7 +176,7 @@ def test_a_file_that_cannot_be_read_is_a_failure(pgqueue: CommandLine, client: Q
         (("1", "--time-to-live", "0"), "more than 0"),
         (("1", "--time-to-live", "40000d"), "36500d at the most"),
         (("1", "--time-to-live", "soon"), "write 30s, 5m or 1h30m"),
-        (("1", "--at", "tomorrow"), "write 2026-01-31T08:00Z, or 10m"),
+        (("1", "--at", "tomorrow"), "write 2026-01-31T08:00Z, or a duration such as 10m"),
         (("1", "--at", "2100-01-31T08:00"), "lacks its zone"),
         (("1", "--at", "99999999d"), "more than a hundred years away"),
         (("1", "--at", "9999-12-31T23:59:59-12:00"), "more than a hundred years away"),
