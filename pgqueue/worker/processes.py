@@ -232,7 +232,7 @@ class Processes:
         child.last_words()
         with self._counting:
             place.child = None
-            if child.report is not None:
+            if child.report is not None and child.report.metrics:  # there are none without the extra
                 self._past = summed([*self._past, *counts([*child.report.metrics, *child.report.others])])
         if child.error is not None:
             self._error = self._error or child.error

@@ -353,3 +353,18 @@ def test_an_exception_that_is_named_dead_letters_at_once(pgqueue: CommandLine, c
         assert process.wait(300) == 0
     (dead,) = orders.dead_letters.peek()
     assert dead.delivery_count == 1
+
+
+def test_several_processes_stop_without_the_extra_for_metrics(
+    pgqueue: CommandLine, client: QueueClient, tmp_path: Path
+) -> None:
+    (tmp_path / "prometheus_client.py").write_text(
+        "raise ModuleNotFoundError('there is none', name='prometheus_client')"
+    )
+    client.queue("orders").send(Message(1))
+    pgqueue.environment["PYTHONPATH"] = str(tmp_path)
+    with worker(pgqueue, "shop:note", "orders", "--processes", "2") as process:
+        eventually(lambda: client.queue("orders").peek() == [])
+        process.terminate()
+        _, log = process.communicate(timeout=300)
+    assert process.returncode == 0, log
