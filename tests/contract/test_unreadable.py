@@ -222,6 +222,7 @@ def test_metadata_that_cannot_be_read_leave_the_queues_alone(own: World) -> None
     with pytest.raises(MessageNotReadableError, match=f"the user_metadata of queue {own.name} cannot be read"):
         properties.user_metadata  # noqa: B018 - asking raises
     assert str(properties.raw_user_metadata).startswith("1000")
+    own.client.update_queue(own.name, user_metadata=None)  # other tests compare all queues of this database
 
 
 def test_the_result_of_an_effect_that_cannot_be_read_leaves_the_others_alone(own: World) -> None:
