@@ -1,4 +1,4 @@
-"""What jobs that failed have left in the database, and the sweep that removes it."""
+"""What Spark has left in the database or on its server, and the sweep that removes what failed jobs leave."""
 
 from __future__ import annotations
 
@@ -23,3 +23,14 @@ def is_swept(database: Database) -> bool:
     with database.connect(autocommit=True) as connection:
         connection.execute("select pgqueue.discard_staged()")
     return left_over(database) == []
+
+
+def keepers(database: Database) -> int:
+    """How many connections the keepers of snapshots have."""
+    with database.connect() as connection:
+        row = connection.execute(
+            "select count(*) from pg_stat_activity"
+            " where datname = current_database() and application_name = 'pgqueue snapshot'"
+        ).fetchone()
+    assert row is not None
+    return int(row[0])

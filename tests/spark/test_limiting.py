@@ -21,6 +21,7 @@ from pgqueue.spark.options import Options
 from pgqueue.testing import Database
 from tests.patience import eventually
 from tests.spark import crowded
+from tests.spark.leftovers import keepers
 
 MANY_BLOCKS = "select pgqueue.send('q', to_jsonb(repeat('x', 3000))) from generate_series(1, 200) n"
 
@@ -125,13 +126,3 @@ def test_a_snapshot_that_others_hold_is_not_counted(database: Database) -> None:
 
 def planned(options: dict[str, str]) -> list[reading.Part]:
     return reading.QueueReader(options, relations.schema(Options(options, reading.OPTIONS))).partitions()
-
-
-def keepers(database: Database) -> int:
-    with database.connect() as connection:
-        row = connection.execute(
-            "select count(*) from pg_stat_activity"
-            " where datname = current_database() and application_name = 'pgqueue snapshot'"
-        ).fetchone()
-    assert row is not None
-    return int(row[0])

@@ -20,6 +20,7 @@ from pgqueue.spark.options import Options
 from pgqueue.spark.snapshot import PROGRAM, Snapshot
 from pgqueue.testing.database import Database
 from tests.patience import eventually
+from tests.spark.leftovers import keepers
 
 
 @pytest.fixture
@@ -28,17 +29,6 @@ def crowd(database: Database) -> Database:
         connection.execute("select pgqueue.create_queue('crowd')")
         connection.execute("select pgqueue.send('crowd', to_jsonb(n)) from generate_series(1, 1000) n")
     return database
-
-
-def keepers(database: Database) -> int:
-    """How many connections the keepers of snapshots have."""
-    with database.connect() as connection:
-        row = connection.execute(
-            "select count(*) from pg_stat_activity"
-            " where datname = current_database() and application_name = 'pgqueue snapshot'"
-        ).fetchone()
-    assert row is not None
-    return int(row[0])
 
 
 def children() -> list[psutil.Process]:
