@@ -28,7 +28,7 @@ select queue.name as queue, sequence_number, locked_by,
                 from pgqueue.message
                where queue_id = queue.id and lane = 2000 and session_id = held.session_id and position > held.cursor
                order by position
-               limit 100) as first
+               limit (select 100)) as first                   -- hidden from the planner, as below
         where held.queue_id = queue.id
         union all
        select passed.*                                        -- what the cursor has passed
@@ -57,5 +57,5 @@ select queue.name as queue, sequence_number, locked_by,
                         from pgqueue.message
                        where queue_id = queue.id and lane = progress.lane and position > cursor
                        order by position
-                       limit 100) as next
+                       limit (select 100)) as next            -- of a number it knows, it may sort all rows
                where lock_token is not null)) as message;
