@@ -78,6 +78,9 @@ class Dispatcher:
         self._sessions = Sessions(queue, source, make, renewals, limits)
         self._wake_signal = wake_signal
         self._signal_count = 0
+        #: How many settlements may have let the queue hand out more, and how many had before the last claim.
+        self._frees = 0
+        self._frees_before = 0
         self._finished: deque[tuple[LockedMessage, BaseException | None]] = deque()
         self._settings: QueueProperties | None = None
         self._settings_read_at = 0.0
@@ -145,8 +148,7 @@ class Dispatcher:
                         extra=about(message, message.delivery_count, result.error),
                     )
         self._finished.extend(open_still)
-        if frees:
-            self._empty_until = 0.0
+        self._frees += frees
         return frees
 
     def _take_finished(self) -> list[tuple[LockedMessage, BaseException | None]]:
@@ -172,7 +174,7 @@ class Dispatcher:
             return (yield from self._claim_from_sessions(settings.lock_duration.total_seconds()))
         if self._is_known_to_be_empty:
             return ()
-        self._signal_count = self._wake_signal.count if self._wake_signal else 0
+        self._begin_to_look()
         self._wanted = self._pace.appetite(running, waiting)
         self._found = 0
         self._empty_until = 0.0
@@ -228,7 +230,7 @@ class Dispatcher:
         is_empty = self._is_known_to_be_empty
         messages: Sequence[LockedMessage] = ()
         if not is_empty:
-            self._signal_count = self._wake_signal.count if self._wake_signal else 0
+            self._begin_to_look()
             self._empty_until = self._now + SHORTEST_PAUSE
             self._received_at = self._now
         try:
@@ -253,6 +255,11 @@ class Dispatcher:
                 logger.warning("due times of schedules could not be computed: %s", error)
             self._planned_at = self._now
 
+    def _begin_to_look(self) -> None:
+        """Note what was known before a claim: what comes while it is under way may be missing in its answer."""
+        self._signal_count = self._wake_signal.count if self._wake_signal else 0
+        self._frees_before = self._frees
+
     @property
     def _is_known_to_be_empty(self) -> bool:
         """Whether the last claim took all there was, a notification would tell of more, and no poll is due."""
@@ -260,6 +267,7 @@ class Dispatcher:
             self._wake_signal is not None
             and self._wake_signal.is_live
             and self._wake_signal.count == self._signal_count
+            and self._frees == self._frees_before
             and self._now < self._empty_until
         )
 

@@ -12,9 +12,10 @@ import pgqueue
 
 #: Imports each module that it is told, in a fork that has loaded what others have written, and nothing of pgqueue.
 FIRST_OF_ALL = """
-import os, sys, traceback
-import alembic.command, jinja2, opentelemetry, prometheus_client, psycopg_pool, pyspark.sql, pytest, typer
-import sqlalchemy.ext.asyncio, sqlalchemy.orm
+import gc, os, sys, traceback
+import alembic.command, argon2, cronsim, django.contrib.admin, jinja2, opentelemetry, prometheus_client, psycopg_pool
+import pyarrow.dataset, pyarrow.fs, pyspark.sql, pytest, rich.progress, sqlalchemy.ext.asyncio, sqlalchemy.orm
+import starlette.applications, tenacity, typer, uvicorn
 
 def set_up_django():
     import django.conf
@@ -22,6 +23,7 @@ def set_up_django():
     django.conf.settings.configure(INSTALLED_APPS=[*map("django.contrib.".__add__, apps), "pgqueue.django"])
     django.setup()
 
+gc.freeze()
 assert not any(name.partition(".")[0] == "pgqueue" for name in sys.modules)
 for module in sys.argv[1:]:
     if os.fork() == 0:

@@ -96,9 +96,9 @@ def test_a_slot_that_a_worker_frees_is_taken_without_waiting_for_a_poll(
 
     scene.run(
         "create or replace function pgqueue._allowed_in(queue pgqueue.queue) returns double precision language sql"
-        " return 4"
+        " return 600"
     )
-    monkeypatch.setattr("pgqueue.worker.pace.PAUSES", [4.0] * 100)
+    monkeypatch.setattr("pgqueue.worker.pace.PAUSES", [600.0] * 100)
     scene.client.update_queue("q", max_concurrent=1)
     scene.send(*range(200))
     with scene.working(handler, concurrency=4):
