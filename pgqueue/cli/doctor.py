@@ -113,7 +113,8 @@ def _print_unseen(results: Sequence[Result]) -> None:
         if result.unseen is not None:
             checks.setdefault(result.unseen, []).append(result.check)
     for why, names in checks.items():
-        output.say(f"not looked at, for lack of a right\n{_indented(', '.join(names))}")
+        lacking = "a right" if why.startswith("grant ") else "this version's schema"
+        output.say(f"not looked at, for lack of {lacking}\n{_indented(', '.join(names))}")
         output.say(f"  mend: {one_line(printable(why))}\n")
 
 

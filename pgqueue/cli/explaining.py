@@ -11,6 +11,18 @@ from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.output import AsJson
 from pgqueue.cli.queues import Name
 
+#: The name of a queue's dead letters ends with this, which a shell would take for a variable.
+DEAD_LETTERS = "/$deadletterqueue"
+
+#: What the database advises in SQL, and the command that does it.
+COMMANDS = {
+    "pgqueue.cancel_scheduled": "cancel {queue} {number}",
+    "pgqueue.receive_deferred": "receive {queue} --deferred {number}",
+    "pgqueue.resubmit": "dead-letters resubmit {queue} {number}",
+    "pgqueue.resume_queue": "queue resume {queue}",
+    "pgqueue.unlock": "unlock {queue} {number}",
+}
+
 Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Its sequence number.")]
 
 
@@ -21,8 +33,14 @@ def explain(database: Database, name: Name, sequence_number: Number, as_json: As
     if as_json:
         output.document({"queue": name, "sequence_number": sequence_number, "explanation": explanation})
     else:
-        resubmit = f"`pgqueue dead-letters resubmit {name} {sequence_number}`"
-        output.say(explanation.replace("pgqueue.resubmit gives", f"{resubmit} gives"))
+        output.say(_with_commands(explanation, name.removesuffix(DEAD_LETTERS), sequence_number))
+
+
+def _with_commands(explanation: str, queue: str, number: int) -> str:
+    """The explanation, with commands for a shell in the place of functions."""
+    for function, command in COMMANDS.items():
+        explanation = explanation.replace(function, f"`pgqueue {command.format(queue=queue, number=number)}`")
+    return explanation
 
 
 @on_database

@@ -22,10 +22,11 @@ UsageError, CommandLineError = typer.BadParameter.__mro__[1:3]
 REMEDIES: dict[type[Exception], str] = {
     errors.QueueNotFoundError: "`pgqueue queue list` shows the queues, `pgqueue queue create` makes one",
     errors.QueueAlreadyExistsError: "change it with `pgqueue queue update`, or say --exist-ok",
-    errors.QueueDisabledError: "`pgqueue queue update NAME --status ACTIVE` opens it",
-    errors.MessageSizeExceededError: "send less, or raise the bound with `pgqueue queue update --max-message-size`",
-    errors.QueueFullError: "try again when some were received, or raise the bound with `pgqueue queue update"
-    " --max-queue-length`",
+    errors.QueueDisabledError: "`pgqueue queue update QUEUE --status ACTIVE` opens it",
+    errors.MessageSizeExceededError: "send less, or raise the bound with `pgqueue queue update QUEUE --max-message-size"
+    " SIZE`",
+    errors.QueueFullError: "try again when some were received, or raise the bound with `pgqueue queue update QUEUE"
+    " --max-queue-length NUMBER`",
     errors.ScheduleNotFoundError: "`pgqueue schedule list` shows the schedules, `pgqueue schedule create` makes one",
     errors.ScheduleAlreadyExistsError: "delete it with `pgqueue schedule delete`, or say --exist-ok",
     errors.TopicNotFoundError: "`pgqueue topic list` shows the topics, `pgqueue topic create` makes one",
@@ -41,10 +42,13 @@ REMEDIES: dict[type[Exception], str] = {
 ADVICE = re.compile(r"\. |: create it with")
 FOR_PROGRAMS = re.compile(r"\b(client|pgqueue)\.|: create it with|_")
 
+#: What stands in a remedy for the queue and the message that the error names.
+NAMES = {"QUEUE": re.compile(r'\bqueue "?([\w./-]*\w)'), "NUMBER": re.compile(r"\bmessage (\d+)")}
+
 #: A name is that of a queue and should be that of a topic, or the other way round.
 TAKEN = ", and cannot be "
 
-GRANT = re.compile(r"client\.grant_(\w+)\((.*)\)")
+GRANT = re.compile(r"client\.grant_(\w+)\(((?:'(?:[^']|'')*'(?:, )?)+)\)")
 ARGUMENT = re.compile(r"'((?:[^']|'')*)'")
 
 #: What the server or libpq says of a connection, and what to do.
@@ -133,16 +137,23 @@ def _with_remedy(error: errors.PGQueueError) -> str:
     advice = ADVICE.search(text)
     if remedy is None or (advice and not FOR_PROGRAMS.search(text, advice.start())):
         return text
+    for placeholder, name in NAMES.items():
+        if named := name.search(text):
+            remedy = remedy.replace(placeholder, named[1])
     return f"{ADVICE.split(text)[0].rstrip('.')}: {remedy}"
 
 
 def _of_rights(error: errors.AccessDeniedError) -> str:
     text = str(error.args[0])
-    granted = GRANT.search(text)
-    if granted is None:
+    what, _, advice = text.partition(". ")
+    if not GRANT.search(advice):
         return _with_remedy(error)
+    return f"{what}: {advice[:1].lower()}{GRANT.sub(_granting, advice[1:]).rstrip('.')}"
+
+
+def _granting(granted: re.Match[str]) -> str:
     arguments = " ".join(shlex.quote(each.replace("''", "'")) for each in ARGUMENT.findall(granted[2]))
-    return f"{ADVICE.split(text)[0]}: an administrator allows it with `pgqueue grant {granted[1]} {arguments}`"
+    return f"`pgqueue grant {granted[1]} {arguments}`"
 
 
 def _of_connection(error: errors.ConnectionLostError) -> str:

@@ -30,12 +30,13 @@ MAY_SEE = "select pg_has_role(current_user, %s, 'usage') as may"
 BOUNDS: LiteralString = "set local search_path = pg_catalog, pg_temp; set local lock_timeout = '2s'"
 PATIENCE: LiteralString = "; set local statement_timeout = '60s'"
 
-NEEDS_MIGRATION = "the schema in the database is not that of this version: `pgqueue migrate` first"
+#: What lets a check look that asks for what an older schema does not have.
+NEEDS_MIGRATION = "pgqueue migrate"
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a check has found; ``unseen`` says why it could not look, and how it could."""
+    """What a check has found; ``unseen`` is what lets it look, where it could not: a grant, or a migration."""
 
     check: str
     findings: tuple[Finding, ...] = ()

@@ -17,6 +17,7 @@ CHECKS = (
     queues.NO_RECEIVERS,
     queues.EXPIRED_LOCKS,
     queues.MISSING_WORKERS,
+    queues.FULL_QUEUES,
     queues.DEAD_LETTERS,
     queues.LATE_SCHEDULES,
     queues.FAILING_SCHEDULES,

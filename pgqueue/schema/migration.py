@@ -56,7 +56,8 @@ def migrate(conninfo: str, lock_timeout: timedelta, attempts: int) -> str:
     except RetryError as error:
         raise OperationTimeoutError(
             f"the schema was not migrated: in {attempts} attempts, a lock was not granted within"
-            f" {lock_timeout.total_seconds():g} s. Look for old transactions in pg_stat_activity."
+            f" {lock_timeout.total_seconds():g} s. A transaction that stays open may hold it: `pgqueue doctor` names"
+            " those older than five minutes."
         ) from error.last_attempt.exception()
     except AccessDeniedError as error:
         raise AccessDeniedError(f"{error.args[0]}. {RIGHTS}.", sqlstate=error.sqlstate) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import time
@@ -9,7 +10,7 @@ import time
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from pgqueue import Message, QueueClient
+from pgqueue import Message, QueueClient, QueueStatus
 from pgqueue.errors import QueueNotFoundError
 from pgqueue.testing import Database
 from tests.cli.command_line import CommandLine
@@ -105,6 +106,39 @@ def test_a_role_without_rights_is_told_so(pgqueue: CommandLine, database: Databa
     assert ended.code == 1
     assert f"role {role} may not call pgqueue.queue_settings" in ended.only_error
     assert ended.only_error.endswith(f"an administrator allows it with `pgqueue grant monitor {role}`")
+
+
+def test_a_worker_without_rights_is_told_the_right_that_a_worker_needs(
+    pgqueue: CommandLine, client: QueueClient, database: Database
+) -> None:
+    role = f"worker_of_{database.name}"
+    with database.connect(autocommit=True) as connection:
+        connection.execute(f"create role {role}".encode())
+        try:
+            dsn = make_conninfo(database.dsn, options=f"-c role={role}")
+            ended = pgqueue("queue", "show", "orders", "--dsn", dsn)
+            assert ended.code == 1
+            assert ended.only_error.endswith(
+                f": an administrator allows it with `pgqueue grant receive orders {role}`,"
+                f" or to look only with `pgqueue grant monitor {role}`"
+            )
+            for command in re.findall(r"`pgqueue (.*?)`", ended.only_error):
+                assert pgqueue(*command.split()).code == 0, command
+            assert pgqueue("receive", "orders", "--dsn", dsn).code == 0
+        finally:
+            connection.execute(f"drop owned by {role}; drop role {role}".encode())
+
+
+def test_a_remedy_names_the_queue_and_the_message_of_the_error(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.create_queue("shop/orders-1", max_queue_length=1, max_message_size=100)
+    assert pgqueue("send", "shop/orders-1", "1").code == 0
+    assert "`pgqueue queue update shop/orders-1 --max-queue-length " in pgqueue("send", "shop/orders-1", "2").only_error
+    assert "`pgqueue queue update shop/orders-1 --max-message-size " in (
+        pgqueue("send", "shop/orders-1", f'"{"x" * 200}"').only_error
+    )
+    assert pgqueue("cancel", "orders", "7").only_error.endswith("`pgqueue explain orders 7` says where it is")
+    client.update_queue("orders", status=QueueStatus.DISABLED)
+    assert "`pgqueue queue update orders --status ACTIVE`" in pgqueue("send", "orders", "1").only_error
 
 
 def test_a_refused_connection_is_told_by_its_cause(unconfigured: CommandLine, database: Database) -> None:

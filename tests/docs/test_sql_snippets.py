@@ -15,7 +15,7 @@ from pgqueue.testing import Database
 from tests.docs.snippets import snippets
 
 TOKEN = re.compile(r"'[0-9a-f]{8}-[^']*'")
-NUMBER = re.compile(r"\d+(?=, '[0-9a-f]{8}-)|(?<=array\[)4711(?=\])")
+NUMBER = re.compile(r"\d+(?=, '[0-9a-f]{8}-)|(?<=array\[)4711(?=\])|(?<=reschedule\('orders', )4711")
 NOTICE = re.compile(r"^-- NOTICE: +(.*)$", re.MULTILINE)
 SCHEDULED_BY_CRON = re.compile(r"select cron\.schedule\('[^']+', '[^']+', '([^']+)'\);")
 
@@ -36,6 +36,9 @@ BEFORE = {
     "docs/forwarding.md": "select pgqueue.create_queue('work'); select pgqueue.create_queue('graveyard')",
     "docs/guide.md": "select pgqueue.create_queue('orders'); create table shipped (id int)",
     "docs/history.md": "select pgqueue.create_queue('invoices')",
+    "docs/how-to/on-call.md": "select pgqueue.create_queue('orders'); select pgqueue.create_queue('mails');"
+    " select pgqueue.send('orders', '1'); select pgqueue.send('orders', '2', subject => 'mail');"
+    " select pgqueue.schedule('orders', '7', at => now() + interval '1 year')",
     "docs/limits.md": "select pgqueue.create_queue('uploads')",
     "docs/schedules.md": "select pgqueue.create_queue('reports')",
     "docs/scheduling.md": "select pgqueue.create_queue('reminders')",
@@ -89,6 +92,18 @@ def test_the_sql_of_a_page_runs_from_top_to_bottom(page: str, database: Database
                 reader.type(snippet.text)
                 said = [without_numbers(notice) for notice in reader.notices]
                 assert all(without_numbers(notice) in said for notice in NOTICE.findall(snippet.text))
+
+
+def test_the_messages_that_are_wanted_are_moved_and_the_others_are_as_before(database: Database) -> None:
+    page = "docs/how-to/on-call.md"
+    (move,) = [each.text for each in SQL if each.page == page and "send_batch" in each.text]
+    with connected(database) as connection:
+        reader = Psql(connection)
+        reader.type(BEFORE[page])
+        for _ in range(2):  # the second time there is nothing to move
+            reader.type(move)
+        there = connection.execute("select queue, body, subject, delivery_count from pgqueue.messages order by queue")
+        assert [tuple(row.values()) for row in there] == [("mails", 2, "mail", 0), ("orders", 1, None, 0)]
 
 
 def connected(database: Database) -> psycopg.Connection[DictRow]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import psycopg
@@ -166,10 +166,35 @@ def locks_of_a_dead_consumer(scene: Scene) -> None:
     scene.passes(7 * MINUTE)
 
 
-@provokes("missing-worker", "The worker host:7 of orders is missing.")
+@provokes("missing-worker", "The worker host:7 of orders is missing: it was killed")
 def a_worker_that_was_killed(scene: Scene) -> None:
     scene.run("select pgqueue.heartbeat(gen_random_uuid(), 'host', 7, '1.0', '{orders}', 8)")
     scene.passes(6 * MINUTE)
+
+
+def test_a_missing_worker_whose_queues_others_serve_is_only_removed(scene: Scene) -> None:
+    scene.client.create_queue("parcels")
+    scene.run("select pgqueue.heartbeat(gen_random_uuid(), 'host', 7, '1.0', '{orders,parcels}', 8)")
+    scene.passes(6 * MINUTE)
+    scene.run("select pgqueue.heartbeat(gen_random_uuid(), 'host', 8, '1.0', '{orders}', 8)")
+    (finding,) = findings_of(scene.database, "missing-worker")
+    assert (finding.cost, finding.mend) == (
+        "No other worker serves parcels.",
+        "pgqueue worker MODULE:HANDLER parcels",
+    )
+    scene.run("select pgqueue.heartbeat(gen_random_uuid(), 'host', 9, '1.0', '{parcels}', 8)")
+    (finding,) = findings_of(scene.database, "missing-worker")
+    assert finding.cost == "Others serve its queues."
+    scene.run(finding.mend)
+    assert findings_of(scene.database, "missing-worker") == []
+
+
+@provokes("full-queue", "Queue orders is full: it holds 3 messages, and 3 are allowed.")
+def a_queue_at_its_bound(scene: Scene) -> None:
+    scene.client.update_queue("orders", max_queue_length=3)
+    scene.orders.send_batch([Message(number) for number in range(2)])
+    assert findings_of(scene.database, "full-queue") == []
+    scene.orders.schedule(Message(3), at=datetime.now(UTC) + DAY)
 
 
 @provokes("dead-letters", "has 12 new dead letters within an hour")
@@ -204,6 +229,31 @@ def a_snapshot_that_was_left_open(scene: Scene) -> None:
     session.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     session.execute("select 1")
     scene.allow(OLD_TRANSACTION=NO_TIME)
+
+
+def test_what_ends_a_transaction_does_not_end_the_next_one_of_its_session(scene: Scene) -> None:
+    a_snapshot_that_was_left_open(scene)
+    (finding,) = findings_of(scene.database, "old-transaction")
+    assert "at work" not in finding.cost
+    session = scene.session()
+    session.execute("create table pgqueue_testing.x (n integer)")
+    (_, finding) = findings_of(scene.database, "old-transaction")
+    session.rollback()
+    session.execute("create table pgqueue_testing.x (n integer)")
+    scene.run(finding.mend)
+    session.commit()
+
+
+def test_a_session_at_work_may_be_a_backup(scene: Scene) -> None:
+    scene.run("create table pgqueue_testing.x (n integer)")
+    scene.session().execute("lock table pgqueue_testing.x")
+    scene.session().pgconn.send_query(b"create table pgqueue_testing.y (n integer); lock table pgqueue_testing.x")
+    scene.allow(OLD_TRANSACTION=NO_TIME)
+    eventually(
+        lambda: [
+            each for each in findings_of(scene.database, "old-transaction") if "wait if it is a backup" in each.cost
+        ]
+    )
 
 
 @provokes("prepared-transaction", 'has prepared the transaction "it\'s me"')
@@ -443,7 +493,7 @@ def test_a_transaction_of_another_database_is_awaited_in_vain(quiet_scene: Scene
         (finding,) = findings_of(quiet_scene.database, "awaited-transaction")
         assert f"in database {elsewhere.name})" in finding.what
         assert finding.cost.startswith("It can have sent nothing,")
-        assert finding.mend == f"select pg_terminate_backend({slow.info.backend_pid});"
+        assert f"where pid = {slow.info.backend_pid} and backend_xid = '" in finding.mend
 
 
 def test_a_transaction_that_was_prepared_in_another_database_is_ended_there(

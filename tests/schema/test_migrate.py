@@ -154,6 +154,7 @@ def test_a_lock_that_stays_held_ends_in_an_error_that_says_so(database: Database
         ) as refusal:
             schema.migrate(database.dsn, lock_timeout=timedelta(milliseconds=20), attempts=2)
     assert refusal.value.is_transient
+    assert "`pgqueue doctor` names those" in str(refusal.value)
     assert value(database, "select definitions_digest from pgqueue.installation") == "of an older version"
 
 

@@ -71,8 +71,22 @@ def test_what_expires_waits_or_is_in_a_disabled_queue_is_explained(database: Dat
         stage.passes(SECOND)
         assert "has expired at" in explained(ann)
         assert "is scheduled: it waits until" in explained(ann, 2)
+        assert "pgqueue.cancel_scheduled deletes it, pgqueue.reschedule gives it another time" in explained(ann, 2)
         ann.call("purge_queue", queue="q")
         assert "was settled or deleted" in explained(ann)
+
+
+def test_why_a_message_waits_in_a_queue_that_is_paused_or_forwards_is_explained(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a")
+        ann.call("pause_queue", queue="q")
+        assert "is not delivered. The queue is paused since" in explained(ann)
+        assert "pgqueue.resume_queue lets it hand out messages again" in explained(ann)
+        ann.call("resume_queue", queue="q")
+        ann.call("create_queue", queue="next")
+        ann.call("alter_queue", queue="q", forward_to="next")
+        assert "the queue forwards it at its next turn or sweep" in explained(ann)
 
 
 def test_an_unlocked_message_is_received_at_once_and_its_holder_has_lost_it(database: Database) -> None:

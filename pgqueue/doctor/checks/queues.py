@@ -53,10 +53,24 @@ def missing_workers(rows: Sequence[Row]) -> Iterator[Finding]:
     """Find workers that have not said for a while how they are, and have not taken leave."""
     for row in rows:
         yield Finding(
-            what=f"The worker {row.name} of {', '.join(row.queues[:3])}{' …' if row.queues[3:] else ''} is missing.",
-            cost="It was killed, hangs, or cannot reach the database; if no other one serves its queues, they wait.",
-            mend=f"select pgqueue.remove_worker('{row.id}');",
+            what=f"The worker {row.name} of {_some(row.queues)} is missing: it was killed, hangs, or cannot reach the"
+            " database.",
+            cost=f"No other worker serves {_some(row.unserved)}." if row.unserved else "Others serve its queues.",
+            mend=f"pgqueue worker MODULE:HANDLER {' '.join(row.unserved)}"
+            if row.unserved
+            else f"select pgqueue.remove_worker('{row.id}');",
             since=row.seen_at,
+        )
+
+
+def full_queues(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find queues that take no more messages."""
+    for row in rows:
+        yield Finding(
+            what=f"Queue {row.queue} is full: it holds {row.messages:,} messages, and {row.max_queue_length:,} are"
+            " allowed.",
+            cost="Senders are refused. Receivers make room, or a higher bound does.",
+            mend=f"pgqueue queue update {row.queue} --max-queue-length {2 * row.max_queue_length}",
         )
 
 
@@ -67,9 +81,9 @@ def dead_letters(rows: Sequence[Row]) -> Iterator[Finding]:
             yield Finding(
                 what=f"Queue {row.queue} has {row.messages:,}{' or more' if row.messages == LATEST else ''} new"
                 " dead letters within an hour.",
-                cost="Nobody works on them any more until they are resubmitted.",
+                cost="Nobody works on them any more until they are resubmitted. Mend the handler first.",
                 mend=f"pgqueue dead-letters list {row.queue}",
-                since=row.since,
+                since=row.since if row.messages < LATEST else None,
             )
 
 
@@ -130,6 +144,10 @@ def broken_invariants(rows: Sequence[Row]) -> Iterator[Finding]:
         )
 
 
+def _some(queues: Sequence[str]) -> str:
+    return f"{', '.join(queues[:3])}{' …' if queues[3:] else ''}"
+
+
 def _counted(rows: Sequence[Row], noun: str) -> str:
     return f"{len(rows):,} {noun}{'' if len(rows) == 1 else 's'}"
 
@@ -166,7 +184,11 @@ EXPIRED_LOCKS = Check(
 MISSING_WORKERS = Check(
     "missing-worker",
     """
-    select id, name, queues, seen_at
+    select id, name, queues, seen_at,
+           array(select unnest(queues)
+                 except
+                 select unnest(other.queues) from pgqueue.workers as other where other.state = 'SERVING'
+                 order by 1) as unserved
       from pgqueue.workers
      where (select pgqueue._check_counts()) and seen_at < pgqueue.clock() - %(unattended)s::interval
      order by seen_at
@@ -185,6 +207,20 @@ DEAD_LETTERS = Check(
      order by messages desc, queue
     """,
     dead_letters,
+)
+
+FULL_QUEUES = Check(
+    "full-queue",
+    """
+    select name as queue, max_queue_length, messages
+      from pgqueue.queue_settings()
+     cross join lateral (
+           select ready + locked + deferred + expired + exhausted + scheduled as messages
+             from pgqueue.queue_counts(name)) as counted
+     where (select pgqueue._check_counts()) and max_queue_length is not null and max_queue_length <= messages
+     order by max_queue_length, queue
+    """,
+    full_queues,
 )
 
 LATE_SCHEDULES = Check(

@@ -11,6 +11,9 @@ from pgqueue.doctor.check import Check, Finding, Row
 #: Enough of a statement to recognize it.
 SHOWN = 100
 
+#: What to think of before a session is ended that waits for nobody.
+WORKING = " It is at work: wait if it is a backup, or something that will end."
+
 
 def old_transactions(rows: Sequence[Row]) -> Iterator[Finding]:
     """Find sessions whose snapshot or transaction id is old."""
@@ -18,8 +21,9 @@ def old_transactions(rows: Sequence[Row]) -> Iterator[Finding]:
         if row.now - row.xact_start > thresholds.OLD_TRANSACTION:
             yield Finding(
                 what=_session(row),
-                cost=f"Vacuum removes nothing that was deleted since: {row.dead_rows:,} dead rows are left by now.",
-                mend=f"select pg_terminate_backend({row.pid});",
+                cost=f"Vacuum removes nothing that was deleted since: {row.dead_rows:,} dead rows are left by now."
+                + (WORKING if row.state == "active" else ""),
+                mend=row.mend,
                 since=row.xact_start,
             )
 
@@ -84,6 +88,8 @@ OLD_TRANSACTIONS = Check(
     "old-transaction",
     """
     select pid, usename::text as role, application_name, state, query, xact_start, now() as now,
+           format('select pg_terminate_backend(pid) from pg_stat_activity where pid = %%s and xact_start = %%L;',
+                  pid, xact_start) as mend,
            (select sum(n_dead_tup)
               from pg_stat_user_tables
              where schemaname in ('pgqueue', 'pgqueue_history')) as dead_rows
@@ -128,7 +134,9 @@ AWAITED_TRANSACTIONS = Check(
     select xid::text, count(*) as queues, min(queue) as queue, pid, gid, coalesce(datname, database)::text as database,
            coalesce(datname, database) <> current_database() as is_elsewhere,
            coalesce(xact_start, prepared) as began, now() as now,
-           case when gid is null then format('select pg_terminate_backend(%%s);', pid)
+           case when gid is null
+                then format('select pg_terminate_backend(pid) from pg_stat_activity where pid = %%s'
+                            ' and backend_xid = %%L;', pid, xid::xid)
                 else format('rollback prepared %%L;  -- or commit prepared %%1$L;', gid)
            end as mend
       from pgqueue._upkeep

@@ -20,6 +20,9 @@ begin
         detail  = pgqueue._tracking_detail(),
         hint    = case when lacking = 'RECEIVE' and queue is null
                        then format('An administrator allows it with grant pgqueue_receiver to %I.', pgqueue._caller())
+                       when lacking = 'SETTINGS' and queue is not null     -- a worker asks for them first
+                       then format('An administrator allows it with pgqueue.grant_%1$s(%2$L, %3$L), or to look only with pgqueue.grant_%4$s(%3$L).',
+                                   'receive', queue, pgqueue._caller(), 'monitor')
                        else format('An administrator allows it with pgqueue.grant_%s(%s).', replace(lower(lacking), 'settings', 'monitor'),
                                    case when lacking in ('SEND', 'RECEIVE') then quote_literal(queue) || ', ' else '' end
                                    || quote_literal(pgqueue._caller())) end;

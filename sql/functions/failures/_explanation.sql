@@ -9,6 +9,9 @@ as $$
         subject, outcome,
         case when (queue).status in ('DISABLED', 'RECEIVE_DISABLED')
              then format('The queue has the status %s: nobody receives from it.', (queue).status) end,
+        case when (queue).paused_at is not null
+             then format('The queue is paused since %s: pgqueue.resume_queue lets it hand out messages again.',
+                         date_trunc('second', (queue).paused_at)) end,
         case when delivery_count > 0
              then format('It was delivered %s of %s times.', delivery_count, (queue).max_delivery_count) end,
         (select format('Delivery %s failed with %s.', last_error ->> 'delivery_count', pgqueue._error_line(last_error))

@@ -1,6 +1,6 @@
 -- Says in words why a message is delivered now or is not: who has locked it until when, which open transaction holds it,
 -- whether it is scheduled, rests after an error, is deferred, exhausted, expired or dead, whether the queue is disabled,
--- or that there is no such message. Changes nothing.
+-- paused or forwards, or that there is no such message. Changes nothing.
 -- Returns  a text of a few sentences.
 -- Raises   PQ002 unknown queue.
 create or replace function pgqueue.explain_message(queue text, sequence_number bigint)
@@ -44,7 +44,9 @@ begin
             then 'is exhausted: the next receive or sweep dead-letters it.'
             when known.lane between 800 and 1200
             then 'is deferred: only pgqueue.receive_deferred delivers it, by its number.'
-            when source.status in ('DISABLED', 'RECEIVE_DISABLED')
+            when source.forward_to is not null
+            then 'is not delivered here: the queue forwards it at its next turn or sweep.'
+            when source.status in ('DISABLED', 'RECEIVE_DISABLED') or source.paused_at is not null
             then 'is not delivered.'
             when known.lane = 2000
             then format('can be delivered now: to whoever holds its session %L, after the earlier messages of the session.',
@@ -65,7 +67,7 @@ begin
             then format('is not delivered: %s holds it, until that transaction ends.', holder)
             when known.scheduled_enqueue_time <= moment
             then format('is due since %s: the next receive finds it.', date_trunc('second', known.scheduled_enqueue_time))
-            else format('%s until %s, for another %s.',
+            else format('%s until %s, for another %s. pgqueue.cancel_scheduled deletes it, pgqueue.reschedule gives it another time.',
                         case when known.delivery_count = 0 then 'is scheduled: it waits' else 'rests after a delivery,' end,
                         date_trunc('second', known.scheduled_enqueue_time),
                         date_trunc('second', known.scheduled_enqueue_time - moment)) end;
