@@ -22,8 +22,6 @@ def fill(database: Database, client: QueueClient, minutes: int = 3) -> None:
     client.create_queue("audit-trail")
     client.create_queue("imports", status="RECEIVE_DISABLED")
     client.pause_queue("reports")
-    recur(client)
-    publish(client)
     with database.connect() as connection:
         connection.execute(WORKER, ["shop-2", 4711, "{orders}", 812, 3, "{}"])
     for minute in range(minutes):
@@ -46,9 +44,9 @@ def fill(database: Database, client: QueueClient, minutes: int = 3) -> None:
 def recur(client: QueueClient) -> None:
     """Creates schedules: on time, paused, and one whose messages are refused."""
     client.create_queue("exports", status="SEND_DISABLED")
-    client.create_schedule("nightly", queue="reports", message=Message({"kind": "sales"}), cron="30 2 * * *")
+    client.create_schedule("nightly", queue="exports", message=Message({"kind": "sales"}), cron="30 2 * * *")
     client.create_schedule(
-        "stocktaking", queue="reports", message=Message(1), cron="0 4 1 * *", timezone="Europe/Zurich"
+        "stocktaking", queue="exports", message=Message(1), cron="0 4 1 * *", timezone="Europe/Zurich"
     )
     client.create_schedule("export", queue="exports", message=Message({"kind": "all"}), every=timedelta(seconds=30))
     client.pause_schedule("stocktaking")
