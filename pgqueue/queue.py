@@ -405,12 +405,15 @@ class DeadLetters(Queue[BodyT]):
     def __init__(self, queue: str, source: Source, body_type: BodyType | None = None) -> None:
         super().__init__(dead_letter_queue(queue), source, body_type)
 
-    def purge(self) -> int:
+    def purge(self, *, sequence_numbers: Sequence[int] | None = None) -> int:
         """Deletes all dead letters, including locked ones; returns how many.
 
-        Skips those that an open transaction holds.
+        With ``sequence_numbers`` it deletes these, except those that are locked, in transactions of a thousand each: if
+        one fails, the earlier ones stay deleted. Skips those that an open transaction holds.
         """
-        return drive(queues.purge(self.name, self._source))
+        if sequence_numbers is None:
+            return drive(queues.purge(self.name, self._source))
+        return drive(dead_letters.purge(dead_letters_of(self.name), self._source, sequence_numbers))
 
     def resubmit(
         self,

@@ -15,6 +15,7 @@ from pgqueue.cli.output import AsJson
 from pgqueue.cli.progress import working
 from pgqueue.cli.quantities import parse_duration
 from pgqueue.cli.queues import Name, Yes, ask
+from pgqueue.model.message import PeekedMessage
 
 app = Group(
     no_args_is_help=True, help="List, show, resubmit and purge the messages that could not be delivered or processed."
@@ -53,13 +54,13 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show everything about one dead letter."""
-    found = database.client.queue(name).dead_letters.peek(from_sequence_number=sequence_number)
-    if not found or found[0].sequence_number != sequence_number:
-        raise Failed(f"{name} has no dead letter {sequence_number}: `pgqueue dead-letters list {name}` shows them")
+    found = _find(database, name, sequence_number)
+    if found is None:
+        raise _unknown(name, [sequence_number])
     if as_json:
-        output.document(documents.message_document(found[0]))
+        output.document(documents.message_document(found))
     else:
-        output.show(documents.message_record(found[0]))
+        output.show(documents.message_record(found))
 
 
 @app.command("resubmit")
@@ -107,21 +108,54 @@ def resubmit(
             output.hint(f"`pgqueue dead-letters list {name}` shows the reasons")
     missing = sorted(set(sequence_numbers or ()) - set(resubmitted))
     if missing:
-        raise Failed(f"not resubmitted, because not there, locked or not fitting: {', '.join(map(str, missing))}")
+        raise Failed(f"not resubmitted, because not there, locked or not fitting: {_listed(missing)}")
 
 
 @app.command("purge")
 @on_database
-def purge(database: Database, name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
+def purge(
+    database: Database,
+    name: Name,
+    sequence_numbers: Annotated[
+        list[int] | None,
+        typer.Argument(metavar="NUMBER", help="The sequence numbers; by default all.", show_default=False),
+    ] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
     """Delete all dead letters of a queue, locked ones too. The messages of the queue stay. There is no way back.
 
-    For a single one: pgqueue receive QUEUE --dead-letters --complete
+    pgqueue dead-letters purge orders 4711 4712
+
+    With numbers, those that a receiver has locked stay; if one of them is unknown, nothing is deleted.
     """
     counts = database.client.get_queue_runtime_properties(name)
-    ask(f"Delete {output.counted(counts.dead_letters, 'dead letter')} of {name}?", yes)
-    with working(f"deleting {output.counted(counts.dead_letters, 'dead letter')} of {name}", as_json=as_json):
-        purged = database.client.queue(name).dead_letters.purge()
+    wanted = sorted(set(sequence_numbers or ()))
+    unknown = [number for number in wanted if _find(database, name, number) is None]
+    if unknown:
+        raise _unknown(name, unknown)
+    concerned = output.counted(len(wanted) or counts.dead_letters, "dead letter")
+    ask(f"Delete {concerned} of {name}?", yes)
+    with working(f"deleting {concerned} of {name}", as_json=as_json):
+        purged = database.client.queue(name).dead_letters.purge(sequence_numbers=wanted or None)
     if as_json:
         output.document({"queue": name, "purged": purged})
     else:
         output.say(f"{output.counted(purged, 'dead letter')} of {name} deleted")
+    left = [number for number in wanted if _find(database, name, number) is not None] if purged < len(wanted) else []
+    if left:
+        raise Failed(f"not deleted, because locked: {_listed(left)}")
+
+
+def _find(database: Database, name: str, sequence_number: int) -> PeekedMessage | None:
+    found = database.client.queue(name).dead_letters.peek(from_sequence_number=sequence_number)
+    return found[0] if found and found[0].sequence_number == sequence_number else None
+
+
+def _unknown(name: str, sequence_numbers: list[int]) -> Failed:
+    noun = "dead letter" if len(sequence_numbers) == 1 else "dead letters"
+    return Failed(f"{name} has no {noun} {_listed(sequence_numbers)}: `pgqueue dead-letters list {name}` shows them")
+
+
+def _listed(sequence_numbers: list[int]) -> str:
+    return ", ".join(map(str, sequence_numbers))

@@ -47,6 +47,11 @@ NAMES = {"QUEUE": re.compile(r'\bqueue "?([\w./-]*\w)'), "NUMBER": re.compile(r"
 
 #: A name is that of a queue and should be that of a topic, or the other way round.
 TAKEN = ", and cannot be "
+MISTAKEN = {
+    "It is a queue": "it is a queue: `pgqueue send QUEUE BODY` sends to it",
+    "It is a topic": "it is a topic: `pgqueue send --topic TOPIC BODY` sends to it, `pgqueue subscription list TOPIC`"
+    " shows what receives from it",
+}
 
 GRANT = re.compile(r"client\.grant_(\w+)\(((?:'(?:[^']|'')*'(?:, )?)+)\)")
 ARGUMENT = re.compile(r"'((?:[^']|'')*)'")
@@ -134,6 +139,7 @@ def _with_remedy(error: errors.PGQueueError) -> str:
     remedy = next((REMEDIES[kind] for kind in type(error).__mro__ if kind in REMEDIES), None)
     if TAKEN in text:
         remedy = "choose another name"
+    remedy = next((advised for said, advised in MISTAKEN.items() if said in text), remedy)
     advice = ADVICE.search(text)
     if remedy is None or (advice and not FOR_PROGRAMS.search(text, advice.start())):
         return text

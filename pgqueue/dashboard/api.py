@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel
 
 from pgqueue.dashboard import actions, pages, queries
-from pgqueue.dashboard.access import Asking, Database, Figures, Order, Sequence, Span, State
+from pgqueue.dashboard.access import Asking, Database, Figures, Order, ScheduleState, Sequence, Span, State
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"description": said, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}}}
@@ -17,7 +17,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         400: "An argument is invalid.",
         401: "Nobody is signed in.",
         403: "The database role may not, the dashboard is read-only, or the token is missing.",
-        404: "There is no such queue or message.",
+        404: "There is no such queue, topic or message.",
         409: "The database refused it now.",
         422: "An argument is of the wrong type.",
         503: "The database does not answer.",
@@ -25,6 +25,8 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 
 router = APIRouter(prefix="/api", responses=REFUSALS)
+
+After = Annotated[str, Query(description="The `next` of the page before.")]
 
 
 class Refusal(BaseModel):
@@ -59,6 +61,28 @@ class Messages(BaseModel):
     is_cut: bool
 
 
+class Topics(BaseModel):
+    """A page of topics."""
+
+    topics: list[dict[str, Any]]
+    next: str | None
+
+
+class Subscriptions(BaseModel):
+    """A page of the subscriptions of a topic."""
+
+    topic: str
+    subscriptions: list[dict[str, Any]]
+    next: str | None
+
+
+class Schedules(BaseModel):
+    """A page of schedules."""
+
+    schedules: list[dict[str, Any]]
+    next: str | None
+
+
 class Concerned(BaseModel):
     """How many messages an action concerns, or concerned."""
 
@@ -86,7 +110,7 @@ def queues(
     figures: Figures,
     q: Annotated[str, Query(description="What names contain.")] = "",
     order: Order = "name",
-    after: Annotated[str, Query(description="The `next` of the page before.")] = "",
+    after: After = "",
 ) -> Queues:
     """All queues with their figures, fifty at a time; where `is_exact` is false, counts are estimates."""
     with database.transaction(asking) as rows:
@@ -135,6 +159,29 @@ def message(asking: Asking, database: Database, queue: str, number: Sequence, de
     """One message whole; its `body` is the text of its JSON, `binary_body` is hexadecimal."""
     with database.transaction(asking) as rows:
         return queries.message(rows, queue, number, is_dead=dead)
+
+
+@router.get("/topics")
+def topics(asking: Asking, database: Database, figures: Figures, after: After = "") -> Topics:
+    """Topics by name, fifty at a time, with sums over subscriptions; counts are null for who may not monitor."""
+    found = pages.figures_for(asking, database, figures)
+    with database.transaction(asking) as rows:
+        return Topics(**queries.topics(rows, found, after))
+
+
+@router.get("/subscriptions")
+def subscriptions(asking: Asking, database: Database, figures: Figures, topic: str, after: After = "") -> Subscriptions:
+    """Subscriptions of a topic by name, fifty at a time; without a filter every message matches."""
+    found = pages.figures_for(asking, database, figures)
+    with database.transaction(asking) as rows:
+        return Subscriptions(**queries.subscriptions(rows, topic, found, after))
+
+
+@router.get("/schedules")
+def schedules(asking: Asking, database: Database, state: ScheduleState | None = None, after: After = "") -> Schedules:
+    """Schedules by name, fifty at a time; `late_by` is how long ago a late one was due, `last_error` why one fails."""
+    with database.transaction(asking) as rows:
+        return Schedules(**queries.schedules(rows, state, after))
 
 
 @router.get("/workers")

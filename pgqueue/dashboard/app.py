@@ -31,6 +31,7 @@ STATUSES: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
     (errors.AccessDeniedError, HTTPStatus.FORBIDDEN),
     (errors.QueueNotFoundError, HTTPStatus.NOT_FOUND),
     (errors.MessageNotFoundError, HTTPStatus.NOT_FOUND),
+    (errors.TopicNotFoundError, HTTPStatus.NOT_FOUND),
     (errors.InvalidArgumentError, HTTPStatus.BAD_REQUEST),
     (errors.SchemaVersionError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.ConnectionLostError, HTTPStatus.SERVICE_UNAVAILABLE),

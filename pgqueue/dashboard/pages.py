@@ -15,19 +15,23 @@ from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from pgqueue.dashboard import actions, presenting, queries
-from pgqueue.dashboard.access import Asking, Database, Figures, Order, Sequence, Span, State
-from pgqueue.dashboard.figures import UNASKED
+from pgqueue.dashboard import figures as kept
+from pgqueue.dashboard.access import Asking, Database, Figures, Order, ScheduleState, Sequence, Span, State
 from pgqueue.dashboard.security import set_cookie
-from pgqueue.errors import InvalidArgumentError, PGQueueError
+from pgqueue.errors import AccessDeniedError, InvalidArgumentError
 
 Next = Callable[[Request], Awaitable[Response]]
 
 router = APIRouter(include_in_schema=False)
 templates = Jinja2Templates(Path(__file__).parent / "templates")
 templates.env.globals.update(
-    query=presenting.query, states=queries.STATES, spans=tuple(queries.SPANS), actions=actions.ACTIONS
+    query=presenting.query,
+    states=queries.STATES,
+    schedule_states=queries.SCHEDULE_STATES,
+    spans=tuple(queries.SPANS),
+    actions=actions.ACTIONS,
 )
-for name in ("number", "rate", "duration", "moment", "cut", "details"):
+for name in ("number", "rate", "duration", "moment", "cut", "details", "readable"):
     templates.env.filters[name] = getattr(presenting, name)
 
 #: Seconds between two looks at whether the figures have changed.
@@ -113,18 +117,23 @@ def queue(
 
 def counts_of(asking: Asking, database: Database, figures: Figures, name: str) -> tuple[Mapping[str, Any], Any]:
     """The counts of a queue, and when they were read: from all figures, or its own for who may see no others."""
+    found = figures_for(asking, database, figures)
+    if found is not None:
+        for queue in found.queues:
+            if queue["name"] == name:
+                return queue, found.taken_at
+    with database.transaction(asking) as rows:  # the role may not monitor, or the queue was created since
+        return queries.counts(rows, name), rows.value("select pgqueue.clock()")
+
+
+def figures_for(asking: Asking, database: Database, figures: Figures) -> kept.Figures | None:
+    """The figures of all queues; None for who may not see them."""
     try:
         with database.transaction(asking) as rows:
             queries.may_monitor(rows)
-    except PGQueueError:
-        with database.transaction(asking) as rows:
-            return queries.counts(rows, name), rows.value("select pgqueue.clock()")
-    found = figures.get()
-    known = next((queue for queue in found.queues if queue["name"] == name), None)
-    if known is None:  # it was created since
-        with database.transaction(asking) as rows:
-            return queries.counts(rows, name), rows.value("select pgqueue.clock()")
-    return known, found.taken_at
+    except AccessDeniedError:
+        return None
+    return figures.get()
 
 
 @router.get("/messages")
@@ -165,6 +174,37 @@ def message(
     with database.transaction(asking) as rows:
         found = queries.message(rows, queue, number, is_dead=dead)
     return show(request, "message", message=found, did=did, n=n, asking=asking)
+
+
+@router.get("/topics")
+def topics(request: Request, asking: Asking, database: Database, figures: Figures, after: str = "") -> Response:
+    """The topics that the role may see."""
+    found = figures_for(asking, database, figures)
+    with database.transaction(asking) as rows:
+        page = queries.topics(rows, found, after)
+    return show(request, "topics", **page, after=after, figures=found, asking=asking)
+
+
+@router.get("/topic")
+def topic(
+    request: Request, asking: Asking, database: Database, figures: Figures, name: str, after: str = ""
+) -> Response:
+    """The subscriptions of a topic."""
+    found = figures_for(asking, database, figures)
+    with database.transaction(asking) as rows:
+        page = queries.subscriptions(rows, name, found, after)
+    return show(request, "topic", **page, after=after, figures=found, asking=asking)
+
+
+@router.get("/schedules")
+def schedules(
+    request: Request, asking: Asking, database: Database, state: ScheduleState | None = None, after: str = ""
+) -> Response:
+    """The schedules that the role may see."""
+    with database.transaction(asking) as rows:
+        page = queries.schedules(rows, state, after)
+        now = rows.value("select pgqueue.clock()")
+    return show(request, "schedules", **page, state=state, after=after, now=now, asking=asking)
 
 
 @router.get("/workers")
@@ -240,8 +280,6 @@ def _wanted(request: Request, given: Any) -> actions.Request:
 
 def refuse_unless_writable(request: Request) -> None:
     """Raise AccessDeniedError when the dashboard was started to be looked at only."""
-    from pgqueue.errors import AccessDeniedError
-
     if not request.app.state.settings.is_writable:
         raise AccessDeniedError("this dashboard is read-only: start it with `pgqueue dashboard --writable`")
 
@@ -292,7 +330,7 @@ async def live(request: Request, _: Asking, figures: Figures) -> Response:
     async def events() -> AsyncIterator[str]:
         last = None
         while not await request.is_disconnected():
-            found = await run_in_threadpool(figures.get, UNASKED)
+            found = await run_in_threadpool(figures.get, kept.UNASKED)
             if last is not None and found.taken_at != last:
                 yield f"event: figures\ndata: {found.taken_at.isoformat()}\n\n"
             elif last is None:

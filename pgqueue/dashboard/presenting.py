@@ -72,3 +72,8 @@ def details(text: str | None) -> Mapping[str, Any]:
     """The details of an entry of the audit log."""
     found: Mapping[str, Any] = json.loads(text or "{}")
     return found
+
+
+def readable(value: Any) -> str:
+    """A JSON document on one line."""
+    return json.dumps(value, ensure_ascii=False)

@@ -8,11 +8,13 @@ from datetime import timedelta
 from typing import Any, Final
 
 from pgqueue.dashboard.database import Rows, document
-from pgqueue.errors import MessageNotFoundError
+from pgqueue.dashboard.figures import Figures
+from pgqueue.errors import MessageNotFoundError, TopicNotFoundError
 
 PAGE = 50
 SPANS: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
 STATES: Final = ("READY", "LOCKED", "SCHEDULED", "DEFERRED", "DEAD_LETTERED", "EXPIRED", "EXHAUSTED")
+SCHEDULE_STATES: Final = ("ON_TIME", "LATE", "FAILING", "PAUSED", "UNPLANNED", "ENDED")
 ORDERS: Final = ("name", "ready", "dead_letters", "oldest_age", "expired_locks")
 
 SETTINGS: Final = """select * from pgqueue.queue_settings(%(queue)s)"""
@@ -69,6 +71,39 @@ select pid, coalesce(nullif(application_name, ''), usename::text) as name, usena
  order by application_name, backend_start
  limit 500
 """
+TOPICS: Final = """
+select name, subscriptions, created_at
+  from pgqueue.topics
+ where name > %(after)s
+ order by name
+ limit %(page)s
+"""
+TOPIC: Final = "select name from pgqueue.topics where name = %(topic)s"
+SUBSCRIPTIONS: Final = """
+select name, queue, correlation_filter, json_path_filter, set_properties, created_at
+  from pgqueue.subscriptions
+ where topic = %(topic)s and name > %(after)s
+ order by name
+ limit %(page)s
+"""
+#: A due time that nobody noticed within ten seconds was missed. `known_until` is null where no due time is unknown.
+SCHEDULES: Final = """
+with schedule as (
+    select name, queue, cron, every, timezone, starts_at, ends_at, jitter, catch_up, next_due, known_until, last_due,
+           last_error, created_at,
+           case when is_paused then 'PAUSED'
+                when last_error is not null then 'FAILING'
+                when next_due < pgqueue.clock() - interval '10 seconds' then 'LATE'
+                when next_due is not null then 'ON_TIME'
+                when known_until is not null then 'UNPLANNED'
+                else 'ENDED' end as state
+      from pgqueue.schedules)
+select *, case state when 'LATE' then pgqueue.clock() - next_due end as late_by
+  from schedule
+ where name > %(after)s and (%(state)s::text is null or state = %(state)s)
+ order by name
+ limit %(page)s
+"""
 AUDIT: Final = """
 select id, acted_at, role, action, queue, messages, details
   from pgqueue.audit_log
@@ -78,6 +113,18 @@ select id, acted_at, role, action, queue, messages, details
 """
 LAST: Final = 2**63 - 1
 
+#: The figures of a queue that its subscription is shown with.
+SUBSCRIBED: Final = (
+    "status",
+    "paused_at",
+    "ready",
+    "locked",
+    "scheduled",
+    "dead_letters",
+    "expired_locks",
+    "oldest_age",
+    "is_exact",
+)
 NOT_SHOWN: Final = {"lock_token", "queue_id", "lane", "position", "failures", "binary_body"}
 
 
@@ -162,6 +209,50 @@ def workers(rows: Rows) -> list[dict[str, Any]]:
 def sessions(rows: Rows) -> list[dict[str, Any]]:
     """The connections of pgqueue's clients, as far as the role may see them."""
     return rows.all(SESSIONS)
+
+
+def topics(rows: Rows, figures: Figures | None, after: str) -> dict[str, Any]:
+    """A page of topics by name, with the sums of their subscriptions' figures; None without figures."""
+    subscribed: dict[str, list[Mapping[str, Any]]] = {}
+    for queue in figures.queues if figures else ():
+        subscribed.setdefault(queue["name"].rpartition("/Subscriptions/")[0], []).append(queue)
+    page = _page(rows.all(TOPICS, after=after, page=PAGE + 1))
+    for topic in page["found"]:
+        counted = subscribed.get(topic["name"], ())
+        for name in ("ready", "locked", "scheduled", "dead_letters", "expired_locks"):
+            topic[name] = sum(queue[name] for queue in counted) if figures else None
+        topic["is_exact"] = all(queue["is_exact"] for queue in counted) if figures else None
+    return {"topics": page["found"], "next": page["next"]}
+
+
+def subscriptions(rows: Rows, topic: str, figures: Figures | None, after: str) -> dict[str, Any]:
+    """A page of the subscriptions of a topic by name, each with the figures of its queue; None without figures.
+
+    Raises TopicNotFoundError when the role sees no such topic.
+    """
+    if rows.one(TOPIC, topic=topic) is None:
+        raise TopicNotFoundError(
+            f"topic {topic} does not exist, or this role may neither send to it nor receive from it"
+        )
+    page = _page(rows.all(SUBSCRIPTIONS, topic=topic, after=after, page=PAGE + 1))
+    queues = {queue["name"]: queue for queue in figures.queues} if figures else {}
+    for subscription in page["found"]:
+        for name in ("correlation_filter", "set_properties"):
+            subscription[name] = json.loads(subscription[name] or "null")
+        queue = queues.get(subscription["queue"], {})
+        subscription |= {name: queue.get(name) for name in SUBSCRIBED}
+    return {"topic": topic, "subscriptions": page["found"], "next": page["next"]}
+
+
+def schedules(rows: Rows, state: str | None, after: str) -> dict[str, Any]:
+    """A page of the schedules by name, all or those in one state."""
+    page = _page(rows.all(SCHEDULES, state=state, after=after, page=PAGE + 1))
+    return {"schedules": [document(schedule) for schedule in page["found"]], "next": page["next"]}
+
+
+def _page(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Rows by name, of which one more was read than a page has; `next` is the name that the next page comes after."""
+    return {"found": found[:PAGE], "next": found[PAGE - 1]["name"] if len(found) > PAGE else None}
 
 
 def audit(rows: Rows, before: int = LAST) -> dict[str, Any]:

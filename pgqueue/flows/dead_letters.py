@@ -1,4 +1,4 @@
-"""Resubmitting any number of dead letters, in short transactions."""
+"""Resubmitting and purging any number of dead letters, in short transactions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from datetime import timedelta
 
 from pgqueue.flows.flow import Executor, Flow
 from pgqueue.statements.arguments import numbers, whole
+from pgqueue.statements.dead_letters import purge as purge_some
 from pgqueue.statements.dead_letters import resubmit as resubmit_some
 
-RESUBMITTED_AT_ONCE = 1000
+AT_ONCE = 1000
 
 
 def resubmit(
@@ -27,7 +28,7 @@ def resubmit(
     for wanted in _portions(sequence_numbers):
         after = None
         while left is None or left > 0:
-            at_once = RESUBMITTED_AT_ONCE if left is None else min(left, RESUBMITTED_AT_ONCE)
+            at_once = AT_ONCE if left is None else min(left, AT_ONCE)
             some = yield from source.execute(
                 resubmit_some(
                     queue, sequence_numbers=wanted, reason=reason, older_than=older_than, limit=at_once, after=after
@@ -41,10 +42,18 @@ def resubmit(
     return resubmitted
 
 
+def purge(queue: str, source: Executor, sequence_numbers: Sequence[int]) -> Flow[int]:
+    purged = 0
+    for wanted in _portions(sequence_numbers):
+        some = yield from source.execute(purge_some(queue, wanted))
+        purged += len(some)
+    return purged
+
+
 def _portions(sequence_numbers: Sequence[int] | None) -> Iterator[list[int] | None]:
     if sequence_numbers is None:
         yield None
         return
     wanted = sorted(set(numbers("sequence_numbers", sequence_numbers)))
-    for start in range(0, len(wanted), RESUBMITTED_AT_ONCE):
-        yield wanted[start : start + RESUBMITTED_AT_ONCE]
+    for start in range(0, len(wanted), AT_ONCE):
+        yield wanted[start : start + AT_ONCE]

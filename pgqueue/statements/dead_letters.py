@@ -32,3 +32,11 @@ def resubmit(
         },
         column,
     )
+
+
+def purge(queue: str, sequence_numbers: Sequence[int] | None) -> Statement[list[int]]:
+    return Statement(
+        "select pgqueue.purge_dead_letters(%(queue)s::text, %(sequence_numbers)s::bigint[])",
+        {"queue": queue_name(queue), "sequence_numbers": sequence_numbers},
+        column,
+    )

@@ -31,6 +31,9 @@ ADVISED = re.compile(
 )
 METHODS = {"alter": "update", "drop": "delete"}
 
+#: What hints advise for a queue that was taken for a topic, or the other way round.
+MISTAKEN = re.compile(r"It is a (queue|topic): send to it with pgqueue\.\w+")
+
 TRACKED = re.compile(r"Tracking id ([0-9a-f]{12})\.")
 
 FAILED_TRANSACTION = "25P02"
@@ -95,8 +98,12 @@ def _text_of(kind: type[PGQueueError], error: psycopg.Error) -> str:
 def _text(error: psycopg.Error) -> str:
     primary = error.diag.message_primary or str(error)
     hint = POOLER_REMEDY if error.sqlstate in NOT_OUR_STATEMENT else error.diag.message_hint
-    return f"{primary}. {ADVISED.sub(_method, hint)}" if hint else primary
+    return f"{primary}. {_for_python(hint)}" if hint else primary
 
 
 def _method(verb: re.Match[str]) -> str:
     return f"client.{METHODS.get(verb[1], verb[1])}_{verb[2]}"
+
+
+def _for_python(hint: str) -> str:
+    return MISTAKEN.sub(r"It is a \1: send to it with client.\1(name).send", ADVISED.sub(_method, hint))

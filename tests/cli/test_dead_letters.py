@@ -125,3 +125,25 @@ def test_a_purge_leaves_the_messages_of_the_queue(pgqueue: CommandLine, client: 
     counts = client.get_queue_runtime_properties("orders")
     assert (counts.ready, counts.dead_letters) == (1, 0)
     assert "queue create" in pgqueue("dead-letters", "purge", "nowhere").only_error
+
+
+def test_these_are_purged_and_no_others(pgqueue: CommandLine, client: QueueClient, numbers: Sequence[int]) -> None:
+    first, second, third = map(str, numbers)
+    assert pgqueue("dead-letters", "purge", "orders", second, second).out == "1 dead letter of orders deleted\n"
+    assert pgqueue("dead-letters", "purge", "orders", third, "--json").document == {"queue": "orders", "purged": 1}
+    assert [str(left.sequence_number) for left in client.queue("orders").dead_letters.peek(max_messages=9)] == [first]
+
+
+def test_an_unknown_number_stops_a_purge(pgqueue: CommandLine, client: QueueClient, numbers: Sequence[int]) -> None:
+    error = pgqueue("dead-letters", "purge", "orders", str(numbers[0]), "999999", "888888").only_error
+    assert "orders has no dead letters 888888, 999999: `pgqueue dead-letters list orders` shows them" in error
+    assert len(client.queue("orders").dead_letters.peek(max_messages=9)) == 3
+
+
+def test_a_dead_letter_that_somebody_holds_is_not_purged_by_number(
+    pgqueue: CommandLine, client: QueueClient, numbers: Sequence[int]
+) -> None:
+    client.queue("orders").dead_letters.receive(lock_duration=timedelta(hours=1))
+    ended = pgqueue("dead-letters", "purge", "orders", *map(str, numbers))
+    assert (ended.code, ended.err) == (1, f"pgqueue: not deleted, because locked: {numbers[0]}\n")
+    assert len(client.queue("orders").dead_letters.peek(max_messages=9)) == 1

@@ -57,3 +57,10 @@ def test_what_is_wrong_is_said_in_a_line(pgqueue: CommandLine, client: QueueClie
     assert pgqueue("subscription", "update", "events", "s").code == 2
     assert pgqueue("subscription", "update", "events", "s", "--no-filter", "--subject", "x").code == 2
     assert pgqueue("topic", "create", "events").code == 1
+
+
+def test_a_queue_and_a_topic_are_told_apart(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.create_topic("news")
+    assert "it is a queue: `pgqueue send QUEUE BODY` sends" in pgqueue("send", "--topic", "orders", "1").only_error
+    for command in (("send", "news", "1"), ("receive", "news")):
+        assert "it is a topic: `pgqueue send --topic TOPIC BODY` sends" in pgqueue(*command).only_error

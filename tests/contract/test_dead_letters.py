@@ -45,6 +45,17 @@ def test_dead_letters_come_back_by_number_reason_age_and_in_portions(own: World)
     assert letters.resubmit(sequence_numbers=[]) == []
 
 
+def test_dead_letters_are_purged_by_number(own: World) -> None:
+    first, second, third = bury(own, "1", "2", "3")
+    letters = own.queue.dead_letters
+    assert letters.purge(sequence_numbers=[]) == 0
+    assert letters.purge(sequence_numbers=[third, first, first, 2**60]) == 2
+    assert [each.sequence_number for each in own.dead()] == [second]
+    letters.receive()
+    assert letters.purge(sequence_numbers=[second]) == 0
+    assert letters.purge() == 1
+
+
 @pytest.mark.parametrize(
     "arguments",
     [{"limit": 0}, {"limit": "1"}, {"older_than": 3600}, {"reason": 7}, {"reason": "\0"}],

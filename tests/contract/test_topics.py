@@ -144,3 +144,20 @@ def test_what_cannot_be_done_is_refused(either: World, topic: Any) -> None:
 def test_an_invalid_filter_is_refused(either: World, topic: Any, given: Any, text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
         either.client.create_subscription(topic.name, "s", **given)
+
+
+def test_a_queue_that_is_taken_for_a_topic_is_called_a_queue(either: World) -> None:
+    topic = either.client.topic(either.queue.name)
+    for send in (lambda: topic.send(Message(1)), lambda: topic.send_batch([Message(1)])):
+        with pytest.raises(TopicNotFoundError) as refusal:
+            send()
+        assert "It is a queue: send to it with client.queue(name).send." in str(refusal.value)
+
+
+def test_a_topic_that_is_taken_for_a_queue_is_called_a_topic(either: World, topic: Any) -> None:
+    queue = either.client.queue(topic.name)
+    for use in (lambda: queue.send(Message(1)), lambda: queue.send_batch([Message(1)]), queue.receive, queue.peek):
+        with pytest.raises(QueueNotFoundError) as refusal:
+            use()
+        said = "It is a topic: send to it with client.topic(name).send, and receive from its subscriptions."
+        assert said in str(refusal.value)

@@ -13,7 +13,7 @@ from pgqueue import QueueClient
 from pgqueue.dashboard.app import create_app
 from pgqueue.dashboard.settings import Settings
 from pgqueue.testing import Database
-from tests.dashboard.scene import fill
+from tests.dashboard.scene import fill, publish, recur
 
 Open = Callable[..., TestClient]
 
@@ -27,6 +27,8 @@ def client(database: Database) -> Iterator[QueueClient]:
 @pytest.fixture
 def shop(database: Database, client: QueueClient) -> QueueClient:
     """A client of queues with something in every state."""
+    recur(client)
+    publish(client)
     fill(database, client)
     return client
 

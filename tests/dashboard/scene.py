@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from pgqueue import Message, QueueClient, ReceivedMessage
+from pgqueue import CorrelationFilter, JsonPathFilter, Message, QueueClient, ReceivedMessage
 from pgqueue.testing import Database
 
 HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>"
@@ -39,6 +39,34 @@ def fill(database: Database, client: QueueClient, minutes: int = 3) -> None:
     client.queue("invoices").schedule(Message({"invoice": 90210}, subject="monthly"), at=TOMORROW)
     client.queue("mails").send(Message({"to": "ann@example.com"}, subject="welcome"))
     client.queue("mails").receive(lock_duration=timedelta(microseconds=1))
+
+
+def recur(client: QueueClient) -> None:
+    """Creates schedules: on time, paused, and one whose messages are refused."""
+    client.create_queue("exports", status="SEND_DISABLED")
+    client.create_schedule("nightly", queue="exports", message=Message({"kind": "sales"}), cron="30 2 * * *")
+    client.create_schedule(
+        "stocktaking", queue="exports", message=Message(1), cron="0 4 1 * *", timezone="Europe/Zurich"
+    )
+    client.create_schedule("export", queue="exports", message=Message({"kind": "all"}), every=timedelta(seconds=30))
+    client.pause_schedule("stocktaking")
+
+
+def publish(client: QueueClient) -> None:
+    """Creates a topic with subscriptions, and sends to it; one message dies."""
+    client.create_topic("events")
+    client.create_topic("returns")
+    only = CorrelationFilter(subject="paid", application_properties={"country": "CH"})
+    client.create_subscription("events", "billing", filter=only, set_properties={"ledger": "general"})
+    client.create_subscription("events", "large", filter=JsonPathFilter("$.body.amount > 1000"))
+    client.create_subscription("events", "archive")
+    client.pause_queue("events/Subscriptions/archive")
+    paid = {"country": "CH"}
+    client.topic("events").send_batch(
+        [Message({"amount": amount}, subject="paid", application_properties=paid) for amount in (50, 2000, 3000)]
+    )
+    for received in client.subscription("events", "large").receive():
+        received.dead_letter("AmountUnknown")
 
 
 def work(database: Database, client: QueueClient, minute: int) -> None:

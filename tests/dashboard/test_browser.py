@@ -29,6 +29,11 @@ PAGES = (
     "/messages?queue=orders&state=SCHEDULED",
     "/message?queue=orders&number=1",
     "/confirm?action=purge&queue=orders",
+    "/topics",
+    "/topic?name=events",
+    "/topic?name=returns",
+    "/schedules",
+    "/schedules?state=LATE",
     "/workers",
     "/audit",
     "/sign-in",
@@ -113,6 +118,18 @@ def test_reading_and_acting_work_without_javascript(shop: QueueClient, served: s
     page.get_by_role("button", name="Pause the queue").click()
     expect(page.get_by_text("paused", exact=True)).to_be_visible()
     assert shop.get_queue("orders").paused_at is not None
+
+
+def test_topics_and_schedules_are_read_without_javascript(shop: QueueClient, served: str, browser: Browser) -> None:
+    page, _ = opened(browser, served, java_script_enabled=False)
+    page.goto("/")
+    page.get_by_role("link", name="Topics").click()
+    page.get_by_role("link", name="events").click()
+    page.get_by_role("row", name="large").get_by_role("link", name="1", exact=True).click()
+    expect(page.get_by_text("AmountUnknown")).to_be_visible()
+    page.get_by_role("link", name="Schedules").click()
+    page.get_by_role("link", name="failing").click()
+    expect(page.get_by_role("rowheader")).to_have_text(["export"])
 
 
 def test_figures_follow_what_happens(client: QueueClient, served: str, browser: Browser) -> None:

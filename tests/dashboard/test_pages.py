@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import html
+from datetime import timedelta
 
 import pytest
 from fastapi.testclient import TestClient
 
 from pgqueue import Message, QueueClient
+from pgqueue.testing import Database
+from tests.dashboard.conftest import Open
 from tests.dashboard.scene import HOSTILE
 
+MINUTE = timedelta(minutes=1)
 PAGES = [
     "/",
     "/?q=ord&order=ready",
@@ -20,6 +24,11 @@ PAGES = [
     "/messages?queue=orders&state=DEAD_LETTERED",
     "/messages?queue=orders&state=LOCKED",
     "/messages?queue=orders&state=SCHEDULED",
+    "/topics",
+    "/topic?name=events",
+    "/topic?name=returns",
+    "/schedules",
+    "/schedules?state=FAILING",
     "/workers",
     "/audit",
     "/sign-in",
@@ -86,6 +95,101 @@ def test_queues_are_found_ordered_and_paged_by_name(client: QueueClient, site: T
     assert site.get("/api/queues?q=E-01").json()["found"] == 10
 
 
+def pages_of(site: TestClient, path: str, of: str) -> list[list[str]]:
+    """The names on each page."""
+    pages = []
+    after = ""
+    while after is not None:
+        page = site.get(f"{path}after={after}").json()
+        pages.append([each["name"] for each in page[of]])
+        after = page["next"]
+    return pages
+
+
+def test_topics_subscriptions_and_schedules_are_paged_by_name(client: QueueClient, site: TestClient) -> None:
+    names = [f"name-{number:03}" for number in range(100)]
+    client.create_queue("orders")
+    for name in names:
+        client.create_topic(name)
+        client.create_subscription("name-000", name)
+        client.create_schedule(name, queue="orders", message=Message(1), every=timedelta(hours=1))
+    assert pages_of(site, "/api/topics?", "topics") == [names[:50], names[50:]]
+    assert pages_of(site, "/api/subscriptions?topic=name-000&", "subscriptions") == [names[:50], names[50:]]
+    assert pages_of(site, "/api/schedules?state=ON_TIME&", "schedules") == [names[:50], names[50:]]
+    for page in ("/topics?", "/topic?name=name-000&amp;", "/schedules?"):
+        assert f'rel="next" href="{page}after=name-049"' in site.get(html.unescape(page)).text
+        assert 'rel="next"' not in site.get(html.unescape(page) + "after=name-049").text
+
+
+def test_topics_are_shown_with_the_sums_of_their_subscriptions(shop: QueueClient, site: TestClient) -> None:
+    events, returns = site.get("/api/topics").json()["topics"]
+    assert (events["name"], events["subscriptions"], events["ready"], events["dead_letters"]) == ("events", 3, 7, 1)
+    assert (returns["name"], returns["subscriptions"], returns["ready"], returns["dead_letters"]) == (
+        "returns",
+        0,
+        0,
+        0,
+    )
+
+
+def test_subscriptions_are_shown_with_their_filters_and_figures(shop: QueueClient, site: TestClient) -> None:
+    archive, billing, large = site.get("/api/subscriptions?topic=events").json()["subscriptions"]
+    assert (archive["correlation_filter"], archive["json_path_filter"]) == (None, None)
+    assert archive["paused_at"] is not None
+    assert billing["correlation_filter"] == {"subject": "paid", "application_properties": {"country": "CH"}}
+    assert billing["set_properties"] == {"ledger": "general"}
+    assert (large["ready"], large["dead_letters"], large["status"]) == (1, 1, "ACTIVE")
+    assert site.get("/api/subscriptions?topic=returns").json()["subscriptions"] == []
+    page = html.unescape(site.get("/topic?name=events").text)
+    for said in ("$.body.amount > 1000", '{"country": "CH"}', '{"ledger": "general"}', ">paused<"):
+        assert said in page
+
+
+def test_a_subscription_is_shown_without_counts_to_who_may_not_monitor(
+    shop: QueueClient, database: Database, opened: Open
+) -> None:
+    role = database.name.replace("-", "_") + "_biller"
+    with database.connect() as connection:
+        connection.execute(f"create role {role}".encode())
+    shop.grant_receive("events/Subscriptions/billing", role)
+    site = opened(proxy_header="X-Remote-User", trusted_proxies=("testclient",))
+    site.headers["X-Remote-User"] = role
+    (topic,) = site.get("/api/topics").json()["topics"]
+    assert (topic["name"], topic["subscriptions"], topic["ready"]) == ("events", 3, None)
+    (billing,) = site.get("/api/subscriptions?topic=events").json()["subscriptions"]
+    assert (billing["name"], billing["ready"], billing["status"]) == ("billing", None, None)
+    assert site.get("/api/subscriptions?topic=returns").status_code == 404
+    assert "does not exist, or this role may" in site.get("/topic?name=returns").text
+    assert site.get("/api/schedules").json()["schedules"] == []
+    assert "shown to roles that may monitor" in site.get("/topic?name=events").text
+    shop.revoke_receive("events/Subscriptions/billing", role)
+    with database.connect() as connection:
+        connection.execute(f"drop role {role}".encode())
+
+
+def test_schedules_are_shown_with_their_state(shop: QueueClient, database: Database, site: TestClient) -> None:
+    def states() -> dict[str, str]:
+        return {each["name"]: each["state"] for each in site.get("/api/schedules").json()["schedules"]}
+
+    shop.create_schedule("ping", queue="orders", message=Message(1), every=MINUTE)
+    due = shop.get_schedule("ping").next_due
+    assert due is not None
+    shop.create_schedule("once", queue="orders", message=Message(1), every=MINUTE, start=due, end=due + MINUTE / 2)
+    with database.connect() as connection:
+        connection.execute("select pgqueue.create_schedule('by-sql', 'orders', cron => '0 1 * * *', body => '1')")
+    before = {"by-sql": "UNPLANNED", "export": "FAILING", "nightly": "ON_TIME", "stocktaking": "PAUSED"}
+    assert states() == {**before, "once": "ON_TIME", "ping": "ON_TIME"}
+    database.move_clock(timedelta(seconds=75))
+    assert states() == {**before, "once": "LATE", "ping": "LATE"}
+    (_, late) = site.get("/api/schedules?state=LATE").json()["schedules"]
+    assert (late["name"], late["every"], late["late_by"] > 10) == ("ping", 60, True)
+    (failing,) = site.get("/api/schedules?state=FAILING").json()["schedules"]
+    assert failing["late_by"] is None
+    assert failing["last_error"] in html.unescape(site.get("/schedules").text)
+    shop.queue("orders").receive()
+    assert states() == {**before, "once": "ENDED", "ping": "ON_TIME"}
+
+
 def test_messages_are_paged_by_number(client: QueueClient, site: TestClient) -> None:
     client.create_queue("orders")
     numbers = client.queue("orders").send_batch([Message(n) for n in range(120)])
@@ -131,6 +235,7 @@ def test_bytes_and_long_bodies_are_shown(client: QueueClient, site: TestClient) 
     ("path", "status"),
     [
         ("/queue?name=nope", 404),
+        ("/schedules?state=GONE", 422),
         ("/message?queue=orders&number=999", 404),
         ("/messages?queue=nope", 404),
         ("/messages?queue=orders&state=GONE", 422),

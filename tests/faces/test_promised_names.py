@@ -83,7 +83,7 @@ Queue.dead_letter_batch(received, reason=, description=, properties=, error=, tr
 Queue.defer_batch(received, properties=, transaction=)
 Queue.renew_lock_batch(received, lock_duration=, transaction=)
 Queue.history(since=, outcome=, message_id=, sequence_number=, limit=)
-DeadLetters.purge()
+DeadLetters.purge(sequence_numbers=)
 DeadLetters.resubmit(sequence_numbers=, reason=, older_than=, limit=)
 ReceivedMessage.complete(transaction=)
 ReceivedMessage.abandon(delay=, properties=, error=, transaction=)

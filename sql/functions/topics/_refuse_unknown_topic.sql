@@ -8,6 +8,8 @@ begin
         errcode = 'PQ040',
         message = format('topic %s does not exist', coalesce(quote_ident(topic), 'null')),
         detail  = pgqueue._tracking_detail(),
-        hint    = 'Create it with pgqueue.create_topic, or list what exists in pgqueue.topics.';
+        hint    = case when exists (select from pgqueue.queue where name = topic)
+                       then 'It is a queue: send to it with pgqueue.send.'
+                       else 'Create it with pgqueue.create_topic, or list what exists in pgqueue.topics.' end;
 end
 $$;
