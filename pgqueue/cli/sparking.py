@@ -36,8 +36,8 @@ def running(name: str, master: str | None) -> Iterator[tuple[SparkSession, Telli
     with explained() as unforeseen, telling() as tell:
         from pgqueue.spark.pipelines import quiet
 
-        with quiet.session(f"pgqueue {name}", master) as (spark, log):
-            unforeseen.log = log
+        unforeseen.log = quiet.new_log()
+        with quiet.session(f"pgqueue {name}", master, unforeseen.log) as spark:
             yield spark, tell
 
 
@@ -61,6 +61,10 @@ def explained() -> Iterator[Unforeseen]:
     unforeseen = Unforeseen()
     try:
         yield unforeseen
+    except SystemExit:  # by SIGTERM
+        if unforeseen.log is not None:
+            output.hint(f"stopped by SIGTERM (Spark's log is {unforeseen.log})")
+        raise
     except quiet.KNOWN as error:
         reason = reason_of(error)
         if unforeseen.log is not None and reason.is_known:

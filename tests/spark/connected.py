@@ -1,4 +1,4 @@
-"""A client of Spark Connect, with a server of its own: reads, writes, and two streams, of which one is refused.
+"""A client of Spark Connect, with a server of its own: reads, writes, streams and pipelines; some are refused.
 
 Arguments: the DSN, a directory for checkpoints. The last line says, in JSON, what came of it.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import pgqueue.spark
+from pgqueue import QueueClient
 from pgqueue.spark import pipelines
 from pgqueue.spark.session import DEFAULTS
 from tests.spark import small
@@ -48,6 +50,39 @@ def reason(error: Exception) -> str:
     return pgqueue.spark.reason_of(error).line
 
 
+def work_pipelines(spark: SparkSession, dsn: str, directory: Path) -> dict[str, Any]:
+    """Run each pipeline, and follow the history that they leave."""
+    said: dict[str, Any] = {}
+    file = directory / "orders.jsonl"
+    file.write_text("".join(f'{{"id": {number}}}\n' for number in range(ROWS)))
+    ingest = partial(pipelines.ingest, str(file), "files", dsn=dsn, spark=spark)
+    said["ingest"] = [(done.sent, done.done_before) for done in (ingest(dry_run=True), ingest(), ingest())]
+    with QueueClient(dsn) as client:
+        for number, message in enumerate(client.queue("files").receive(max_messages=ROWS)):
+            message.dead_letter("Odd") if number % 2 else message.complete()
+    lake = directory / "lake"
+    dead = spark.read.format("pgqueue").options(dsn=dsn, queue="files", table="dead_letters", columns="*").load()
+    dead.write.parquet(str(lake))
+    said["replay"] = [
+        pipelines.replay("files", dsn=dsn, source=source, where="body like '%id%'", spark=spark).sent
+        for source in (str(lake), str(lake), None, None)
+    ]
+    done = pipelines.report(directory / "report", dsn=dsn, spark=spark)
+    said["report"] = (done.messages, Path(str(done.page)).exists())
+    history = spark.readStream.format("pgqueue").options(dsn=dsn, table="history", startingFrom="earliest").load()
+    run(history.writeStream.format("parquet").option("path", str(directory / "history")), directory / "followed")
+    said["history"] = spark.read.parquet(str(directory / "history")).count()
+    try:
+        pipelines.drain("first", directory, dsn=dsn, spark=spark)
+    except pipelines.LakeError as error:
+        said["drain"] = reason(error)
+    try:
+        pipelines.export(directory, dsn=dsn, spark=spark)
+    except pipelines.LakeError as error:
+        said["export"] = reason(error)
+    return said
+
+
 def main(dsn: str, directory: str) -> None:
     spark = connected()
     pgqueue.spark.register(spark)
@@ -70,10 +105,7 @@ def main(dsn: str, directory: str) -> None:
 
     sink = consume(spark, dsn, "moves").select("body").writeStream.format("pgqueue").options(dsn=dsn, queue="second")
     run(sink, Path(directory, "moves"))
-    try:
-        pipelines.drain("first", directory, dsn=dsn, spark=spark)
-    except pipelines.LakeError as error:
-        said["drain"] = reason(error)
+    said |= work_pipelines(spark, dsn, Path(directory))
     sys.stdout.write(f"\n{json.dumps(said)}\n")
     spark.stop()
 

@@ -1,47 +1,96 @@
 """A program that writes and reads with more tasks at once than it may have connections.
 
-Arguments: the DSN of a superuser, and that of a role that may have three connections.
+Arguments: the DSN of a superuser, and that of a role that may have three connections. It ends after the first write if
+that had another number of them.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
+from typing import Any
+from unittest import mock
 
 import psycopg
 import pyarrow as pa
-from pyspark import cloudpickle
+from pyspark import TaskContext, cloudpickle
 from pyspark.sql.types import StructType
 
 import pgqueue.spark
+from pgqueue.spark import limiting
+from pgqueue.spark.connections import connect
 from pgqueue.spark.source import QueueSource
 from pgqueue.spark.writing import QueueWriter, Staged
 from tests.spark import small
 
 MOST = 3
+THREADS = 8
+
+TABLES = (
+    "create table asked (partition integer); create table seen (writers integer); create table placed (pid integer)"
+)
 
 #: Who only asks for a place has no transaction id yet.
 CONNECTED = """
 insert into seen select count(*) from pg_stat_activity
- where datname = current_database() and backend_xid is not null and pid <> pg_backend_pid()
+ where datname = current_database() and backend_xid is not null and application_name <> 'counting'
+returning writers
 """
-ENOUGH = "select count(*) from seen where writers >= %s"
+WAITING = "select count(*) from (select from asked group by partition having count(*) > 1) again"
+PLACED = "insert into placed values (%s) returning (select count(*) from placed)"
 
 
-class CountedWriter(QueueWriter):
-    """Its tasks count those that write at the same time; the first ones wait for others to come."""
+class AskingWriter(QueueWriter):
+    """Its tasks write down how often they ask for a place."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        return super().write(self._counted(iterator))
+        task = TaskContext.get()
+        assert task is not None, "this runs in a task"
+        partition = task.partitionId()
+        with psycopg.connect(self._dsn, autocommit=True, application_name="counting") as connection:
 
-    def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with psycopg.connect(self._dsn, autocommit=True) as connection:
-            connection.execute(CONNECTED)
-            while connection.execute(ENOUGH, [MOST]).fetchone() == (0,):
-                time.sleep(0.02)
-                connection.execute(CONNECTED)
+            def ask(dsn: str) -> psycopg.Connection[Any]:
+                connection.execute("insert into asked values (%s)", [partition])
+                return connect(dsn)
+
+            with mock.patch.object(limiting, "connect", ask):
+                return super().write(self._placed(connection, iterator))
+
+    def _placed(
+        self, connection: psycopg.Connection[Any], batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError
+
+
+class CountedWriter(AskingWriter):
+    """Its tasks count those that write at the same time, until each thread has a task that writes, or asks again."""
+
+    def _placed(
+        self, connection: psycopg.Connection[Any], batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        while _number(connection, CONNECTED) + _number(connection, WAITING) < THREADS:
+            time.sleep(0.02)
         yield from batches
+
+
+class HeldWriter(AskingWriter):
+    """Its tasks write down their process; the first one keeps its place for ever."""
+
+    def _placed(
+        self, connection: psycopg.Connection[Any], batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        if connection.execute(PLACED, [os.getpid()]).fetchone() == (0,):
+            threading.Event().wait()
+        yield from batches
+
+
+def _number(connection: psycopg.Connection[Any], statement: str) -> int:
+    row = connection.execute(statement.encode()).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 class CountedSource(QueueSource):
@@ -53,13 +102,24 @@ class CountedSource(QueueSource):
         return CountedWriter(self.options, schema, overwrite)
 
 
+class HeldSource(QueueSource):
+    @classmethod
+    def name(cls) -> str:
+        return "held"
+
+    def writer(self, schema: StructType, overwrite: bool) -> QueueWriter:
+        return HeldWriter(self.options, schema, overwrite)
+
+
 def main(free: str, limited: str) -> None:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
-    spark = pgqueue.spark.session(master="local[8,1]", config=small.CONFIGURATION)
+    spark = pgqueue.spark.session(master=f"local[{THREADS},1]", config=small.CONFIGURATION)
     spark.dataSource.register(CountedSource)
     frame = spark.range(0, 1600, 1, 16).selectExpr("string(id) as body")
     options = {"queue": "q", "maxConnections": str(MOST)}
     frame.write.format("counted").options(dsn=free, **options).mode("append").save()
+    with psycopg.connect(free) as connection:
+        assert _number(connection, "select max(writers) from seen") == MOST
     for atomicity in ("job", "task"):
         frame.write.format("pgqueue").options(dsn=limited, atomicity=atomicity, **options).mode("append").save()
     messages = spark.read.format("pgqueue").options(dsn=limited, numPartitions=8, **options).load()

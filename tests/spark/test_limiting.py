@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
@@ -11,6 +14,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
 
 import pgqueue.spark
 from pgqueue import QueueClient
@@ -44,12 +49,67 @@ def limited(database: Database) -> str:
     return make_conninfo(database.dsn, user=role)
 
 
-def test_sixteen_partitions_on_eight_threads_have_three_connections(database: Database, limited: str) -> None:
-    with database.connect() as connection:
-        connection.execute("create table seen (writers integer)")
-    subprocess.run([sys.executable, "-m", "tests.spark.crowded", database.dsn, limited], check=True)
-    with database.connect() as connection:
-        assert connection.execute("select max(writers) from seen").fetchone() == (crowded.MOST,)
+@pytest.fixture
+def counting(database: Database) -> Iterator[psycopg.Connection[Any]]:
+    """Sees what the tasks of ``crowded`` write down."""
+    with database.connect(autocommit=True) as connection:
+        connection.execute(crowded.TABLES)
+        yield connection
+
+
+def test_sixteen_partitions_on_eight_threads_have_three_connections(
+    database: Database, limited: str, counting: psycopg.Connection[Any]
+) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.spark.crowded", database.dsn, limited],
+        stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    most = counting.execute("select max(writers) from seen").fetchone()
+    assert most == (crowded.MOST,), f"{most} connections at a time, not {crowded.MOST}: {run.stderr[-3000:]}"
+    assert run.returncode == 0, run.stderr[-3000:]
+
+
+def test_the_place_of_a_worker_that_is_killed_is_free_for_others(
+    spark: SparkSession, database: Database, counting: psycopg.Connection[Any]
+) -> None:
+    cloudpickle.register_pickle_by_value(crowded)  # type: ignore[no-untyped-call]
+    spark.dataSource.register(crowded.HeldSource)
+    frame = spark.range(0, 20, 1, 2).selectExpr("string(id) as body")
+    writer = frame.write.format("held").options(dsn=database.dsn, queue="q", maxConnections="1").mode("append")
+    with ThreadPoolExecutor() as threads:
+        killed = threads.submit(kill_the_holder, spark, counting)
+        try:
+            writer.save()
+        finally:
+            killed.result()
+    with QueueClient(database.dsn) as client:
+        assert sorted(int(message.body) for message in client.queue("q").peek(max_messages=100)) == [*range(20)]
+
+
+def kill_the_holder(spark: SparkSession, connection: psycopg.Connection[Any]) -> None:
+    """Kill the worker that has the only place as soon as the other asks again for it; or cancel the job."""
+    try:
+        eventually(lambda: len(placed(connection)) + waiting(connection) > 1)
+        holders = placed(connection)
+        assert len(holders) == 1, f"{len(holders)} connections at a time, not 1"
+        os.kill(holders[0], signal.SIGKILL)
+        again = 3  # the holder, the other task, and the second attempt of the first
+        eventually(lambda: len(placed(connection)) == again, "tasks wait for the place of a process that is no more")
+    except BaseException:
+        spark.sparkContext.cancelAllJobs()
+        raise
+
+
+def placed(connection: psycopg.Connection[Any]) -> list[int]:
+    """The processes that have or had a place."""
+    return [pid for (pid,) in connection.execute("select pid from placed").fetchall()]
+
+
+def waiting(connection: psycopg.Connection[Any]) -> int:
+    """How many tasks have asked for a place more than once."""
+    row = connection.execute(crowded.WAITING).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 @pytest.fixture
@@ -70,8 +130,8 @@ def test_a_place_is_free_when_its_session_has_ended(database: Database, attempts
     with ThreadPoolExecutor() as threads:
         first = limit.connect(database.dsn)
         second = threads.submit(limit.connect, database.dsn)
-        eventually(lambda: len(attempts) > 3)
-        assert not second.done()
+        eventually(lambda: second.done() or len(attempts) > 3)
+        assert not second.done(), "2 connections at a time, not 1"
         eventually(lambda: sessions(database) == [first.info.backend_pid])  # who waits has none
         with database.connect(autocommit=True) as connection:
             connection.execute("select pg_terminate_backend(%s)", [first.info.backend_pid])
@@ -99,8 +159,8 @@ def test_a_server_that_is_full_is_waited_for(database: Database, limited: str, a
         Limit("job", None).connect(limited)
     with ThreadPoolExecutor() as threads:
         waiting = threads.submit(Limit("job", 1).connect, limited)
-        eventually(lambda: len(attempts) > 3)
-        assert not waiting.done()
+        eventually(lambda: waiting.done() or len(attempts) > 3)
+        assert not waiting.done(), f"{crowded.MOST + 1} connections at a time, not {crowded.MOST}"
         for connection in taken:
             connection.close()
         waiting.result().close()

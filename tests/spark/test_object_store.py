@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
 from pgqueue import Message, QueueClient
-from pgqueue.spark.pipelines import drain, export, lake
+from pgqueue.spark.pipelines import InputError, drain, export, ingest, lake, replay, sending
 from pgqueue.spark.pipelines.objects import ObjectLake
 from pgqueue.testing import Database
 
@@ -178,6 +179,49 @@ def test_history_is_exported_once_and_dead_letters_are_those_of_now(
     assert export(OUTPUT, dsn=database.dsn).history == 3
     assert stored(bucket, "lake/orders/history", "message_id") == list("01234")
     assert stored(bucket, "lake/orders/dead_letters", "message_id") == ["3"]
+
+
+def test_a_lake_in_a_bucket_is_replayed_once(database: Database, client: QueueClient, bucket: fs.S3FileSystem) -> None:
+    send(client, *range(6))
+    drain("orders", OUTPUT, dsn=database.dsn, max_messages=4)
+    bucket.copy_file(files(bucket, "lake/orders/queue=orders")[0].path, "lake/orders/_left/part-00000.parquet")
+    where = "queue = 'orders' and body > 1"
+    assert replay("orders", dsn=database.dsn, source=OUTPUT, where=where, dry_run=True).found == 4
+    done = replay("orders", dsn=database.dsn, source=OUTPUT, where=where)
+    again = replay("orders", dsn=database.dsn, source=OUTPUT, where=where)
+    assert [(each.sent, each.done_before) for each in (done, again)] == [(4, False), (4, True)]
+    assert sorted(message.message_id or "" for message in client.queue("orders").peek(max_messages=9)) == list("2345")
+
+
+@pytest.mark.parametrize("atomicity", ["job", "task"])
+def test_parquet_in_a_bucket_is_ingested_once(
+    database: Database, client: QueueClient, bucket: fs.S3FileSystem, atomicity: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "ROWS_OF_A_PART", 2)
+    bucket.create_dir("lake/new/shop=a b")
+    moment = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+    rows = pa.table({"id": [1, 2], "at": pa.array([moment, None], pa.timestamp("ns", "UTC"))})
+    for name in ("one", "two"):
+        pq.write_table(rows, f"lake/new/shop=a b/{name}.parquet", filesystem=bucket)
+    paths = ["s3://lake/new/*/o*.parquet", "s3a://lake/new/shop=a b/two.parquet"]
+    done, again = [ingest(paths, "orders", dsn=database.dsn, atomicity=atomicity) for _ in range(2)]
+    assert [(each.files, each.sent, each.done_before) for each in (done, again)] == [(2, 4, False), (2, 4, True)]
+    bodies = [message.body for message in client.queue("orders").peek(max_messages=9)]
+    first = {"id": 1, "at": "2026-01-02T03:04:05.678Z", "shop": "a b"}
+    assert sorted(bodies, key=str) == sorted([first, {"id": 2, "shop": "a b"}] * 2, key=str)
+
+
+def test_what_cannot_be_read_from_a_bucket_is_said_in_a_line(
+    database: Database, client: QueueClient, bucket: fs.S3FileSystem, tmp_path: Path
+) -> None:
+    with bucket.open_output_stream("lake/new.jsonl") as stream:
+        stream.write(b'{"id": 1}\n')
+    with pytest.raises(InputError, match=r"s3://lake/new.jsonl: .* only Parquet can be read, not json: copy the files"):
+        ingest("s3://lake/new.jsonl", "orders", dsn=database.dsn)
+    with pytest.raises(InputError, match="there are no files in s3://lake/none"):
+        replay("orders", dsn=database.dsn, source="s3://lake/none")
+    with pytest.raises(InputError, match="some paths are in S3, and some are not"):
+        ingest(["s3://lake/new.jsonl", str(tmp_path)], "orders", dsn=database.dsn)
 
 
 def settle(client: QueueClient, *bodies: int) -> None:

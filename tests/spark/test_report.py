@@ -28,11 +28,12 @@ from pgqueue.model.printable import printable
 from pgqueue.spark.report import NotReportable, Report, report, words
 from pgqueue.spark.report.charts import CHARTS, Series
 from pgqueue.spark.report.columns import FIGURES
-from pgqueue.spark.report.digest import Digest
+from pgqueue.spark.report.digest import Digest, Row
 from pgqueue.spark.report.drawing import drawing
 from pgqueue.spark.report.figures import figures, settled_messages, waiting_messages
 from pgqueue.spark.report.page import page
-from pgqueue.spark.report.span import EPOCH, span_of
+from pgqueue.spark.report.span import EPOCH, Span, micros, moment_of, span_of
+from pgqueue.spark.report.thinning import thinned
 
 SCHEMA = """
     queue string, sequence_number long, outcome string, reason string, enqueued_time timestamp,
@@ -499,6 +500,77 @@ def test_a_page_of_which_little_is_known_says_so() -> None:
     assert "There is nothing to show." in made
     assert words.UNKNOWN in made
     assert "<select" not in made
+
+
+@pytest.mark.parametrize("queues", [1, 8])
+def test_a_page_of_many_buckets_is_less_than_a_megabyte_and_says_what_it_joins(queues: int) -> None:
+    digest = long_digest(queues, span_of(NOON, NOON + timedelta(days=365), timedelta(hours=3)))
+    made = page("A year", digest)
+    assert len(made.encode()) < 1_000_000
+    shown = {1: "6 hours", 8: "2 days"}[queues]
+    assert f"in steps of {shown}; of percentiles and maxima the highest of any 3 hours, which the files have" in made
+
+
+def test_joined_buckets_have_sums_the_last_backlog_and_the_highest_percentiles() -> None:
+    digest = long_digest(2, span_of(NOON, NOON + timedelta(hours=1500), timedelta(hours=1)))
+    joined = thinned(digest)
+    length = joined.span.bucket
+    assert length == timedelta(hours=3)
+    for view in digest.views:
+        for figure, shown in joined.rows.items():
+            for row in (each for each in shown if each["view"] == view and "bucket" in each):
+                start = moment_of(row["bucket"])
+                parts = [
+                    each
+                    for each in digest.of(figure, view)
+                    if start <= moment_of(each["bucket"]) < start + length and each.get("outcome") == row.get("outcome")
+                ]
+                assert row == joined_in_python(figure, parts) | {"bucket": row["bucket"]}
+    for chart in CHARTS:
+        for before, after in zip(chart.series(digest, "queue-1"), chart.series(joined, "queue-1"), strict=True):
+            assert before.name == after.name
+            assert None not in after.values
+            assert len(after.values) == joined.span.buckets
+
+
+def joined_in_python(figure: str, parts: list[Row]) -> dict[str, Any]:
+    def together(name: str, join: Callable[[Iterable[Any]], Any]) -> dict[str, Any]:
+        return {name: join(part[name] for part in parts)}
+
+    last = dict(parts[-1])
+    match figure:
+        case "throughput":
+            return last | together("messages", sum)
+        case "backlog":
+            return last | together("came", sum)
+        case "retry_cost":
+            sums = together("processing_seconds", sum) | together("retried_seconds", sum)
+            return last | sums | {"retried_share": sums["retried_seconds"] / sums["processing_seconds"]}
+        case _:
+            return last | together("p50", max) | together("p90", max) | together("p99", max) | together("max", max)
+
+
+def long_digest(queues: int, span: Span) -> Digest:
+    """A digest in which every bucket has every value."""
+    chance = random.Random(20260301)
+    names = [f"queue-{number}" for number in range(queues)]
+    rows = defaultdict[str, list[dict[str, Any]]](list)
+    for view in [None, *names]:
+        times = dict.fromkeys(["waiting_p50", "waiting_p99", "processing_p50", "processing_p99", "retried_share"], 0.5)
+        counts = {"messages": 9, "completed": 8, "dead_lettered": 1, "dead_letter_share": 0.1, "extra_deliveries": 5}
+        rows["totals"].append({"view": view, "queue": view, "per_second": 0.1, **counts, **times})
+        for start in map(micros, span.starts()):
+            key = {"view": view, "bucket": start}
+            for outcome in ("COMPLETED", "DEAD_LETTERED", "EXPIRED"):
+                rows["throughput"].append({**key, "outcome": outcome, "messages": chance.randrange(100_000)})
+            rows["backlog"].append({**key, "came": chance.randrange(999), "backlog": chance.randrange(9999)})
+            for figure in ("waiting_time", "processing_time") if view else ():
+                values = sorted(chance.lognormvariate(3, 2) for _ in range(4))
+                rows[figure].append({**key, **dict(zip(("p50", "p90", "p99", "max"), values, strict=True))})
+            spent = {"processing_seconds": 100 + chance.random(), "retried_seconds": 100 * chance.random()}
+            share = spent["retried_seconds"] / spent["processing_seconds"]
+            rows["retry_cost"].append({**key, **spent, "retried_share": share})
+    return Digest(span, names, 0, True, rows)
 
 
 @pytest.mark.parametrize("column", ["settled_at", "first_locked_at", "subject"])

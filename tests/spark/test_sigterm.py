@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,8 @@ import pytest
 from pgqueue.embedded import Server, wheel_binaries
 from pgqueue.testing.server import short_directory
 from tests.patience import eventually
+
+STOPPED = re.compile(r"^stopped by SIGTERM \(Spark's log is (.+)\)$", re.MULTILINE)
 
 MARK = "PGQUEUE_TEST_MARK"
 
@@ -61,7 +64,7 @@ def _name_with_mark(process: psutil.Process, mark: str) -> str | None:
         return None
 
 
-@pytest.mark.parametrize("step", ["starting", "ingest:", "work:"])
+@pytest.mark.parametrize("step", ["starting", "ingest:", "work:", "replay:", "verdict:"])
 def test_nothing_of_the_demo_is_left(server: Server, processes: Processes, tmp_path: Path, step: str) -> None:
     command = [sys.executable, "-c", DEMO, str(server.directory), str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as demo:
@@ -74,6 +77,9 @@ def test_nothing_of_the_demo_is_left(server: Server, processes: Processes, tmp_p
         rest = demo.stderr.read()
     assert demo.returncode == 128 + signal.SIGTERM, rest
     assert "Traceback" not in rest
+    said = STOPPED.search(rest)
+    assert said is not None, rest
+    Path(said[1]).unlink()
     eventually(lambda: processes() == set(), "processes are left")
     assert not server.is_running()
 

@@ -101,6 +101,7 @@ class Conductor:
         """Resubmit the dead letters to their queue."""
         from pgqueue.spark import pipelines
 
+        self._say(f"replay: dead letters, {CANCELLED}, go back to their queue")
         replayed = pipelines.replay(
             FLIGHTS, dsn=self._plan.dsn, where=f"dead_letter_reason = '{CANCELLED}'", spark=self._spark
         )

@@ -12,6 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.readwriter import DataFrameReader
 
 from pgqueue.spark.errors import PipelineError
+from pgqueue.spark.pipelines import objects
+from pgqueue.spark.pipelines.lake import is_for_pyarrow
 
 PARQUET, JSON, CSV = "parquet", "json", "csv"
 
@@ -49,11 +51,31 @@ def find(spark: SparkSession, paths: Iterable[str]) -> list[File]:
         InputError: there are none.
     """
     names = list(paths)
-    listed = spark.read.format("binaryFile").load(names)
-    rows = listed.select("path", "length", F.unix_micros("modificationTime")).collect()
-    if not rows:
+    found = _objects_found(spark, names) if _are_objects(spark, names) else _files_found(spark, names)
+    if not found:
         raise InputError(f"there are no files in {', '.join(names)}")
-    return sorted((File(*row) for row in rows), key=lambda file: file.path)
+    return sorted(found, key=lambda file: file.path)
+
+
+def _files_found(spark: SparkSession, names: list[str]) -> list[File]:
+    listed = spark.read.format("binaryFile").load(names)
+    return [File(*row) for row in listed.select("path", "length", F.unix_micros("modificationTime")).collect()]
+
+
+def _objects_found(spark: SparkSession, names: list[str]) -> list[File]:
+    return [File(f"s3://{info.path}", info.size, info.mtime_ns // 1000) for info in objects.listed(spark, names)]
+
+
+def _are_objects(spark: SparkSession, names: Sequence[str]) -> bool:
+    """Whether the paths are for PyArrow to read.
+
+    Raises:
+        InputError: some are, and some are not.
+    """
+    are = {is_for_pyarrow(spark, name) for name in names}
+    if len(are) > 1:
+        raise InputError("some paths are in S3, and some are not: read them one after the other")
+    return are == {True}
 
 
 def digest(files: Iterable[File], *said: object) -> str:
@@ -85,13 +107,27 @@ def _format_of(path: str) -> str | None:
     return SUFFIXES.get(suffix.lower())
 
 
+def parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Read files of Parquet."""
+    return objects.read(spark, paths) if _are_objects(spark, paths) else spark.read.parquet(*paths)
+
+
+def refuse_text(spark: SparkSession, paths: Sequence[str], known_format: str) -> None:
+    """Raise :class:`InputError` if the files are text that Spark would have to read, and cannot."""
+    if known_format != PARQUET and _are_objects(spark, paths):
+        raise InputError(
+            f"{paths[0]}: Spark has no file system for S3 here, and without one only Parquet can be read, not "
+            f"{known_format}: copy the files to a disk, or start Spark with --packages for hadoop-aws"
+        )
+
+
 def rows(spark: SparkSession, paths: Sequence[str], known_format: str, *, infer: bool = False) -> DataFrame:
     """Read the files; the columns come from the objects in JSON, from the header in CSV.
 
     Columns of CSV are text, unless ``infer`` is set. A line that cannot be read is an error.
     """
     if known_format == PARQUET:
-        return spark.read.parquet(*paths)
+        return parquet(spark, paths)
     strict = spark.read.option("mode", "FAILFAST")
     if known_format == JSON:
         return _objects(spark, paths, strict)

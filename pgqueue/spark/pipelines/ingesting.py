@@ -96,7 +96,7 @@ def ingest(
     ``atomicity="task"`` every expression must come out the same when it is computed again.
 
     Args:
-        paths: files, directories or patterns, wherever Spark can read.
+        paths: files, directories or patterns, wherever Spark can read; and Parquet in S3.
         queue: the queue to send to.
         dsn: the database.
         format: ``parquet``, ``json`` (an object a line) or ``csv`` (with a header); by default the one that the
@@ -190,6 +190,7 @@ class Source:
     def __post_init__(self) -> None:
         if self.format not in (files.PARQUET, files.JSON, files.CSV):
             raise OptionError(f"the format must be one of parquet, json, csv, not {self.format!r}")
+        files.refuse_text(self.spark, self.paths, self.format)
 
     def rows(self, fields: dict[str, str | None], where: str | None) -> DataFrame:
         """The rows to send. Lines of JSON are not parsed if no expression needs their columns."""
@@ -203,8 +204,9 @@ class Source:
 
     def count(self) -> int:
         """The number of rows; of text it is the number of lines, which is not smaller."""
-        reader = self.spark.read.format("parquet" if self.format == files.PARQUET else "text")
-        return reader.load(self.paths).count()
+        if self.format == files.PARQUET:
+            return files.parquet(self.spark, self.paths).count()
+        return self.spark.read.text(self.paths).count()
 
     def broken_line(self, error: Exception) -> str | None:
         """The first unreadable line, if that may have caused the error."""

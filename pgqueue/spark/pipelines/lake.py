@@ -45,12 +45,19 @@ def opened(spark: SparkSession, root: str) -> Lake:
     Raises:
         LakeError: the session is one of Spark Connect.
     """
-    from pgqueue.spark.pipelines.objects import SCHEME, ObjectLake
+    from pgqueue.spark.pipelines.objects import ObjectLake
 
     if not isinstance(spark, SparkSession):
         raise LakeError("this pipeline does not work through Spark Connect: run it in a session of Spark's own")
-    is_for_spark = not SCHEME.match(root) or _has_file_system(spark, root.partition(":")[0])
-    return (Lake if is_for_spark else ObjectLake)(spark, root)
+    return (ObjectLake if is_for_pyarrow(spark, root) else Lake)(spark, root)
+
+
+def is_for_pyarrow(spark: SparkSession, path: str) -> bool:
+    """Whether a path is in S3, and Spark has no file system for that."""
+    from pgqueue.spark.pipelines.objects import SCHEME
+
+    is_own = isinstance(spark, SparkSession)  # else a server of Spark Connect reads, with what it has
+    return is_own and SCHEME.match(path) is not None and not _has_file_system(spark, path.partition(":")[0])
 
 
 def _has_file_system(spark: SparkSession, scheme: str) -> bool:

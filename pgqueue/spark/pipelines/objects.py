@@ -7,6 +7,7 @@ twice stores the same object twice. What an earlier attempt left in the same dir
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
@@ -23,14 +24,25 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from pgqueue.spark.pipelines.lake import CHECKPOINTS, Checkpoint, Lake, escaped
 
 SCHEME = re.compile(r"s3a?://")
 IS_PATTERN = re.compile(r"[*?\[]")
+IS_IGNORED = re.compile(r"/[_.]")
+
+#: Of a read: how many tasks it has at most, and how many rows a task takes at a time.
+MOST_TASKS = 256
+ROWS = 10_000
 
 
 def endpoint() -> str:
@@ -68,12 +80,22 @@ class ObjectLake(Lake):
             if fnmatchcase(info.base_name, pattern):
                 yield info.path
 
+    def files(self, *patterns: str) -> Iterator[fs.FileInfo]:
+        """The objects that match patterns, or are below a directory that does; there without those readers ignore."""
+        for info in self._objects.get_file_info([_key(path) for path in self.find(*patterns)]):
+            if info.is_file:
+                yield info
+                continue
+            for below in self._objects.get_file_info(fs.FileSelector(info.path, recursive=True)):
+                if below.is_file and not IS_IGNORED.search(below.path.removeprefix(info.path)):
+                    yield below
+
     def remove(self, path: str) -> None:
         self._objects.delete_dir(_key(path))
 
     def overwrite(self, rows: DataFrame, path: str, *by: str) -> None:
-        rows.sparkSession.dataSource.register(ObjectSink)  # a batch has a session of its own
-        writer = rows.write.format(ObjectSink.name()).option("directory", _key(path)).option("by", ",".join(by))
+        rows.sparkSession.dataSource.register(Objects)  # a batch has a session of its own
+        writer = rows.write.format(Objects.name()).option("directory", _key(path)).option("by", ",".join(by))
         writer.option("endpoint", endpoint()).mode("append").save()
 
     def replace(self, rows: DataFrame, name: str) -> None:
@@ -135,15 +157,72 @@ class _Copy:
         return found
 
 
-class ObjectSink(DataSource):
-    """Writes a DataFrame to a bucket, for :meth:`ObjectLake.overwrite`; unlike ``mapInArrow`` it needs no pandas."""
+def listed(spark: SparkSession, paths: Sequence[str]) -> list[fs.FileInfo]:
+    """The objects that these paths name: objects, directories, patterns."""
+    found = {}
+    for path in paths:
+        bucket, *patterns = _key(path).rstrip("/").split("/")
+        found.update({info.path: info for info in ObjectLake(spark, f"s3://{bucket}").files(*patterns)})
+    return [found[path] for path in sorted(found)]
+
+
+def read(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """The rows of Parquet in these objects, with the columns that the names of their directories give."""
+    spark.dataSource.register(Objects)
+    names = json.dumps([info.path for info in listed(spark, paths)])
+    return spark.read.format(Objects.name()).options(names=names, endpoint=endpoint()).load()
+
+
+class Objects(DataSource):
+    """Reads and writes Parquet in a bucket, for :func:`read` and :meth:`ObjectLake.overwrite`.
+
+    Unlike ``mapInArrow`` it needs no pandas.
+    """
 
     @classmethod
     def name(cls) -> str:
         return "pgqueue_objects"
 
+    def schema(self) -> StructType:
+        return from_arrow_schema(_dataset(self.options).schema)
+
+    def reader(self, schema: StructType) -> ObjectReader:
+        return ObjectReader(self.options, schema)
+
     def writer(self, schema: StructType, overwrite: bool) -> ObjectWriter:
         return ObjectWriter(self.options, schema)
+
+
+def _dataset(options: Mapping[str, str]) -> pyarrow.dataset.Dataset:
+    objects = fs.S3FileSystem(endpoint_override=options["endpoint"])
+    return pyarrow.dataset.dataset(json.loads(options["names"]), filesystem=objects, partitioning="hive")
+
+
+@dataclass
+class Share(InputPartition):
+    """What one task reads: objects, each with the values that the names of its directories give."""
+
+    fragments: list[pyarrow.dataset.Fragment]
+    schema: pa.Schema
+
+
+class ObjectReader(DataSourceReader):
+    """Reads each object once, a few at a time in a task where there are many."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._options = options
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+
+    def partitions(self) -> list[Share]:
+        found = _dataset(self._options)
+        fragments = list(found.get_fragments())
+        return [Share(fragments[n::MOST_TASKS], found.schema) for n in range(min(len(fragments), MOST_TASKS))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Share), "we are given what we have planned"
+        for fragment in partition.fragments:
+            for rows in fragment.to_batches(partition.schema, batch_size=ROWS, batch_readahead=1):
+                yield from pa.Table.from_batches([rows]).cast(self._schema).to_batches()
 
 
 @dataclass

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no type annotations
@@ -30,10 +30,10 @@ CONTEXTS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
 @contextmanager
-def session(name: str, master: str | None) -> Iterator[tuple[SparkSession, Path | None]]:
-    """A Spark session until the end of the block, and the file that it logs to, which is kept if Spark fails.
+def session(name: str, master: str | None, log: Path | None) -> Iterator[SparkSession]:
+    """A Spark session until the end of the block. It logs to a file, which is kept if Spark fails or is stopped.
 
-    If the caller has a session, that one is used: it stays open after the block, and its logging does not change.
+    Without a file, the session that the caller has is used: it stays open, and its logging does not change.
 
     Raises:
         pgqueue.spark.JavaMissing: there is no Java to run on.
@@ -42,26 +42,28 @@ def session(name: str, master: str | None) -> Iterator[tuple[SparkSession, Path 
         logging.getLogger(logger).addHandler(logging.NullHandler())
     for logger in CONTEXTS:
         PySparkLogger.getLogger(logger).disabled = True
-    if SparkSession.getActiveSession() is not None:
-        yield pgqueue.spark.session(), None
+    if log is None:
+        yield pgqueue.spark.session()
         return
-    log = _new_log()
-    with _output_redirected_to(log):
-        spark = pgqueue.spark.session(name, master=master)
-    try:
-        yield spark, log
-    except KNOWN:
-        raise
-    except BaseException:
-        log.unlink(missing_ok=True)
-        raise
-    else:
-        log.unlink(missing_ok=True)
-    finally:
-        spark.stop()
+    with ExitStack() as ending:
+        try:
+            with _output_redirected_to(log):
+                spark = pgqueue.spark.session(name, master=master)
+            ending.callback(spark.stop)
+            yield spark
+        except (*KNOWN, SystemExit):
+            raise
+        except BaseException:
+            log.unlink(missing_ok=True)
+            raise
+        else:
+            log.unlink(missing_ok=True)
 
 
-def _new_log() -> Path:
+def new_log() -> Path | None:
+    """A new file to log to; None if there is a session already."""
+    if SparkSession.getActiveSession() is not None:
+        return None
     descriptor, path = tempfile.mkstemp(prefix="pgqueue-spark-", suffix=".log")
     os.close(descriptor)
     return Path(path)

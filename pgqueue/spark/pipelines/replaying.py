@@ -114,7 +114,7 @@ def replay(
 
 
 def _messages(session: SparkSession, source: str) -> DataFrame:
-    rows = session.read.parquet(source)
+    rows = files.parquet(session, [source])
     if not {"body", "binary_body"} & set(rows.columns):
         raise InputError(f"{source} has no messages: there is no column body")
     return rows

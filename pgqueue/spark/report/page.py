@@ -12,6 +12,7 @@ from pgqueue.model.printable import printable
 from pgqueue.spark.report import charts, words
 from pgqueue.spark.report.digest import Digest
 from pgqueue.spark.report.drawing import drawing
+from pgqueue.spark.report.thinning import thinned
 
 HERE = Path(__file__).parent
 FILTERS = {
@@ -33,9 +34,12 @@ def page(title: str, digest: Digest) -> str:
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     templates.filters |= FILTERS
+    bucket = digest.span.bucket
+    digest = thinned(digest)
     return templates.get_template("page.html").render(
         title=title,
         digest=digest,
+        bucket=bucket,
         views=digest.views if digest.messages else [],
         of_queues=[row for queue in digest.queues for row in digest.of("totals", queue)],
         declared=charts,
