@@ -7,25 +7,16 @@ import re
 
 from psycopg.conninfo import make_conninfo
 
-from pgqueue.errors import InvalidArgumentError
-
 #: libpq's environment variables that name a database, and the parts of a DSN that they stand for.
 VARIABLES = {"PGHOST": "host", "PGHOSTADDR": "hostaddr", "PGPORT": "port", "PGDATABASE": "dbname", "PGUSER": "user"}
 SERVICE = "PGSERVICE"
 
 #: What SQLAlchemy writes before the rest of a DSN: the dialect, and the driver.
-OF_SQLALCHEMY = re.compile(r"\A\s*postgres(?:ql)?\+(\w+)://")
-DRIVERS = ("psycopg", "psycopg_async")
+OF_SQLALCHEMY = re.compile(r"\A\s*postgres(ql)?\+\w+://")
 
 
 def for_libpq(dsn: str) -> str:
-    """A DSN without the driver that SQLAlchemy names in it; another driver than psycopg raises InvalidArgumentError."""
-    named = OF_SQLALCHEMY.match(dsn)
-    if named and named[1] not in DRIVERS:
-        raise InvalidArgumentError(
-            f"the DSN names the driver {named[1]}, but pgqueue connects with psycopg: write postgresql+psycopg:// or"
-            " postgresql://"
-        )
+    """A DSN without the driver that SQLAlchemy names in it."""
     return OF_SQLALCHEMY.sub("postgresql://", dsn)
 
 
