@@ -14,6 +14,18 @@ select count(pgqueue.create_queue(case nth when 1 then 'large' else 'queue-' || 
   from generate_series(1, %(queues)s) as nth
 """
 
+TOPICS = """
+select count(*)
+  from generate_series(1, 100) as nth
+ cross join lateral pgqueue.create_topic('topic-' || nth)
+ cross join generate_series(1, 10) as subscription
+ cross join lateral pgqueue.create_subscription('topic-' || nth, subscription::text)
+"""
+SCHEDULES = """
+select count(pgqueue.create_schedule('schedule-' || nth, 'large', every => '1 day', body => '1'))
+  from generate_series(1, 1000) as nth
+"""
+
 #: In rounds of five messages a queue, so that the messages of a queue lie all over the table.
 ROUND = """
 select count(*)
@@ -67,6 +79,8 @@ def fill(connection: psycopg.Connection, queues: int, messages: int) -> None:
     connection.execute(LOCKED_EVERYWHERE, {"queues": queues - 1})
     connection.execute(EXPIRED)
     connection.execute(NOTIFICATIONS, {"queues": queues, "body": NOTIFICATION})
+    connection.execute(TOPICS)
+    connection.execute(SCHEDULES)
     connection.execute("select pg_sleep(1.1)")
     connection.execute("select count(pgqueue.take_turn(name)) from pgqueue.queue")
     connection.execute("vacuum (analyze)")

@@ -30,6 +30,10 @@ PAGES = (
     "/messages?queue=large&state=SCHEDULED",
     "/messages?queue=large&state=DEAD_LETTERED",
     "/messages?queue=large&subject=nowhere",
+    "/topics",
+    "/topic?name=topic-7",
+    "/schedules",
+    "/schedules?state=ON_TIME&after=schedule-5",
     "/workers",
     "/audit",
 )

@@ -39,7 +39,8 @@ insert into seen select count(*) from pg_stat_activity
  where datname = current_database() and backend_xid is not null and application_name <> 'counting'
 returning writers
 """
-WAITING = "select count(*) from (select from asked group by partition having count(*) > 1) again"
+ASK = "insert into asked values (%s)"
+ASKED_AGAIN = "select count(*) from (select from asked group by partition having count(*) > 1) again"
 PLACED = "insert into placed values (%s) returning (select count(*) from placed)"
 
 
@@ -53,26 +54,28 @@ class AskingWriter(QueueWriter):
         with psycopg.connect(self._dsn, autocommit=True, application_name="counting") as connection:
 
             def ask(dsn: str) -> psycopg.Connection[Any]:
-                connection.execute("insert into asked values (%s)", [partition])
+                connection.execute(ASK, [partition])
                 return connect(dsn)
 
             with mock.patch.object(limiting, "connect", ask):
-                return super().write(self._placed(connection, iterator))
+                return super().write(self._placed(connection, partition, iterator))
 
     def _placed(
-        self, connection: psycopg.Connection[Any], batches: Iterable[pa.RecordBatch]
+        self, connection: psycopg.Connection[Any], partition: int, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
         raise NotImplementedError
 
 
 class CountedWriter(AskingWriter):
-    """Its tasks count those that write at the same time, until each thread has a task that writes, or asks again."""
+    """Its tasks count those that write at the same time, until each thread has had a task that writes or asks again."""
 
     def _placed(
-        self, connection: psycopg.Connection[Any], batches: Iterable[pa.RecordBatch]
+        self, connection: psycopg.Connection[Any], partition: int, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        while _number(connection, CONNECTED) + _number(connection, WAITING) < THREADS:
+        connection.execute(ASK, [partition])  # counts as asking again
+        while _number(connection, ASKED_AGAIN) < THREADS:
             time.sleep(0.02)
+        _number(connection, CONNECTED)
         yield from batches
 
 
@@ -80,7 +83,7 @@ class HeldWriter(AskingWriter):
     """Its tasks write down their process; the first one keeps its place for ever."""
 
     def _placed(
-        self, connection: psycopg.Connection[Any], batches: Iterable[pa.RecordBatch]
+        self, connection: psycopg.Connection[Any], partition: int, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
         if connection.execute(PLACED, [os.getpid()]).fetchone() == (0,):
             threading.Event().wait()

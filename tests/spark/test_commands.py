@@ -160,6 +160,14 @@ def test_what_is_not_there_is_told_in_a_line(
     assert (ended.code, told in ended.only_error) == (code, True), ended.err
 
 
+def test_a_bucket_that_cannot_be_reached_is_told_in_a_line(
+    spark: SparkSession, pgqueue: Command, client: QueueClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    ended = pgqueue("replay", "orders", "--source", "s3://lake/orders")
+    assert (ended.code, "in bucket 'lake': AWS Error" in ended.only_error) == (1, True), ended.err
+
+
 def test_a_consumer_in_use_or_of_another_queue_is_told_in_a_line(
     spark: SparkSession, pgqueue: Command, client: QueueClient, database: Database, tmp_path: Path
 ) -> None:

@@ -107,7 +107,7 @@ def placed(connection: psycopg.Connection[Any]) -> list[int]:
 
 def waiting(connection: psycopg.Connection[Any]) -> int:
     """How many tasks have asked for a place more than once."""
-    row = connection.execute(crowded.WAITING).fetchone()
+    row = connection.execute(crowded.ASKED_AGAIN).fetchone()
     assert row is not None
     return int(row[0])
 

@@ -21,8 +21,8 @@ from pgqueue.spark.java import JavaMissing
 from pgqueue.spark.report import NotReportable
 from pgqueue.spark.session import SparkMissing
 
-#: The errors of a command that :func:`pgqueue.spark.reason_of` puts in a line.
-KNOWN = (PySparkException, Py4JError, PipelineError, NotReportable, JavaMissing, SparkMissing)
+#: The errors of a command that :func:`pgqueue.spark.reason_of` puts in a line; those of an object store are OSErrors.
+KNOWN = (PySparkException, Py4JError, PipelineError, NotReportable, JavaMissing, SparkMissing, OSError)
 
 #: Loggers whose records repeat the text of the error.
 LOUD = ("py4j", "pyspark")
