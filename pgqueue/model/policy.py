@@ -10,8 +10,17 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import tenacity
+from tenacity.asyncio.retry import async_retry_base
 
-from pgqueue.errors import InvalidArgumentError, PGQueueError, error_class
+from pgqueue.errors import (
+    DeadLetter,
+    InvalidArgumentError,
+    InvalidStateError,
+    LockLostError,
+    PGQueueError,
+    error_class,
+)
+from pgqueue.model.calls import UnfinishedError
 
 
 def is_transient(error: BaseException) -> bool:
@@ -32,6 +41,20 @@ def is_transient(error: BaseException) -> bool:
     return kind is not None and kind.is_transient
 
 
+Predicate = Callable[[tenacity.RetryCallState], bool]
+
+TRANSIENT = tenacity.retry_if_exception(is_transient)
+
+#: The predicates of policies that were made without one.
+NO_PREDICATE = (tenacity.Retrying().retry, tenacity.AsyncRetrying().retry)
+
+#: Errors that every further attempt on the same lock would meet, and a verdict that is no failure.
+HOPELESS = (LockLostError, InvalidStateError, UnfinishedError, DeadLetter)
+
+#: Predicates that cannot be asked: nothing is known but an error, and nobody awaits the answer.
+UNASKABLE = (tenacity.retry_if_result, tenacity.retry_if_not_result, async_retry_base)
+
+
 def default_retry(attempts: int = 5) -> tenacity.Retrying:
     """This many attempts of a transaction on one lock, 50 ms apart at first, doubling, with jitter."""
     return retry_policy(
@@ -43,20 +66,39 @@ def default_retry(attempts: int = 5) -> tenacity.Retrying:
 
 
 def retry_policy(policy: tenacity.BaseRetrying | None) -> tenacity.Retrying:
-    """Take the number and intervals of attempts from the caller's policy or the default; retry transient errors."""
+    """Take the number and intervals of attempts from the caller's policy or the default.
+
+    Without a predicate, its ``retry``, transient errors are retried; with one, those that it accepts, if another
+    attempt can succeed at all.
+
+    Raises:
+        InvalidArgumentError: it is no policy, or has a part that would have no effect.
+    """
     if policy is None:
         return default_retry()
     if not isinstance(policy, tenacity.BaseRetrying):
         raise InvalidArgumentError(f"retry must be a tenacity.Retrying, not {policy!r}")
+    if policy.retry_error_callback is not None or isinstance(policy.retry, UNASKABLE):
+        raise InvalidArgumentError(
+            "retry decides on errors only: leave out retry_error_callback, and predicates of results or to be awaited"
+        )
     return tenacity.Retrying(
         stop=policy.stop,
         wait=policy.wait,
         before=policy.before,
         after=policy.after,
         before_sleep=policy.before_sleep,
-        retry=tenacity.retry_if_exception(is_transient),
+        retry=TRANSIENT if policy.retry in NO_PREDICATE else _unless_hopeless(policy.retry),
         reraise=True,
     )
+
+
+def _unless_hopeless(predicate: Predicate) -> Predicate:
+    def accepts(state: tenacity.RetryCallState) -> bool:
+        error = state.outcome.exception() if state.outcome else None
+        return not isinstance(error, HOPELESS) and predicate(state)
+
+    return accepts
 
 
 class Tries:
