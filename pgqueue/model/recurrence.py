@@ -74,8 +74,7 @@ def plan(
 def _missed(cron: str, timezone: str, since: datetime, until: datetime, most: int) -> datetime | None:
     """The first of the latest ``most`` due times that have passed."""
     backward = dropwhile(lambda due: due >= until, _simulated(cron, timezone, until, reverse=True))
-    backward = takewhile(lambda due: due > since, backward)
-    latest = list(islice(backward, most))
+    latest = list(islice(takewhile(lambda due: due > since, backward), most))
     return latest[-1].astimezone(UTC) if latest else None
 
 
