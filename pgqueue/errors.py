@@ -218,6 +218,8 @@ class ConnectionLostError(PGQueueError):
     A settlement in progress is in doubt: its state is COMPLETING until ``received.resolve()``, or the next call on the
     message, has asked the database. If that call is the same settlement again, it either succeeds, or raises
     :class:`MessageAlreadySettledError` because the first one had succeeded.
+
+    ``is_transient`` is false where the server refuses every connection: an unknown database or role, a wrong password.
     """
 
     is_transient = True

@@ -6,6 +6,7 @@ For transactions and sends, and for messages that ``process()`` abandons. What a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -22,12 +23,27 @@ from pgqueue.errors import (
 )
 from pgqueue.model.calls import UnfinishedError
 
+#: libpq passes on no SQLSTATE of a refused connection. Servers that speak another language are not understood.
+FOR_GOOD = re.compile(
+    r'FATAL: +(database|role) ".*" does not exist'
+    r"|FATAL: +\w+ authentication failed"
+    r"|FATAL: +no pg_hba.conf entry"
+    r'|FATAL: +role ".*" is not permitted to log in'
+    r"|fe_sendauth: no password supplied"
+)
+ATTEMPT = re.compile(r"connection to server (?:at|on) .* failed:")
+
+
+def is_refused_for_good(refusal: str) -> bool:
+    """Whether each server that was asked for a connection has refused it, for a reason that does not pass by itself."""
+    return 0 < len(ATTEMPT.findall(refusal)) <= len(FOR_GOOD.findall(refusal))
+
 
 def is_transient(error: BaseException) -> bool:
     """Whether retrying the transaction may help: after a conflict, a deadlock or a lost connection.
 
     Drivers' errors are judged by their SQLSTATE, SQLAlchemy's by the driver error they wrap. An OperationalError
-    without an SQLSTATE means that the server did not answer: the connection is lost.
+    without an SQLSTATE means that the server did not answer, or has refused the connection.
     """
     if isinstance(error, PGQueueError):
         return error.is_transient
@@ -36,7 +52,10 @@ def is_transient(error: BaseException) -> bool:
         return is_transient(original)
     sqlstate = getattr(error, "sqlstate", None)
     if sqlstate is None:
-        return any(kind.__name__ == "OperationalError" for kind in type(error).__mro__)  # the name is PEP 249's
+        is_operational = any(
+            kind.__name__ == "OperationalError" for kind in type(error).__mro__
+        )  # the name is PEP 249's
+        return is_operational and not is_refused_for_good(str(error))
     kind = error_class(sqlstate)
     return kind is not None and kind.is_transient
 
