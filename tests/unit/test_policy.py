@@ -25,6 +25,8 @@ PASSING = [
     psycopg.errors.TooManyConnections("too many clients"),
     psycopg.errors.ConnectionFailure("connection failure"),
     psycopg.errors.QueryCanceled("statement timeout"),
+    psycopg.errors.DiskFull("no space left"),
+    psycopg.errors.OutOfMemory("out of memory"),
     psycopg.OperationalError("server closed the connection unexpectedly"),
     psycopg_pool.PoolTimeout("no connection in time"),
 ]
@@ -37,7 +39,7 @@ LASTING = [
     errors.DeadLetter("Hopeless"),
     psycopg.errors.UniqueViolation("duplicate key"),
     psycopg.errors.SyntaxError("at or near"),
-    psycopg.errors.DiskFull("no space left"),
+    psycopg.errors.ConfigurationLimitExceeded("temporary file size exceeds temp_file_limit"),
     psycopg.ProgrammingError("the connection does not like this"),
     psycopg.InterfaceError("wrong use"),
     OSError("no such file"),
@@ -73,6 +75,7 @@ def test_every_error_of_ours_says_itself_whether_it_may_pass() -> None:
         errors.TransactionConflictError,
         errors.OperationTimeoutError,
         errors.ConnectionLostError,
+        errors.OutOfResourcesError,
         errors.QueueFullError,
         errors.SessionCannotBeLockedError,
     }

@@ -10,6 +10,7 @@ as $$
 #variable_conflict use_column
 begin
     perform pgqueue._find_queue(queue, 'SETTINGS');
+    perform pgqueue._repair_ids('pgqueue.audited_action');
     insert into pgqueue.audited_action (acted_at, role, action, queue, messages, details)
     values (pgqueue.clock(), pgqueue._caller(), record_action.action, record_action.queue, record_action.messages, record_action.details);
 end
