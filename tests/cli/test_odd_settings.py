@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,7 +139,8 @@ def usual(shop: Database, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 def change(usual: str, found: str) -> tuple[str, str]:
     """Where two texts begin to differ."""
-    at = max(len(os.path.commonprefix([usual, found])) - 30, 0)
+    at = next((place for place, (one, other) in enumerate(zip(usual, found, strict=False)) if one != other), 0)
+    at = max(at - 30, 0)
     return usual[at : at + 100], found[at : at + 100]
 
 
