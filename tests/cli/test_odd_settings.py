@@ -43,7 +43,6 @@ ODD = {
         "IntervalStyle": "iso_8601",
         "array_nulls": "off",
         "quote_all_identifiers": "on",
-        "client_encoding": "LATIN1",
         "xmloption": "document",
     },
 }
@@ -77,6 +76,17 @@ SHOWING: dict[str, list[str] | None] = {
     "spark": None,
 }
 
+#: The clock of a database whose states do not change while the commands run.
+STANDING = """
+do $$
+begin
+    execute format(
+        'create or replace function pgqueue.clock() returns timestamptz language sql volatile parallel safe
+         set search_path = pg_catalog, pg_temp as ''select to_timestamp(%s)''', extract(epoch from pgqueue.clock()));
+end
+$$
+"""
+
 #: Ages and rates pass on while the commands run, and tables get narrower or wider with them.
 PASSING = re.compile(r"\d+([.,:]\d+)*\s*|\s+")
 
@@ -91,6 +101,8 @@ def shop(database_server: SharedServer) -> Iterator[Database]:
             fill(database, client)
             client.create_queue("steps", requires_session=True)
             client.queue("steps").send(Message(1, session_id="customer-7"))
+        with database.connect() as connection:
+            connection.execute(STANDING)
         yield database
 
 
