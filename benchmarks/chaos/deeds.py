@@ -100,7 +100,11 @@ def _as_remembered(operation: Operation, losses: list[Operation]) -> Operation:
     for loss in losses:
         known_late = facts.get("overlapped") or (operation.verb == "settle" and not facts.get("effect"))
         if loss.invoked <= operation.ended and (operation.invoked if known_late else operation.ended) <= loss.ended:
-            facts = {**facts, "states": [None if each == "completed" else each for each in facts.get("states") or ()]}
+            facts = {
+                **facts,
+                "forgotten": True,
+                "states": [None if each == "completed" else each for each in facts.get("states") or ()],
+            }
             operation = replace(
                 operation,
                 outcome=Outcome.UNKNOWN if operation.outcome is Outcome.OK else operation.outcome,
