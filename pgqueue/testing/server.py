@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -53,8 +54,9 @@ class ThrowawayServer(Server):
 
     def freeze(self) -> None:
         """Send SIGSTOP to the server and all its processes: it answers nothing, and closes no connection."""
-        for process in self._processes():
-            process.suspend()
+        for process in self._processes():  # the postmaster first: it starts no more then
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
 
     def receive_from(self, primary: str) -> None:
         """Create the data directory as that of a standby, which receives WAL from a primary."""
