@@ -112,6 +112,7 @@ VERBS = {
     "schedules_to_plan": (ANYONE, ""),  # only those of queues that the caller may receive from
     "due_times": (SETTINGS, "%(nightly)s"),
     "clock": (ANYONE, ""),
+    "server_run": (ANYONE, ""),
 }
 
 #: Verbs for all queues at once; who may receive from all of them may sweep.
