@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, overload
 
 import tenacity
@@ -18,6 +18,7 @@ from pgqueue.flows.settling import renew_lock, resolve, settle
 from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.model.encoding import UNCHANGED
 from pgqueue.model.handler import Handler
+from pgqueue.model.lock_lost import LockLost
 from pgqueue.model.message import BodyT, BodyT_co, RecordedEffect
 from pgqueue.model.policy import retry_policy
 from pgqueue.statements import history, sessions
@@ -61,6 +62,15 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
             except PGQueueError:
                 return self.context.state
         return self.context.state
+
+    @cached_property
+    def lock_lost(self) -> LockLost:
+        """True once the delivery is given up or its lock is found to be lost. Long work should check it regularly.
+
+        Work that is done afterwards can no longer be committed together with the message.
+        ``lock_lost.wait(timeout)`` waits for that.
+        """
+        return self._observed(LockLost())
 
     def complete(self, *, transaction: Transaction | None = None) -> None:
         """Completes the message: deletes it, because the delivery succeeded.
@@ -286,7 +296,12 @@ def process(
     """
     require_received(received, asynchronous=False)
     handler = Handler.of(work, "the work", asynchronous=False)
-    return drive(traced.process(received, handler, _begin(received, source), retry_policy(retry)))
+    return drive(traced.process(received, handler, _begin_for(handler, received, source), retry_policy(retry)))
+
+
+def _begin_for(handler: Handler, received: ReceivedMessage, source: object) -> processing.Begin | None:
+    """How to begin the transactions of the work; None if it takes none, and no source of them is given."""
+    return _begin(received, source) if handler.takes_transaction or source is not None else None
 
 
 def _begin(received: ReceivedMessage, source: object) -> processing.Begin:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, overload
 
 import tenacity
 
 from pgqueue import transports
+from pgqueue.aio.lock_lost import LockLost
 from pgqueue.flows import Shared, processing, traced
 from pgqueue.flows.locked import LockedMessage, require_received
 from pgqueue.flows.settling import renew_lock, resolve, settle
@@ -57,6 +58,15 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         does not learn the outcome by itself: ask with :meth:`resolve`.
         """
         return self.context.state
+
+    @cached_property
+    def lock_lost(self) -> LockLost:
+        """True once the delivery is given up or its lock is found to be lost. Long work should check it regularly.
+
+        Work that is done afterwards can no longer be committed together with the message.
+        ``await lock_lost`` waits for that.
+        """
+        return self._observed(LockLost())
 
     async def complete(self, *, transaction: Transaction | None = None) -> None:
         """Completes the message: deletes it, because the delivery succeeded.
@@ -296,7 +306,12 @@ async def process(
     """
     require_received(received, asynchronous=True)
     handler = Handler.of(work, "the work")
-    return await adrive(traced.process(received, handler, _begin(received, source), retry_policy(retry)))
+    return await adrive(traced.process(received, handler, _begin_for(handler, received, source), retry_policy(retry)))
+
+
+def _begin_for(handler: Handler, received: ReceivedMessage, source: object) -> processing.Begin | None:
+    """How to begin the transactions of the work; None if it takes none, and no source of them is given."""
+    return _begin(received, source) if handler.takes_transaction or source is not None else None
 
 
 def _begin(received: ReceivedMessage, source: object) -> processing.Begin:
