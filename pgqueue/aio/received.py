@@ -219,6 +219,11 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         The lock is pinned before the block starts. An exception rolls the transaction back and leaves the message
         received and locked.
 
+        Raises:
+            InvalidStateError: the message has such a transaction already.
+            SettlementUndoneError: the block has settled the message in a savepoint that was rolled back.
+            WrongTransactionError: the block has ended the transaction.
+
         ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
         block gets its connection or session. By default it is the source of the client.
         """
@@ -288,12 +293,15 @@ async def process(
     *,
     retry: tenacity.BaseRetrying | None = None,
 ) -> Any:
-    """Runs ``work(message, tx)``, or ``work(message)``, in a transaction that completes the message.
-
-    Returns what the work returned.
+    """Runs ``work(message, tx)`` in a transaction that completes the message; returns what the work returned.
 
     After a serialization failure, a deadlock or a lost connection, the transaction is retried on the same lock, as
-    often as ``retry`` allows; the lock is renewed between the attempts. If the work raises
+    often as ``retry`` allows; the lock is renewed between the attempts.
+
+    ``work(message)`` runs without a transaction, as a worker's handler does, and the message is completed afterwards,
+    unless the work has settled it. With a ``source``, a session for example, it runs in a transaction of that.
+
+    If the work raises
     :class:`~pgqueue.errors.DeadLetter`, the message is dead-lettered. After any other error the message is abandoned
     with backoff, and the error is raised.
 
@@ -301,6 +309,7 @@ async def process(
     awaitable, that is awaited.
 
     Raises:
+        SettlementUndoneError: the work has settled the message in a transaction that it did not commit.
         InvalidArgumentError: the work takes other arguments, is a generator function, or returned a generator; or the
             message was received with :mod:`pgqueue`. The message stays received.
     """
