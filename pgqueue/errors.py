@@ -204,6 +204,24 @@ class OperationTimeoutError(PGQueueError):
     is_transient = True
 
 
+class WrongTransactionError(TransactionRequiredError):
+    """The message is pinned in another transaction than this one; nothing was settled.
+
+    Raised by the database: the work has ended the transaction that was begun for its message, or settles it on another
+    connection. What the work has run after that end was committed by itself; roll back what is open.
+    """
+
+    default_sqlstate = "PQ011"
+
+
+class SettlementUndoneError(PGQueueError):
+    """Work has settled its message in a transaction that was not committed, and has raised no error.
+
+    The transaction, or the savepoint in it, was rolled back, or failed by an error that the work swallowed, or was left
+    open. Nothing of it was committed, so the message is not completed: a worker does what its ``RetryPolicy`` says.
+    """
+
+
 class ReadOnlyError(PGQueueError):
     """The transaction or the server is read-only; nothing was changed.
 
@@ -310,6 +328,7 @@ BY_SQLSTATE: dict[str, type[PGQueueError]] = {
     kind.default_sqlstate: kind
     for kind in (
         LockLostError,
+        WrongTransactionError,
         QueueNotFoundError,
         QueueAlreadyExistsError,
         QueueDisabledError,

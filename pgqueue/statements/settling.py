@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from pgqueue.errors import LockLostError, error_class
 from pgqueue.model.body_type import BodyType
@@ -16,6 +16,11 @@ from pgqueue.model.settings import SettlementResult
 from pgqueue.model.transaction_id import TransactionId
 from pgqueue.statements.arguments import duration, text
 from pgqueue.statements.statement import Statement, column, nothing, rows, scalar
+
+T = TypeVar("T")
+
+_QUEUE = "%(queue)s::text"
+_IN_TRANSACTION = "pg_current_xact_id_if_assigned() = %(pinned_in)s::xid8"
 
 
 def _proof(lock: Lock) -> dict[str, Any]:
@@ -63,6 +68,20 @@ def pin_batch(queue: str, locks: Sequence[Lock]) -> Statement[list[tuple[str | N
         _proofs(queue, locks),
         lambda rows: [(sqlstate, TransactionId(*known)) for sqlstate, *known in rows],
     )
+
+
+def in_transaction(transaction_id: str, statement: Statement[T]) -> Statement[T]:
+    """The statement, refused before it does anything unless it runs in this transaction."""
+    queue = (
+        f"case when {_IN_TRANSACTION} then {_QUEUE} else pgqueue._refuse_transaction({_QUEUE}, %(pinned_in)s::xid8) end"
+    )
+    parameters = {**statement.parameters, "pinned_in": str(transaction_id)}
+    return Statement(statement.sql.replace(_QUEUE, queue), parameters, statement.read)
+
+
+def prove_transaction(transaction_id: str, queue: str) -> Statement[None]:
+    """Refused unless it runs in this transaction."""
+    return in_transaction(transaction_id, Statement(f"select {_QUEUE}", {"queue": queue}, nothing))
 
 
 def complete(lock: Lock) -> Statement[str]:
