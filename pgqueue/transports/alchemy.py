@@ -142,6 +142,12 @@ class SharedOwner:
         connection: Connection | None = self._connection.sync_connection if is_asynchronous else self._connection
         return connection
 
+    def give_up_if_busy(self) -> Flow[None]:
+        """Close an occupied connection: a rollback would wait for what occupies it."""
+        known = self.known_connection
+        if known is not None and not (known.closed or known.invalidated) and handles.is_busy(driver_of(known)):
+            yield self._connection.invalidate
+
     def driver(self) -> Flow[Any]:
         with translated():
             if isinstance(self._owner, Session | AsyncSession):
@@ -210,12 +216,8 @@ class BegunOwner:
 
     def rollback(self) -> Flow[None]:
         handles.allow_ends(*self._handles())
-        connection = self._shared.known_connection
-        if connection is not None and not connection.closed and not connection.invalidated:
-            driver = driver_of(connection)
-            if handles.is_busy(driver):
-                yield driver.close  # otherwise we would wait for what occupies it
         with translated():
+            yield from self._shared.give_up_if_busy()
             yield self.handle.rollback
 
     def release(self) -> Flow[None]:

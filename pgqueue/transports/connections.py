@@ -239,10 +239,12 @@ class BegunConnection:
 
     def release(self) -> Flow[None]:
         self._restore()
-        if self._is_to_reset and not self.handle.closed:
-            yield self.handle.close
-        if self._give_back is not None:
-            yield self._give_back
+        try:
+            if self._is_to_reset and not self.handle.closed:
+                yield self.handle.close
+        finally:
+            if self._give_back is not None:
+                yield self._give_back
 
     def _require_open(self, last: Statement[Any] | None) -> None:
         refuse_a_pipeline(self.handle)

@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from psycopg.types.numeric import FloatLoader
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 import pgqueue
 import pgqueue.aio
@@ -217,20 +217,30 @@ async def _called(function: Callable[[], Any]) -> Any:
     return function()
 
 
+async def driver_of(tx: Any) -> Any:
+    if isinstance(tx, psycopg.Connection | psycopg.AsyncConnection):
+        return tx
+    connection = await _done(tx.connection())
+    if isinstance(connection, Connection):
+        return connection.connection.driver_connection
+    return (await connection.get_raw_connection()).driver_connection
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("occupy", [open_copy, open_copy_in, open_stream, hold_lock])
 @pytest.mark.parametrize("fails", [False, True], ids=["returns", "raises"])
 def test_a_connection_that_a_handler_occupies_is_closed(
-    scene: Scene, occupy: Callable[[Any], Any], fails: bool
+    scene: Scene, kind: str, occupy: Callable[[Any], Any], fails: bool
 ) -> None:
     async def handler(message: Any, tx: Any) -> None:
         if message.body == "occupy":
-            kept.append(await occupy(tx))
+            kept.append(await occupy(await driver_of(tx)))
             if fails:
                 raise ValueError("with that left")
 
     kept: list[Any] = []
     scene.send("occupy", "next", "last")
-    with scene.working(handler, transaction="psycopg", concurrency=1, retry=PATIENT) as running:
+    with scene.working(handler, transaction=kind, concurrency=1, retry=PATIENT) as running:
         eventually(lambda: running.worker.tally.completed + running.worker.tally.failed == 3)
     assert scene.left() == ["occupy"]
 
