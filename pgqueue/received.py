@@ -203,7 +203,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
 
         ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
         block gets its connection or session, whose ``commit()`` and ``rollback()`` raise
-        :class:`~pgqueue.errors.InvalidStateError` inside of the block. By default it is the source of the client.
+        :class:`~pgqueue.errors.TransactionRequiredError` inside of the block. By default it is the client's source.
         """
         begun = drive(processing.enter(self, _begin(self, source)))
         try:

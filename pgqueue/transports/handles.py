@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from psycopg.pq import TransactionStatus
 
-from pgqueue.errors import InvalidStateError, TransactionRequiredError
+from pgqueue.errors import TransactionRequiredError
 
 #: A psycopg Connection or AsyncConnection, or a synchronous Session or Connection of SQLAlchemy.
 AnyHandle = Any
@@ -30,7 +30,7 @@ ENDS = ("commit", "rollback")
 
 
 def _refuse() -> NoReturn:
-    raise InvalidStateError(
+    raise TransactionRequiredError(
         "commit() and rollback() are refused here: this transaction is committed together with the settlement of its"
         " message. Raise an error to roll it back; undo a part of it with a savepoint: `with tx.transaction():` of"
         " psycopg, `with session.begin_nested():` of SQLAlchemy"
@@ -77,18 +77,19 @@ def require_free(connection: AnyHandle) -> None:
     """Refuse a connection that is occupied.
 
     Raises:
-        InvalidStateError: it is.
+        TransactionRequiredError: it is.
     """
     if is_busy(connection):
-        raise InvalidStateError("a COPY, a stream or another thread still occupies the connection of this transaction")
+        raise TransactionRequiredError(
+            "a COPY, a stream or another thread still occupies the connection of this transaction"
+        )
 
 
 def require_open(connection: AnyHandle) -> None:
     """Refuse to complete a message outside of the transaction that was begun for it.
 
     Raises:
-        TransactionRequiredError: SQL text has ended that transaction.
-        InvalidStateError: the connection is occupied.
+        TransactionRequiredError: SQL text has ended that transaction, or the connection is occupied.
     """
     require_free(connection)
     if connection.info.transaction_status == TransactionStatus.IDLE:
@@ -101,7 +102,9 @@ def require_success(connection: AnyHandle) -> None:
     """Refuse to commit a transaction that has failed: PostgreSQL would roll it back without an error.
 
     Raises:
-        InvalidStateError: an error in it was ignored.
+        TransactionRequiredError: an error in it was ignored.
     """
     if connection.info.transaction_status == TransactionStatus.INERROR:
-        raise InvalidStateError("the transaction has failed, and is rolled back: its work has ignored an error of SQL")
+        raise TransactionRequiredError(
+            "the transaction has failed, and is rolled back: its work has ignored an error of SQL"
+        )

@@ -256,14 +256,14 @@ def test_a_commit_that_the_database_refuses_leaves_the_message_received(either: 
 def test_the_block_cannot_be_ended_by_its_work(either: World, workplace: str, end: str) -> None:
     received = either.locked()
     with either.sources.workplace(workplace) as source:
-        with fails_with(InvalidStateError, "are refused here"), received.transaction(source) as tx:
+        with fails_with(TransactionRequiredError, "are refused here"), received.transaction(source) as tx:
             execute(tx, either.note("work"))
             getattr(tx, end)()
         assert received.context.state is ReceiveState.RECEIVED
         assert either.effects() == []
         with received.transaction(source) as tx:
             execute(tx, either.note("before"))
-            with suppress(InvalidStateError):
+            with suppress(TransactionRequiredError):
                 getattr(tx, end)()
             execute(tx, either.note("after"))
         assert either.effects() == ["before", "after"]
