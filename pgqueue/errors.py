@@ -181,7 +181,8 @@ class FaultedError(InvalidStateError):
 class TransactionRequiredError(PGQueueError):
     """The library cannot take part in the given transaction; nothing was changed.
 
-    The ``transaction`` argument has no open transaction, or one that has failed or is already prepared.
+    The ``transaction`` argument has no open transaction, or one that has failed or is already prepared. Or the library
+    began the transaction, and its work calls ``commit()`` or ``rollback()``, has ended it, or occupies its connection.
     """
 
 

@@ -218,7 +218,8 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
             WrongTransactionError: the block has ended the transaction.
 
         ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
-        block gets its connection or session. By default it is the source of the client.
+        block gets its connection or session, whose ``commit()`` and ``rollback()`` raise
+        :class:`~pgqueue.errors.TransactionRequiredError` inside of the block. By default it is the client's source.
         """
         begun = drive(processing.enter(self, _begin(self, source)))
         try:

@@ -300,6 +300,53 @@ def test_a_commit_that_the_database_refuses_leaves_the_message_received(either: 
     assert either.found() == []
 
 
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_the_block_cannot_be_ended_by_its_work(either: World, workplace: str, end: str) -> None:
+    received = either.locked()
+    with either.sources.workplace(workplace) as source:
+        with fails_with(TransactionRequiredError, "are refused here"), received.transaction(source) as tx:
+            execute(tx, either.note("work"))
+            getattr(tx, end)()
+        assert received.context.state is ReceiveState.RECEIVED
+        assert either.effects() == []
+        with received.transaction(source) as tx:
+            execute(tx, either.note("before"))
+            with suppress(TransactionRequiredError):
+                getattr(tx, end)()
+            execute(tx, either.note("after"))
+        assert either.effects() == ["before", "after"]
+        assert either.found() == []
+
+
+@pytest.mark.parametrize("kind", ["connection", "sqlalchemy connection", "session", "scoped session"])
+def test_a_source_can_be_committed_again_after_the_block(either: World, kind: str) -> None:
+    received = either.locked()
+    with either.sources.workplace(kind) as source:
+        with fails_with(WorkFailedError), received.transaction(source):
+            raise WorkFailedError
+        with received.transaction(source):
+            pass
+        execute(source, either.note("of the caller"))
+        source.rollback()
+        execute(source, either.note("of the caller again"))
+        source.commit()
+    assert either.effects() == ["of the caller again"]
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_a_block_that_sql_text_has_ended_completes_nothing(either: World, workplace: str, end: str) -> None:
+    received = either.locked()
+    with either.sources.workplace(workplace) as source:
+        with fails_with(TransactionRequiredError), received.transaction(source) as tx:
+            execute(tx, either.note("work"))
+            execute(tx, end)
+        assert received.context.state is ReceiveState.RECEIVED
+        assert either.is_ours(received)
+        with received.transaction(source):
+            pass
+    assert either.found() == []
+
+
 def test_what_is_over_is_not_worked_on(either: World) -> None:
     received = either.locked()
     received.complete()

@@ -226,17 +226,15 @@ def test_a_shared_transaction_that_has_failed_unseen_is_not_taken_for_committed(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("culprit", [1, 3], ids=["in the middle", "at the end"])
-def test_a_handler_that_rolls_a_shared_transaction_back_undoes_its_own_work_only(
-    scene: Scene, kind: str, culprit: int
-) -> None:
+def test_a_handler_that_would_roll_a_shared_transaction_back_fails_alone(scene: Scene, kind: str, culprit: int) -> None:
     async def handler(message: Any, tx: Any) -> None:
         await effect(tx, message.body)
         if message.body == culprit:
             await _done(tx.rollback())
 
     scene.send(*range(4))
-    once = RetryPolicy(max_attempts=1)
-    with scene.working(handler, transaction=kind, concurrency=1, transaction_batch=4, retry=once) as running:
+    options = {"transaction": kind, "concurrency": 1, "transaction_batch": 4}
+    with scene.working(handler, **options, retry=RetryPolicy(max_attempts=1)) as running:
         eventually(lambda: running.worker.tally.completed + running.worker.tally.failed == 4)
     assert scene.effects() == [number for number in range(4) if number != culprit]
     assert [dead.body for dead in scene.dead()] == [culprit]
