@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 
 from pgqueue import Message, QueueClient
 from pgqueue.cli.commands import PLACES
@@ -132,7 +131,7 @@ def pages(shop: Database) -> dict[str, str]:
 
 @pytest.fixture(params=ODD)
 def odd(request: pytest.FixtureRequest, shop: Database) -> Iterator[None]:
-    name = sql.Identifier(conninfo_to_dict(shop.dsn)["dbname"])
+    name = sql.Identifier(shop.name)
     with shop.connect() as connection:
         for setting, value in ODD[request.param].items():
             change = sql.SQL("alter database {} set {} to {}")
