@@ -83,6 +83,7 @@ class Server:
         self._open: list[str] = []
 
     conninfo = ""
+    timeout = 30.0
 
     def wake_signal(self, _: str) -> None:
         """Nobody listens."""
