@@ -60,7 +60,7 @@ class QueueClient:
         source: ClientSource | None = None,
         *,
         listen: bool = True,
-        timeout: timedelta | None = transports.TIMEOUT,
+        timeout: timedelta | None = timedelta(seconds=30),
     ) -> None:
         self._source = transports.source_of(source, asynchronous=False, listens=listen, timeout=timeout)
 

@@ -137,7 +137,10 @@ class Deadlines:
 
     def trusts(self, connection: AnyConnection) -> bool:
         """Whether to use an idle connection: not if it is older than the last one that gave no answer."""
-        return bool(connection.__dict__.setdefault(USED_SINCE, time.monotonic()) > self._expired_at)
+        used_since = connection.__dict__.get(USED_SINCE)
+        if used_since is None:
+            used_since = connection.__dict__[USED_SINCE] = time.monotonic()
+        return bool(used_since > self._expired_at)
 
     def expire(self, connection: AnyConnection, waited: float) -> NoReturn:
         """Close a connection whose state nobody knows; the next call opens another, to the next host if need be."""
@@ -179,19 +182,21 @@ class Limited:
         return type(self._connection).wait(self._connection, self._watched(generator), *arguments, **options)
 
     def _watched(self, generator: PQGen[T]) -> PQGen[T]:
-        began_at = time.monotonic()
-        warns_at = began_at + SILENCE
+        silent_since = 0.0
+        warns_at = inf
         try:
             wanted = next(generator)
             while True:
                 ready = yield wanted
                 if not ready:
                     now = time.monotonic()
+                    if not silent_since:
+                        silent_since, warns_at = now, now + SILENCE
                     if now >= self._until:
-                        self._deadlines.expire(self._connection, now - began_at)
+                        self._deadlines.expire(self._connection, now - silent_since)
                     if now >= warns_at:
                         warns_at = inf
-                        self._deadlines.warn(self._connection, now - began_at, self._until - now)
+                        self._deadlines.warn(self._connection, now - silent_since, self._until - now)
                 wanted = generator.send(ready)
         except StopIteration as end:
             result: T = end.value

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +20,7 @@ from tests.deadlines.server import LATE, Silenced
 from tests.patience import eventually
 from tests.worker.scene import FACES, Running, Scene, effect
 
+LIBRARY = str(Path(pgqueue.__file__).parents[1])
 GRACE = timedelta(seconds=1)
 
 
@@ -26,8 +32,10 @@ def scene(request: pytest.FixtureRequest, silenced: Silenced) -> Iterator[Scene]
 
 @pytest.mark.parametrize("transaction", [None, "psycopg", "sqlalchemy"])
 def test_a_worker_stops_in_time_while_the_server_is_frozen(
-    silenced: Silenced, scene: Scene, transaction: str | None
+    silenced: Silenced, scene: Scene, transaction: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("pgqueue.worker.health.SILENT_AFTER", timedelta(seconds=1))
+
     async def with_transaction(message: Any, tx: Any) -> None:
         await effect(tx, message.body)
 
@@ -39,6 +47,7 @@ def test_a_worker_stops_in_time_while_the_server_is_frozen(
     scene.send(*range(5))
     eventually(lambda: running.worker.tally.completed == 5)
     with silenced.frozen():
+        eventually(lambda: "no answer" in str(running.worker.health().failing))
         _stops_in_time(running)
 
 
@@ -64,6 +73,25 @@ def test_a_worker_stops_in_time_while_commits_wait_for_a_lost_standby(silenced: 
     eventually(lambda: running.worker.health().is_alive)
     with silenced.without_standby():
         _stops_in_time(running)
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_worker_processes_end_in_time_while_the_server_is_frozen(
+    silenced: Silenced, tmp_path: Path, processes: str
+) -> None:
+    (tmp_path / "handlers.py").write_text("def handle(message):\n    pass\n")
+    with created(silenced.server.dsn(), silenced.template) as database, Scene(database, "threads") as scene:
+        options = ["--dsn", database.dsn, "--processes", processes, "--grace-period", "1s"]
+        command = [sys.executable, "-m", "pgqueue", "worker", "handlers:handle", "q", *options]
+        with subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": LIBRARY}) as parent:
+            try:
+                working = "select 1 from pgqueue.workers where state = 'SERVING'"
+                eventually(lambda: len(scene.rows(working)) == int(processes))
+                with silenced.frozen():
+                    parent.send_signal(signal.SIGTERM)
+                    assert parent.wait(GRACE.total_seconds() + LATE) == 0
+            finally:
+                parent.kill()
 
 
 def _stops_in_time(running: Running) -> None:
