@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import psutil
@@ -45,11 +45,13 @@ class Silenced:
         family = [postmaster, *postmaster.children(recursive=True)]
         try:
             for process in family:
-                process.suspend()
+                with suppress(psutil.NoSuchProcess):  # it was ending
+                    process.suspend()
             yield
         finally:
             for process in family:
-                process.resume()
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
 
     @contextmanager
     def without_standby(self) -> Iterator[None]:
