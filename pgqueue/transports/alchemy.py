@@ -191,9 +191,9 @@ class BegunOwner:
         with translated():
             if isinstance(self.handle, Session | AsyncSession):
                 yield self.handle.flush  # the work's own statements, which have no deadline
-            until = self._deadlines.begin()
-            driver = yield from self._shared.driver()
-            with self._deadlines.limited(driver, until):
+            driver = self._shared.last_driver
+            limited = nullcontext() if driver is None else self._deadlines.limited(driver, self._deadlines.begin())
+            with limited:
                 yield self.handle.commit
 
     @property

@@ -20,6 +20,9 @@ from sqlalchemy.pool import QueuePool
 
 from pgqueue.errors import OperationTimeoutError
 
+#: An event loop itself keeps no reference to its tasks.
+closing: set[asyncio.Task[None]] = set()
+
 UNANSWERED = "the engine gave no connection within {:.1f} s: nothing was sent to the database"
 
 
@@ -30,14 +33,13 @@ def connect(engine: Any, until: float) -> Any:
         OperationTimeoutError: there was none in time.
     """
     left = max(until - time.monotonic(), 0.0)
+    is_quick = until == inf or _connects_at_once(engine)
     if isinstance(engine, AsyncEngine):
-        return _connect_async(engine, left)
-    if until == inf or _connects_at_once(engine):
-        return engine.connect()
-    return _Connecting(engine).result(left)
+        return engine.connect().start() if is_quick else _connect_async(engine, left)
+    return engine.connect() if is_quick else _Connecting(engine).result(left)
 
 
-def _connects_at_once(engine: Engine) -> bool:
+def _connects_at_once(engine: Engine | AsyncEngine) -> bool:
     """Whether an idle connection is there, and is not pinged."""
     pool = engine.pool
     return isinstance(pool, QueuePool) and pool.checkedin() > 0 and not getattr(pool, "_pre_ping", True)
@@ -80,15 +82,30 @@ class _Connecting:
 
 
 async def _connect_async(engine: AsyncEngine, seconds: float) -> AsyncConnection:
-    connecting = asyncio.ensure_future(_started(engine))
+    """Connects in another task: a cancelled statement of psycopg waits for its end."""
+    connecting = asyncio.create_task(_started(engine))
     try:
-        await asyncio.wait({connecting}, timeout=None if seconds == inf else seconds)
-        if connecting.done():
-            return connecting.result()
-    finally:
-        connecting.cancel()
+        await asyncio.wait({connecting}, timeout=seconds)
+    except asyncio.CancelledError:
+        _leave(connecting)
+        raise
+    if connecting.done():
+        return connecting.result()
+    _leave(connecting)
     raise OperationTimeoutError(UNANSWERED.format(seconds))
 
 
 async def _started(engine: AsyncEngine) -> AsyncConnection:
     return await engine.connect().start()
+
+
+def _leave(connecting: asyncio.Task[AsyncConnection]) -> None:
+    connecting.add_done_callback(_close)
+    connecting.cancel()
+
+
+def _close(connecting: asyncio.Task[AsyncConnection]) -> None:
+    """Close a connection that is there when nobody waits for it any more."""
+    if not connecting.cancelled() and connecting.exception() is None:
+        closing.add(task := asyncio.create_task(connecting.result().close()))
+        task.add_done_callback(closing.discard)

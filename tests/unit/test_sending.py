@@ -186,7 +186,7 @@ def test_all_that_waits_goes_with_the_next_flush_and_its_commit_with_the_one_aft
     scenario.outbox._closed = False
     run = Flusher(scenario.outbox, server, THREE_TRIES).run(scenario.outbox.close)
     for step in told_the_time(run):
-        step()  # type: ignore[operator]
+        step()
     assert server.turns == [(["1", "2", "3"], False), (["4"], True), ([], True)]
     assert scenario.outcomes() == [1, 2, 3, 4]
     assert scenario.room == 4
@@ -274,7 +274,7 @@ def test_a_commit_that_is_refused_concerns_the_flush_before() -> None:
     server.answers = ["aborted"]
     run = Flusher(scenario.outbox, server, THREE_TRIES).run(scenario.outbox.close)
     for step in told_the_time(run):
-        step()  # type: ignore[operator]
+        step()
     assert scenario.outcomes() == [MessageSizeExceededError, 2, 3]
     assert server.turns[1:3] == [(["2", "3"], True), (["2", "3"], False)]
 
@@ -287,7 +287,7 @@ def test_a_flush_that_is_refused_does_not_concern_the_commit_it_travelled_with()
     server.answers = ["committed"]
     run = Flusher(scenario.outbox, server, THREE_TRIES).run(scenario.outbox.close)
     for step in told_the_time(run):
-        step()  # type: ignore[operator]
+        step()
     assert scenario.outcomes() == [1, MessageSizeExceededError, 3]
     assert server.committed == ["1", "3"]
 
