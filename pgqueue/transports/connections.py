@@ -321,7 +321,7 @@ class PoolSource(NotifyListenerOwner):
             if not self._pool.closed:  # open, even if the call that opened it was interrupted
                 yield partial(self._pool.close, timeout=time_left(LAST_STEP))
 
-    def _take(self, until: float) -> Flow[AnyConnection]:
+    def _take(self, until: float = inf) -> Flow[AnyConnection]:
         self._require_open()
         with translated():
             if not self._opened:
