@@ -225,9 +225,10 @@ class ConnectionLostError(PGQueueError):
 
 
 class CommitInDoubtError(ConnectionLostError):
-    """The connection broke during COMMIT, and the database could not yet report the outcome of the transaction.
+    """The connection broke during COMMIT, and the database could not report the outcome of the transaction.
 
-    The work and the completion are either both done or both undone. ``received.resolve()`` asks again.
+    It does not answer yet, or a crash or failover has come between. The work and the completion are either both done or
+    both undone. ``received.resolve()`` asks again.
     """
 
     is_transient = False

@@ -185,8 +185,9 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         """Asks the database for the outcome of a settlement: committed, undone, or still open.
 
         Use it when a call was cancelled, the connection broke during COMMIT, or the outcome of your own transaction is
-        unknown. If the database does not know the transaction and the lock has expired since, the delivery stays in
-        doubt: FAULTED. Raises :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be reached.
+        unknown. If the database does not know the transaction, after a crash or a failover or because its id never
+        arrived, and the message proves nothing, the delivery stays in doubt: FAULTED. Raises
+        :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be reached.
         """
         return await adrive(resolve(self))
 

@@ -16,6 +16,7 @@ from django.db.transaction import atomic
 from psycopg.conninfo import make_conninfo
 
 from pgqueue import QueueClient, ReceivedMessage
+from pgqueue.django.following import ClientOfSource, FollowingSource
 from pgqueue.errors import InvalidArgumentError, PGQueueError, TransactionRequiredError
 
 __all__ = ["client", "completing", "dsn", "transaction"]
@@ -64,8 +65,16 @@ def completing(message: ReceivedMessage[Any], *, using: str = DEFAULT_DB_ALIAS) 
 
 @cache
 def client(using: str = DEFAULT_DB_ALIAS) -> QueueClient:
-    """Returns the client of a database in ``DATABASES``, with a pool of its own; always the same."""
-    return QueueClient(dsn(using))
+    """Returns the client of a database in ``DATABASES``, with a pool of its own; always the same.
+
+    It follows the settings of the database: in tests it works on the test database. :meth:`~pgqueue.QueueClient.close`
+    closes its connections, and the next call opens others.
+
+    Raises:
+        InvalidArgumentError: the database is not PostgreSQL.
+    """
+    require_postgresql(using)
+    return ClientOfSource(FollowingSource(using, dsn))
 
 
 def dsn(using: str = DEFAULT_DB_ALIAS) -> str:

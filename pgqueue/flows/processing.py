@@ -309,7 +309,7 @@ def commit(
 def _was_committed(message: LockedMessage, error: Exception) -> Flow[bool]:
     pinned_in = message.context.pinned_in
     assert pinned_in is not None, "it was pinned"
-    question = verbs.resolve(message.lock, pinned_in, None)
+    question = verbs.resolve(message.lock, pinned_in, message.locked_until)
     return (yield from was_committed(pinned_in, question, message._source, error))
 
 

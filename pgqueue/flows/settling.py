@@ -60,11 +60,11 @@ def settle(
         if not (yield from context.enter(outcome, call)):
             return
         context.transaction = transaction
-        transaction_id = yield from (transaction or message._source).execute(statement)
         if transaction is None or outcome is Outcome.ABANDONED:
+            yield from (transaction or message._source).execute(statement)
             context.apply(Event.COMMITTED)
         else:
-            context.transaction_id = transaction_id
+            context.transaction_id = yield from transaction.execute(settling.settled_by(statement))
             yield from transaction.follow([context])
             context.end(call)
     except LockLostError:

@@ -20,6 +20,7 @@ from pgqueue.errors import (
     PGQueueError,
 )
 from pgqueue.model.calls import checked_result, must_finish
+from pgqueue.model.transaction_id import TransactionId
 
 
 class Named(Enum):
@@ -127,9 +128,9 @@ class ReceiveContext:
     def __init__(self, state: ReceiveState = RECEIVED, *, asynchronous: bool = False) -> None:
         self.state = state
         self.outcome: Outcome | None = None
-        self.transaction_id: str | None = None
+        self.transaction_id: TransactionId | None = None
         self.transaction: Any = None
-        self.pinned_in: str | None = None
+        self.pinned_in: TransactionId | None = None
         self.asynchronous = asynchronous
         self._callbacks: dict[Event, list[Callback]] | None = None
         self._call: object = None
