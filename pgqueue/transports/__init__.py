@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pgqueue.transports.alchemy import EngineSource, SessionSource
 
 __all__ = [
+    "DEFAULT",
     "TIMEOUT",
     "adrive",
     "ask_once",
