@@ -208,8 +208,9 @@ class OperationTimeoutError(PGQueueError):
 class WrongTransactionError(TransactionRequiredError):
     """The message is pinned in another transaction than this one; nothing was settled.
 
-    Raised by the database: the work has ended the transaction that was begun for its message, or settles it on another
-    connection. What the work has run after that end was committed by itself; roll back what is open.
+    The work has ended the transaction that was begun for its message, or settles it on another connection. What the
+    work has run after that end was committed by itself; roll back what is open. Where the connection does not show it,
+    the database raises this error.
     """
 
     default_sqlstate = "PQ011"
