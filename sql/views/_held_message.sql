@@ -32,7 +32,9 @@ select queue.name as queue, sequence_number, locked_by,
         where held.queue_id = queue.id
         union all
        select passed.*                                        -- what the cursor has passed
-         from pgqueue.progress
+         from unnest(queue.lanes) as opened                   -- see pgqueue._progress, which a view cannot call
+        cross join lateral (
+              select * from pgqueue.progress where queue_id = queue.id and lane = opened order by turn desc limit 1) as progress
          join pgqueue.watch using (queue_id, lane)
         cross join lateral (
               select *
@@ -42,20 +44,26 @@ select queue.name as queue, sequence_number, locked_by,
         where watch.queue_id = queue.id and watch.lane % 2 <> 0 and watch.position <= cursor
         union all
        select following.*                                     -- what follows the cursor
-         from pgqueue.progress
+         from unnest(queue.lanes) as opened
+        cross join lateral (
+              select newest, cursor
+                from pgqueue.progress as newest
+               where queue_id = queue.id and lane = opened
+               order by turn desc
+               limit 1) as known (progress, cursor)
         cross join lateral (
               select *
                 from pgqueue.message
-               where queue_id = queue.id and lane = progress.lane and position > cursor
+               where queue_id = queue.id and lane = opened and position > cursor
                  and position <= pgqueue._last_held(progress)
                order by position
                limit (select null::bigint)) as following
-        where progress.queue_id = queue.id and progress.lane % 2 <> 0
+        where opened % 2 <> 0
           and exists (
               select
                 from (select lock_token
                         from pgqueue.message
-                       where queue_id = queue.id and lane = progress.lane and position > cursor
+                       where queue_id = queue.id and lane = opened and position > cursor
                        order by position
                        limit (select 100)) as next            -- of a number it knows, it may sort all rows
                where lock_token is not null)) as message;

@@ -31,7 +31,7 @@ begin
        or exists (select from pgqueue.queue where forward_to = source.id)
        or exists (
           select
-            from pgqueue.progress
+            from pgqueue._progress(source.id, source.lanes) as progress
            where queue_id = source.id
              and (awaited <> '{}'
                   or horizon > pgqueue._last_number_drawn()

@@ -24,8 +24,8 @@ begin
     end if;
     if exists (
         select
-          from pgqueue.progress
-         where queue_id = queue.id and (horizon_taken_at <= moment - interval '1 second' or horizon_taken_at > moment)
+          from pgqueue._progress(queue.id, queue.lanes) as progress
+         where (horizon_taken_at <= moment - interval '1 second' or horizon_taken_at > moment)
            and (horizon > pgqueue._last_number_drawn()
                 or horizon_taken_at > moment + interval '1 second'
                 or not awaited <@ array(select pg_snapshot_xip(pg_current_snapshot()))

@@ -17,6 +17,11 @@ as $$
       left join pgqueue.progress on progress.queue_id = queue.id and progress.lane = opened
      where progress.lane is null
      union all
+    select format('lane %s of queue %s has its progress %s times', lane, queue_id, count(*))
+      from pgqueue.progress
+     group by queue_id, lane
+    having count(*) > 1
+     union all
     select format('the progress of lane %s of queue %s %s', lane, queue_id, broken)
       from pgqueue.progress
      cross join lateral (values

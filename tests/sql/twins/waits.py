@@ -33,8 +33,8 @@ UNLOCKS = """from pgqueue.{table}
 TWINS = [
     Twin(
         "_raise_waiting",
-        "lane = old.lane for update skip locked",
-        "lane = old.lane for update",
+        "turn = old.turn\n           for update skip locked",
+        "turn = old.turn\n           for update",
         test_ageing.test_two_turns_do_not_wait_for_each_other,
     ),
     Twin(
