@@ -31,7 +31,7 @@ begin
                select locked_until is null as is_free
                  from pgqueue.message
                 where message.queue_id = queue.id and message.lane = known.lane and message.position = progress.cursor + 1
-               ) as next on known.cursor > progress.cursor
+                limit 1) as next on known.cursor > progress.cursor       -- looked up by itself: a join may read the whole lane
          order by nth);
     perform set_config('pgqueue.scan_' || queue.id, scan::text, false);
     return scan;

@@ -78,6 +78,7 @@ begin
             hint    = 'Change its settings with pgqueue.alter_queue.';
     end if;
     perform pgqueue._create_lanes(new_id, 0);
+    insert into pgqueue.scheduled_progress (queue_id) values (new_id);
     perform pgqueue._set_forwarding(queue, forward_to, forward_dead_lettered_messages_to);
     perform pgqueue._check_session_settings(queue);
     if auto_delete_on_idle is not null then

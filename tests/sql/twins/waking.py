@@ -9,7 +9,7 @@ from tests.sql.stage import LOCK_DURATION, SECOND
 from tests.sql.twins.twin import Twin
 
 TWINS = [
-    Twin("_due_in", "awaited <> '{}'", "false", test_due.test_while_a_sender_is_awaited_it_is_looked_again_soon),
+    Twin("_due_in", "(awaited <> '{}'", "(false", test_due.test_while_a_sender_is_awaited_it_is_looked_again_soon),
     *(
         Twin(
             "_due_in",
