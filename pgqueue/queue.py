@@ -100,7 +100,7 @@ class Queue(Generic[BodyT]):
     def cancel_scheduled(self, sequence_numbers: Sequence[int], *, transaction: Transaction | None = None) -> None:
         """Deletes messages that are not due yet, all or none: scheduled ones, and those abandoned with a delay.
 
-        Takes their ``sequence_numbers``.
+        Takes their ``sequence_numbers``. Those that were abandoned take the right to receive, too.
 
         Raises:
             MessageNotFoundError: one of the messages is not scheduled, or no longer scheduled; none was deleted.

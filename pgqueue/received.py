@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, overload
 
 import tenacity
@@ -18,6 +18,7 @@ from pgqueue.flows.settling import renew_lock, resolve, settle
 from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.model.encoding import UNCHANGED
 from pgqueue.model.handler import Handler
+from pgqueue.model.lock_lost import LockLost
 from pgqueue.model.message import BodyT, BodyT_co, RecordedEffect
 from pgqueue.model.policy import retry_policy
 from pgqueue.statements import history, sessions
@@ -61,6 +62,15 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
             except PGQueueError:
                 return self.context.state
         return self.context.state
+
+    @cached_property
+    def lock_lost(self) -> LockLost:
+        """True once the delivery is given up or its lock is found to be lost. Long work should check it regularly.
+
+        Work that is done afterwards can no longer be committed together with the message.
+        ``lock_lost.wait(timeout)`` waits for that.
+        """
+        return self._observed(LockLost())
 
     def complete(self, *, transaction: Transaction | None = None) -> None:
         """Completes the message: deletes it, because the delivery succeeded.
@@ -177,8 +187,9 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         """Asks the database for the outcome of a settlement: committed, undone, or still open.
 
         Use it when a call was cancelled, the connection broke during COMMIT, or the outcome of your own transaction is
-        unknown. If the database does not know the transaction and the lock has expired since, the delivery stays in
-        doubt: FAULTED. Raises :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be reached.
+        unknown. If the database does not know the transaction, after a crash or a failover or because its id never
+        arrived, and the message proves nothing, the delivery stays in doubt: FAULTED. Raises
+        :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be reached.
         """
         return drive(resolve(self))
 
@@ -201,8 +212,14 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         The lock is pinned before the block starts. An exception rolls the transaction back and leaves the message
         received and locked.
 
+        Raises:
+            InvalidStateError: the message has such a transaction already.
+            SettlementUndoneError: the block has settled the message in a savepoint that was rolled back.
+            WrongTransactionError: the block has ended the transaction.
+
         ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
-        block gets its connection or session. By default it is the source of the client.
+        block gets its connection or session, whose ``commit()`` and ``rollback()`` raise
+        :class:`~pgqueue.errors.TransactionRequiredError` inside of the block. By default it is the client's source.
         """
         begun = drive(processing.enter(self, _begin(self, source)))
         try:
@@ -270,23 +287,32 @@ def process(
     *,
     retry: tenacity.BaseRetrying | None = None,
 ) -> Any:
-    """Runs ``work(message, tx)``, or ``work(message)``, in a transaction that completes the message.
-
-    Returns what the work returned.
+    """Runs ``work(message, tx)`` in a transaction that completes the message; returns what the work returned.
 
     After a serialization failure, a deadlock or a lost connection, the transaction is retried on the same lock, as
-    often as ``retry`` allows; the lock is renewed between the attempts. If the work raises
+    often as ``retry`` allows; the lock is renewed between the attempts.
+
+    ``work(message)`` runs without a transaction, as a worker's handler does, and the message is completed afterwards,
+    unless the work has settled it. With a ``source``, a session for example, it runs in a transaction of that.
+
+    If the work raises
     :class:`~pgqueue.errors.DeadLetter`, the message is dead-lettered. After any other error the message is abandoned
     with backoff, and the error is raised.
 
     Raises:
+        SettlementUndoneError: the work has settled the message in a transaction that it did not commit.
         InvalidArgumentError: the work takes other arguments, is a coroutine function (use :func:`pgqueue.aio.process`)
             or a generator function, or it returned an awaitable or a generator; or the message was received with
             :mod:`pgqueue.aio`. The message stays received.
     """
     require_received(received, asynchronous=False)
     handler = Handler.of(work, "the work", asynchronous=False)
-    return drive(traced.process(received, handler, _begin(received, source), retry_policy(retry)))
+    return drive(traced.process(received, handler, _begin_for(handler, received, source), retry_policy(retry)))
+
+
+def _begin_for(handler: Handler, received: ReceivedMessage, source: object) -> processing.Begin | None:
+    """How to begin the transactions of the work; None if it takes none, and no source of them is given."""
+    return _begin(received, source) if handler.takes_transaction or source is not None else None
 
 
 def _begin(received: ReceivedMessage, source: object) -> processing.Begin:

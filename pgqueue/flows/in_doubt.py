@@ -27,9 +27,9 @@ def was_committed(transaction_id: str, question: Statement[str], source: Executo
             if not failure.is_transient:
                 raise
         else:
-            if answer == "unknown":
-                break
-            if answer != "in progress":
+            if answer in ("committed", "aborted"):
                 return answer == "committed"
+            if answer != "in progress":
+                break
         yield Pause(pause)
     raise CommitInDoubtError(f"the outcome of transaction {transaction_id} is not known") from error

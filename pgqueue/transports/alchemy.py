@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
-from sqlalchemy import create_engine
-from sqlalchemy.engine import Connection, Engine, TwoPhaseTransaction
-from sqlalchemy.exc import DBAPIError
+from psycopg.pq import TransactionStatus
+from sqlalchemy import create_engine, event
+from sqlalchemy.engine import AdaptedConnection, Connection, Engine, TwoPhaseTransaction
+from sqlalchemy.exc import DBAPIError, InvalidatePoolError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import (
     AsyncConnection,
@@ -27,7 +28,7 @@ from sqlalchemy.ext.asyncio import (
     create_async_engine,
 )
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
-from sqlalchemy.pool import NullPool, Pool, QueuePool
+from sqlalchemy.pool import ConnectionPoolEntry, NullPool, Pool, PoolResetState, QueuePool
 
 from pgqueue.errors import (
     InvalidStateError,
@@ -38,7 +39,7 @@ from pgqueue.errors import (
 from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
-from pgqueue.transports import connections, forking, translation
+from pgqueue.transports import connections, cursors, forking, handles, translation
 from pgqueue.transports.ending import end_statement
 from pgqueue.transports.lines import ConnectionLine
 from pgqueue.transports.notify_listener import NotifyListenerOwner
@@ -53,6 +54,9 @@ AnyOwner = Any
 
 SYNC = (Engine, Connection, Session, scoped_session, sessionmaker)
 ASYNC = (AsyncEngine, AsyncConnection, AsyncSession, async_scoped_session, async_sessionmaker)
+#: The attributes that a connection of a private engine had before it was taken from the pool.
+BEFORE = "pgqueue_before"
+
 OWNERS = (Session, Connection, AsyncSession, AsyncConnection)
 
 
@@ -131,6 +135,19 @@ class SharedOwner:
             return False
         return connections.is_in_transaction(driver_of(connection))
 
+    @property
+    def known_connection(self) -> Connection | None:
+        """The synchronous connection that the last statement ran on."""
+        is_asynchronous = isinstance(self._connection, AsyncConnection)
+        connection: Connection | None = self._connection.sync_connection if is_asynchronous else self._connection
+        return connection
+
+    def give_up_if_busy(self) -> Flow[None]:
+        """Close an occupied connection: a rollback would wait for what occupies it."""
+        known = self.known_connection
+        if known is not None and not (known.closed or known.invalidated) and handles.is_busy(driver_of(known)):
+            yield self._connection.invalidate
+
     def driver(self) -> Flow[Any]:
         with translated():
             if isinstance(self._owner, Session | AsyncSession):
@@ -143,7 +160,10 @@ class SharedOwner:
 
 
 class BegunOwner:
-    """A transaction that we began on a Session or a Connection; we close these afterwards if they are ours."""
+    """A transaction that we began on a Session or a Connection; we close these afterwards if they are ours.
+
+    The application works with them, but only we end the transaction.
+    """
 
     def __init__(self, owner: AnyOwner, *, owned: bool) -> None:
         self.handle = owner
@@ -157,6 +177,7 @@ class BegunOwner:
                 "the session or connection is in a transaction already: end it first, or settle with transaction=…"
             )
         yield from self._shared.driver()
+        handles.refuse_ends(*self._handles())
         return self
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
@@ -173,8 +194,13 @@ class BegunOwner:
             yield self._nested.rollback
 
     def commit(self, last: Statement[Any] | None = None) -> Flow[None]:
-        if last is not None:
+        driver = yield from self._shared.driver()
+        handles.require_open(driver)
+        if last is None:
+            handles.require_success(driver)
+        else:
             yield from self.execute(last)
+        handles.allow_ends(*self._handles())
         with translated():
             yield self.handle.commit
 
@@ -189,12 +215,21 @@ class BegunOwner:
         return (yield from self.execute(first))
 
     def rollback(self) -> Flow[None]:
+        handles.allow_ends(*self._handles())
         with translated():
+            yield from self._shared.give_up_if_busy()
             yield self.handle.rollback
 
     def release(self) -> Flow[None]:
+        handles.allow_ends(*self._handles())
         if self._owned:
             yield self.handle.close
+
+    def _handles(self) -> Sequence[Any]:
+        """The synchronous objects that can end the transaction, also those behind asynchronous ones."""
+        owner = self.handle.sync_session if isinstance(self.handle, AsyncSession) else None
+        owner = self.handle if isinstance(self.handle, Session) else owner
+        return [each for each in (owner, self._shared.known_connection) if each is not None]
 
 
 class EngineSource(NotifyListenerOwner):
@@ -270,11 +305,11 @@ class EngineSource(NotifyListenerOwner):
 
 
 class SessionSource:
-    """Sessions of a private engine, over that many connections."""
+    """Sessions of a private engine, over that many connections. Nothing of their work stays on a connection."""
 
     def __init__(self, conninfo: str, size: int, *, asynchronous: bool) -> None:
         conninfo = connections.with_timeouts(conninfo)
-        pool: dict[str, Any] = {"pool_size": size, "max_overflow": -1, "pool_pre_ping": True}
+        pool: dict[str, Any] = {"pool_size": size, "max_overflow": -1, "pool_reset_on_return": None}
         self._maker: Callable[[], AnyOwner]
         if asynchronous:
 
@@ -288,12 +323,38 @@ class SessionSource:
                 DIALECT, creator=lambda: forking.detach_after_fork(psycopg.connect(conninfo)), **pool
             )
             self._maker = sessionmaker(self._engine)
+        sync = self._engine.sync_engine if asynchronous else self._engine
+        event.listen(sync, "checkout", _check_out)
+        event.listen(sync, "reset", _reset)
 
     def begin(self) -> Flow[Begun]:
         return begin_new(self._maker)
 
     def close(self) -> Flow[None]:
         yield self._engine.dispose
+
+
+def _check_out(_connection: object, record: ConnectionPoolEntry, _proxy: object) -> None:
+    driver = record.driver_connection
+    if connections.is_broken(driver):
+        raise InvalidatePoolError
+    record.info[BEFORE] = handles.Attributes(driver)
+
+
+def _reset(connection: Any, record: ConnectionPoolEntry, state: PoolResetState) -> None:
+    """Undo what work has left on a connection, in the round trip that a ping would take; an error closes it."""
+    driver = record.driver_connection
+    if driver is None or driver.closed or state.terminate_only:
+        return
+    handles.require_free(driver)
+    connections.refuse_a_pipeline(driver)
+    is_open = driver.info.transaction_status != TransactionStatus.IDLE
+    reset = partial(cursors.run, commands=["rollback", *handles.RESET] if is_open else handles.RESET)
+    if isinstance(connection, AdaptedConnection):
+        connection.run_async(reset)
+    else:
+        reset(connection)
+    record.info[BEFORE].restore(driver)
 
 
 def begin_new(maker: Callable[[], AnyOwner]) -> Flow[Begun]:

@@ -21,7 +21,7 @@ from pgqueue.errors import (
 from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
-from pgqueue.transports import cursors, forking
+from pgqueue.transports import cursors, forking, handles
 from pgqueue.transports.driving import adrive, drive
 from pgqueue.transports.dsn import for_libpq
 from pgqueue.transports.ending import end_statement
@@ -71,10 +71,12 @@ def execute(connection: AnyConnection, statement: Statement[T], kept: cursors.Ke
     return statement.read(rows)
 
 
-def execute_among(connection: AnyConnection, before: str, statement: Statement[T], after: str = "") -> Flow[T]:
+def execute_among(
+    connection: AnyConnection, before: Sequence[str], statement: Statement[T], after: Sequence[str] = ()
+) -> Flow[T]:
     """Run a statement before or after other commands, in one round trip; the first that fails is the last to run."""
     with translated(connection):
-        rows = yield partial(cursors.run, connection, f"{before}{statement.text()}{after}")
+        rows = yield partial(cursors.run, connection, [*before, statement.text(), *after], len(before))
     return statement.read(rows)
 
 
@@ -145,7 +147,11 @@ class SharedConnection:
 
 
 class BegunConnection:
-    """A transaction that we began on a connection, which is given back to its source afterwards."""
+    """A transaction that we began on a connection, which is given back to its source afterwards.
+
+    The application works with the connection, but only we end the transaction. Nothing of its work stays on a
+    connection of ours; a pool of the application's resets its connections itself, we only restore their attributes.
+    """
 
     def __init__(
         self, connection: AnyConnection, give_back: Callable[[], Any] | None = None, *, is_ours: bool = False
@@ -153,8 +159,11 @@ class BegunConnection:
         self.handle = connection
         self._give_back = give_back
         self._is_ours = is_ours
+        self._before = handles.Attributes(connection)
         self._is_marked = False
         self._is_to_begin = False
+        #: Whether work may have left something in the session, which is ours.
+        self._is_to_reset = False
 
     def begin(self) -> Flow[Begun]:
         status = self.handle.info.transaction_status
@@ -164,14 +173,17 @@ class BegunConnection:
             )
         refuse_a_pipeline(self.handle)
         self._is_to_begin = self.handle.autocommit
+        handles.refuse_ends(self.handle)
         yield from ()
         return self
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
         if self._is_to_begin:
-            result = yield from execute_among(self.handle, "begin; ", statement)
+            self._is_to_reset = self._is_ours
+            result = yield from execute_among(self.handle, ["begin"], statement)
             self._is_to_begin = False
             return result
+        handles.require_free(self.handle)
         return (yield from execute(self.handle, statement))
 
     def set_savepoint(self) -> Flow[None]:
@@ -185,14 +197,14 @@ class BegunConnection:
             yield partial(self.handle.execute, "rollback to savepoint pgqueue_mark")
 
     def commit(self, last: Statement[Any] | None = None) -> Flow[None]:
-        refuse_a_pipeline(self.handle)
+        self._require_open(last)
         if last is not None and self.handle.autocommit:
-            yield from execute_among(self.handle, "", last, "; commit")
+            yield from execute_among(self.handle, [], last, ["commit", *self._reset])
+            self._is_to_reset = False
             return
         if last is not None:
             yield from self.execute(last)
-        with translated():
-            yield self.handle.commit
+        yield from self._end("commit")
 
     @property
     def is_open(self) -> bool:
@@ -201,24 +213,64 @@ class BegunConnection:
     @property
     def can_commit_and_begin(self) -> bool:
         # An application's pool gets its connection back after each transaction: others wait for it, and it is reset.
-        return self._is_ours and bool(self.handle.autocommit) and not is_in_a_pipeline(self.handle)
+        return (
+            self._is_ours
+            and bool(self.handle.autocommit)
+            and self.handle.info.transaction_status == TransactionStatus.INTRANS
+            and not is_in_a_pipeline(self.handle)
+            and not handles.is_busy(self.handle)
+        )
 
     def commit_and_begin(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
-        return execute_among(self.handle, f"{last.text()}; commit; begin; ", first)
+        result = yield from execute_among(self.handle, [last.text(), "commit", *self._reset, "begin"], first)
+        self._before.restore(self.handle)
+        handles.refuse_ends(self.handle)
+        return result
 
     def rollback(self) -> Flow[None]:
         # A closed coroutine cannot await, and psycopg itself ends a cancelled statement.
         if isinstance(self.handle, psycopg.Connection):
             yield from end_statement(self.handle)
-        if self._give_back is not None and is_in_a_pipeline(self.handle):
-            yield self.handle.close  # otherwise the next user would find it
+        self._restore()
+        if handles.is_busy(self.handle) or (self._give_back is not None and is_in_a_pipeline(self.handle)):
+            yield self.handle.close  # otherwise we, or its next user, would wait for what occupies it
         if not self.handle.closed:
-            with translated():
-                yield self.handle.rollback
+            yield from self._end("rollback")
 
     def release(self) -> Flow[None]:
-        if self._give_back is not None:
-            yield self._give_back
+        self._restore()
+        try:
+            if self._is_to_reset and not self.handle.closed:
+                yield self.handle.close
+        finally:
+            if self._give_back is not None:
+                yield self._give_back
+
+    def _require_open(self, last: Statement[Any] | None) -> None:
+        refuse_a_pipeline(self.handle)
+        handles.require_open(self.handle)
+        if last is None:
+            handles.require_success(self.handle)
+
+    def _end(self, how: str) -> Flow[None]:
+        with translated():
+            if self._is_to_reset:
+                commands = [how, *self._reset] if self.is_open else self._reset
+                yield partial(cursors.cursor(self.handle).execute, "; ".join(commands), prepare=False)
+                self._is_to_reset = False
+            else:
+                handles.allow_ends(self.handle)
+                yield getattr(self.handle, how)
+
+    @property
+    def _reset(self) -> Sequence[str]:
+        return handles.RESET if self._is_ours else ()
+
+    def _restore(self) -> None:
+        if self._give_back is None:
+            handles.allow_ends(self.handle)
+        elif not self.handle.closed:
+            self._before.restore(self.handle)
 
 
 class PoolSource(NotifyListenerOwner):
@@ -298,7 +350,7 @@ class PoolSource(NotifyListenerOwner):
                 self._opened = True
             try:
                 connection = yield self._pool.getconn
-                while _is_broken(connection):
+                while is_broken(connection):
                     yield partial(self._pool.putconn, connection)
                     connection = yield self._pool.getconn
                 return connection
@@ -325,7 +377,7 @@ class PoolSource(NotifyListenerOwner):
         yield connection.close
 
 
-class OwnPoolSource(PoolSource):
+class OwnPool(PoolSource):
     """A pool that the client opens at its first use, separately in each process."""
 
     def __init__(self, make: Callable[[], AnyPool], said_when_closed: str | None) -> None:
@@ -341,6 +393,30 @@ class OwnPoolSource(PoolSource):
             self._pool, self._opened, self._belongs_to_parent = self._make(), False, False
 
 
+class OwnPoolSource(OwnPool):
+    """A client's own pools: one for its statements, and one for the transactions in which the application works.
+
+    So work that lasts long, or hangs, keeps no connection from the client's statements.
+    """
+
+    def __init__(self, make: Callable[[], AnyPool], said_when_closed: str | None) -> None:
+        super().__init__(make, said_when_closed)
+        self._for_work = OwnPool(make, said_when_closed)
+
+    def reset_after_fork(self) -> None:
+        super().reset_after_fork()
+        self._for_work.reset_after_fork()
+
+    def begin(self) -> Flow[Begun]:
+        return self._for_work.begin()
+
+    def close(self) -> Flow[None]:
+        try:
+            yield from self._for_work.close()
+        finally:
+            yield from super().close()
+
+
 def own_pool(
     conninfo: str,
     *,
@@ -349,7 +425,7 @@ def own_pool(
     patience: float = 30.0,
     said_when_closed: str | None = None,
 ) -> PoolSource:
-    """The pool of a client with a DSN: opened at the first use; each connection is checked before it is handed out."""
+    """The pools of a client with a DSN: opened at the first use; a connection is checked before it is handed out."""
     make: Callable[..., AnyPool] = partial(
         psycopg_pool.AsyncConnectionPool if asynchronous else psycopg_pool.ConnectionPool,
         with_timeouts(conninfo),
@@ -425,7 +501,7 @@ def _conninfo(pool: AnyPool) -> str:
     return psycopg.conninfo.make_conninfo(conninfo or "", **options)
 
 
-def _is_broken(connection: AnyConnection) -> bool:
+def is_broken(connection: AnyConnection) -> bool:
     """Whether the server has ended an idle connection: reads unsolicited input, if any.
 
     A pool may have a check of its own, but it waits longer after each connection that fails it, up to half a minute.

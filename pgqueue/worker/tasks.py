@@ -58,7 +58,8 @@ class QueueTasks:
         self._routes = routes
         self._options = options
         pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
-        self.dispatcher = Dispatcher(routes.queue, pool, make, pace, renewals, options.session_limits, wake_signal)
+        limits, retry = options.session_limits, options.retry
+        self.dispatcher = Dispatcher(routes.queue, pool, make, pace, renewals, limits, retry, wake_signal)
         self._waiting: deque[LockedMessage] = deque()
         self._running: dict[asyncio.Task[None], int] = {}
         self._stopping = stopping

@@ -54,7 +54,8 @@ class QueueThreads:
         self._woken = threading.Event()
         self._finished = threading.Event()
         pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
-        self.dispatcher = Dispatcher(routes.queue, pool, make, pace, renewals, options.session_limits, wake_signal)
+        limits, retry = options.session_limits, options.retry
+        self.dispatcher = Dispatcher(routes.queue, pool, make, pace, renewals, limits, retry, wake_signal)
         on_wake = partial(self.dispatcher.on_wake, self._woken.set)
         self._claiming = Loop("claims", self._claim, stopping, self._woken, on_wake)
         self._completing = Loop("completions", self._complete, stopping, self._finished)
