@@ -10,7 +10,7 @@ from pathlib import Path
 from alembic import op
 
 revision = "0019_due"
-down_revision = "0018_workers"
+down_revision = "0021_rights"
 
 
 def upgrade() -> None:

@@ -16,6 +16,7 @@ import psycopg
 import pytest
 
 import pgqueue
+from tests.patience import eventually
 from tests.quiet import QuietServer
 from tests.sql.stage import SECOND, Stage
 from tests.sql.test_plans import Explainer, Plan
@@ -48,9 +49,14 @@ SPARED = {
     "forwarding_target",
     "installation",
     "progress",
+    "publishing_lock",
+    "repair_lock",
     "queue",
     "queue_use",
     "sample",
+    "sample_lock",
+    "secret",
+    "sweep_lock",
     "schedule",
     "scheduled_progress",
     "slot",
@@ -186,6 +192,8 @@ UNTRIED = dict.fromkeys(
         "_is_deferred",
         "_next_xid",
         "_priority",
+        "_refuse_transaction",
+        "server_run",
         "_settling_xid",
     ],
     NO_ROWS,
@@ -327,5 +335,8 @@ def test_every_table_has_dead_rows(worn: Worn) -> None:
     dead = """
         select relname, pg_stat_get_dead_tuples(oid) from pg_class
          where relnamespace = 'pgqueue'::regnamespace and relkind = 'r'"""
-    few = {table for table, rows in worn.stage.prompter.rows(dead) if rows < DEAD_ROWS // 2}
-    assert few == SPARED
+
+    def few() -> set[str]:
+        return {table for table, rows in worn.stage.prompter.rows(dead) if rows < DEAD_ROWS // 2}
+
+    eventually(lambda: few() == SPARED, "a table has no dead rows, or a spared one has")  # counts are reported late
