@@ -232,8 +232,9 @@ class ReadOnlyError(PGQueueError):
 
 
 class ConnectionLostError(PGQueueError):
-    """The connection to the database could not be made, or broke.
+    """The connection to the database could not be made, or broke, or was closed because no answer came in time.
 
+    What the call was to do has been done, or has not.
     A settlement in progress is in doubt: its state is COMPLETING until ``received.resolve()``, or the next call on the
     message, has asked the database. If that call is the same settlement again, it either succeeds, or raises
     :class:`MessageAlreadySettledError` because the first one had succeeded.
