@@ -225,7 +225,7 @@ select setval('pgqueue.sequence_number', 11);
 def test_slots_and_cursors_outlast_the_upgrade_that_gives_them_growing_keys(empty_database: Database) -> None:
     engine = create_engine(empty_database.url)
     with engine.begin() as installation:
-        revisions.upgrade(installation, "0021_rights")
+        revisions.upgrade(installation, "0019_rights")
         installation.exec_driver_sql(LIMITED)
     engine.dispose()
     schema.migrate(empty_database.dsn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pgqueue.testing import Database
-from tests.sql import test_cursors, test_rewritten, test_sequence, test_sweep, test_watermark
+from tests.sql import test_browsing, test_cursors, test_rewritten, test_sequence, test_sweep, test_watermark
 from tests.sql.stage import Stage
 from tests.sql.twins.twin import Twin
 
@@ -15,7 +15,21 @@ def numbered(database: Database, *, many: bool) -> None:
         test_watermark.a_number_is_drawn_by_a_transaction_that_has_an_id(stage, many=many)
 
 
+REACHED = "least((progress).cursor, (select min(above) from unnest((progress).awaited_above) as above))"
+
 TWINS = [
+    Twin(
+        "_lane_messages",
+        f"watch.position <= {REACHED}",
+        "false",
+        test_browsing.test_a_message_that_the_cursor_has_passed_is_peeked,
+    ),
+    Twin(
+        "_lane_messages",
+        f"message.position > {REACHED}",
+        "message.position > (progress).cursor",
+        test_browsing.test_a_message_that_is_committed_behind_the_cursor_is_peeked,
+    ),
     Twin("send", ":= pg_current_xact_id()", ":= '0'", partial(numbered, many=False)),
     Twin("send_batch", ":= pg_current_xact_id()", ":= '0'", partial(numbered, many=True)),
     Twin(
@@ -152,7 +166,7 @@ TWINS = [
     ),
     Twin(
         "_is_sequence_behind",
-        "if pgqueue._highest_number_in_use(known) > last then",
+        "if pgqueue._highest_number_in_use(known, last) is not null then",
         "if false then",
         test_sequence.test_a_sweep_puts_the_sequence_above_every_number_in_use,
     ),

@@ -33,7 +33,7 @@ TWINS = [
         "true",
         partial(test_rewritten.test_senders_notify_until_a_subscription_is_over, waited=21, times=0),
     ),
-    Twin("_due_in", "awaited <> '{}'", "false", test_due.test_while_a_sender_is_awaited_it_is_looked_again_soon),
+    Twin("_due_in", "(awaited <> '{}'", "(false", test_due.test_while_a_sender_is_awaited_it_is_looked_again_soon),
     *(
         Twin(
             "_due_in",

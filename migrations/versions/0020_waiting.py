@@ -9,8 +9,8 @@ from pathlib import Path
 
 from alembic import op
 
-revision = "0022_waiting"
-down_revision = "0021_rights"
+revision = "0020_waiting"
+down_revision = "0019_rights"
 
 
 def upgrade() -> None:
