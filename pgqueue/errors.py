@@ -208,8 +208,9 @@ class OperationTimeoutError(PGQueueError):
 class WrongTransactionError(TransactionRequiredError):
     """The message is pinned in another transaction than this one; nothing was settled.
 
-    Raised by the database: the work has ended the transaction that was begun for its message, or settles it on another
-    connection. What the work has run after that end was committed by itself; roll back what is open.
+    The work has ended the transaction that was begun for its message, or settles it on another connection. What the
+    work has run after that end was committed by itself; roll back what is open. Where the connection does not show it,
+    the database raises this error.
     """
 
     default_sqlstate = "PQ011"
@@ -241,8 +242,9 @@ class OutOfResourcesError(PGQueueError):
 
 
 class ConnectionLostError(PGQueueError):
-    """The connection to the database could not be made, or broke.
+    """The connection to the database could not be made, or broke, or was closed because no answer came in time.
 
+    What the call was to do has been done, or has not.
     A settlement in progress is in doubt: its state is COMPLETING until ``received.resolve()``, or the next call on the
     message, has asked the database. If that call is the same settlement again, it either succeeds, or raises
     :class:`MessageAlreadySettledError` because the first one had succeeded.

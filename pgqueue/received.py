@@ -12,7 +12,7 @@ import tenacity
 
 from pgqueue import transports
 from pgqueue.errors import PGQueueError
-from pgqueue.flows import Shared, processing, traced
+from pgqueue.flows import Shared, Source, processing, traced
 from pgqueue.flows.locked import LockedMessage, require_received
 from pgqueue.flows.settling import renew_lock, resolve, settle
 from pgqueue.model.context import Outcome, ReceiveState
@@ -79,7 +79,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         permanent, a rollback undoes both, and the message is still locked by this delivery. Semantics of WCF's
         ``ReceiveContext.Complete``.
         """
-        drive(settle(self, Outcome.COMPLETED, verbs.complete(self.lock), _shared(transaction)))
+        drive(settle(self, Outcome.COMPLETED, verbs.complete(self.lock), _shared(transaction, self._source)))
 
     def abandon(
         self,
@@ -95,7 +95,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         ``last_error``. Abandoning twice has no further effect.
         """
         statement = verbs.abandon(self.lock, delay=delay, properties=properties, error=error)
-        drive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
+        drive(settle(self, Outcome.ABANDONED, statement, _shared(transaction, self._source)))
 
     def dead_letter(
         self,
@@ -114,7 +114,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         statement = verbs.dead_letter(
             self.lock, reason=reason, description=description, properties=properties, error=error
         )
-        drive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction)))
+        drive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction, self._source)))
 
     def postpone(self, delay: timedelta, *, body: Any = UNCHANGED, transaction: Transaction | None = None) -> None:
         """Gives the message back, to be delivered again after ``delay``; this delivery is not counted.
@@ -123,7 +123,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         :meth:`abandon`: the state of the delivery becomes abandoned.
         """
         statement = verbs.postpone(self.lock, delay=delay, body=body, body_type=self._body_type)
-        drive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
+        drive(settle(self, Outcome.ABANDONED, statement, _shared(transaction, self._source)))
 
     def defer(self, *, properties: Mapping[str, Any] | None = None, transaction: Transaction | None = None) -> None:
         """Defers the message: from now on only ``receive_deferred`` receives it, by its sequence number.
@@ -131,7 +131,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         Keep the number. ``properties`` are merged into its application properties. The delivery is not counted.
         """
         statement = verbs.defer(self.lock, properties=properties)
-        drive(settle(self, Outcome.DEFERRED, statement, _shared(transaction)))
+        drive(settle(self, Outcome.DEFERRED, statement, _shared(transaction, self._source)))
 
     def record_effect(
         self,
@@ -147,7 +147,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         Record the effect in the transaction that completes the message; see ``docs/duplicates.md``. Returns False when
         it was already recorded.
         """
-        where = _shared(transaction) or self._source
+        where = _shared(transaction, self._source) or self._source
         statement = history.record_effect(*self._effect_key, effect, result=result, keep=keep)
         return drive(where.execute(statement))
 
@@ -160,7 +160,9 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
 
         With ``transaction`` this is the state as your transaction sees it.
         """
-        return drive((_shared(transaction) or self._source).execute(sessions.get_session_state(self.session_lock)))
+        return drive(
+            (_shared(transaction, self._source) or self._source).execute(sessions.get_session_state(self.session_lock))
+        )
 
     def set_session_state(self, state: Any, *, transaction: Transaction | None = None) -> None:
         """Sets the state of the message's session: any JSON, or bytes, up to 256 KiB; None removes it.
@@ -168,7 +170,11 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         With ``transaction`` it is part of your transaction: set in the one that completes the message, it always agrees
         with the completion. A lost lock raises :class:`~pgqueue.errors.SessionLockLostError`.
         """
-        drive((_shared(transaction) or self._source).execute(sessions.set_session_state(self.session_lock, state)))
+        drive(
+            (_shared(transaction, self._source) or self._source).execute(
+                sessions.set_session_state(self.session_lock, state)
+            )
+        )
 
     def renew_lock(self, *, lock_duration: timedelta | None = None, transaction: Transaction | None = None) -> datetime:
         """Renews the lock for ``lock_duration``, by default that of the queue, from now; returns when it expires.
@@ -177,7 +183,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         before it ends, and ``locked_until`` of this object stays as it was. While another transaction has the lock
         pinned, it is kept but not renewed.
         """
-        return drive(renew_lock(self, lock_duration, _shared(transaction)))
+        return drive(renew_lock(self, lock_duration, _shared(transaction, self._source)))
 
     def fault(self) -> None:
         """Puts the delivery in doubt, without I/O; its lock expires by itself. As WCF's ``ReceiveContext.Fault``."""
@@ -319,8 +325,8 @@ def _begin_for(handler: Handler, received: ReceivedMessage, source: object) -> p
 def _begin(received: ReceivedMessage, source: object) -> processing.Begin:
     if source is None:
         return received._source.begin
-    return partial(transports.begin, source, asynchronous=False)
+    return partial(transports.begin, source, received._source.timeout, asynchronous=False)
 
 
-def _shared(transaction: Transaction | None) -> Shared | None:
-    return None if transaction is None else transports.shared(transaction, asynchronous=False)
+def _shared(transaction: Transaction | None, source: Source) -> Shared | None:
+    return None if transaction is None else transports.shared(transaction, source.timeout, asynchronous=False)

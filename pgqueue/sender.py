@@ -17,7 +17,7 @@ from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import BodyT, Message, SequenceNumber
 from pgqueue.sending import Flusher, Outbox, Outgoing, Pending, log_unread, report
 from pgqueue.statements.arguments import duration
-from pgqueue.transports import drive
+from pgqueue.transports import drive, leave_blocks
 
 
 class PendingSend(Pending):
@@ -117,6 +117,7 @@ def _empty(outbox: Outbox, flusher: Flusher, arrived: threading.Event) -> None:
         arrived.wait()
         arrived.clear()
 
+    leave_blocks()
     try:
         drive(flusher.run(wait))
     except BaseException as failure:  # noqa: BLE001 - whatever it is, nobody may wait for ever

@@ -12,7 +12,7 @@ import tenacity
 
 from pgqueue import transports
 from pgqueue.aio.lock_lost import LockLost
-from pgqueue.flows import Shared, processing, traced
+from pgqueue.flows import Shared, Source, processing, traced
 from pgqueue.flows.locked import LockedMessage, require_received
 from pgqueue.flows.settling import renew_lock, resolve, settle
 from pgqueue.model.context import Outcome, ReceiveState
@@ -75,7 +75,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         permanent, a rollback undoes both, and the message is still locked by this delivery. Semantics of WCF's
         ``ReceiveContext.Complete``.
         """
-        await adrive(settle(self, Outcome.COMPLETED, verbs.complete(self.lock), _shared(transaction)))
+        await adrive(settle(self, Outcome.COMPLETED, verbs.complete(self.lock), _shared(transaction, self._source)))
 
     async def abandon(
         self,
@@ -91,7 +91,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         ``last_error``. Abandoning twice has no further effect.
         """
         statement = verbs.abandon(self.lock, delay=delay, properties=properties, error=error)
-        await adrive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
+        await adrive(settle(self, Outcome.ABANDONED, statement, _shared(transaction, self._source)))
 
     async def dead_letter(
         self,
@@ -110,7 +110,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         statement = verbs.dead_letter(
             self.lock, reason=reason, description=description, properties=properties, error=error
         )
-        await adrive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction)))
+        await adrive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction, self._source)))
 
     async def postpone(
         self, delay: timedelta, *, body: Any = UNCHANGED, transaction: Transaction | None = None
@@ -121,7 +121,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         :meth:`abandon`: the state of the delivery becomes abandoned.
         """
         statement = verbs.postpone(self.lock, delay=delay, body=body, body_type=self._body_type)
-        await adrive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
+        await adrive(settle(self, Outcome.ABANDONED, statement, _shared(transaction, self._source)))
 
     async def defer(
         self, *, properties: Mapping[str, Any] | None = None, transaction: Transaction | None = None
@@ -131,7 +131,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         Keep the number. ``properties`` are merged into its application properties. The delivery is not counted.
         """
         statement = verbs.defer(self.lock, properties=properties)
-        await adrive(settle(self, Outcome.DEFERRED, statement, _shared(transaction)))
+        await adrive(settle(self, Outcome.DEFERRED, statement, _shared(transaction, self._source)))
 
     async def record_effect(
         self,
@@ -147,7 +147,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         Record the effect in the transaction that completes the message; see ``docs/duplicates.md``. Returns False when
         it was already recorded.
         """
-        where = _shared(transaction) or self._source
+        where = _shared(transaction, self._source) or self._source
         statement = history.record_effect(*self._effect_key, effect, result=result, keep=keep)
         return await adrive(where.execute(statement))
 
@@ -161,7 +161,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         With ``transaction`` this is the state as your transaction sees it.
         """
         return await adrive(
-            (_shared(transaction) or self._source).execute(sessions.get_session_state(self.session_lock))
+            (_shared(transaction, self._source) or self._source).execute(sessions.get_session_state(self.session_lock))
         )
 
     async def set_session_state(self, state: Any, *, transaction: Transaction | None = None) -> None:
@@ -171,7 +171,9 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         with the completion. A lost lock raises :class:`~pgqueue.errors.SessionLockLostError`.
         """
         await adrive(
-            (_shared(transaction) or self._source).execute(sessions.set_session_state(self.session_lock, state))
+            (_shared(transaction, self._source) or self._source).execute(
+                sessions.set_session_state(self.session_lock, state)
+            )
         )
 
     async def renew_lock(
@@ -183,7 +185,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         before it ends, and ``locked_until`` of this object stays as it was. While another transaction has the lock
         pinned, it is kept but not renewed.
         """
-        return await adrive(renew_lock(self, lock_duration, _shared(transaction)))
+        return await adrive(renew_lock(self, lock_duration, _shared(transaction, self._source)))
 
     def fault(self) -> None:
         """Puts the delivery in doubt, without I/O; its lock expires by itself. As WCF's ``ReceiveContext.Fault``."""
@@ -329,8 +331,8 @@ def _begin_for(handler: Handler, received: ReceivedMessage, source: object) -> p
 def _begin(received: ReceivedMessage, source: object) -> processing.Begin:
     if source is None:
         return received._source.begin
-    return partial(transports.begin, source, asynchronous=True)
+    return partial(transports.begin, source, received._source.timeout, asynchronous=True)
 
 
-def _shared(transaction: Transaction | None) -> Shared | None:
-    return None if transaction is None else transports.shared(transaction, asynchronous=True)
+def _shared(transaction: Transaction | None, source: Source) -> Shared | None:
+    return None if transaction is None else transports.shared(transaction, source.timeout, asynchronous=True)

@@ -17,7 +17,7 @@ from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import BodyT, Message, SequenceNumber
 from pgqueue.sending import Flusher, Outbox, Outgoing, Pending, log_unread, report
 from pgqueue.statements.arguments import duration
-from pgqueue.transports import adrive
+from pgqueue.transports import adrive, leave_blocks
 
 
 class PendingSend(Pending):
@@ -125,6 +125,7 @@ async def _empty(outbox: Outbox, flusher: Flusher, arrived: asyncio.Event) -> No
         await arrived.wait()
         arrived.clear()
 
+    leave_blocks()
     try:
         await adrive(flusher.run(wait))
     except asyncio.CancelledError as failure:

@@ -42,6 +42,8 @@ class Followed:
 class FollowingSource:
     """A pool of a database in ``DATABASES``: another one once its settings have changed."""
 
+    timeout = transports.DEFAULT
+
     def __init__(self, using: str, dsn: Callable[[str], str]) -> None:
         self.using = using
         self._dsn = dsn

@@ -21,6 +21,7 @@ from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.message import BodyT
 from pgqueue.statements import Statement
 from pgqueue.transports.connections import BegunConnection, execute
+from pgqueue.transports.deadlines import DEFAULT, Deadlines
 
 __all__ = ["client", "drain", "empty_queues", "run_tasks"]
 
@@ -92,6 +93,8 @@ def run_tasks(backend: str = "default", *, queues: Collection[str] | None = None
 class ConnectionSource:
     """Django's connection: each statement runs in an ``atomic()`` block, whose error ends that block only."""
 
+    timeout = DEFAULT
+
     def __init__(self, using: str) -> None:
         self.using = using
 
@@ -132,7 +135,7 @@ class AtomicBlock(BegunConnection):
     """An ``atomic()`` block as a transaction of ours: a savepoint where a transaction is open."""
 
     def __init__(self, using: str, block: ExitStack) -> None:
-        super().__init__(driver_connection(using))
+        super().__init__(driver_connection(using), Deadlines())
         self._using = using
         self._block = block
 

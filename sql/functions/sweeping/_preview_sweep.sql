@@ -32,7 +32,7 @@ begin
        and delivery_count < queue.max_delivery_count and (locked_until is null or locked_until <= moment);
     if queue.forward_to is not null then
         select returned + count(*) into returned
-          from pgqueue.progress
+          from pgqueue._progress(queue.id, queue.lanes) as progress
           join pgqueue.message using (queue_id, lane)
          where queue_id = queue.id and position > cursor and (expires_at is null or expires_at > moment)
            and delivery_count < queue.max_delivery_count and (locked_until is null or locked_until <= moment);
