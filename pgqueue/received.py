@@ -313,6 +313,7 @@ def process(
     """
     require_received(received, asynchronous=False)
     handler = Handler.of(work, "the work", asynchronous=False)
+    handler.check_takes(type(received))
     return drive(traced.process(received, handler, _begin_for(handler, received, source), retry_policy(retry)))
 
 

@@ -319,6 +319,7 @@ async def process(
     """
     require_received(received, asynchronous=True)
     handler = Handler.of(work, "the work")
+    handler.check_takes(type(received))
     return await adrive(traced.process(received, handler, _begin_for(handler, received, source), retry_policy(retry)))
 
 

@@ -17,6 +17,7 @@ from pgqueue.doctor.check import Check, Finding, Row
 from pgqueue.doctor.registry import CHECKS, INVARIANTS, NOT_INSTALLED
 from pgqueue.schema.installed import in_our_words
 from pgqueue.transports import dsn as dsns
+from pgqueue.transports.readable import READABLE
 
 #: The database's clock, not pgqueue's, which may be missing.
 WHERE = "select current_database() as database, current_user::text as role, clock_timestamp() as now"
@@ -112,7 +113,7 @@ class Doctor:
 
     def _rows(self, query: LiteralString, parameters: Any = None, patience: LiteralString = PATIENCE) -> list[Row]:
         try:
-            self._cursor.execute(BOUNDS + patience)
+            self._cursor.execute(READABLE + BOUNDS + patience)
             return self._cursor.execute(query, parameters).fetchall()
         finally:
             self._connection.rollback()

@@ -54,6 +54,7 @@ begin
         lock_duration, max_delivery_count, max_message_size, status, default_message_time_to_live,
         duplicate_detection_history_time_window, max_queue_length, retain_history, retain_errors,
         auto_delete_on_idle, max_receive_rate, max_concurrent, priority_ageing);
+    perform pgqueue._repair_ids('pgqueue.queue');
     insert into pgqueue.queue (
         name, lock_duration, max_delivery_count, max_message_size, status, user_metadata,
         default_message_time_to_live, dead_lettering_on_message_expiration, requires_duplicate_detection,
