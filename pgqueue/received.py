@@ -319,7 +319,8 @@ def process(
 
 def _begin_for(handler: Handler, received: ReceivedMessage, source: object) -> processing.Begin | None:
     """How to begin the transactions of the work; None if it takes none, and no source of them is given."""
-    return _begin(received, source) if handler.takes_transaction or source is not None else None
+    has_one = handler.takes_transaction or source is not None or received._source.is_one_connection
+    return _begin(received, source) if has_one else None
 
 
 def _begin(received: ReceivedMessage, source: object) -> processing.Begin:

@@ -53,7 +53,7 @@ Begin = Callable[[], Flow[Begun]]
 def enter(message: LockedMessage, begin: Begin) -> Flow[Begun]:
     """Begin a transaction and pin the lock in it: nobody else can receive the message until it ends."""
     context = message.context
-    if context.pinned_in is not None:
+    if context.pinned_in is not None and not message._source.is_one_connection:
         raise InvalidStateError(PINNED)
     yield from _begin_work(message, "transaction()")
     begun = yield from begin()
