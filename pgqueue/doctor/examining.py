@@ -28,7 +28,9 @@ SEES_SESSIONS, SEES_QUEUES = "pg_read_all_stats", "pgqueue_monitor"
 MAY_SEE = "select pg_has_role(current_user, %s, 'usage') as may"
 
 #: A check waits neither for a migration nor for a slow disk; only the search for broken invariants may take long.
-BOUNDS: LiteralString = "set local search_path = pg_catalog, pg_temp; set local lock_timeout = '2s'"
+BOUNDS: LiteralString = (
+    "set local search_path = pg_catalog, pg_temp; set local lock_timeout = '2s'; set local quote_all_identifiers = off"
+)
 PATIENCE: LiteralString = "; set local statement_timeout = '60s'"
 
 #: What lets a check look that asks for what an older schema does not have.

@@ -86,8 +86,8 @@ end
 $$
 """
 
-#: Ages and rates pass on while the commands run, and tables get narrower or wider with them.
-PASSING = re.compile(r"\d+([.,:]\d+)*\s*|\s+")
+#: Ages and rates pass on while the commands run, tables get narrower or wider with them, and names may be quoted.
+PASSING = re.compile(r"\d+([.,:]\d+)*\s*|\s+|\\?\"")
 
 
 @pytest.fixture(scope="module")
