@@ -21,7 +21,7 @@ from pgqueue.cli.choice import ENVIRONMENT, Choice, Dsn, Embedded
 from pgqueue.cli.failures import WrongUse
 from pgqueue.errors import ConnectionLostError
 from pgqueue.transports import dsn as dsns
-from pgqueue.transports.readable import READABLE
+from pgqueue.transports.readable import READABLE, connect
 
 CONNECT_SECONDS = 10
 
@@ -50,7 +50,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:
         """A transaction of the command's own; an error rolls it back."""
-        with psycopg.connect(self.dsn) as connection:
+        with connect(self.dsn) as connection:
             connection.execute(READABLE)
             yield connection
 

@@ -14,7 +14,7 @@ from psycopg_pool import ConnectionPool
 
 from pgqueue.errors import AccessDeniedError
 from pgqueue.transports import dsn as dsns
-from pgqueue.transports.readable import READABLE
+from pgqueue.transports.readable import ENCODING, READABLE
 from pgqueue.transports.translation import translate
 
 CONNECTIONS = 8
@@ -62,7 +62,12 @@ class Database:
         self._pool = ConnectionPool(
             dsns.for_libpq(dsn),
             connection_class=psycopg.Connection[DictRow],
-            kwargs={"row_factory": dict_row, "application_name": "pgqueue dashboard", "autocommit": True},
+            kwargs={
+                "row_factory": dict_row,
+                "application_name": "pgqueue dashboard",
+                "autocommit": True,
+                "client_encoding": ENCODING,
+            },
             configure=_keep_json_as_text,
             min_size=0,
             max_size=CONNECTIONS,

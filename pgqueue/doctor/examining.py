@@ -17,7 +17,7 @@ from pgqueue.doctor.check import Check, Finding, Row
 from pgqueue.doctor.registry import CHECKS, INVARIANTS, NOT_INSTALLED
 from pgqueue.schema.installed import in_our_words
 from pgqueue.transports import dsn as dsns
-from pgqueue.transports.readable import READABLE
+from pgqueue.transports.readable import READABLE, connect
 
 #: The database's clock, not pgqueue's, which may be missing.
 WHERE = "select current_database() as database, current_user::text as role, clock_timestamp() as now"
@@ -72,7 +72,10 @@ def examine(conninfo: str, *, invariants: bool = False) -> Examination:
     Raises:
         ConnectionLostError: the database cannot be reached.
     """
-    with in_our_words(), psycopg.connect(dsns.for_libpq(conninfo), prepare_threshold=None) as connection:
+    with (
+        in_our_words(),
+        connect(dsns.for_libpq(conninfo)) as connection,
+    ):
         connection.read_only = True
         return Doctor(connection).examine(invariants=invariants)
 

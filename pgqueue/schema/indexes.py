@@ -14,6 +14,7 @@ from psycopg.errors import DeadlockDetected, InsufficientPrivilege, LockNotAvail
 from sqlalchemy import Connection
 
 from pgqueue.schema.files import Definition, indexes
+from pgqueue.transports.readable import connect
 
 logger = logging.getLogger("pgqueue.schema")
 
@@ -32,7 +33,7 @@ ANOTHER_MAY = "select pg_advisory_unlock(pg_catalog.hashtextextended('pgqueue.in
 
 def build(conninfo: str, *, lock_timeout: timedelta) -> None:
     """Build the indexes that are missing or invalid, unless another process is building them."""
-    with psycopg.connect(conninfo, autocommit=True, prepare_threshold=None) as connection:
+    with connect(conninfo, autocommit=True) as connection:
         if connection.execute(ONLY_ONE_BUILDS).fetchone() != (True,):
             return
         found: dict[str, bool] = dict(connection.execute(ARE_VALID, [[index.name for index in indexes()]]).fetchall())

@@ -11,6 +11,7 @@ from psycopg.errors import LockNotAvailable, UndefinedTable
 
 from pgqueue.errors import ConnectionLostError, InvalidArgumentError, PGQueueError, error_class
 from pgqueue.schema.files import digest, head, indexes, revisions_after
+from pgqueue.transports.readable import connect
 
 REVISION = "select version_num from pgqueue.alembic_version"
 
@@ -38,7 +39,7 @@ def is_current(conninfo: str, lock_timeout: timedelta) -> bool:
     """Whether nothing is left to migrate, nor any index to build. False, too, while somebody else migrates."""
     wanted = {"head": head(), "digest": digest(), "indexes": [index.name for index in indexes()]}
     milliseconds = str(round(lock_timeout.total_seconds() * 1000))
-    with in_our_words(), psycopg.connect(conninfo, prepare_threshold=None) as connection:
+    with in_our_words(), connect(conninfo) as connection:
         connection.execute("select set_config('lock_timeout', %s, true)", [milliseconds])
         connection.execute("set local search_path = pg_catalog, pg_temp")
         try:
@@ -49,7 +50,7 @@ def is_current(conninfo: str, lock_timeout: timedelta) -> bool:
 
 def current(conninfo: str) -> str | None:
     """The revision that the database is at; None where pgqueue was never installed."""
-    with in_our_words(), psycopg.connect(conninfo, prepare_threshold=None) as connection:
+    with in_our_words(), connect(conninfo) as connection:
         try:
             row = connection.execute(REVISION).fetchone()
         except UndefinedTable:
@@ -64,7 +65,7 @@ def pending(conninfo: str) -> list[str]:
         SchemaVersionError: a newer version has migrated the database.
     """
     lines = [f"revision {revision} is not applied" for revision in revisions_after(current(conninfo))]
-    with in_our_words(), psycopg.connect(conninfo, prepare_threshold=None) as connection:
+    with in_our_words(), connect(conninfo) as connection:
         connection.execute("set local search_path = pg_catalog, pg_temp")
         installation = connection.execute("select to_regclass('pgqueue.installation')").fetchone()
         is_same = False

@@ -32,6 +32,7 @@ from pgqueue.errors import (
 from pgqueue.schema import definitions, indexes, revisions
 from pgqueue.schema.files import head, revisions_after
 from pgqueue.schema.installed import in_our_words
+from pgqueue.transports.readable import connect
 
 logger = logging.getLogger("pgqueue.schema")
 
@@ -145,8 +146,7 @@ def _set_local(connection: Connection, name: str, value: str) -> None:
 
 @contextmanager
 def _transaction(conninfo: str) -> Iterator[Connection]:
-    connect = partial(psycopg.connect, conninfo, prepare_threshold=None)  # each statement runs once
-    engine = create_engine("postgresql+psycopg://", creator=connect, poolclass=NullPool)
+    engine = create_engine("postgresql+psycopg://", creator=partial(connect, conninfo), poolclass=NullPool)
     with in_our_words(), _errors_of_the_driver(), engine.begin() as connection:
         _set_local(connection, "search_path", "pg_catalog, pg_temp")
         yield connection

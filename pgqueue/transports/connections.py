@@ -31,6 +31,7 @@ from pgqueue.transports.dsn import for_libpq, hosts
 from pgqueue.transports.ending import end_statement
 from pgqueue.transports.lines import ConnectionLine
 from pgqueue.transports.notify_listener import NotifyListenerOwner
+from pgqueue.transports.readable import ENCODING
 from pgqueue.transports.translation import translated
 
 T = TypeVar("T")
@@ -68,7 +69,11 @@ AT_ONCE = 0.001
 OUR_NAME = "pgqueue"
 
 #: Those that libpq takes from environment variables, too.
-OF_THE_ENVIRONMENT = {"application_name": "PGAPPNAME", "connect_timeout": "PGCONNECT_TIMEOUT"}
+OF_THE_ENVIRONMENT = {
+    "application_name": "PGAPPNAME",
+    "client_encoding": "PGCLIENTENCODING",
+    "connect_timeout": "PGCONNECT_TIMEOUT",
+}
 
 
 def execute(connection: AnyConnection, statement: Statement[T], kept: cursors.Kept | None = None) -> Flow[T]:
@@ -522,7 +527,7 @@ def _reconnecting(pool: AnyPool) -> Flow[None]:
 
 
 def with_timeouts(conninfo: str, timeout: float = DEFAULT) -> str:
-    """The DSN as libpq writes it, with our timeouts and application name unless it or the environment has any."""
+    """The DSN as libpq writes it, with our defaults for what neither it nor the environment sets."""
     conninfo = for_libpq(conninfo)
     try:
         said = psycopg.conninfo.conninfo_to_dict(conninfo)
@@ -530,7 +535,7 @@ def with_timeouts(conninfo: str, timeout: float = DEFAULT) -> str:
         raise InvalidArgumentError(
             "the DSN must be one that libpq understands: postgresql://user:password@host:5432/name, or host=… dbname=…"
         ) from None
-    defaults: dict[str, str | int] = {"application_name": OUR_NAME, **SOCKET_TIMEOUTS}
+    defaults: dict[str, str | int] = {"application_name": OUR_NAME, "client_encoding": ENCODING, **SOCKET_TIMEOUTS}
     defaults["connect_timeout"] = _share_of_a_host(conninfo, timeout / 2)
     elsewhere = {name for name, variable in OF_THE_ENVIRONMENT.items() if os.environ.get(variable)}
     missing = defaults.keys() - said.keys() - elsewhere

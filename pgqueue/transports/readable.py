@@ -1,10 +1,20 @@
-"""Output formats that psycopg reads, for transactions of tools that get their rows as text."""
+"""Connections of tools, which read every value whatever settings a role or a database has."""
 
 from __future__ import annotations
 
-from typing import Final, LiteralString
+from typing import Any, Final, LiteralString
 
-#: A role or a database may have others: psycopg reads times and intervals in no other style.
+import psycopg
+
+#: Output formats that psycopg reads, for a transaction that gets its rows as text.
 READABLE: Final[LiteralString] = (
     "set local datestyle = iso; set local intervalstyle = postgres; set local bytea_output = hex; "
 )
+
+#: In a database without an encoding, psycopg would read bytes instead of text.
+ENCODING: Final = "UTF8"
+
+
+def connect(conninfo: str, **options: Any) -> psycopg.Connection[Any]:
+    """Connect for a few statements that run once each."""
+    return psycopg.connect(conninfo, prepare_threshold=None, client_encoding=ENCODING, **options)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from fastapi.testclient import TestClient
 from psycopg import sql
 
-from pgqueue import Message, QueueClient
+from pgqueue import Message, QueueClient, schema
 from pgqueue.cli.commands import PLACES
 from pgqueue.dashboard.app import create_app
 from pgqueue.dashboard.settings import Settings
 from pgqueue.testing import Database
+from pgqueue.testing.clock import install
+from pgqueue.testing.database import drop, dsn
 from pgqueue.testing.plugin import SharedServer
 from tests.cli.command_line import CommandLine
 from tests.dashboard.scene import fill, publish, recur
@@ -42,6 +46,7 @@ ODD = {
         "IntervalStyle": "iso_8601",
         "array_nulls": "off",
         "quote_all_identifiers": "on",
+        "client_encoding": "LATIN1",
         "xmloption": "document",
     },
 }
@@ -170,3 +175,39 @@ def test_commands_and_pages_show_the_same_under_odd_settings(
 ) -> None:
     found = {**{command: shown(command, pgqueue) for command in COMMANDS}, **pages(shop)}
     assert {what: change(str(usual[what]), str(found[what])) for what in found if found[what] != usual[what]} == {}
+
+
+DATABASES = {
+    "SQL_ASCII": "encoding 'SQL_ASCII' locale 'C'",
+    "C": "encoding 'UTF8' locale 'C'",
+    "Turkish": "encoding 'UTF8' locale_provider icu icu_locale 'tr-TR' locale 'C'",
+}
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+def test_commands_and_pages_work_in_databases_of_any_encoding_and_collation(
+    database_server: SharedServer, tmp_path: Path, kind: str
+) -> None:
+    name = f"pgqueue_odd_{kind.lower()}_{os.getpid()}"
+    with psycopg.connect(database_server.dsn, autocommit=True) as server:
+        try:
+            server.execute(f"create database {name} template template0 {DATABASES[kind]}")
+        except (psycopg.errors.FeatureNotSupported, psycopg.errors.SyntaxError) as refusal:
+            pytest.skip(f"PostgreSQL 14, or a build without ICU, has no such collations: {refusal}")
+    try:
+        database = Database(dsn(database_server.dsn, name))
+        schema.migrate(database.dsn)
+        with database.connect() as connection:
+            install(connection)
+        with QueueClient(database.dsn) as client:
+            recur(client)
+            publish(client)
+            fill(database, client)
+            client.create_queue("steps", requires_session=True)
+            client.create_queue("INFO-I", max_concurrent=1)
+        pgqueue = CommandLine(tmp_path, PGQUEUE_DSN=database.dsn)
+        for command in COMMANDS:
+            shown(command, pgqueue)
+        pages(database)
+    finally:
+        drop(database_server.dsn, name)
