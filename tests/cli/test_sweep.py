@@ -16,6 +16,7 @@ NOTHING = {
     "forgotten": 0,
     "reclaimed_days": 0,
     "deleted_queues": 0,
+    "forwarded": 0,
     "dry_run": False,
 }
 
