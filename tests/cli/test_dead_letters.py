@@ -129,8 +129,13 @@ def test_a_purge_leaves_the_messages_of_the_queue(pgqueue: CommandLine, client: 
 
 def test_these_are_purged_and_no_others(pgqueue: CommandLine, client: QueueClient, numbers: Sequence[int]) -> None:
     first, second, third = map(str, numbers)
-    assert pgqueue("dead-letters", "purge", "orders", second, second, "--yes").out == "1 dead letter of orders deleted\n"
-    assert pgqueue("dead-letters", "purge", "orders", third, "--yes", "--json").document == {"queue": "orders", "purged": 1}
+    assert (
+        pgqueue("dead-letters", "purge", "orders", second, second, "--yes").out == "1 dead letter of orders deleted\n"
+    )
+    assert pgqueue("dead-letters", "purge", "orders", third, "--yes", "--json").document == {
+        "queue": "orders",
+        "purged": 1,
+    }
     assert [str(left.sequence_number) for left in client.queue("orders").dead_letters.peek(max_messages=9)] == [first]
 
 
