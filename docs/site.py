@@ -23,6 +23,8 @@ DOCS = "docs/"
 COMMENT = re.compile(r"^<!--.*-->$", re.MULTILINE)
 CODE_IN_TABLE = re.compile(r"(?<=[| ])`[^`\n]*\\\|[^`\n]*`")
 LINK = re.compile(r"(?P<name>(?<=\[)[\w./-]+\.md)?\]\((?!\w+:|#)(?P<path>[^)#\s]+)")
+#: How much a hit counts in what is not a description of the product: decisions, benchmarks, sources.
+BESIDE = 0.1
 #: The files outside of docs/ that the site has, by where it has them.
 SOURCES: dict[str, str] = {}
 LANGUAGES = {".py": "python", ".sql": "sql", ".yml": "yaml", ".yaml": "yaml", ".json": "json", ".toml": "toml"}
@@ -49,6 +51,8 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     table is escaped.
     """
     path = SOURCES.get(page.file.src_uri, DOCS + page.file.src_uri)
+    if path.startswith(f"{DOCS}adr/") or not path.startswith(DOCS):
+        page.meta["search"] = {"boost": BESIDE}
 
     def rewrite(link: re.Match[str]) -> str:
         target = _resolve(path, link["path"])

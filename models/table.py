@@ -12,6 +12,7 @@ INVARIANTS = {
     "Session": ("TypesAreRight", "NothingNewIsPassed"),
     "MessageSessions": ("EverySessionIsFound", "TheHolderSettles", "NothingIsPassed"),
     "Claims": ("EachTakesEffectOnce", "NobodySettlesWhatItHasNotSeen"),
+    "InDoubt": ("NothingIsDoneTwice", "NothingIsLost", "MostIsKnown"),
 }
 
 
@@ -63,8 +64,10 @@ RESTORE = cursor("cursor, restore", MaxNumber=3, Restores=1)
 SESSION = Model("session", "Session", "Senders=2 MaxNumber=3")
 EPOCHS = Model("claims of Spark", "Claims", 'Drivers={"A", "B"} Messages={1, 2} MaxEpoch=2 MaxClaims=2 MaxDrops=1')
 MESSAGE_SESSIONS = Model("message sessions", "MessageSessions", 'Senders=3 Receivers={"A", "B"} MaxToken=3')
+SENDS = Model("commit in doubt, of a send", "InDoubt", "Settles=FALSE MaxXid=4 MaxRuns=3")
+SETTLES = Model("commit in doubt, of a settlement", "InDoubt", "Settles=TRUE MaxXid=4 MaxRuns=3")
 
-MODELS = (CLAIMED, RESTORE, SEQUENCE, SAVEPOINTS, HELD, SESSION, MESSAGE_SESSIONS, EPOCHS)
+MODELS = (CLAIMED, RESTORE, SEQUENCE, SAVEPOINTS, HELD, SESSION, MESSAGE_SESSIONS, EPOCHS, SENDS, SETTLES)
 
 # Each line is a twin: the model in which TLC finds a counterexample, and the rules that are left out.
 TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
@@ -120,6 +123,18 @@ TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
     (EPOCHS, "each session draws an epoch"),
     (EPOCHS, "epochs go on when a consumer is dropped"),
     (EPOCHS, "a claim is settled once"),
+    # of resolve, server_run and statements/sending.py
+    *(
+        (model, rule)
+        for model in (SENDS, SETTLES)
+        for rule in (
+            "a standby knows no outcome",
+            "an id names its timeline",
+            "an id names its run on the timeline",
+            "an open transaction is in progress",
+        )
+    ),
+    (SETTLES, "a failover may have forgotten the lock"),
 )
 
 # What can be left out and nothing is lost, and why the rule is there.

@@ -44,10 +44,25 @@ class QueueClient:
 
     Waiting consumers are woken by NOTIFY, over one connection for all queues. With ``listen=False``, or behind a pooler
     that does not support LISTEN, they poll instead.
+
+    ``timeout``, by default 30 seconds, is how long a call may take to get a connection and the database's answer; what
+    it waits for messages is added. Past it the connection is closed, and the call raises
+    :class:`~pgqueue.errors.ConnectionLostError`, or :class:`~pgqueue.errors.OperationTimeoutError` if it got no
+    connection. None means no timeout. :func:`pgqueue.deadline` sets another for a block. See ``docs/timeouts.md``.
+
+    Raises:
+        UnsupportedSourceError: ``source`` is nothing of these.
+        InvalidArgumentError: no database was named, or ``timeout`` is not positive.
     """
 
-    def __init__(self, source: ClientSource | None = None, *, listen: bool = True) -> None:
-        self._source = transports.source_of(source, asynchronous=False, listens=listen)
+    def __init__(
+        self,
+        source: ClientSource | None = None,
+        *,
+        listen: bool = True,
+        timeout: timedelta | None = timedelta(seconds=30),
+    ) -> None:
+        self._source = transports.source_of(source, asynchronous=False, listens=listen, timeout=timeout)
 
     @classmethod
     def embedded(cls, directory: Path | str | None = None) -> Self:

@@ -181,7 +181,8 @@ class FaultedError(InvalidStateError):
 class TransactionRequiredError(PGQueueError):
     """The library cannot take part in the given transaction; nothing was changed.
 
-    The ``transaction`` argument has no open transaction, or one that has failed or is already prepared.
+    The ``transaction`` argument has no open transaction, or one that has failed or is already prepared. Or the library
+    began the transaction, and its work calls ``commit()`` or ``rollback()``, has ended it, or occupies its connection.
     """
 
 
@@ -204,6 +205,24 @@ class OperationTimeoutError(PGQueueError):
     is_transient = True
 
 
+class WrongTransactionError(TransactionRequiredError):
+    """The message is pinned in another transaction than this one; nothing was settled.
+
+    Raised by the database: the work has ended the transaction that was begun for its message, or settles it on another
+    connection. What the work has run after that end was committed by itself; roll back what is open.
+    """
+
+    default_sqlstate = "PQ011"
+
+
+class SettlementUndoneError(PGQueueError):
+    """Work has settled its message in a transaction that was not committed, and has raised no error.
+
+    The transaction, or the savepoint in it, was rolled back, or failed by an error that the work swallowed, or was left
+    open. Nothing of it was committed, so the message is not completed: a worker does what its ``RetryPolicy`` says.
+    """
+
+
 class ReadOnlyError(PGQueueError):
     """The transaction or the server is read-only; nothing was changed.
 
@@ -213,8 +232,9 @@ class ReadOnlyError(PGQueueError):
 
 
 class ConnectionLostError(PGQueueError):
-    """The connection to the database could not be made, or broke.
+    """The connection to the database could not be made, or broke, or was closed because no answer came in time.
 
+    What the call was to do has been done, or has not.
     A settlement in progress is in doubt: its state is COMPLETING until ``received.resolve()``, or the next call on the
     message, has asked the database. If that call is the same settlement again, it either succeeds, or raises
     :class:`MessageAlreadySettledError` because the first one had succeeded.
@@ -224,9 +244,10 @@ class ConnectionLostError(PGQueueError):
 
 
 class CommitInDoubtError(ConnectionLostError):
-    """The connection broke during COMMIT, and the database could not yet report the outcome of the transaction.
+    """The connection broke during COMMIT, and the database could not report the outcome of the transaction.
 
-    The work and the completion are either both done or both undone. ``received.resolve()`` asks again.
+    It does not answer yet, or a crash or failover has come between. The work and the completion are either both done or
+    both undone. ``received.resolve()`` asks again.
     """
 
     is_transient = False
@@ -309,6 +330,7 @@ BY_SQLSTATE: dict[str, type[PGQueueError]] = {
     kind.default_sqlstate: kind
     for kind in (
         LockLostError,
+        WrongTransactionError,
         QueueNotFoundError,
         QueueAlreadyExistsError,
         QueueDisabledError,

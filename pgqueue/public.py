@@ -28,6 +28,7 @@ from pgqueue.receiver import Receiver
 from pgqueue.sender import PendingSend, Sender
 from pgqueue.session import Session
 from pgqueue.topic import Topic
+from pgqueue.transports import deadline
 from pgqueue.worker import Handlers, Health, RetryPolicy, Tally, Worker
 from pgqueue.worker.auto_lock_renewer import AutoLockRenewer
 
@@ -75,6 +76,7 @@ __all__ = [
     "Topic",
     "TopicProperties",
     "Worker",
+    "deadline",
     "errors",
     "process",
 ]

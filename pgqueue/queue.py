@@ -100,7 +100,7 @@ class Queue(Generic[BodyT]):
     def cancel_scheduled(self, sequence_numbers: Sequence[int], *, transaction: Transaction | None = None) -> None:
         """Deletes messages that are not due yet, all or none: scheduled ones, and those abandoned with a delay.
 
-        Takes their ``sequence_numbers``.
+        Takes their ``sequence_numbers``. Those that were abandoned take the right to receive, too.
 
         Raises:
             MessageNotFoundError: one of the messages is not scheduled, or no longer scheduled; none was deleted.
@@ -197,7 +197,9 @@ class Queue(Generic[BodyT]):
         meanwhile.
         """
         statement = receiving_verbs.receive_and_delete(self.name, max_messages=max_messages)
-        rows = drive(receiving.receive_and_delete(statement, self._turns, self._source, _shared(transaction), wait))
+        rows = drive(
+            receiving.receive_and_delete(statement, self._turns, self._source, _shared(transaction, self._source), wait)
+        )
         return [PeekedMessage._from_row(self.name, row, self._body_type) for row in rows]
 
     @overload
@@ -352,7 +354,11 @@ class Queue(Generic[BodyT]):
         ``lock_duration`` defaults to that of the queue. With ``transaction`` they are renewed if, and only if, your
         transaction commits, and one lock that is lost raises :class:`~pgqueue.errors.LockLostError`, for all of them.
         """
-        return drive(batches.renew_lock_batch(self.name, received, lock_duration, self._source, _shared(transaction)))
+        return drive(
+            batches.renew_lock_batch(
+                self.name, received, lock_duration, self._source, _shared(transaction, self._source)
+            )
+        )
 
     def history(
         self,
@@ -388,10 +394,12 @@ class Queue(Generic[BodyT]):
         statement: batches.BatchStatement,
         transaction: Transaction | None,
     ) -> list[SettlementResult]:
-        return drive(batches.settle(self.name, received, outcome, statement, self._source, _shared(transaction)))
+        return drive(
+            batches.settle(self.name, received, outcome, statement, self._source, _shared(transaction, self._source))
+        )
 
     def _where(self, transaction: Transaction | None) -> Shared | Source:
-        return _shared(transaction) or self._source
+        return _shared(transaction, self._source) or self._source
 
 
 class DeadLetters(Queue[BodyT]):
@@ -442,5 +450,5 @@ class DeadLetters(Queue[BodyT]):
         )
 
 
-def _shared(transaction: Transaction | None) -> Shared | None:
-    return None if transaction is None else transports.shared(transaction, asynchronous=False)
+def _shared(transaction: Transaction | None, source: Source) -> Shared | None:
+    return None if transaction is None else transports.shared(transaction, source.timeout, asynchronous=False)

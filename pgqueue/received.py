@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, overload
 
 import tenacity
 
 from pgqueue import transports
 from pgqueue.errors import PGQueueError
-from pgqueue.flows import Shared, processing, traced
+from pgqueue.flows import Shared, Source, processing, traced
 from pgqueue.flows.locked import LockedMessage, require_received
 from pgqueue.flows.settling import renew_lock, resolve, settle
 from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.model.encoding import UNCHANGED
 from pgqueue.model.handler import Handler
+from pgqueue.model.lock_lost import LockLost
 from pgqueue.model.message import BodyT, BodyT_co, RecordedEffect
 from pgqueue.model.policy import retry_policy
 from pgqueue.statements import history, sessions
@@ -62,6 +63,15 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
                 return self.context.state
         return self.context.state
 
+    @cached_property
+    def lock_lost(self) -> LockLost:
+        """True once the delivery is given up or its lock is found to be lost. Long work should check it regularly.
+
+        Work that is done afterwards can no longer be committed together with the message.
+        ``lock_lost.wait(timeout)`` waits for that.
+        """
+        return self._observed(LockLost())
+
     def complete(self, *, transaction: Transaction | None = None) -> None:
         """Completes the message: deletes it, because the delivery succeeded.
 
@@ -69,7 +79,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         permanent, a rollback undoes both, and the message is still locked by this delivery. Semantics of WCF's
         ``ReceiveContext.Complete``.
         """
-        drive(settle(self, Outcome.COMPLETED, verbs.complete(self.lock), _shared(transaction)))
+        drive(settle(self, Outcome.COMPLETED, verbs.complete(self.lock), _shared(transaction, self._source)))
 
     def abandon(
         self,
@@ -85,7 +95,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         ``last_error``. Abandoning twice has no further effect.
         """
         statement = verbs.abandon(self.lock, delay=delay, properties=properties, error=error)
-        drive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
+        drive(settle(self, Outcome.ABANDONED, statement, _shared(transaction, self._source)))
 
     def dead_letter(
         self,
@@ -104,7 +114,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         statement = verbs.dead_letter(
             self.lock, reason=reason, description=description, properties=properties, error=error
         )
-        drive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction)))
+        drive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction, self._source)))
 
     def postpone(self, delay: timedelta, *, body: Any = UNCHANGED, transaction: Transaction | None = None) -> None:
         """Gives the message back, to be delivered again after ``delay``; this delivery is not counted.
@@ -113,7 +123,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         :meth:`abandon`: the state of the delivery becomes abandoned.
         """
         statement = verbs.postpone(self.lock, delay=delay, body=body, body_type=self._body_type)
-        drive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
+        drive(settle(self, Outcome.ABANDONED, statement, _shared(transaction, self._source)))
 
     def defer(self, *, properties: Mapping[str, Any] | None = None, transaction: Transaction | None = None) -> None:
         """Defers the message: from now on only ``receive_deferred`` receives it, by its sequence number.
@@ -121,7 +131,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         Keep the number. ``properties`` are merged into its application properties. The delivery is not counted.
         """
         statement = verbs.defer(self.lock, properties=properties)
-        drive(settle(self, Outcome.DEFERRED, statement, _shared(transaction)))
+        drive(settle(self, Outcome.DEFERRED, statement, _shared(transaction, self._source)))
 
     def record_effect(
         self,
@@ -137,7 +147,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         Record the effect in the transaction that completes the message; see ``docs/duplicates.md``. Returns False when
         it was already recorded.
         """
-        where = _shared(transaction) or self._source
+        where = _shared(transaction, self._source) or self._source
         statement = history.record_effect(*self._effect_key, effect, result=result, keep=keep)
         return drive(where.execute(statement))
 
@@ -150,7 +160,9 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
 
         With ``transaction`` this is the state as your transaction sees it.
         """
-        return drive((_shared(transaction) or self._source).execute(sessions.get_session_state(self.session_lock)))
+        return drive(
+            (_shared(transaction, self._source) or self._source).execute(sessions.get_session_state(self.session_lock))
+        )
 
     def set_session_state(self, state: Any, *, transaction: Transaction | None = None) -> None:
         """Sets the state of the message's session: any JSON, or bytes, up to 256 KiB; None removes it.
@@ -158,7 +170,11 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         With ``transaction`` it is part of your transaction: set in the one that completes the message, it always agrees
         with the completion. A lost lock raises :class:`~pgqueue.errors.SessionLockLostError`.
         """
-        drive((_shared(transaction) or self._source).execute(sessions.set_session_state(self.session_lock, state)))
+        drive(
+            (_shared(transaction, self._source) or self._source).execute(
+                sessions.set_session_state(self.session_lock, state)
+            )
+        )
 
     def renew_lock(self, *, lock_duration: timedelta | None = None, transaction: Transaction | None = None) -> datetime:
         """Renews the lock for ``lock_duration``, by default that of the queue, from now; returns when it expires.
@@ -167,7 +183,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         before it ends, and ``locked_until`` of this object stays as it was. While another transaction has the lock
         pinned, it is kept but not renewed.
         """
-        return drive(renew_lock(self, lock_duration, _shared(transaction)))
+        return drive(renew_lock(self, lock_duration, _shared(transaction, self._source)))
 
     def fault(self) -> None:
         """Puts the delivery in doubt, without I/O; its lock expires by itself. As WCF's ``ReceiveContext.Fault``."""
@@ -177,8 +193,9 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         """Asks the database for the outcome of a settlement: committed, undone, or still open.
 
         Use it when a call was cancelled, the connection broke during COMMIT, or the outcome of your own transaction is
-        unknown. If the database does not know the transaction and the lock has expired since, the delivery stays in
-        doubt: FAULTED. Raises :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be reached.
+        unknown. If the database does not know the transaction, after a crash or a failover or because its id never
+        arrived, and the message proves nothing, the delivery stays in doubt: FAULTED. Raises
+        :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be reached.
         """
         return drive(resolve(self))
 
@@ -201,8 +218,14 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         The lock is pinned before the block starts. An exception rolls the transaction back and leaves the message
         received and locked.
 
+        Raises:
+            InvalidStateError: the message has such a transaction already.
+            SettlementUndoneError: the block has settled the message in a savepoint that was rolled back.
+            WrongTransactionError: the block has ended the transaction.
+
         ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
-        block gets its connection or session. By default it is the source of the client.
+        block gets its connection or session, whose ``commit()`` and ``rollback()`` raise
+        :class:`~pgqueue.errors.TransactionRequiredError` inside of the block. By default it is the client's source.
         """
         begun = drive(processing.enter(self, _begin(self, source)))
         try:
@@ -270,30 +293,39 @@ def process(
     *,
     retry: tenacity.BaseRetrying | None = None,
 ) -> Any:
-    """Runs ``work(message, tx)``, or ``work(message)``, in a transaction that completes the message.
-
-    Returns what the work returned.
+    """Runs ``work(message, tx)`` in a transaction that completes the message; returns what the work returned.
 
     After a serialization failure, a deadlock or a lost connection, the transaction is retried on the same lock, as
-    often as ``retry`` allows; the lock is renewed between the attempts. If the work raises
+    often as ``retry`` allows; the lock is renewed between the attempts.
+
+    ``work(message)`` runs without a transaction, as a worker's handler does, and the message is completed afterwards,
+    unless the work has settled it. With a ``source``, a session for example, it runs in a transaction of that.
+
+    If the work raises
     :class:`~pgqueue.errors.DeadLetter`, the message is dead-lettered. After any other error the message is abandoned
     with backoff, and the error is raised.
 
     Raises:
+        SettlementUndoneError: the work has settled the message in a transaction that it did not commit.
         InvalidArgumentError: the work takes other arguments, is a coroutine function (use :func:`pgqueue.aio.process`)
             or a generator function, or it returned an awaitable or a generator; or the message was received with
             :mod:`pgqueue.aio`. The message stays received.
     """
     require_received(received, asynchronous=False)
     handler = Handler.of(work, "the work", asynchronous=False)
-    return drive(traced.process(received, handler, _begin(received, source), retry_policy(retry)))
+    return drive(traced.process(received, handler, _begin_for(handler, received, source), retry_policy(retry)))
+
+
+def _begin_for(handler: Handler, received: ReceivedMessage, source: object) -> processing.Begin | None:
+    """How to begin the transactions of the work; None if it takes none, and no source of them is given."""
+    return _begin(received, source) if handler.takes_transaction or source is not None else None
 
 
 def _begin(received: ReceivedMessage, source: object) -> processing.Begin:
     if source is None:
         return received._source.begin
-    return partial(transports.begin, source, asynchronous=False)
+    return partial(transports.begin, source, received._source.timeout, asynchronous=False)
 
 
-def _shared(transaction: Transaction | None) -> Shared | None:
-    return None if transaction is None else transports.shared(transaction, asynchronous=False)
+def _shared(transaction: Transaction | None, source: Source) -> Shared | None:
+    return None if transaction is None else transports.shared(transaction, source.timeout, asynchronous=False)

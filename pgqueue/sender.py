@@ -17,7 +17,7 @@ from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import BodyT, Message, SequenceNumber
 from pgqueue.sending import Flusher, Outbox, Outgoing, Pending, log_unread, report
 from pgqueue.statements.arguments import duration
-from pgqueue.transports import drive
+from pgqueue.transports import drive, leave_blocks
 
 
 class PendingSend(Pending):
@@ -43,7 +43,7 @@ class Sender(Generic[BodyT]):
     outcome is known, even when the connection breaks: the sender learns the transaction id of a flush before it sends
     the COMMIT, and later asks the database for the outcome of that transaction. The outcome is a
     :class:`~pgqueue.errors.CommitInDoubtError` only if the database cannot answer for many seconds, or the server has
-    crashed meanwhile.
+    crashed or failed over meanwhile.
 
     Safe to use from several threads. It holds one connection while a send is in flight. At the end of the program it
     waits for the sends in flight, as it does at the end of the block.
@@ -116,6 +116,7 @@ def _empty(outbox: Outbox, flusher: Flusher, arrived: threading.Event) -> None:
         arrived.wait()
         arrived.clear()
 
+    leave_blocks()
     try:
         drive(flusher.run(wait))
     except BaseException as failure:  # noqa: BLE001 - whatever it is, nobody may wait for ever

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from pgqueue import transports
 from pgqueue.flows import Shared, Source, sessions, validating
 from pgqueue.model.holder import this_process
+from pgqueue.model.lock_lost import LockLost
 from pgqueue.model.message import BodyT
 from pgqueue.model.row import Row
 from pgqueue.received import ReceivedMessage
@@ -29,6 +30,8 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
     A lock that is lost raises :class:`~pgqueue.errors.SessionLockLostError`: from every method here, and when a message
     is settled.
     """
+
+    lock_lost: LockLost
 
     def __enter__(self) -> Self:
         return self
@@ -91,4 +94,8 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
         return ReceivedMessage._locked(self.queue, row, self._source, self._body_type)
 
     def _where(self, transaction: Transaction | None) -> Shared | Source:
-        return self._source if transaction is None else transports.shared(transaction, asynchronous=False)
+        return (
+            self._source
+            if transaction is None
+            else transports.shared(transaction, self._source.timeout, asynchronous=False)
+        )

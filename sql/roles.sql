@@ -4,7 +4,7 @@ do $$
 declare
     schemas constant text[] := '{pgqueue,pgqueue_history}';
     whole   constant text[] := '{_dead_letter,_message,_queue,_scheduled_message,_settled_message}';
-    library constant text[] := '{_claim_plan,_due_in,_is_deferred,_newest_number,_next_xid,_priority,_read_claim,_settling_xid,_subscribe}';
+    library constant text[] := '{_claim_plan,_due_in,_is_deferred,_newest_number,_next_xid,_priority,_read_claim,_refuse_transaction,_settling_xid,_subscribe}';
     wanted  text;
     command text;
 begin
@@ -62,8 +62,13 @@ begin
         select format(case when is_ours then 'revoke execute on routine %s from public' else 'grant execute on routine %s to public' end, routine)
           from (select oid::regprocedure as routine,
                        proname ~ '^_' and proname <> all (library)
-                       and not exists (
-                           select from pg_depend where refobjid = pg_proc.oid and classid = 'pg_rewrite'::regclass) as is_ours,
+                       and not exists (                     -- views of ours call it; those of others open nothing
+                           select
+                             from pg_depend
+                             join pg_rewrite on pg_rewrite.oid = pg_depend.objid
+                             join pg_class on pg_class.oid = ev_class
+                            where refclassid = 'pg_proc'::regclass and refobjid = pg_proc.oid
+                              and classid = 'pg_rewrite'::regclass and relnamespace = pronamespace) as is_ours,
                        has_function_privilege('public', oid, 'execute') as is_open
                   from pg_proc
                  where pronamespace = 'pgqueue'::regnamespace) as known

@@ -21,12 +21,13 @@ from rich.console import Console
 
 from benchmarks.chaos import display
 from benchmarks.chaos.kinds import RECEIVERS, SENDERS
-from benchmarks.chaos.plan import FAULTS, MISCHIEF, draw
+from benchmarks.chaos.plan import FAILOVERS, FAULTS, MISCHIEF, Plan, draw
 from benchmarks.chaos.round import Result, Round, Watch
 from benchmarks.report import machine
-from pgqueue.testing import ThrowawayServer
+from pgqueue.testing import Database, ThrowawayServer
 from pgqueue.testing.database import create_template, created, dsn
 from pgqueue.testing.hosts import binaries
+from pgqueue.testing.pair import Pair
 from pgqueue.testing.pgbouncer import PgBouncer, program
 
 #: Seconds of a round in which faults happen. Calming down and draining take about as long again.
@@ -35,8 +36,12 @@ INTRODUCTION = (
     "Seed {seed}: {conditions}. In each round they work for {fire:g} s while faults are carried out. Then it is calm:"
     " each receiver has to empty its queue alone, and what everybody wrote down is compared with the database.\n"
 )
+#: Everything that a round can be about, and what a reader is told.
+ALL = {**FAULTS, **MISCHIEF, **FAILOVERS}
 #: So many faults are named in a line.
 FEW = 3
+#: Each by itself; a failover with transactions that are prepared.
+SERIES = [[name] for name in (*FAULTS, *MISCHIEF)] + [[name, "two-phase"] for name in FAILOVERS]
 SENDING = ("sender", "sender", "sender", "async sender")
 
 
@@ -49,11 +54,11 @@ def main() -> None:
     with arena() as place:
         conditions = _conditions(place)
         console.print(INTRODUCTION.format(seed=seed, fire=options.fire, conditions=conditions), highlight=False)
-        series = [[name] for name in (*FAULTS, *MISCHIEF)] + [[]] if options.each else [options.only]
+        series = [*SERIES, []] if options.each else [options.only]
         rows, results = [], []
         for only in series:
             played = list(_play(place, seed, options, only, books, shown))
-            name = ", ".join(({**FAULTS, **MISCHIEF})[each] for each in only) or "all of these together"
+            name = ", ".join(ALL[each] for each in only) or "all of these together"
             rows.append(display.row(name, played, _command(seed, options.minutes, only)))
             results += played
     display.verdict(console, results)
@@ -79,15 +84,38 @@ class Arena:
     through: str | None
 
     def play(self, seed: int, seconds: float, only: Sequence[str], books: Path, watch: Watch) -> Result:
-        """A round in a database of its own, whose books are removed when they balance."""
+        """A round in a database of its own."""
         kinds = [kind for kind in RECEIVERS if kind != "pgbouncer" or self.through]
+        if FAILOVERS.keys() & set(only):
+            return self._fail_over(draw(seed, seconds, _directly(kinds), SENDING, only), books, watch)
         with created(self.server.dsn(), self.template) as database:
             pooled = dsn(self.through, database.name) if self.through else None
             plan = draw(seed, seconds, kinds, SENDING, only)
-            result = Round(plan, database, self.server, pooled, books, watch).run()
-        if not result.violations:
-            shutil.rmtree(books)
-        return result
+            return _balanced(Round(plan, database, self.server, pooled, books, watch))
+
+    def _fail_over(self, plan: Plan, books: Path, watch: Watch) -> Result:
+        """A round on a primary and a standby of its own."""
+        pair = Pair(binaries())
+        try:
+            pair.create()
+            database = Database(f"{pair.dsn(create_template(pair.primary.dsn()))}&connect_timeout=2")
+            pair.follow(synchronous=any(fault.name == "failover" for fault in plan.faults))
+            return _balanced(Round(plan, database, pair.primary, None, books, watch, pair))
+        finally:
+            pair.remove()
+
+
+def _balanced(played: Round) -> Result:
+    """Play a round; its books are removed when they balance."""
+    result = played.run()
+    if not result.violations:
+        shutil.rmtree(played.books)
+    return result
+
+
+def _directly(kinds: Sequence[str]) -> list[str]:
+    """Those who find the new primary by themselves: PgBouncer would have to be told where it is."""
+    return [kind for kind in kinds if kind != "pgbouncer"]
 
 
 @contextmanager
@@ -126,7 +154,7 @@ def _play(
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
-    faults = "; ".join(f"{name}: {text}" for name, text in {**FAULTS, **MISCHIEF}.items())
+    faults = "; ".join(f"{name}: {text}" for name, text in ALL.items())
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, help="of the first round; drawn unless given")
     parser.add_argument("--fire", type=float, default=FIRE, help="seconds of a round in which faults happen")
@@ -141,9 +169,8 @@ def _options() -> argparse.Namespace:
 def faults_named(text: str) -> list[str]:
     """Raises ArgumentTypeError, which names those that there are."""
     names = [name.strip() for name in text.split(",")]
-    known = (*FAULTS, *MISCHIEF)
-    if unknown := [name for name in names if name not in known]:
-        raise argparse.ArgumentTypeError(f"no such fault: {', '.join(unknown)}; there are {', '.join(known)}")
+    if unknown := [name for name in names if name not in ALL]:
+        raise argparse.ArgumentTypeError(f"no such fault: {', '.join(unknown)}; there are {', '.join(ALL)}")
     return names
 
 

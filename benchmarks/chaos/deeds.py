@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from benchmarks.chaos.history import Operation, Outcome
+from benchmarks.chaos.plan import LOCK_SECONDS
 
 #: Settlements after which a message is not delivered again.
 FINAL = ("complete", "dead_letter", "take")
@@ -75,7 +76,9 @@ class Deeds:
 
 def tell(operations: Iterable[Operation]) -> Deeds:
     deeds = Deeds()
-    for operation in operations:
+    told = list(operations)
+    losses = [each for each in told if each.verb == "forget"]
+    for operation in (_as_remembered(each, losses) for each in told):
         sqlstate = str(operation.facts.get("sqlstate"))
         if operation.verb == "surprise" or (sqlstate.startswith(SURPRISING) and sqlstate != NOT_SURPRISING):
             deeds.surprises.append(operation)
@@ -84,6 +87,34 @@ def tell(operations: Iterable[Operation]) -> Deeds:
     for deliveries in deeds.deliveries.values():
         deliveries.sort(key=lambda each: (each.count, each.operation.ended))
     return deeds
+
+
+def _as_remembered(operation: Operation, losses: list[Operation]) -> Operation:
+    """What a failover may have forgotten is of unknown outcome, and locks that it may have forgotten hold nothing.
+
+    Outcomes that are known after the failover count in full. Two may have been known before: that of an overlapped
+    send, which is read later, and that of a settlement without an effect, for which any other that completes the
+    message will do.
+    """
+    facts = operation.facts
+    for loss in losses:
+        known_late = facts.get("overlapped") or (operation.verb == "settle" and not facts.get("effect"))
+        if loss.invoked <= operation.ended and (operation.invoked if known_late else operation.ended) <= loss.ended:
+            facts = {
+                **facts,
+                "forgotten": True,
+                "states": [None if each == "completed" else each for each in facts.get("states") or ()],
+            }
+            operation = replace(
+                operation,
+                outcome=Outcome.UNKNOWN if operation.outcome is Outcome.OK else operation.outcome,
+                facts=facts,
+            )
+        since, until = (LOCK_SECONDS + moment for moment in loss.facts["locked_between"])
+        if "deliveries" in facts:
+            kept = [delivery for delivery in facts["deliveries"] if not since <= delivery[2] <= until]
+            operation = replace(operation, facts={**facts, "deliveries": kept})
+    return operation
 
 
 def _send(deeds: Deeds, operation: Operation) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.chaos import rules
-from benchmarks.chaos.plan import BESIDE, FAULTS
+from benchmarks.chaos.plan import BESIDE, FAILOVERS, FAULTS
 from benchmarks.chaos.round import Moment, Result
 from benchmarks.chaos.rules import Violation
 
@@ -100,7 +100,7 @@ def counted(number: int, what: str) -> str:
 
 
 def told(faults: Counter[str]) -> str:
-    return " · ".join(f"{name} {count}" for name in FAULTS if (count := faults[name]))
+    return " · ".join(f"{name} {count}" for name in (*FAULTS, *FAILOVERS) if (count := faults[name]))
 
 
 def verdict(console: Console, results: Sequence[Result]) -> None:

@@ -21,6 +21,7 @@ from benchmarks.chaos.processes import Member
 from pgqueue import Message, PGQueueError
 from pgqueue.embedded.server import ServerError
 from pgqueue.testing import Database, ThrowawayServer
+from pgqueue.testing.pair import Pair
 
 SESSIONS = """
 select pid
@@ -32,6 +33,7 @@ SEND = "select pgqueue.send(%s, jsonb_build_object('id', %s::text))"
 TAKE = "select from pgqueue.receive_and_delete(%s, %s)"
 
 REWIND = "select setval('pgqueue.sequence_number', greatest(last_value - %s, 1)) from pgqueue.sequence_number"
+RECEIVED = "select coalesce(pg_last_wal_receive_lsn() >= %s::pg_lsn, false)"
 LEFT = "select count(*) from pgqueue.message where queue_id = (select id from pgqueue.queue where name = %s)"
 
 #: So many messages at once; and how long, in seconds, a flood is waited for to sink, which a frozen receiver keeps up.
@@ -52,11 +54,13 @@ class Nemesis:
         book: Book,
         queues: Sequence[str],
         members: Sequence[Member],
+        pair: Pair | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._client = pgqueue.QueueClient(database.direct)  # only for its names: connections are our own
         self._database = database
         self._server = server
+        self._pair = pair
         self._book = book
         self._queues = queues
         self._members = members
@@ -78,6 +82,8 @@ class Nemesis:
             "rewind": self._rewind,
             "wipe": self._wipe,
             "sweep": self._sweep,
+            "failover": self._fail_over,
+            "lossy failover": self._fail_over_with_loss,
         }
 
     def strike(self, fault: Fault) -> None:
@@ -191,6 +197,34 @@ class Nemesis:
         with self._database.connect(autocommit=True) as connection:
             connection.execute("select pgqueue.sweep()")
 
+    def _fail_over(self, fault: Fault) -> None:
+        pair = self._standing_pair()
+        if fault.luck < 0.5:
+            pair.primary.kill()
+        else:
+            pair.primary.freeze()
+        pair.standby.start()
+        pair.standby.promote()
+        self._server = pair.standby
+        if pair.primary.is_running():
+            time.sleep(1 + 2 * fault.size)  # whoever waits for an answer of the frozen one waits so long
+            pair.primary.kill()
+
+    def _fail_over_with_loss(self, fault: Fault) -> None:
+        """What is committed after the standby has stopped is forgotten; it has all that was committed before this."""
+        pair = self._standing_pair()
+        with self._operation("forget", "all", doubt=True) as operation:
+            began = time.time()
+            _wait_until_received(pair)
+            pair.standby.stop()
+            time.sleep(0.2 + 0.5 * fault.size)
+            self._fail_over(fault)
+            operation.facts["locked_between"] = [began, time.time()]
+
+    def _standing_pair(self) -> Pair:
+        assert self._pair is not None, "the round has a standby"
+        return self._pair
+
     def _victim(self, fault: Fault) -> Member:
         return self._members[int(fault.luck * len(self._members))]
 
@@ -202,6 +236,14 @@ class Nemesis:
 
     def _later(self, seconds: float, undo: Undo) -> None:
         heapq.heappush(self._due, (time.monotonic() + seconds, next(self._numbers), undo))
+
+
+def _wait_until_received(pair: Pair) -> None:
+    with psycopg.connect(pair.primary.dsn()) as connection:
+        [written] = connection.execute("select pg_current_wal_flush_lsn()").fetchone() or [None]
+    with psycopg.connect(pair.standby.dsn(), autocommit=True) as connection:
+        while connection.execute(RECEIVED, [written]).fetchone() != (True,):
+            time.sleep(0.005)
 
 
 def _wait_until_left(connection: psycopg.Connection[Any], queue: str, few: float) -> None:

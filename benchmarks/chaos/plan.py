@@ -30,6 +30,11 @@ FAULTS: Mapping[str, str] = {
     "wipe": "a queue purged, or dropped and created anew, while others send to it",
     "sweep": "a sweep",
 }
+#: In rounds of their own, with a standby, which has no standby of its own after it is promoted: one in a round.
+FAILOVERS: Mapping[str, str] = {
+    "failover": "a synchronous standby promoted, the primary killed, or frozen for seconds and then killed",
+    "lossy failover": "the same with an asynchronous standby that misses what was committed last",
+}
 #: What the actors do themselves.
 MISCHIEF: Mapping[str, str] = {
     "cancel": "asyncio tasks cancelled at any await",
@@ -86,7 +91,15 @@ def draw(seed: int, seconds: float, receivers: Sequence[str], senders: Sequence[
     return Plan(
         seed=seed,
         seconds=seconds,
-        faults=tuple(_faults(chance, seconds, [name for name in FAULTS if name in wanted])),
+        faults=tuple(
+            sorted(
+                [
+                    *_failover(chance, seconds, [name for name in FAILOVERS if name in wanted]),
+                    *_faults(chance, seconds, [name for name in FAULTS if name in wanted]),
+                ],
+                key=lambda fault: fault.at,
+            )
+        ),
         floods=tuple(chance.sample(receivers, min(FLOODED, len(receivers)))) if "flood" in wanted else (),
         mischief=frozenset(MISCHIEF).intersection(wanted),
         processes=tuple(_processes(chance, receivers, senders)),
@@ -105,6 +118,11 @@ def _faults(chance: random.Random, seconds: float, names: Sequence[str]) -> Iter
             yield Fault(round(at, 3), name, chance.random(), chance.random())
             at += 3 if name in HEAVY else 0
         at += chance.uniform(0.3, 1.2)
+
+
+def _failover(chance: random.Random, seconds: float, names: Sequence[str]) -> Iterator[Fault]:
+    for name in names[:1]:
+        yield Fault(round(seconds * chance.uniform(0.3, 0.5), 3), name, chance.random(), chance.random())
 
 
 def _processes(chance: random.Random, receivers: Sequence[str], senders: Sequence[str]) -> Iterator[Process]:

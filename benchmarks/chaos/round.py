@@ -22,6 +22,7 @@ from benchmarks.chaos.plan import LOCK_SECONDS, Plan
 from benchmarks.chaos.processes import Member
 from benchmarks.chaos.rules import Case, Violation, judge
 from pgqueue.testing import Database, ThrowawayServer
+from pgqueue.testing.pair import Pair
 
 TICK = 0.05
 #: For how long a sender may take to end what it has begun, before it is killed.
@@ -60,7 +61,7 @@ Watch = Callable[[Moment], None]
 
 @dataclass
 class Round:
-    """``pooled`` leads to the same database through PgBouncer, where there is one."""
+    """``pooled`` leads to the same database through PgBouncer, where there is one; ``pair`` is there for a failover."""
 
     plan: Plan
     database: Database
@@ -68,13 +69,14 @@ class Round:
     pooled: str | None
     books: Path
     watch: Watch
+    pair: Pair | None = None
     _began: float = field(default_factory=time.monotonic)
 
     def run(self) -> Result:
         self._prepare()
         setting = Setting(self.database.direct, self.pooled, self.books, self.plan.mischief, self.plan.queues)
         with self._members(setting) as members, self._book() as book:
-            nemesis = Nemesis(self.database, self.server, book, self.plan.queues[:-1], members)
+            nemesis = Nemesis(self.database, self.server, book, self.plan.queues[:-1], members, self.pair)
             self._fire(nemesis)
             self._calm(nemesis, members)
             homes = {actor.queue: each for each in members if each.plan.role == "home" for actor in each.plan.actors}

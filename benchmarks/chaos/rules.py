@@ -130,7 +130,7 @@ def truth(case: Case) -> Iterator[Violation]:
                 yield _lie(each, "but the database holds its effect")
             if each.operation.facts.get("prepared_state"):
                 yield _lie(each, f"and {each.operation.facts['prepared_state']} while it was only prepared")
-        if not case.evidence.places(message):
+        if not case.evidence.places(message) and not _may_be_forgotten(case, message):
             yield from _denied(settlements)
 
 
@@ -181,6 +181,12 @@ def _may_be_gone(case: Case, send: Send) -> bool:
         or any(wipe.queue == queue and _may_reach(wipe, send) for wipe in case.deeds.wipes)
         or any(take.queue == queue and take.ended >= send.operation.invoked for take in case.deeds.lost_takes)
     )
+
+
+def _may_be_forgotten(case: Case, message: str) -> bool:
+    """Whether a failover may have forgotten the message itself."""
+    send = case.deeds.sends.get(message)
+    return send is not None and "forgotten" in send.operation.facts
 
 
 def _may_reach(wipe: Operation, send: Send) -> bool:

@@ -30,6 +30,7 @@ from pgqueue.model.settings import (
 )
 from pgqueue.model.sweeping import SweepReport
 from pgqueue.model.topic import CorrelationFilter, JsonPathFilter, SubscriptionProperties, TopicProperties
+from pgqueue.transports import deadline
 from pgqueue.worker import Handlers, Health, RetryPolicy, Tally
 
 __all__ = [
@@ -76,6 +77,7 @@ __all__ = [
     "Topic",
     "TopicProperties",
     "Worker",
+    "deadline",
     "errors",
     "process",
 ]

@@ -130,7 +130,8 @@ class QueuedTransmitter(Transmitter):
         Raises:
             InvalidArgumentError: its type is not registered.
         """
-        where = self._processing.source if transaction is None else transports.shared(transaction, asynchronous=True)
+        source = self._processing.source
+        where = source if transaction is None else transports.shared(transaction, source.timeout, asynchronous=True)
         return await adrive(self._processing.store(notification, where))
 
     async def process_pending(self) -> Processed:

@@ -103,7 +103,7 @@ class Queue(Generic[BodyT]):
     ) -> None:
         """Deletes messages that are not due yet, all or none: scheduled ones, and those abandoned with a delay.
 
-        Takes their ``sequence_numbers``.
+        Takes their ``sequence_numbers``. Those that were abandoned take the right to receive, too.
 
         Raises:
             MessageNotFoundError: one of the messages is not scheduled, or no longer scheduled; none was deleted.
@@ -201,7 +201,7 @@ class Queue(Generic[BodyT]):
         """
         statement = receiving_verbs.receive_and_delete(self.name, max_messages=max_messages)
         rows = await adrive(
-            receiving.receive_and_delete(statement, self._turns, self._source, _shared(transaction), wait)
+            receiving.receive_and_delete(statement, self._turns, self._source, _shared(transaction, self._source), wait)
         )
         return [PeekedMessage._from_row(self.name, row, self._body_type) for row in rows]
 
@@ -359,7 +359,9 @@ class Queue(Generic[BodyT]):
         transaction commits, and one lock that is lost raises :class:`~pgqueue.errors.LockLostError`, for all of them.
         """
         return await adrive(
-            batches.renew_lock_batch(self.name, received, lock_duration, self._source, _shared(transaction))
+            batches.renew_lock_batch(
+                self.name, received, lock_duration, self._source, _shared(transaction, self._source)
+            )
         )
 
     async def history(
@@ -396,10 +398,12 @@ class Queue(Generic[BodyT]):
         statement: batches.BatchStatement,
         transaction: Transaction | None,
     ) -> list[SettlementResult]:
-        return await adrive(batches.settle(self.name, received, outcome, statement, self._source, _shared(transaction)))
+        return await adrive(
+            batches.settle(self.name, received, outcome, statement, self._source, _shared(transaction, self._source))
+        )
 
     def _where(self, transaction: Transaction | None) -> Shared | Source:
-        return _shared(transaction) or self._source
+        return _shared(transaction, self._source) or self._source
 
 
 class DeadLetters(Queue[BodyT]):
@@ -450,5 +454,5 @@ class DeadLetters(Queue[BodyT]):
         )
 
 
-def _shared(transaction: Transaction | None) -> Shared | None:
-    return None if transaction is None else transports.shared(transaction, asynchronous=True)
+def _shared(transaction: Transaction | None, source: Source) -> Shared | None:
+    return None if transaction is None else transports.shared(transaction, source.timeout, asynchronous=True)

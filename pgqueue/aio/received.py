@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, overload
 
 import tenacity
 
 from pgqueue import transports
-from pgqueue.flows import Shared, processing, traced
+from pgqueue.aio.lock_lost import LockLost
+from pgqueue.flows import Shared, Source, processing, traced
 from pgqueue.flows.locked import LockedMessage, require_received
 from pgqueue.flows.settling import renew_lock, resolve, settle
 from pgqueue.model.context import Outcome, ReceiveState
@@ -58,6 +59,15 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         """
         return self.context.state
 
+    @cached_property
+    def lock_lost(self) -> LockLost:
+        """True once the delivery is given up or its lock is found to be lost. Long work should check it regularly.
+
+        Work that is done afterwards can no longer be committed together with the message.
+        ``await lock_lost`` waits for that.
+        """
+        return self._observed(LockLost())
+
     async def complete(self, *, transaction: Transaction | None = None) -> None:
         """Completes the message: deletes it, because the delivery succeeded.
 
@@ -65,7 +75,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         permanent, a rollback undoes both, and the message is still locked by this delivery. Semantics of WCF's
         ``ReceiveContext.Complete``.
         """
-        await adrive(settle(self, Outcome.COMPLETED, verbs.complete(self.lock), _shared(transaction)))
+        await adrive(settle(self, Outcome.COMPLETED, verbs.complete(self.lock), _shared(transaction, self._source)))
 
     async def abandon(
         self,
@@ -81,7 +91,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         ``last_error``. Abandoning twice has no further effect.
         """
         statement = verbs.abandon(self.lock, delay=delay, properties=properties, error=error)
-        await adrive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
+        await adrive(settle(self, Outcome.ABANDONED, statement, _shared(transaction, self._source)))
 
     async def dead_letter(
         self,
@@ -100,7 +110,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         statement = verbs.dead_letter(
             self.lock, reason=reason, description=description, properties=properties, error=error
         )
-        await adrive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction)))
+        await adrive(settle(self, Outcome.DEAD_LETTERED, statement, _shared(transaction, self._source)))
 
     async def postpone(
         self, delay: timedelta, *, body: Any = UNCHANGED, transaction: Transaction | None = None
@@ -111,7 +121,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         :meth:`abandon`: the state of the delivery becomes abandoned.
         """
         statement = verbs.postpone(self.lock, delay=delay, body=body, body_type=self._body_type)
-        await adrive(settle(self, Outcome.ABANDONED, statement, _shared(transaction)))
+        await adrive(settle(self, Outcome.ABANDONED, statement, _shared(transaction, self._source)))
 
     async def defer(
         self, *, properties: Mapping[str, Any] | None = None, transaction: Transaction | None = None
@@ -121,7 +131,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         Keep the number. ``properties`` are merged into its application properties. The delivery is not counted.
         """
         statement = verbs.defer(self.lock, properties=properties)
-        await adrive(settle(self, Outcome.DEFERRED, statement, _shared(transaction)))
+        await adrive(settle(self, Outcome.DEFERRED, statement, _shared(transaction, self._source)))
 
     async def record_effect(
         self,
@@ -137,7 +147,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         Record the effect in the transaction that completes the message; see ``docs/duplicates.md``. Returns False when
         it was already recorded.
         """
-        where = _shared(transaction) or self._source
+        where = _shared(transaction, self._source) or self._source
         statement = history.record_effect(*self._effect_key, effect, result=result, keep=keep)
         return await adrive(where.execute(statement))
 
@@ -151,7 +161,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         With ``transaction`` this is the state as your transaction sees it.
         """
         return await adrive(
-            (_shared(transaction) or self._source).execute(sessions.get_session_state(self.session_lock))
+            (_shared(transaction, self._source) or self._source).execute(sessions.get_session_state(self.session_lock))
         )
 
     async def set_session_state(self, state: Any, *, transaction: Transaction | None = None) -> None:
@@ -161,7 +171,9 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         with the completion. A lost lock raises :class:`~pgqueue.errors.SessionLockLostError`.
         """
         await adrive(
-            (_shared(transaction) or self._source).execute(sessions.set_session_state(self.session_lock, state))
+            (_shared(transaction, self._source) or self._source).execute(
+                sessions.set_session_state(self.session_lock, state)
+            )
         )
 
     async def renew_lock(
@@ -173,7 +185,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         before it ends, and ``locked_until`` of this object stays as it was. While another transaction has the lock
         pinned, it is kept but not renewed.
         """
-        return await adrive(renew_lock(self, lock_duration, _shared(transaction)))
+        return await adrive(renew_lock(self, lock_duration, _shared(transaction, self._source)))
 
     def fault(self) -> None:
         """Puts the delivery in doubt, without I/O; its lock expires by itself. As WCF's ``ReceiveContext.Fault``."""
@@ -183,8 +195,9 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         """Asks the database for the outcome of a settlement: committed, undone, or still open.
 
         Use it when a call was cancelled, the connection broke during COMMIT, or the outcome of your own transaction is
-        unknown. If the database does not know the transaction and the lock has expired since, the delivery stays in
-        doubt: FAULTED. Raises :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be reached.
+        unknown. If the database does not know the transaction, after a crash or a failover or because its id never
+        arrived, and the message proves nothing, the delivery stays in doubt: FAULTED. Raises
+        :class:`~pgqueue.errors.ConnectionLostError` while the database cannot be reached.
         """
         return await adrive(resolve(self))
 
@@ -209,8 +222,14 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         The lock is pinned before the block starts. An exception rolls the transaction back and leaves the message
         received and locked.
 
+        Raises:
+            InvalidStateError: the message has such a transaction already.
+            SettlementUndoneError: the block has settled the message in a savepoint that was rolled back.
+            WrongTransactionError: the block has ended the transaction.
+
         ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
-        block gets its connection or session. By default it is the source of the client.
+        block gets its connection or session, whose ``commit()`` and ``rollback()`` raise
+        :class:`~pgqueue.errors.TransactionRequiredError` inside of the block. By default it is the client's source.
         """
         begun = await adrive(processing.enter(self, _begin(self, source)))
         try:
@@ -278,12 +297,15 @@ async def process(
     *,
     retry: tenacity.BaseRetrying | None = None,
 ) -> Any:
-    """Runs ``work(message, tx)``, or ``work(message)``, in a transaction that completes the message.
-
-    Returns what the work returned.
+    """Runs ``work(message, tx)`` in a transaction that completes the message; returns what the work returned.
 
     After a serialization failure, a deadlock or a lost connection, the transaction is retried on the same lock, as
-    often as ``retry`` allows; the lock is renewed between the attempts. If the work raises
+    often as ``retry`` allows; the lock is renewed between the attempts.
+
+    ``work(message)`` runs without a transaction, as a worker's handler does, and the message is completed afterwards,
+    unless the work has settled it. With a ``source``, a session for example, it runs in a transaction of that.
+
+    If the work raises
     :class:`~pgqueue.errors.DeadLetter`, the message is dead-lettered. After any other error the message is abandoned
     with backoff, and the error is raised.
 
@@ -291,19 +313,25 @@ async def process(
     awaitable, that is awaited.
 
     Raises:
+        SettlementUndoneError: the work has settled the message in a transaction that it did not commit.
         InvalidArgumentError: the work takes other arguments, is a generator function, or returned a generator; or the
             message was received with :mod:`pgqueue`. The message stays received.
     """
     require_received(received, asynchronous=True)
     handler = Handler.of(work, "the work")
-    return await adrive(traced.process(received, handler, _begin(received, source), retry_policy(retry)))
+    return await adrive(traced.process(received, handler, _begin_for(handler, received, source), retry_policy(retry)))
+
+
+def _begin_for(handler: Handler, received: ReceivedMessage, source: object) -> processing.Begin | None:
+    """How to begin the transactions of the work; None if it takes none, and no source of them is given."""
+    return _begin(received, source) if handler.takes_transaction or source is not None else None
 
 
 def _begin(received: ReceivedMessage, source: object) -> processing.Begin:
     if source is None:
         return received._source.begin
-    return partial(transports.begin, source, asynchronous=True)
+    return partial(transports.begin, source, received._source.timeout, asynchronous=True)
 
 
-def _shared(transaction: Transaction | None) -> Shared | None:
-    return None if transaction is None else transports.shared(transaction, asynchronous=True)
+def _shared(transaction: Transaction | None, source: Source) -> Shared | None:
+    return None if transaction is None else transports.shared(transaction, source.timeout, asynchronous=True)

@@ -17,7 +17,7 @@ from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import BodyT, Message, SequenceNumber
 from pgqueue.sending import Flusher, Outbox, Outgoing, Pending, log_unread, report
 from pgqueue.statements.arguments import duration
-from pgqueue.transports import adrive
+from pgqueue.transports import adrive, leave_blocks
 
 
 class PendingSend(Pending):
@@ -46,7 +46,7 @@ class Sender(Generic[BodyT]):
     outcome is known, even when the connection breaks: the sender learns the transaction id of a flush before it sends
     the COMMIT, and later asks the database for the outcome of that transaction. The outcome is a
     :class:`~pgqueue.errors.CommitInDoubtError` only if the database cannot answer for many seconds, or the server has
-    crashed meanwhile.
+    crashed or failed over meanwhile.
 
     Use it in one event loop, from any number of its tasks. It holds one connection while a send is in flight.
     """
@@ -124,6 +124,7 @@ async def _empty(outbox: Outbox, flusher: Flusher, arrived: asyncio.Event) -> No
         await arrived.wait()
         arrived.clear()
 
+    leave_blocks()
     try:
         await adrive(flusher.run(wait))
     except asyncio.CancelledError as failure:

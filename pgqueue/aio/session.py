@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from pgqueue import transports
+from pgqueue.aio.lock_lost import LockLost
 from pgqueue.aio.received import ReceivedMessage
 from pgqueue.flows import Shared, Source, sessions, validating
 from pgqueue.model.holder import this_process
@@ -30,6 +31,9 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
     A lock that is lost raises :class:`~pgqueue.errors.SessionLockLostError`: from every method here, and when a message
     is settled.
     """
+
+    _lock_lost = LockLost
+    lock_lost: LockLost
 
     async def __aenter__(self) -> Self:
         return self
@@ -92,4 +96,8 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
         return ReceivedMessage._locked(self.queue, row, self._source, self._body_type)
 
     def _where(self, transaction: Transaction | None) -> Shared | Source:
-        return self._source if transaction is None else transports.shared(transaction, asynchronous=True)
+        return (
+            self._source
+            if transaction is None
+            else transports.shared(transaction, self._source.timeout, asynchronous=True)
+        )

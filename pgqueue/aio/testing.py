@@ -22,9 +22,10 @@ async def drain(
 ) -> list[Any]:
     """Processes every message that can be received now, and returns the handler's result for each.
 
-    ``handler(message, tx)``, or ``handler(message)``, runs in the transaction that completes its message, as in
-    :func:`pgqueue.aio.process`, but is called only once: its first error abandons the message and is raised. ``source``
-    says where the transactions begin, as for :func:`pgqueue.aio.process`: a session maker, for example.
+    ``handler(message, tx)`` runs in the transaction that completes its message, ``handler(message)`` without one, as in
+    :func:`pgqueue.aio.process` and in a worker, but is called only once: its first error abandons the message and is
+    raised. ``source`` says where the transactions begin, as for :func:`pgqueue.aio.process`: a session maker, for
+    example.
 
     Raises:
         InvalidArgumentError: the handler takes other arguments or is a generator function, or the queue belongs to

@@ -12,6 +12,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from pgqueue.dashboard.database import Rows
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.json_text import decode
 from pgqueue.model.names import dead_letter_queue
 
 #: The most messages that one action concerns.
@@ -112,7 +113,7 @@ def _selection(request: Request) -> dict[str, object]:
 
 def _send(rows: Rows, request: Request) -> int:
     try:
-        json.loads(request.body or "")
+        decode(request.body or "")
     except ValueError as error:
         raise InvalidArgumentError(f"the body must be JSON: {error}") from None
     rows.value(

@@ -19,6 +19,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         403: "The database role may not, the dashboard is read-only, or the token is missing.",
         404: "There is no such queue, topic or message.",
         409: "The database refused it now.",
+        413: "The request is too large.",
         422: "An argument is of the wrong type.",
         503: "The database does not answer.",
     }.items()

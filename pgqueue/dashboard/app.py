@@ -19,9 +19,19 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 import pgqueue
 from pgqueue import errors
 from pgqueue.dashboard import api, pages, presenting
+from pgqueue.dashboard.bodies import Bodies
 from pgqueue.dashboard.database import Database
 from pgqueue.dashboard.figures import KeptFigures, Sampler
-from pgqueue.dashboard.security import COOKIE, Forged, Gate, Headers, SignInNeeded, TooManyFailures, hosts, set_cookie
+from pgqueue.dashboard.security import (
+    Forged,
+    Gate,
+    Headers,
+    SignInNeeded,
+    TooManyWaiting,
+    given_cookie,
+    hosts,
+    set_cookie,
+)
 from pgqueue.dashboard.settings import Settings
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -38,6 +48,12 @@ STATUSES: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
     (errors.OperationTimeoutError, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.PGQueueError, HTTPStatus.CONFLICT),
 )
+
+EXPLAINED: Final[dict[type[Exception], tuple[HTTPStatus, str]]] = {
+    Forged: (HTTPStatus.FORBIDDEN, "The token of the form is missing or old: load the page again."),
+    TooManyWaiting: (HTTPStatus.TOO_MANY_REQUESTS, "Too many sign-ins wait already: try again in a minute."),
+    RecursionError: (HTTPStatus.UNPROCESSABLE_ENTITY, "Something in it is nested too deeply to be read."),
+}
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -69,6 +85,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(pages.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _answer_errors(app)
+    app.add_middleware(Bodies, gate=app.state.gate, refuse=_told)
     _give_cookies(app)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts(settings), www_redirect=False)
     app.add_middleware(Headers)
@@ -81,7 +98,7 @@ def _give_cookies(app: FastAPI) -> None:
         """Who has no cookie gets one, so that forms can carry a token that belongs to it."""
         request.state.cookie = secrets.token_urlsafe(32)
         response = await answer(request)
-        if COOKIE not in request.cookies and "set-cookie" not in response.headers and request.url.path[:5] != "/stat":
+        if given_cookie(request) is None and "set-cookie" not in response.headers and request.url.path[:5] != "/stat":
             set_cookie(request, response, request.state.cookie)
         return response
 
@@ -101,13 +118,11 @@ def _answer_errors(app: FastAPI) -> None:
         said = "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in error.errors())
         return _told(request, HTTPStatus.UNPROCESSABLE_ENTITY, said)
 
-    @app.exception_handler(Forged)
-    def forged(request: Request, _: Forged) -> Response:
-        return _told(request, HTTPStatus.FORBIDDEN, "The token of the form is missing or old: load the page again.")
+    def explained(request: Request, error: Exception) -> Response:
+        return _told(request, *EXPLAINED[type(error)])
 
-    @app.exception_handler(TooManyFailures)
-    def throttled(request: Request, _: TooManyFailures) -> Response:
-        return _told(request, HTTPStatus.TOO_MANY_REQUESTS, "Too many wrong passwords: wait a minute.")
+    for kind in EXPLAINED:
+        app.add_exception_handler(kind, explained)
 
     @app.exception_handler(SignInNeeded)
     def nobody(request: Request, _: SignInNeeded) -> Response:

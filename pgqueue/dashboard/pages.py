@@ -296,7 +296,7 @@ def sign_in(request: Request, next: str = "/") -> Response:  # noqa: A002 - the 
 
 
 @router.post("/sign-in")
-def signed_in(
+async def signed_in(
     request: Request,
     role: Annotated[str, Form()],
     password: Annotated[str, Form()],
@@ -306,7 +306,7 @@ def signed_in(
     """Check a password."""
     gate = request.app.state.gate
     gate.check_token(request, token)
-    cookie = gate.sign_in(request, role, password)
+    cookie = await gate.sign_in(request, role, password)
     if cookie is None:
         return show(request, "sign_in", HTTPStatus.UNAUTHORIZED, next=next, is_wrong=True)
     response = RedirectResponse(next if _is_ours(next) else "/", HTTPStatus.SEE_OTHER)

@@ -56,7 +56,9 @@ select outcome, reason, settled_at, delivery_count, locked_by, first_locked_at, 
 #: Those first that need somebody.
 WORKERS: Final = """
 select name, state, extract(epoch from not_seen_for)::float8 as not_seen_for, queues, concurrency, running, waiting,
-       overdue, handled, failed, failing::text as failing, started_at, seen_at, version, host, pid, role, id
+       overdue, handled, failed,
+       (select jsonb_object_agg(loop, error) from jsonb_each_text(failing) as each (loop, error))::text as failing,
+       started_at, seen_at, version, host, pid, role, id
   from pgqueue.workers
  order by array_position('{STUCK,FAILING,MISSING,STOPPING,SERVING}', state), name, started_at
  limit 500

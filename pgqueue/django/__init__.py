@@ -14,9 +14,11 @@ import psycopg
 from django.db import DEFAULT_DB_ALIAS, close_old_connections, connections
 from django.db.transaction import atomic
 from psycopg.conninfo import make_conninfo
+from psycopg.pq import TransactionStatus
 
 from pgqueue import QueueClient, ReceivedMessage
-from pgqueue.errors import InvalidArgumentError, PGQueueError, TransactionRequiredError
+from pgqueue.django.following import ClientOfSource, FollowingSource
+from pgqueue.errors import InvalidArgumentError, PGQueueError, SettlementUndoneError, TransactionRequiredError
 
 __all__ = ["client", "completing", "dsn", "transaction"]
 
@@ -47,6 +49,8 @@ def completing(message: ReceivedMessage[Any], *, using: str = DEFAULT_DB_ALIAS) 
 
     Raises:
         LockLostError: somebody else has the message; the block is not run.
+        SettlementUndoneError: the block ended without an exception, and has to be rolled back: it swallowed a database
+            error, or called ``set_rollback(True)``.
     """
     is_outermost = not connections[using].in_atomic_block
     if is_outermost:
@@ -55,6 +59,7 @@ def completing(message: ReceivedMessage[Any], *, using: str = DEFAULT_DB_ALIAS) 
         with atomic(using=using):
             message.complete(transaction=transaction(using))
             yield
+            _refuse_a_rollback(using)
     except BaseException:
         if is_outermost:  # Django does not say how the block ended, and a worker wants to abandon the message
             with suppress(PGQueueError):
@@ -62,10 +67,32 @@ def completing(message: ReceivedMessage[Any], *, using: str = DEFAULT_DB_ALIAS) 
         raise
 
 
+def _refuse_a_rollback(using: str) -> None:
+    """Refuse the end of a block that Django, or the database, would roll back in silence.
+
+    Raises:
+        SettlementUndoneError: it would.
+    """
+    connection = connections[using]
+    if connection.get_rollback() or connection.connection.info.transaction_status == TransactionStatus.INERROR:
+        raise SettlementUndoneError(
+            "the block that completes the message has to be rolled back, and has raised no error: it swallowed one of"
+            " the database, or called set_rollback(True); wrap what may fail in an inner atomic()"
+        )
+
+
 @cache
 def client(using: str = DEFAULT_DB_ALIAS) -> QueueClient:
-    """Returns the client of a database in ``DATABASES``, with a pool of its own; always the same."""
-    return QueueClient(dsn(using))
+    """Returns the client of a database in ``DATABASES``, with a pool of its own; always the same.
+
+    It follows the settings of the database: in tests it works on the test database. :meth:`~pgqueue.QueueClient.close`
+    closes its connections, and the next call opens others.
+
+    Raises:
+        InvalidArgumentError: the database is not PostgreSQL.
+    """
+    require_postgresql(using)
+    return ClientOfSource(FollowingSource(using, dsn))
 
 
 def dsn(using: str = DEFAULT_DB_ALIAS) -> str:

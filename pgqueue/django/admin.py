@@ -1,10 +1,12 @@
-"""Admin pages to look at queues, messages and dead letters. Commands and SQL change them, with their own checks."""
+"""Admin pages to look at queues, messages and dead letters, and to resubmit these. Commands and SQL do the rest."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
@@ -58,11 +60,44 @@ class QueueAdmin(ReadOnlyAdmin):
 
 @admin.register(DeadLetter)
 class DeadLetterAdmin(ReadOnlyAdmin):
-    """Dead letters, by queue and number."""
+    """Dead letters, by queue and number; they can be resubmitted."""
 
+    actions = ("resubmit",)
     list_display = ("sequence_number", "queue", "dead_letter_reason", "dead_lettered_at", "delivery_count", "subject")
     ordering = ("queue", "sequence_number")
     search_fields = ("queue", "dead_letter_reason", "message_id", "subject")
+
+    def has_resubmit_permission(self, request: HttpRequest) -> bool:
+        """Who has the permission *resubmit dead letter*."""
+        return bool(request.user.has_perm("pgqueue.resubmit_deadletter"))
+
+    @admin.action(permissions=["resubmit"], description="Resubmit selected dead letters")
+    def resubmit(self, request: HttpRequest, chosen: Any) -> TemplateResponse | None:
+        """Ask whether that is meant; once it is confirmed, give them back to their queues, at most :data:`MOST`."""
+        letters = list(chosen.order_by("queue", "sequence_number").values_list("queue", "sequence_number")[:MOST])
+        if "confirmed" not in request.POST:
+            return self._question(request, letters)
+        try:
+            done = browsing.resubmit(letters, request.user.get_username())
+        except PGQueueError as error:
+            self.message_user(request, str(error), messages.ERROR)
+            return None
+        self.message_user(request, f"{done} of {len(letters)} dead letters were resubmitted.", messages.SUCCESS)
+        if done < len(letters):
+            self.message_user(request, "The others are locked, or no longer there.", messages.WARNING)
+        return None
+
+    def _question(self, request: HttpRequest, letters: list[tuple[str, int]]) -> TemplateResponse:
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": "Resubmit dead letters?",
+            "queues": sorted(Counter(queue for queue, _ in letters).items()),
+            "checkbox": ACTION_CHECKBOX_NAME,
+            "selected": request.POST.getlist(ACTION_CHECKBOX_NAME),
+            "select_across": request.POST.get("select_across", "0"),
+        }
+        return TemplateResponse(request, "admin/pgqueue/deadletter/resubmit_confirmation.html", context)
 
 
 @admin.register(QueuedMessage)

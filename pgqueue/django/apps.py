@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
 
 
@@ -15,7 +16,9 @@ class PGQueueConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Let each ``manage.py migrate`` bring what newer versions of pgqueue have changed."""
-        from pgqueue.django.installing import migrate_to_head
+        """Follow what Django does to databases: migrates and flushes them, and copies and drops them in tests."""
+        from pgqueue.django.following import close_before_databases_change
+        from pgqueue.django.installing import migrate_or_empty
 
-        post_migrate.connect(migrate_to_head, sender=self)
+        post_migrate.connect(migrate_or_empty, sender=self)
+        connection_created.connect(close_before_databases_change)

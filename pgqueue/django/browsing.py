@@ -1,7 +1,12 @@
-"""Messages for the admin pages, a page at a time by number: no page counts, or skips, what comes before it."""
+"""Messages for the admin pages, a page at a time by number: no page counts, or skips, what comes before it.
+
+And what may be done there: dead letters are given back to their queues.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any, LiteralString
 
 from django.db import router
@@ -12,19 +17,23 @@ from psycopg.rows import dict_row
 from pgqueue.dashboard import queries
 from pgqueue.dashboard.database import Rows
 from pgqueue.django import driver_connection
-from pgqueue.django.models import QueuedMessage
+from pgqueue.django.models import DeadLetter, QueuedMessage
 from pgqueue.transports.translation import translate
 
+#: The most numbers that an entry of the audit log has.
+RECORDED = 1000
 FILTERS = ("state", "message_id", "correlation_id", "subject", "reason")
 SHOWN_APART = {"body", "binary_body", "pretty", "deliveries", "history", "explanation"}
 QUEUES: LiteralString = "select name from pgqueue.queue_settings() order by name"
+RESUBMIT: LiteralString = "select count(*) from pgqueue.resubmit(%(queue)s, %(numbers)s::bigint[])"
+RECORD: LiteralString = "select pgqueue.record_action('resubmit', %(queue)s, %(messages)s, %(details)s)"
 
 
 class DjangoRows(Rows):
     """Statements over Django's connection."""
 
-    def __init__(self) -> None:
-        self._using = router.db_for_read(QueuedMessage)
+    def __init__(self, using: str | None = None) -> None:
+        self._using = using or router.db_for_read(QueuedMessage)
 
     def all(self, query: LiteralString, **parameters: Any) -> list[dict[str, Any]]:
         """All rows."""
@@ -65,3 +74,20 @@ def message(queue: str, number: int) -> dict[str, Any]:
         MessageNotFoundError: the queue has neither the message nor a record of it.
     """
     return queries.message(DjangoRows(), queue, number)
+
+
+def resubmit(letters: Sequence[tuple[str, int]], user: str) -> int:
+    """Gives dead letters, by queue and number, back to their queues, and records who has done it; returns how many.
+
+    All or none; those that are locked, or no longer there, are skipped.
+    """
+    using = router.db_for_write(DeadLetter)
+    rows, resubmitted = DjangoRows(using), 0
+    with atomic(using=using):
+        for queue in sorted({queue for queue, _ in letters}):
+            numbers = [number for name, number in letters if name == queue]
+            messages = rows.value(RESUBMIT, queue=queue, numbers=numbers)
+            details = json.dumps({"user": user, "numbers": numbers[:RECORDED]})
+            rows.value(RECORD, queue=queue, messages=messages, details=details)
+            resubmitted += messages
+    return resubmitted

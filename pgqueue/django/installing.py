@@ -8,12 +8,14 @@ from typing import Any
 
 import psycopg
 import sqlalchemy
-from django.db import connections
+from django.db import connections, router
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from sqlalchemy.pool import StaticPool
 
 from pgqueue import schema
 from pgqueue.django import driver_connection, dsn
+from pgqueue.django.emptying import empty_queues
 from pgqueue.errors import InvalidStateError
 
 FIRST = ("pgqueue", "0001_initial")
@@ -37,10 +39,31 @@ def refuse_to_uninstall(*_: Any) -> None:
     )
 
 
-def migrate_to_head(using: str, **_: Any) -> None:
-    """Bring an installed schema to the version of this library, in a transaction of its own."""
-    if FIRST in MigrationRecorder(connections[using]).applied_migrations():
+def migrate_or_empty(using: str, plan: Any = None, **_: Any) -> None:
+    """After ``migrate``: bring the schema to the version of this library, in a transaction of its own.
+
+    After ``flush``, which sends the same signal without a plan: empty the queues.
+    """
+    if plan is None:
+        if _has_schema(using):
+            empty_queues(using)
+    elif _is_to_have_schema(using):
         schema.migrate(dsn(using))
+
+
+def _has_schema(using: str) -> bool:
+    if connections[using].vendor != "postgresql":
+        return False
+    with connections[using].cursor() as cursor:
+        cursor.execute("select to_regclass('pgqueue.message') is not null")
+        return bool(cursor.fetchone()[0])
+
+
+def _is_to_have_schema(using: str) -> bool:
+    """Whether the app was migrated there, or belongs there where migrations are switched off, as in some tests."""
+    if MigrationLoader.migrations_module("pgqueue")[0] is None:
+        return connections[using].vendor == "postgresql" and bool(router.allow_migrate(using, "pgqueue"))
+    return FIRST in MigrationRecorder(connections[using]).applied_migrations()
 
 
 @contextmanager

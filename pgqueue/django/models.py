@@ -1,4 +1,4 @@
-"""Models over pgqueue's views, to look at in the admin pages: nothing can be changed through them."""
+"""Models over pgqueue's views, for the admin pages: nothing can be changed through them."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ class DeadLetter(models.Model):
 
         managed = False
         db_table = '"pgqueue"."dead_letters"'
+        permissions = (("resubmit_deadletter", "Can resubmit dead letter"),)
 
     def __str__(self) -> str:
         return f"{self.queue} {self.sequence_number}"

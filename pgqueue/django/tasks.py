@@ -117,8 +117,9 @@ def run_task(message: ReceivedMessage[Any]) -> None:
     An exception rolls the task back, and the worker delivers the message again as its queue and its ``RetryPolicy``
     say. ``task_started`` and ``task_finished`` are sent at each attempt, outside of the block.
     """
-    close_old_connections()
     backend, result = _begun(message)
+    if not connections[backend.database].in_atomic_block:  # in a TestCase one is open, and would be lost
+        close_old_connections()
     task_started.send(type(backend), task_result=result)
     try:
         with completing(message, using=backend.database):

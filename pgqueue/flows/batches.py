@@ -30,6 +30,8 @@ def settle(
     transaction: Shared | None = None,
 ) -> Flow[list[SettlementResult]]:
     messages = yield from _resolved(queue, received, source)
+    if transaction is not None and len(_pins(messages)) > 1:
+        raise InvalidStateError("the messages are pinned in different transactions: settle each in its own")
     call = object()
     try:
         results, begun = yield from _begin(messages, outcome, transaction, call)
@@ -140,12 +142,19 @@ def _execute(
     if not begun:
         return []
     statement = batch([message.lock for message in begun])
+    for pinned_in in _pins(begun):
+        statement = settling.in_transaction(pinned_in, statement)
     if transaction is None or outcome is Outcome.ABANDONED:
         return (yield from (transaction or source).execute(statement))
     results, transaction_id = yield from transaction.execute(settling.settled_in(statement))
     for message in begun:
         message.context.transaction_id = transaction_id
     return results
+
+
+def _pins(messages: Iterable[LockedMessage]) -> set[str]:
+    """The transactions that pin these messages."""
+    return {message.context.pinned_in for message in messages if message.context.pinned_in is not None}
 
 
 def _resolved(queue: str, received: Iterable[LockedMessage], source: Executor) -> Flow[list[LockedMessage]]:

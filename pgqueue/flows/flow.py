@@ -110,7 +110,12 @@ class WakeableExecutor(Executor, Protocol):
 
 
 class Source(WakeableExecutor, Protocol):
-    """Where a client's own statements run, each in a transaction of its own."""
+    """Where a client's own statements run, each in a transaction of its own.
+
+    ``timeout`` is how many seconds a call may take; infinite if it has none.
+    """
+
+    timeout: float
 
     @property
     def conninfo(self) -> str: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 from pgqueue.errors import CommitInDoubtError, PGQueueError
@@ -20,16 +21,20 @@ def was_committed(transaction_id: str, question: Statement[str], source: Executo
         CommitInDoubtError: the database did not answer in time, or does not know the outcome.
         PGQueueError: the database refused the statement that asks.
     """
+    ends_at = (yield time.monotonic) + COMMIT_OUTCOME_TIMEOUT.total_seconds()
     for pause in polls_within(COMMIT_OUTCOME_TIMEOUT):
+        left = ends_at - (yield time.monotonic)
+        if left <= 0:
+            break
         try:
-            answer = yield from source.execute(question)
+            answer = yield from source.execute(question.within(left))
         except PGQueueError as failure:
             if not failure.is_transient:
                 raise
         else:
-            if answer == "unknown":
-                break
-            if answer != "in progress":
+            if answer in ("committed", "aborted"):
                 return answer == "committed"
+            if answer != "in progress":
+                break
         yield Pause(pause)
     raise CommitInDoubtError(f"the outcome of transaction {transaction_id} is not known") from error

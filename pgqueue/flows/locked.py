@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 from uuid import UUID
 
 from pgqueue.errors import InvalidArgumentError, InvalidStateError
 from pgqueue.flows.flow import Source
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.context import ReceiveContext, ReceiveState
+from pgqueue.model.lock_lost import LostOnce
 from pgqueue.model.message import BodyT_co, Lock, PeekedMessage, row_fields
 from pgqueue.model.names import dead_letters_of
 from pgqueue.model.row import Row
 from pgqueue.statements.sessions import SessionLock
+
+LostT = TypeVar("LostT", bound=LostOnce)
 
 
 @row_fields
@@ -52,18 +53,13 @@ class LockedMessage(PeekedMessage[BodyT_co]):
             raise InvalidStateError(f"message {self.sequence_number} of {self.queue} belongs to no session")
         return SessionLock(self.queue, self.session_id, self.lock.lock_token)
 
-    @cached_property
-    def lock_lost(self) -> threading.Event:
-        """Set once the delivery is given up or its lock is found to be lost. Long work should check it regularly.
-
-        Work that is done afterwards can no longer be committed together with the message.
-        """
-        event = threading.Event()
-        self.context.on_fault(event.set)
-        self.context.on_abandon(event.set)
+    def _observed(self, lock_lost: LostT) -> LostT:
+        """Set it once the delivery is given up or its lock is found to be lost."""
+        self.context.on_fault(lock_lost.set)
+        self.context.on_abandon(lock_lost.set)
         if self.context.state in (ReceiveState.FAULTED, ReceiveState.ABANDONED):
-            event.set()
-        return event
+            lock_lost.set()
+        return lock_lost
 
     @property
     def _effect_key(self) -> tuple[str, str]:

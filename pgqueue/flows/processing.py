@@ -17,12 +17,13 @@ from pgqueue.errors import (
     InvalidStateError,
     LockLostError,
     PGQueueError,
+    SettlementUndoneError,
     logger,
 )
 from pgqueue.flows.flow import Begun, Flow, Pause
 from pgqueue.flows.in_doubt import was_committed
 from pgqueue.flows.locked import LockedMessage
-from pgqueue.flows.settling import Question, is_open, resolve, settle
+from pgqueue.flows.settling import Question, is_open, pinned, resolve, settle
 from pgqueue.model.about import about
 from pgqueue.model.backoff import Backoff
 from pgqueue.model.calls import UnfinishedError, checked_result
@@ -36,6 +37,12 @@ RESTS = Backoff(timedelta(seconds=1), timedelta(minutes=5))
 
 SETTLED_BY_THE_WORK = (ReceiveState.COMPLETING, ReceiveState.COMPLETED, ReceiveState.ABANDONED)
 
+#: What opens a transaction for a message that has one.
+PINNED = "the message is locked by the transaction that was begun for it: work in that one, and settle it there"
+
+#: What settles a message in a transaction, and leaves that open.
+LEFT_OPEN = "the work has settled the message in a transaction that it has left open: commit it before it returns"
+
 T = TypeVar("T")
 
 Work = Callable[[Any], Any]
@@ -45,8 +52,9 @@ Begin = Callable[[], Flow[Begun]]
 def enter(message: LockedMessage, begin: Begin) -> Flow[Begun]:
     """Begin a transaction and pin the lock in it: nobody else can receive the message until it ends."""
     context = message.context
-    yield from resolve(message)
-    context.require("transaction()", ReceiveState.RECEIVED)
+    if context.pinned_in is not None:
+        raise InvalidStateError(PINNED)
+    yield from _begin_work(message, "transaction()")
     begun = yield from begin()
     try:
         context.pinned_in = yield from begun.execute(verbs.pin(message.lock))
@@ -56,24 +64,42 @@ def enter(message: LockedMessage, begin: Begin) -> Flow[Begun]:
     return begun
 
 
+def _begin_work(message: LockedMessage, call: str) -> Flow[None]:
+    """Refuse a message that is over; what was undone before does not matter."""
+    yield from resolve(message)
+    message.context.require(call, ReceiveState.RECEIVED)
+    message.context.was_undone = False
+
+
 def leave(message: LockedMessage, begun: Begun) -> Flow[None]:
     """Complete the message, unless the work has settled it, and commit."""
     last = yield from _last_statement(message, begun)
     yield from _commit_one(message, begun, last)
 
 
-def _last_statement(message: LockedMessage, begun: Begun) -> Flow[Statement[str] | None]:
-    """The last statement of the transaction, which completes the message; None if the work has settled it."""
+def _last_statement(message: LockedMessage, begun: Begun) -> Flow[Statement[Any] | None]:
+    """The last statement of the transaction, which completes the message; None if the work has completed it."""
+    context = message.context
     try:
         is_unsettled = yield from begin_completion(message, begun)
     except BaseException as error:
         yield from roll_back_delivery(message, begun, error)
         raise
-    return verbs.complete(message.lock) if is_unsettled else None
+    if is_unsettled:
+        return pinned(message, verbs.complete(message.lock))
+    if context.state is ReceiveState.ABANDONED:  # asked nothing, so the transaction may have failed unnoticed
+        return proof_of_transaction(message)
+    return None
+
+
+def proof_of_transaction(message: LockedMessage) -> Statement[None]:
+    """A statement that fails unless the transaction that was begun for the message is open, and has not failed."""
+    assert message.context.pinned_in is not None, "it is pinned"
+    return verbs.prove_transaction(message.context.pinned_in, message.queue)
 
 
 def _commit_one(
-    message: LockedMessage, begun: Begun, last: Statement[str] | None, following: Statement[T] | None = None
+    message: LockedMessage, begun: Begun, last: Statement[Any] | None, following: Statement[T] | None = None
 ) -> Flow[T | None]:
     try:
         return (yield from commit([message], begun, last, following))
@@ -87,7 +113,7 @@ def settle_within(message: LockedMessage, outcome: Outcome, statement: Statement
     try:
         yield from context.enter(outcome, call)
         context.transaction_id = context.pinned_in
-        yield from begun.execute(statement)
+        yield from begun.execute(pinned(message, statement))
         context.end(call)
     except BaseException as error:
         context.fail(call, error)
@@ -95,12 +121,17 @@ def settle_within(message: LockedMessage, outcome: Outcome, statement: Statement
 
 
 def begin_completion(message: LockedMessage, begun: Begun) -> Flow[bool]:
-    """Begin to complete the message in the transaction that was begun for it; False if the work has settled it."""
+    """Begin to complete the message in the transaction that was begun for it; False if the work has settled it.
+
+    Raises:
+        SettlementUndoneError: the work has settled it in a savepoint that was rolled back.
+    """
     context = message.context
     if context.state is not ReceiveState.RECEIVED:
         yield from _settle_unresolved(message, begun)
         if context.state in SETTLED_BY_THE_WORK:
             return False
+    context.refuse_undone()
     yield from context.enter(Outcome.COMPLETED)
     context.transaction_id = context.pinned_in
     return True
@@ -137,7 +168,7 @@ def roll_back(begun: Begun) -> Flow[None]:
 
 
 def process(message: LockedMessage, tried: Flow[Any]) -> Flow[Any]:
-    """Return the result of the :func:`attempts`.
+    """Return the result of :func:`attempts`, or of :func:`without_transaction`.
 
     If the policy gives up, or the error is not transient, the message is abandoned with backoff and the error raised.
     """
@@ -153,6 +184,41 @@ def process(message: LockedMessage, tried: Flow[Any]) -> Flow[Any]:
     except Exception as error:
         yield from _give_up(message, error)
         raise
+
+
+def without_transaction(
+    message: LockedMessage,
+    work: Callable[[], Any],
+    policy: tenacity.Retrying,
+    on_retry: Callable[[tenacity.RetryCallState], object],
+) -> Flow[Any]:
+    """Run ``work`` without a transaction of ours, and complete the message afterwards, unless the work has settled it.
+
+    Raises:
+        SettlementUndoneError: the work has settled it in a transaction of its own that is not committed.
+    """
+    yield from _begin_work(message, "process()")
+    result = checked_result((yield work))
+    if (yield from is_left_open(message)):
+        raise SettlementUndoneError(LEFT_OPEN)
+    message.context.refuse_undone()
+    yield from retry(lambda _: _complete(message), policy, on_retry)
+    return result
+
+
+def is_left_open(message: LockedMessage) -> Flow[bool]:
+    """Learn the outcome of a settlement by the work. True if there is none yet: its transaction was left open."""
+    context = message.context
+    if context.is_in_doubt:
+        yield from resolve(message)
+    return context.is_in_doubt and context.transaction is not None and context.transaction.is_open
+
+
+def _complete(message: LockedMessage) -> Flow[None]:
+    if message.context.is_in_doubt:
+        yield from resolve(message)
+    if message.context.state not in SETTLED_BY_THE_WORK:
+        yield from settle(message, Outcome.COMPLETED, verbs.complete(message.lock))
 
 
 def attempts(
@@ -309,7 +375,7 @@ def commit(
 def _was_committed(message: LockedMessage, error: Exception) -> Flow[bool]:
     pinned_in = message.context.pinned_in
     assert pinned_in is not None, "it was pinned"
-    question = verbs.resolve(message.lock, pinned_in, None)
+    question = verbs.resolve(message.lock, pinned_in, message.locked_until)
     return (yield from was_committed(pinned_in, question, message._source, error))
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Self
+from typing import ClassVar, Self
 
 from pgqueue.errors import PGQueueError, SessionCannotBeLockedError, logger
 from pgqueue.flows import receiving
 from pgqueue.flows.flow import Executor, Flow, Pause, Source
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.holder import this_process
+from pgqueue.model.lock_lost import LockLost, LostOnce
 from pgqueue.model.row import Row
 from pgqueue.statements import sessions
 from pgqueue.statements.arguments import duration
@@ -26,15 +26,20 @@ PATIENCE = timedelta(seconds=1)
 class AcceptedSession:
     """A session that this receiver has locked."""
 
+    _lock_lost: ClassVar[type[LostOnce]] = LockLost
+
     queue: str
     session_id: str
     locked_until: datetime
     lock: SessionLock = field(repr=False)
     _source: Source = field(repr=False)
     _body_type: BodyType | None = field(default=None, repr=False)
-    #: Set once a renewer has found the lock lost, or could not renew it in time.
-    lock_lost: threading.Event = field(default_factory=threading.Event, repr=False)
+    #: True once a renewer has found the lock lost, or could not renew it in time.
+    lock_lost: LostOnce = field(init=False, repr=False)
     is_released: bool = field(default=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.lock_lost = self._lock_lost()
 
     @classmethod
     def _locked(cls, queue: str, row: Row, source: Source, body_type: BodyType | None = None) -> Self:

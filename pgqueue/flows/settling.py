@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from pgqueue.errors import ConnectionLostError, InvalidStateError, LockLostError, PGQueueError, logger
 from pgqueue.flows.flow import Executor, Flow, Shared
@@ -13,6 +13,8 @@ from pgqueue.model.about import about_all
 from pgqueue.model.context import Event, Outcome, ReceiveContext, ReceiveState
 from pgqueue.model.message import Lock
 from pgqueue.statements import Statement, settling
+
+T = TypeVar("T")
 
 STILL_LOCKED = (ReceiveState.RECEIVED, ReceiveState.COMPLETING)
 
@@ -56,15 +58,16 @@ def settle(
     """Settle: final when the transaction commits, undone when it aborts. Abandoning twice has no further effect."""
     context, call = message.context, object()
     yield from prepare(message, transaction)
+    statement = pinned(message, statement)
     try:
         if not (yield from context.enter(outcome, call)):
             return
         context.transaction = transaction
-        transaction_id = yield from (transaction or message._source).execute(statement)
         if transaction is None or outcome is Outcome.ABANDONED:
+            yield from (transaction or message._source).execute(statement)
             context.apply(Event.COMMITTED)
         else:
-            context.transaction_id = transaction_id
+            context.transaction_id = yield from transaction.execute(settling.settled_by(statement))
             yield from transaction.follow([context])
             context.end(call)
     except LockLostError:
@@ -90,6 +93,12 @@ def refuse_to_wait_for_ourselves(message: LockedMessage, transaction: Shared | N
         )
 
 
+def pinned(message: LockedMessage, statement: Statement[T]) -> Statement[T]:
+    """The statement, refused outside of the transaction that pins the message, where it would wait or be too late."""
+    pinned_in = message.context.pinned_in
+    return statement if pinned_in is None else settling.in_transaction(pinned_in, statement)
+
+
 def renew_lock(
     message: LockedMessage, lock_duration: timedelta | None, transaction: Shared | None = None
 ) -> Flow[datetime]:
@@ -97,9 +106,12 @@ def renew_lock(
     if message.context.is_in_doubt:
         yield from resolve(message)
     message.context.require("renew_lock()", *STILL_LOCKED)
+    statement = settling.renew_lock(message.lock, lock_duration=lock_duration)
     try:
-        locked_until = yield from (transaction or message._source).execute(
-            settling.renew_lock(message.lock, lock_duration=lock_duration)
+        locked_until = yield from (
+            message._source.execute(statement)
+            if transaction is None
+            else transaction.execute(pinned(message, statement))
         )
     except LockLostError:
         message.context.lose()

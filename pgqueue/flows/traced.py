@@ -40,11 +40,17 @@ def send_batch(
     return numbers
 
 
-def process(message: LockedMessage, work: Handler, begin: processing.Begin, retry: tenacity.Retrying) -> Flow[Any]:
-    """Process the message; all attempts of the work are one span."""
+def process(
+    message: LockedMessage, work: Handler, begin: processing.Begin | None, retry: tenacity.Retrying
+) -> Flow[Any]:
+    """Process the message, in transactions if it is said how they begin; all attempts of the work are one span."""
     with telemetry.recorder().processing(message) as span, span.at_work():
-        transactions = processing.Transactions(begin)
-        tried = processing.attempts(message, partial(work, message), transactions, retry, span.tries_again)
+        called = partial(work, message)
+        if begin is None:
+            tried = processing.without_transaction(message, called, retry, span.tries_again)
+        else:
+            transactions = processing.Transactions(begin)
+            tried = processing.attempts(message, called, transactions, retry, span.tries_again)
         return (yield from processing.process(message, _recording_failure(tried, span)))
 
 

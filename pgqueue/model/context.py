@@ -18,8 +18,10 @@ from pgqueue.errors import (
     InvalidStateError,
     MessageAlreadySettledError,
     PGQueueError,
+    SettlementUndoneError,
 )
 from pgqueue.model.calls import checked_result, must_finish
+from pgqueue.model.transaction_id import TransactionId
 
 
 class Named(Enum):
@@ -78,6 +80,8 @@ _NEXT: dict[Event, tuple[ReceiveState | type[InvalidStateError], ...]] = {
 
 TRANSITIONS = {event: dict(zip(ReceiveState, following, strict=True)) for event, following in _NEXT.items()}
 
+UNDONE = "the work has settled the message in a transaction that was rolled back, and has raised no error"
+
 Callback = Callable[[], object]
 
 
@@ -110,7 +114,8 @@ class ReceiveContext:
     ``transaction_id`` is the database's id of the transaction, or of the savepoint in it, that a settlement is part of.
     If nothing else reports the outcome, the database is asked with this id. ``transaction`` is the caller's
     transaction, if any; it can be asked while it is open. ``pinned_in`` is the id of the transaction that the library
-    began for this delivery, while that is open.
+    began for this delivery, while that is open. ``was_undone`` says whether a settlement has been undone since the work
+    on the message began.
     """
 
     __slots__ = (
@@ -122,14 +127,16 @@ class ReceiveContext:
         "state",
         "transaction",
         "transaction_id",
+        "was_undone",
     )
 
     def __init__(self, state: ReceiveState = RECEIVED, *, asynchronous: bool = False) -> None:
         self.state = state
         self.outcome: Outcome | None = None
-        self.transaction_id: str | None = None
+        self.transaction_id: TransactionId | None = None
         self.transaction: Any = None
-        self.pinned_in: str | None = None
+        self.pinned_in: TransactionId | None = None
+        self.was_undone = False
         self.asynchronous = asynchronous
         self._callbacks: dict[Event, list[Callback]] | None = None
         self._call: object = None
@@ -192,6 +199,7 @@ class ReceiveContext:
         if event is Event.ABORTED:
             self.outcome = None
             self.transaction_id = None
+            self.was_undone = True
         self.state = following
         self._call = call
         return True
@@ -263,6 +271,20 @@ class ReceiveContext:
         if self.state not in legal:
             kind = refusal if isinstance(refusal, type) else InvalidStateError
             raise kind(f"{call} is illegal once the delivery is {self.state.value}")
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether the work has settled the message, this was undone, and nothing has settled it since."""
+        return self.was_undone and self.state is RECEIVED
+
+    def refuse_undone(self) -> None:
+        """Refuse to complete a message whose settlement by the work was undone: the work is undone with it.
+
+        Raises:
+            SettlementUndoneError: it was.
+        """
+        if self.is_undone:
+            raise SettlementUndoneError(UNDONE)
 
     def _called_back(self, event: Event) -> Sequence[Callback]:
         return () if self._callbacks is None else self._callbacks.get(event, ())

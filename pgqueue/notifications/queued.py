@@ -69,7 +69,9 @@ class Processing:
         self.time_to_live = checked_time_to_live(time_to_live)
         self._rest = receiving.Rest()
         self._begin: processing.Begin = (
-            source.begin if work_source is None else partial(transports.begin, work_source, asynchronous=asynchronous)
+            source.begin
+            if work_source is None
+            else partial(transports.begin, work_source, source.timeout, asynchronous=asynchronous)
         )
 
     def store(self, notification: QueueNotification, where: Shared | Source) -> Flow[ReceiptStatus]:

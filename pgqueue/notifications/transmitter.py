@@ -103,7 +103,8 @@ class QueuedTransmitter(Transmitter):
         Raises:
             InvalidArgumentError: its type is not registered.
         """
-        where = self._processing.source if transaction is None else transports.shared(transaction, asynchronous=False)
+        source = self._processing.source
+        where = source if transaction is None else transports.shared(transaction, source.timeout, asynchronous=False)
         return drive(self._processing.store(notification, where))
 
     def process_pending(self) -> Processed:

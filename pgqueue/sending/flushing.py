@@ -127,7 +127,7 @@ class Flusher:
             committed = yield from was_committed(held.stored.transaction_id, question, self._source, error)
         except PGQueueError as failure:
             if failure.sqlstate == INVALID_PARAMETER_VALUE:
-                return False  # an id in the future: the server crashed before it recorded it
+                return False  # an id in the future: a crash or a failover has forgotten it
             self._outbox.refuse(held.portion, _in_doubt(held, error))
             return True
         if committed:

@@ -55,6 +55,16 @@ def trying_again(seconds: float, retry: Callable[[BaseException], bool] | None =
     )
 
 
+def refuse_standby(connection: psycopg.Connection[Any]) -> None:
+    """Treat a standby as a server that cannot be reached.
+
+    Raises:
+        psycopg.OperationalError: it is a standby.
+    """
+    if connection.info.parameter_status("in_hot_standby") == "on":
+        raise psycopg.OperationalError("the server is a standby, which may not have replayed everything yet")
+
+
 def is_lost(error: BaseException) -> bool:
     """Whether the error is a lost connection, not a failed statement."""
     if not isinstance(error, psycopg.OperationalError):

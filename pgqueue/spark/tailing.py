@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from pgqueue.spark import reading, relations
-from pgqueue.spark.committing import retried_until_known
+from pgqueue.spark.connections import RETRIED_SECONDS, connect_once, trying_again
 from pgqueue.spark.errors import CheckpointError, OptionError
 from pgqueue.spark.options import Options
 
@@ -167,7 +167,12 @@ class HistoryTail(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _ask(self, question: Callable[[psycopg.Connection[Any]], T]) -> T:
         """Ask the database, again if the connection is lost; each statement sees the newest state."""
-        return retried_until_known(self._dsn, question, autocommit=True)
+
+        def ask_once() -> T:
+            with connect_once(self._dsn, autocommit=True) as connection:
+                return question(connection)
+
+        return trying_again(RETRIED_SECONDS)(ask_once)
 
 
 def _between(start: Offset, end: Offset) -> list[str]:

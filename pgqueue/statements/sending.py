@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, LiteralString
+from typing import Any
 
 from pgqueue.model.encoding import EncodedMessage
 from pgqueue.model.message import SequenceNumber
 from pgqueue.model.row import Row
 from pgqueue.statements.arguments import numbers, queue_name
 from pgqueue.statements.statement import Statement, nothing, scalar
-
-SINCE: LiteralString = "extract(epoch from pg_stat_get_bgwriter_stat_reset_time())::text"
-
 
 #: The values of a message whose fields are not set.
 NOTHING = EncodedMessage(None, None)
@@ -24,12 +21,12 @@ NOTHING = EncodedMessage(None, None)
 class Stored:
     """Messages that a transaction has stored but not committed yet.
 
-    ``since`` identifies one run of the server: in a crash it may forget transaction ids, and assign them again. It is
-    the time when the server's statistics began, which restart after a crash.
+    ``server_run`` identifies one run of the server: a crash or a failover may forget transaction ids, which are then
+    assigned again.
     """
 
     transaction_id: str
-    since: str | None
+    server_run: str
     numbers: list[SequenceNumber]
 
 
@@ -75,29 +72,33 @@ def store(queue: str, messages: Sequence[EncodedMessage]) -> Statement[Stored]:
     """Send in an open transaction, and return its id."""
     sent = send(queue, messages[0]) if len(messages) == 1 else send_batch(queue, messages)
     return Statement(
-        f"select pg_current_xact_id()::text, {SINCE}, array({sent.sql})",
+        f"select pg_current_xact_id()::text, pgqueue.server_run(), array({sent.sql})",
         {name: _literal(value) if isinstance(value, list) else value for name, value in sent.parameters.items()},
         _stored,
     )
 
 
 def outcome(stored: Stored) -> Statement[str]:
-    """The outcome of a transaction: 'committed', 'aborted', 'in progress', or 'unknown' after a crash of the server.
+    """The outcome of a transaction: 'committed', 'aborted', 'in progress', or 'unknown'.
+
+    Unknown: the server has crashed or a standby was promoted, so a committed transaction of this id may be another one.
+    A standby may not have replayed the transaction yet: there it is in progress.
 
     Raises 22023 for an id that the server has not assigned, or does not know any more to have assigned.
     """
     return Statement(
-        f"""select case when status = 'committed' and since is distinct from %(since)s::text then 'unknown'
-                        else coalesce(status, 'unknown') end
-              from (select pg_xact_status(%(transaction_id)s::text::xid8), {SINCE}) as now (status, since)""",
-        {"transaction_id": stored.transaction_id, "since": stored.since},
+        """select case when pg_is_in_recovery() then 'in progress' else (
+                       select case when status = 'committed' and pgqueue.server_run() <> %(server_run)s::text
+                                   then 'unknown' else coalesce(status, 'unknown') end
+                         from (select pg_xact_status(%(transaction_id)s::text::xid8)) as known (status)) end""",
+        {"transaction_id": stored.transaction_id, "server_run": stored.server_run},
         scalar,
     )
 
 
 def _stored(rows: Sequence[Row]) -> Stored:
-    ((transaction_id, since, numbers),) = rows
-    return Stored(transaction_id, since, [_read_number(number) for number in numbers])
+    ((transaction_id, server_run, numbers),) = rows
+    return Stored(transaction_id, server_run, [_read_number(number) for number in numbers])
 
 
 def _number(rows: Sequence[Row]) -> SequenceNumber:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from pgqueue.errors import LockLostError, error_class
 from pgqueue.model.body_type import BodyType
@@ -13,8 +13,14 @@ from pgqueue.model.failure import error_document
 from pgqueue.model.message import Lock
 from pgqueue.model.row import Row
 from pgqueue.model.settings import SettlementResult
+from pgqueue.model.transaction_id import TransactionId
 from pgqueue.statements.arguments import duration, text
 from pgqueue.statements.statement import Statement, column, nothing, rows, scalar
+
+T = TypeVar("T")
+
+_QUEUE = "%(queue)s::text"
+_IN_TRANSACTION = "pg_current_xact_id_if_assigned() = %(pinned_in)s::xid8"
 
 
 def _proof(lock: Lock) -> dict[str, Any]:
@@ -42,24 +48,40 @@ def _error(error: Any) -> str | None:
     return None if error is None else to_json("error", error_document(error))
 
 
-def pin(lock: Lock) -> Statement[str]:
+def pin(lock: Lock) -> Statement[TransactionId]:
     """Returns the id of the transaction that the message is pinned in."""
     return Statement(
         """select pg_current_xact_id()::text,
-                  pgqueue.pin(%(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid)""",
+                  pgqueue.pin(%(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid),
+                  pgqueue.server_run()""",
         _proof(lock),
-        scalar,
+        lambda rows: TransactionId(rows[0][0], rows[0][2]),
     )
 
 
-def pin_batch(queue: str, locks: Sequence[Lock]) -> Statement[list[tuple[str | None, str]]]:
+def pin_batch(queue: str, locks: Sequence[Lock]) -> Statement[list[tuple[str | None, TransactionId]]]:
     """Returns for each lock the SQLSTATE of its refusal, if any, and the id of the transaction."""
     return Statement(
-        """select sqlstate, pg_current_xact_id()::text
-             from pgqueue.pin_batch(%(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[])""",
+        """select sqlstate, pg_current_xact_id()::text, server_run
+             from pgqueue.pin_batch(%(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[])
+            cross join (select pgqueue.server_run()) as this (server_run)""",
         _proofs(queue, locks),
-        rows,
+        lambda rows: [(sqlstate, TransactionId(*known)) for sqlstate, *known in rows],
     )
+
+
+def in_transaction(transaction_id: str, statement: Statement[T]) -> Statement[T]:
+    """The statement, refused before it does anything unless it runs in this transaction."""
+    queue = (
+        f"case when {_IN_TRANSACTION} then {_QUEUE} else pgqueue._refuse_transaction({_QUEUE}, %(pinned_in)s::xid8) end"
+    )
+    parameters = {**statement.parameters, "pinned_in": str(transaction_id)}
+    return Statement(statement.sql.replace(_QUEUE, queue), parameters, statement.read)
+
+
+def prove_transaction(transaction_id: str, queue: str) -> Statement[None]:
+    """Refused unless it runs in this transaction."""
+    return in_transaction(transaction_id, Statement(f"select {_QUEUE}", {"queue": queue}, nothing))
 
 
 def complete(lock: Lock) -> Statement[str]:
@@ -157,47 +179,72 @@ def keep_locks(queue: str, locks: Sequence[Lock]) -> Statement[list[tuple[dateti
     )
 
 
-#: Only its holder can end a lock that has not expired: a message that is gone meanwhile was settled by the holder.
-_OUTCOME = "case when outcome = 'gone' and pgqueue.clock() < locked_until then 'committed' else outcome end"
-
-
-def resolve(lock: Lock, transaction_id: str | None, locked_until: datetime | None) -> Statement[str]:
+def resolve(lock: Lock, transaction_id: TransactionId | None, locked_until: datetime | None) -> Statement[str]:
     """Returns ``committed``, ``aborted`` or ``in progress``; ``gone`` if the outcome cannot be known any more."""
     return Statement(
-        f"""select {_OUTCOME}
-              from pgqueue.resolve(
-                   %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(transaction_id)s::xid8)
-                   as outcome
-             cross join (select %(locked_until)s::timestamptz) as held (locked_until)""",
-        {**_proof(lock), "transaction_id": transaction_id, "locked_until": locked_until},
+        """select pgqueue.resolve(
+               %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(transaction_id)s::xid8,
+               %(server_run)s::text, %(locked_until)s::timestamptz)""",
+        {
+            **_proof(lock),
+            "transaction_id": _id(transaction_id),
+            "server_run": _server_run(transaction_id),
+            "locked_until": locked_until,
+        },
         scalar,
     )
 
 
 def resolve_batch(
-    queue: str, locks: Sequence[Lock], transaction_ids: Sequence[str | None], locked_until: Sequence[datetime | None]
+    queue: str,
+    locks: Sequence[Lock],
+    transaction_ids: Sequence[TransactionId | None],
+    locked_until: Sequence[datetime | None],
 ) -> Statement[list[str]]:
     """Returns for each lock what :func:`resolve` returns."""
     return Statement(
-        f"""select {_OUTCOME}
-              from unnest(%(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[], %(transaction_ids)s::xid8[],
-                          %(locked_until)s::timestamptz[])
-                   with ordinality as held (number, token, transaction_id, locked_until, nth)
-             cross join pgqueue.resolve(%(queue)s::text, number, token, transaction_id) as outcome
-             order by nth""",
-        {**_proofs(queue, locks), "transaction_ids": list(transaction_ids), "locked_until": list(locked_until)},
+        """select outcome
+             from unnest(%(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[], %(transaction_ids)s::xid8[],
+                         %(server_runs)s::text[], %(locked_until)s::timestamptz[])
+                  with ordinality as held (number, token, xid, run, locked_until, nth)
+            cross join pgqueue.resolve(%(queue)s::text, number, token, xid, run, locked_until) as outcome
+            order by nth""",
+        {
+            **_proofs(queue, locks),
+            "transaction_ids": [_id(each) for each in transaction_ids],
+            "server_runs": [_server_run(each) for each in transaction_ids],
+            "locked_until": list(locked_until),
+        },
         column,
     )
 
 
-def settled_in(batch: Statement[list[SettlementResult]]) -> Statement[tuple[list[SettlementResult], str]]:
+def _id(transaction_id: TransactionId | None) -> str | None:
+    return None if transaction_id is None else str(transaction_id)
+
+
+def _server_run(transaction_id: TransactionId | None) -> str | None:
+    return None if transaction_id is None else transaction_id.server_run
+
+
+def settled_by(settlement: Statement[str]) -> Statement[TransactionId]:
+    """Returns the id that the settlement returns, with the run of the server."""
+    return Statement(
+        f"select id, pgqueue.server_run() from ({settlement.sql}) as settled (id)",
+        settlement.parameters,
+        lambda rows: TransactionId(*rows[0]),
+    )
+
+
+def settled_in(batch: Statement[list[SettlementResult]]) -> Statement[tuple[list[SettlementResult], TransactionId]]:
     """Returns the results of a batch, and the id of the transaction, or of the savepoint in it, that it is part of."""
     return Statement(
         f"""with settled as ({batch.sql})
-            select settled.*, case when row_number() over () = 1 then pgqueue._settling_xid()::text end
+            select settled.*, case when row_number() over () = 1 then pgqueue._settling_xid()::text end,
+                   case when row_number() over () = 1 then pgqueue.server_run() end
               from settled""",
         batch.parameters,
-        lambda rows: (batch.read([row[:-1] for row in rows]), rows[0][-1]),
+        lambda rows: (batch.read([row[:-2] for row in rows]), TransactionId(*rows[0][-2:])),
     )
 
 

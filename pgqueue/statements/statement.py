@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any, Generic, LiteralString, NamedTuple, TypeVar
 
 from pgqueue.model.row import Row
 
 T = TypeVar("T")
+
+
+#: The limit of a statement that takes the longer, the longer its queue is.
+AS_LONG_AS_IT_TAKES = inf
 
 
 class Statement(NamedTuple, Generic[T]):
@@ -16,6 +21,12 @@ class Statement(NamedTuple, Generic[T]):
     sql: LiteralString
     parameters: Mapping[str, Any]
     read: Callable[[Sequence[Row]], T]
+    #: In seconds: how long to wait for the answer if that is less than the client's timeout, or infinite.
+    limit: float | None = None
+
+    def within(self, seconds: float) -> Statement[T]:
+        """The same, to be answered within so many seconds."""
+        return self._replace(limit=seconds)
 
     def text(self) -> str:
         """The SQL with its parameters inserted, to be sent with other commands in one round trip."""

@@ -21,9 +21,9 @@ def drain(
 ) -> list[Any]:
     """Processes every message that can be received now, and returns the handler's result for each.
 
-    ``handler(message, tx)``, or ``handler(message)``, runs in the transaction that completes its message, as in
-    :func:`pgqueue.process`, but is called only once: its first error abandons the message and is raised. ``source``
-    says where the transactions begin, as for :func:`pgqueue.process`: a session maker, for example.
+    ``handler(message, tx)`` runs in the transaction that completes its message, ``handler(message)`` without one, as in
+    :func:`pgqueue.process` and in a worker, but is called only once: its first error abandons the message and is
+    raised. ``source`` says where the transactions begin, as for :func:`pgqueue.process`: a session maker, for example.
 
     Raises:
         InvalidArgumentError: the handler takes other arguments, is a coroutine function or a generator function, or the

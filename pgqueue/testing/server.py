@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -41,8 +43,7 @@ class ThrowawayServer(Server):
 
     def kill(self) -> None:
         """Send SIGKILL to the server and all its processes; ``start`` then recovers as after a power failure."""
-        postmaster = psutil.Process(self.process_id())
-        family = [postmaster, *postmaster.children(recursive=True)]
+        family = self._processes()
         for process in family:
             _kill(process)
         while not all(_is_dead(process) for process in family):
@@ -50,6 +51,30 @@ class ThrowawayServer(Server):
         # The pid file of a dead server would be believed if another process has its process id.
         for claim in (self.data / "postmaster.pid", self.sockets / f"{SOCKET}.lock"):
             claim.unlink(missing_ok=True)
+
+    def freeze(self) -> None:
+        """Send SIGSTOP to the server and all its processes: it answers nothing, and closes no connection."""
+        for process in self._processes():  # the postmaster first: it starts no more then
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+
+    def receive_from(self, primary: str) -> None:
+        """Create the data directory as that of a standby, which receives WAL from a primary."""
+        self._run("pg_basebackup", "-d", primary, "-R", "-X", "stream", "-c", "fast")
+
+    def copy(self, stopped: ThrowawayServer) -> None:
+        """Create the data directory as that of a standby, copied from a stopped server; it receives no WAL."""
+        self.account.make_directory(self.directory)
+        subprocess.run(["cp", "-a", stopped.data, self.data], check=True)
+        self.account.run(["touch", str(self.data / "standby.signal")], self.directory)
+
+    def promote(self) -> None:
+        """Promote the standby; return when it accepts writes."""
+        self._run("pg_ctl", "promote", "-w")
+
+    def _processes(self) -> list[psutil.Process]:
+        postmaster = psutil.Process(self.process_id())
+        return [postmaster, *postmaster.children(recursive=True)]
 
     def remove(self) -> None:
         """Stop the server and delete its directory."""

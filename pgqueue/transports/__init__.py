@@ -6,6 +6,7 @@ Queues, messages, workers and notifications reach the database only through this
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -21,21 +22,49 @@ from pgqueue.transports.connections import (
     named,
     own_pool,
 )
+from pgqueue.transports.deadlines import (
+    DEFAULT,
+    TIMEOUT,
+    Deadlines,
+    deadline,
+    leave_blocks,
+    seconds_of,
+    time_left,
+    until,
+)
 from pgqueue.transports.driving import adrive, drive
 from pgqueue.transports.one_shot import ask_once
 
 if TYPE_CHECKING:
     from pgqueue.transports.alchemy import EngineSource, SessionSource
 
-__all__ = ["adrive", "ask_once", "begin", "drive", "shared", "sized", "source_of", "transactions"]
+__all__ = [
+    "DEFAULT",
+    "TIMEOUT",
+    "adrive",
+    "ask_once",
+    "begin",
+    "deadline",
+    "drive",
+    "leave_blocks",
+    "shared",
+    "sized",
+    "source_of",
+    "time_left",
+    "transactions",
+    "until",
+]
 
 SYNC = (psycopg.Connection, psycopg_pool.ConnectionPool)
 ASYNC = (psycopg.AsyncConnection, psycopg_pool.AsyncConnectionPool)
 
 
-def source_of(given: object, *, asynchronous: bool, listens: bool = True) -> Source:
+def source_of(
+    given: object, *, asynchronous: bool, listens: bool = True, timeout: timedelta | None = TIMEOUT
+) -> Source:
     """Where a client's own statements run: a DSN, a pool or an engine; by default, the DSN of libpq's environment."""
-    source = _source_of(_checked(_named_database() if given is None else given, asynchronous), asynchronous)
+    seconds = seconds_of(timeout)
+    source = _source_of(_checked(_named_database() if given is None else given, asynchronous), asynchronous, seconds)
     source.listens = listens
     forking.register_for_reset(source)
     return source
@@ -51,16 +80,17 @@ def _named_database() -> str:
     return named
 
 
-def _source_of(given: object, asynchronous: bool) -> PoolSource | EngineSource:
+def _source_of(given: object, asynchronous: bool, timeout: float) -> PoolSource | EngineSource:
     match given:
         case str() as conninfo:
-            return own_pool(conninfo, asynchronous=asynchronous, said_when_closed="the client is closed: make another")
+            said = "the client is closed: make another"
+            return own_pool(conninfo, asynchronous=asynchronous, timeout=timeout, said_when_closed=said)
         case psycopg_pool.ConnectionPool() | psycopg_pool.AsyncConnectionPool():
-            return PoolSource(given, owned=False)
+            return PoolSource(given, owned=False, timeout=timeout)
     if _is_of_sqlalchemy(given):
         from pgqueue.transports import alchemy
 
-        engine = alchemy.source_of(given)
+        engine = alchemy.source_of(given, timeout)
         if engine is not None:
             return engine
     raise UnsupportedSourceError(f"a client needs a DSN, a connection pool or an engine, not {_name(given)}")
@@ -72,7 +102,7 @@ def sized(source: Source, size: int, *, asynchronous: bool, name: str | None = N
     Its connections have this name in pg_stat_activity, unless the application has given them one.
     """
     conninfo = source.conninfo if name is None else named(source.conninfo, name)
-    pool = own_pool(conninfo, asynchronous=asynchronous, size=size, patience=5)
+    pool = own_pool(conninfo, asynchronous=asynchronous, size=size, patience=5, timeout=source.timeout)
     forking.register_for_reset(pool)
     return pool
 
@@ -80,12 +110,13 @@ def sized(source: Source, size: int, *, asynchronous: bool, name: str | None = N
 class GivenSource:
     """A source of transactions that the application passed, and keeps open."""
 
-    def __init__(self, source: object, *, asynchronous: bool) -> None:
+    def __init__(self, source: object, timeout: float, *, asynchronous: bool) -> None:
         self._source = source
+        self._timeout = timeout
         self._asynchronous = asynchronous
 
     def begin(self) -> Flow[Begun]:
-        return begin(self._source, asynchronous=self._asynchronous)
+        return begin(self._source, self._timeout, asynchronous=self._asynchronous)
 
     def close(self) -> Flow[None]:
         yield from ()
@@ -103,18 +134,18 @@ def transactions(
         case "sqlalchemy":
             from pgqueue.transports.alchemy import SessionSource
 
-            return SessionSource(pool.conninfo, size, asynchronous=asynchronous)
-    return GivenSource(kind, asynchronous=asynchronous)
+            return SessionSource(pool.conninfo, size, pool.timeout, asynchronous=asynchronous)
+    return GivenSource(kind, pool.timeout, asynchronous=asynchronous)
 
 
-def shared(transaction: object, *, asynchronous: bool) -> Shared:
-    """A caller's transaction: a connection or a session."""
+def shared(transaction: object, timeout: float = DEFAULT, *, asynchronous: bool) -> Shared:
+    """A caller's transaction: a connection or a session. Each call in it has the timeout, in seconds, of the client."""
     if isinstance(transaction, psycopg.AsyncConnection if asynchronous else psycopg.Connection):
-        return SharedConnection(transaction)
+        return SharedConnection(transaction, Deadlines(timeout))
     if _is_of_sqlalchemy(_checked(transaction, asynchronous)):
         from pgqueue.transports import alchemy
 
-        owner = alchemy.shared(transaction)
+        owner = alchemy.shared(transaction, timeout)
         if owner is not None:
             return owner
     raise UnsupportedSourceError(
@@ -122,17 +153,17 @@ def shared(transaction: object, *, asynchronous: bool) -> Shared:
     )
 
 
-def begin(source: object, *, asynchronous: bool) -> Flow[Begun]:
-    """Begin a transaction for the application to work in."""
+def begin(source: object, timeout: float = DEFAULT, *, asynchronous: bool) -> Flow[Begun]:
+    """Begin a transaction for the application to work in; our own calls in it have this timeout, in seconds."""
     match _checked(source, asynchronous):
         case psycopg.Connection() | psycopg.AsyncConnection():
-            return BegunConnection(source).begin()
+            return BegunConnection(source, Deadlines(timeout)).begin()
         case psycopg_pool.ConnectionPool() | psycopg_pool.AsyncConnectionPool():
-            return PoolSource(source, owned=False).begin()
+            return PoolSource(source, owned=False, timeout=timeout).begin()
     if _is_of_sqlalchemy(source):
         from pgqueue.transports import alchemy
 
-        begun = alchemy.begin(source)
+        begun = alchemy.begin(source, timeout)
         if begun is not None:
             return begun
     raise UnsupportedSourceError(

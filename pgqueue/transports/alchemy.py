@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
-from sqlalchemy import create_engine
-from sqlalchemy.engine import Connection, Engine, TwoPhaseTransaction
-from sqlalchemy.exc import DBAPIError
+from psycopg.pq import TransactionStatus
+from sqlalchemy import create_engine, event
+from sqlalchemy.engine import AdaptedConnection, Connection, Engine, TwoPhaseTransaction
+from sqlalchemy.exc import DBAPIError, InvalidatePoolError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import (
     AsyncConnection,
@@ -27,7 +28,7 @@ from sqlalchemy.ext.asyncio import (
     create_async_engine,
 )
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
-from sqlalchemy.pool import NullPool, Pool, QueuePool
+from sqlalchemy.pool import ConnectionPoolEntry, NullPool, Pool, PoolResetState, QueuePool
 
 from pgqueue.errors import (
     InvalidStateError,
@@ -38,7 +39,8 @@ from pgqueue.errors import (
 from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
-from pgqueue.transports import connections, forking, translation
+from pgqueue.transports import connections, cursors, engines, forking, handles, translation
+from pgqueue.transports.deadlines import Deadlines
 from pgqueue.transports.ending import end_statement
 from pgqueue.transports.lines import ConnectionLine
 from pgqueue.transports.notify_listener import NotifyListenerOwner
@@ -53,29 +55,32 @@ AnyOwner = Any
 
 SYNC = (Engine, Connection, Session, scoped_session, sessionmaker)
 ASYNC = (AsyncEngine, AsyncConnection, AsyncSession, async_scoped_session, async_sessionmaker)
+#: The attributes that a connection of a private engine had before it was taken from the pool.
+BEFORE = "pgqueue_before"
+
 OWNERS = (Session, Connection, AsyncSession, AsyncConnection)
 
 
-def source_of(source: object) -> EngineSource | None:
+def source_of(source: object, timeout: float) -> EngineSource | None:
     """Where a client's own statements run; None if this object is no such source."""
-    return EngineSource(source) if isinstance(source, Engine | AsyncEngine) else None
+    return EngineSource(source, timeout) if isinstance(source, Engine | AsyncEngine) else None
 
 
-def shared(transaction: object) -> SharedOwner | None:
+def shared(transaction: object, timeout: float) -> SharedOwner | None:
     """A caller's transaction; None if this object has none."""
     owner = _registered(transaction)
-    return SharedOwner(owner) if isinstance(owner, OWNERS) else None
+    return SharedOwner(owner, Deadlines(timeout)) if isinstance(owner, OWNERS) else None
 
 
-def begin(source: object) -> Flow[Begun] | None:
+def begin(source: object, timeout: float) -> Flow[Begun] | None:
     """Begin a transaction; None if this object cannot begin one."""
     match _registered(source):
         case Engine() | AsyncEngine() as engine:
-            return EngineSource(engine).begin()
+            return EngineSource(engine, timeout).begin()
         case sessionmaker() | async_sessionmaker() as maker:
-            return begin_new(maker)
+            return begin_new(maker, Deadlines(timeout))
         case owner if isinstance(owner, OWNERS):
-            return BegunOwner(owner, owned=False).begin()
+            return BegunOwner(owner, Deadlines(timeout), owned=False).begin()
     return None
 
 
@@ -99,22 +104,25 @@ def translated() -> Iterator[None]:
 
 
 class SharedOwner:
-    """A Session or a Connection in whose transaction we take part."""
+    """A Session or a Connection in whose transaction we take part. A deadline closes its psycopg connection."""
 
-    def __init__(self, owner: AnyOwner) -> None:
+    def __init__(self, owner: AnyOwner, deadlines: Deadlines) -> None:
         self._owner = owner
+        self._deadlines = deadlines
         self._connection: Any = None
         self._process = os.getpid()
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
+        until = self._deadlines.begin(statement)
         driver = yield from self.driver()
         if driver.autocommit:
             raise TransactionRequiredError(
                 "the connection has the isolation level AUTOCOMMIT, so no transaction to share: use another level"
             )
-        if isinstance(_sync(self._connection).get_transaction(), TwoPhaseTransaction):
-            yield from connections.prepare_later(driver)
-        return (yield from connections.execute(driver, statement))
+        with self._deadlines.limited(driver, until):
+            if isinstance(_sync(self._connection).get_transaction(), TwoPhaseTransaction):
+                yield from connections.prepare_later(driver)
+            return (yield from connections.execute(driver, statement))
 
     def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:
         """Observes the end of the connection's transaction, and of the savepoints that are open now."""
@@ -131,6 +139,27 @@ class SharedOwner:
             return False
         return connections.is_in_transaction(driver_of(connection))
 
+    @property
+    def known_connection(self) -> Connection | None:
+        """The synchronous connection that the last statement ran on."""
+        is_asynchronous = isinstance(self._connection, AsyncConnection)
+        connection: Connection | None = self._connection.sync_connection if is_asynchronous else self._connection
+        return connection
+
+    def give_up_if_busy(self) -> Flow[None]:
+        """Close an occupied connection: a rollback would wait for what occupies it."""
+        known = self.known_connection
+        if known is not None and not (known.closed or known.invalidated) and handles.is_busy(driver_of(known)):
+            yield self._connection.invalidate
+
+    @property
+    def last_driver(self) -> Any:
+        """The psycopg connection that was used last, if it is still connected."""
+        connection = self._connection
+        if connection is None or connection.closed or connection.invalidated:
+            return None
+        return driver_of(_sync(connection))
+
     def driver(self) -> Flow[Any]:
         with translated():
             if isinstance(self._owner, Session | AsyncSession):
@@ -143,11 +172,15 @@ class SharedOwner:
 
 
 class BegunOwner:
-    """A transaction that we began on a Session or a Connection; we close these afterwards if they are ours."""
+    """A transaction that we began on a Session or a Connection; we close these afterwards if they are ours.
 
-    def __init__(self, owner: AnyOwner, *, owned: bool) -> None:
+    The application works with them, but only we end the transaction.
+    """
+
+    def __init__(self, owner: AnyOwner, deadlines: Deadlines, *, owned: bool) -> None:
         self.handle = owner
-        self._shared = SharedOwner(owner)
+        self._deadlines = deadlines
+        self._shared = SharedOwner(owner, deadlines)
         self._owned = owned
         self._nested: Any = None
 
@@ -157,6 +190,7 @@ class BegunOwner:
                 "the session or connection is in a transaction already: end it first, or settle with transaction=…"
             )
         yield from self._shared.driver()
+        handles.refuse_ends(*self._handles())
         return self
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
@@ -173,10 +207,20 @@ class BegunOwner:
             yield self._nested.rollback
 
     def commit(self, last: Statement[Any] | None = None) -> Flow[None]:
-        if last is not None:
+        driver = yield from self._shared.driver()
+        handles.require_open(driver)
+        if last is None:
+            handles.require_success(driver)
+        else:
             yield from self.execute(last)
+        handles.allow_ends(*self._handles())
         with translated():
-            yield self.handle.commit
+            if isinstance(self.handle, Session | AsyncSession):
+                yield self.handle.flush  # the work's own statements, which have no deadline
+            driver = self._shared.last_driver
+            limited = nullcontext() if driver is None else self._deadlines.limited(driver, self._deadlines.begin())
+            with limited:
+                yield self.handle.commit
 
     @property
     def is_open(self) -> bool:
@@ -189,12 +233,22 @@ class BegunOwner:
         return (yield from self.execute(first))
 
     def rollback(self) -> Flow[None]:
-        with translated():
+        handles.allow_ends(*self._handles())
+        driver = self._shared.last_driver
+        with translated(), nullcontext() if driver is None else self._deadlines.ending(driver):
+            yield from self._shared.give_up_if_busy()
             yield self.handle.rollback
 
     def release(self) -> Flow[None]:
+        handles.allow_ends(*self._handles())
         if self._owned:
             yield self.handle.close
+
+    def _handles(self) -> Sequence[Any]:
+        """The synchronous objects that can end the transaction, also those behind asynchronous ones."""
+        owner = self.handle.sync_session if isinstance(self.handle, AsyncSession) else None
+        owner = self.handle if isinstance(self.handle, Session) else owner
+        return [each for each in (owner, self._shared.known_connection) if each is not None]
 
 
 class EngineSource(NotifyListenerOwner):
@@ -202,7 +256,9 @@ class EngineSource(NotifyListenerOwner):
 
     _the_parents: Pool | None = None
 
-    def __init__(self, engine: AnyOwner) -> None:
+    def __init__(self, engine: AnyOwner, timeout: float) -> None:
+        self.timeout = timeout
+        self._deadlines = Deadlines(timeout)
         if engine.dialect.driver != "psycopg":
             raise UnsupportedSourceError(
                 f"the engine uses the driver {engine.dialect.driver}: create it with postgresql+psycopg://"
@@ -221,9 +277,11 @@ class EngineSource(NotifyListenerOwner):
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
         """One round trip: in autocommit mode the statement is the transaction."""
-        connection, driver = yield from self._take()
+        until = self._deadlines.begin(statement)
+        connection, driver = yield from self._take(until)
         try:
-            return (yield from connections.execute(driver, statement))
+            with self._deadlines.limited(driver, until):
+                return (yield from connections.execute(driver, statement))
         except BaseException:
             yield from end_statement(driver)
             raise
@@ -232,8 +290,8 @@ class EngineSource(NotifyListenerOwner):
 
     def begin(self) -> Flow[Begun]:
         with translated():
-            connection = yield self._connect
-        begun = BegunOwner(connection, owned=True)
+            connection = yield partial(self._connect, self._deadlines.begin())
+        begun = BegunOwner(connection, self._deadlines, owned=True)
         try:
             return (yield from begun.begin())
         except BaseException:
@@ -241,17 +299,17 @@ class EngineSource(NotifyListenerOwner):
             raise
 
     def line(self) -> Flow[Line]:
-        connection, driver = yield from self._take()
-        return ConnectionLine(driver, connection.close)
+        connection, driver = yield from self._take(self._deadlines.begin())
+        return ConnectionLine(driver, connection.close, self._deadlines)
 
     def close(self) -> Flow[None]:
         """The engine is the caller's, and stays open."""
         yield self.stop_listening
 
-    def _take(self) -> Flow[tuple[AnyOwner, Any]]:
+    def _take(self, until: float) -> Flow[tuple[AnyOwner, Any]]:
         """A connection in autocommit mode, and its psycopg connection."""
         with translated():
-            connection = yield self._connect
+            connection = yield partial(self._connect, until)
         try:
             with translated():
                 yield partial(connection.execution_options, isolation_level="AUTOCOMMIT")
@@ -260,21 +318,22 @@ class EngineSource(NotifyListenerOwner):
             yield connection.close
             raise
 
-    def _connect(self) -> Any:
+    def _connect(self, until: float) -> Any:
         if self._the_parents is not None and self._the_parents is self._engine.pool:
             raise InvalidStateError(
                 "this client's engine has connections opened before the fork: call engine.dispose(close=False) in"
                 " this process, or create an engine here and make a client of that"
             )
-        return _connect(self._engine)
+        return engines.connect(self._engine, until)
 
 
 class SessionSource:
-    """Sessions of a private engine, over that many connections."""
+    """Sessions of a private engine, over that many connections. Nothing of their work stays on a connection."""
 
-    def __init__(self, conninfo: str, size: int, *, asynchronous: bool) -> None:
-        conninfo = connections.with_timeouts(conninfo)
-        pool: dict[str, Any] = {"pool_size": size, "max_overflow": -1, "pool_pre_ping": True}
+    def __init__(self, conninfo: str, size: int, timeout: float, *, asynchronous: bool) -> None:
+        conninfo = connections.with_timeouts(conninfo, timeout)
+        self._deadlines = Deadlines(timeout)
+        pool: dict[str, Any] = {"pool_size": size, "max_overflow": -1, "pool_reset_on_return": None}
         self._maker: Callable[[], AnyOwner]
         if asynchronous:
 
@@ -288,17 +347,43 @@ class SessionSource:
                 DIALECT, creator=lambda: forking.detach_after_fork(psycopg.connect(conninfo)), **pool
             )
             self._maker = sessionmaker(self._engine)
+        sync = self._engine.sync_engine if asynchronous else self._engine
+        event.listen(sync, "checkout", _check_out)
+        event.listen(sync, "reset", _reset)
 
     def begin(self) -> Flow[Begun]:
-        return begin_new(self._maker)
+        return begin_new(self._maker, self._deadlines)
 
     def close(self) -> Flow[None]:
         yield self._engine.dispose
 
 
-def begin_new(maker: Callable[[], AnyOwner]) -> Flow[Begun]:
+def _check_out(_connection: object, record: ConnectionPoolEntry, _proxy: object) -> None:
+    driver = record.driver_connection
+    if connections.is_broken(driver):
+        raise InvalidatePoolError
+    record.info[BEFORE] = handles.Attributes(driver)
+
+
+def _reset(connection: Any, record: ConnectionPoolEntry, state: PoolResetState) -> None:
+    """Undo what work has left on a connection, in the round trip that a ping would take; an error closes it."""
+    driver = record.driver_connection
+    if driver is None or driver.closed or state.terminate_only:
+        return
+    handles.require_free(driver)
+    connections.refuse_a_pipeline(driver)
+    is_open = driver.info.transaction_status != TransactionStatus.IDLE
+    reset = partial(cursors.run, commands=["rollback", *handles.RESET] if is_open else handles.RESET)
+    if isinstance(connection, AdaptedConnection):
+        connection.run_async(reset)
+    else:
+        reset(connection)
+    record.info[BEFORE].restore(driver)
+
+
+def begin_new(maker: Callable[[], AnyOwner], deadlines: Deadlines) -> Flow[Begun]:
     """Begin a transaction in a new session of a session maker."""
-    begun = BegunOwner(maker(), owned=True)
+    begun = BegunOwner(maker(), deadlines, owned=True)
     try:
         return (yield from begun.begin())
     except BaseException:
@@ -311,12 +396,6 @@ def _has_connections(pool: Pool) -> bool:
     if isinstance(pool, QueuePool) and pool.size():
         return pool.size() + pool.overflow() > 0
     return not isinstance(pool, NullPool)
-
-
-def _connect(engine: AnyOwner) -> Any:
-    if isinstance(engine, AsyncEngine):
-        return engine.connect().start()
-    return engine.connect()
 
 
 def _sync(connection: AnyOwner) -> Connection:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import select
+import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 import psycopg
@@ -21,9 +24,10 @@ from pgqueue.errors import (
 from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
-from pgqueue.transports import cursors, forking
+from pgqueue.transports import cursors, forking, handles
+from pgqueue.transports.deadlines import DEFAULT, LAST_STEP, Deadlines, time_left
 from pgqueue.transports.driving import adrive, drive
-from pgqueue.transports.dsn import for_libpq
+from pgqueue.transports.dsn import for_libpq, hosts
 from pgqueue.transports.ending import end_statement
 from pgqueue.transports.lines import ConnectionLine
 from pgqueue.transports.notify_listener import NotifyListenerOwner
@@ -54,6 +58,12 @@ SOCKET_TIMEOUTS = {
     "tcp_user_timeout": 30_000,
 }
 
+#: In seconds: libpq takes no less.
+LEAST_CONNECT_TIMEOUT = 2
+
+#: In seconds: how long to wait for a connection when no time is left. A pool does not look for less.
+AT_ONCE = 0.001
+
 #: The application name of a client's connections.
 OUR_NAME = "pgqueue"
 
@@ -71,10 +81,12 @@ def execute(connection: AnyConnection, statement: Statement[T], kept: cursors.Ke
     return statement.read(rows)
 
 
-def execute_among(connection: AnyConnection, before: str, statement: Statement[T], after: str = "") -> Flow[T]:
+def execute_among(
+    connection: AnyConnection, before: Sequence[str], statement: Statement[T], after: Sequence[str] = ()
+) -> Flow[T]:
     """Run a statement before or after other commands, in one round trip; the first that fails is the last to run."""
     with translated(connection):
-        rows = yield partial(cursors.run, connection, f"{before}{statement.text()}{after}")
+        rows = yield partial(cursors.run, connection, [*before, statement.text(), *after], len(before))
     return statement.read(rows)
 
 
@@ -119,20 +131,22 @@ def refuse_a_pipeline(connection: AnyConnection) -> None:
 
 
 class SharedConnection:
-    """A caller's connection, in whose transaction we take part."""
+    """A caller's connection, in whose transaction we take part. A deadline closes it: its state is then unknown."""
 
-    def __init__(self, connection: AnyConnection) -> None:
+    def __init__(self, connection: AnyConnection, deadlines: Deadlines) -> None:
         if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
             raise TransactionRequiredError(
                 "the connection is in autocommit mode and has no transaction: use it inside `with conn.transaction():`"
             )
         self._connection = connection
+        self._deadlines = deadlines
         self._process = os.getpid()
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
-        if is_two_phase(self._connection):
-            yield from prepare_later(self._connection)
-        return (yield from execute(self._connection, statement))
+        with self._deadlines.limited(self._connection, self._deadlines.begin(statement)):
+            if is_two_phase(self._connection):
+                yield from prepare_later(self._connection)
+            return (yield from execute(self._connection, statement))
 
     def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:
         """Does nothing: psycopg does not report how a transaction ended, so the database is asked instead."""
@@ -145,16 +159,29 @@ class SharedConnection:
 
 
 class BegunConnection:
-    """A transaction that we began on a connection, which is given back to its source afterwards."""
+    """A transaction that we began on a connection, which is given back to its source afterwards.
+
+    The application works with the connection, but only we end the transaction. Nothing of its work stays on a
+    connection of ours; a pool of the application's resets its connections itself, we only restore their attributes.
+    """
 
     def __init__(
-        self, connection: AnyConnection, give_back: Callable[[], Any] | None = None, *, is_ours: bool = False
+        self,
+        connection: AnyConnection,
+        deadlines: Deadlines,
+        give_back: Callable[[], Any] | None = None,
+        *,
+        is_ours: bool = False,
     ) -> None:
         self.handle = connection
+        self._deadlines = deadlines
         self._give_back = give_back
         self._is_ours = is_ours
+        self._before = handles.Attributes(connection)
         self._is_marked = False
         self._is_to_begin = False
+        #: Whether work may have left something in the session, which is ours.
+        self._is_to_reset = False
 
     def begin(self) -> Flow[Begun]:
         status = self.handle.info.transaction_status
@@ -164,35 +191,46 @@ class BegunConnection:
             )
         refuse_a_pipeline(self.handle)
         self._is_to_begin = self.handle.autocommit
+        handles.refuse_ends(self.handle)
         yield from ()
         return self
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
+        with self._limited(statement):
+            return (yield from self._execute(statement))
+
+    def _execute(self, statement: Statement[T]) -> Flow[T]:
         if self._is_to_begin:
-            result = yield from execute_among(self.handle, "begin; ", statement)
+            self._is_to_reset = self._is_ours
+            result = yield from execute_among(self.handle, ["begin"], statement)
             self._is_to_begin = False
             return result
+        handles.require_free(self.handle)
         return (yield from execute(self.handle, statement))
+
+    def _limited(self, statement: Statement[Any] | None = None) -> AbstractContextManager[None]:
+        return self._deadlines.limited(self.handle, self._deadlines.begin(statement))
 
     def set_savepoint(self) -> Flow[None]:
         released = "release savepoint pgqueue_mark; " if self._is_marked else ""
-        with translated():
+        with translated(), self._limited():
             yield partial(self.handle.execute, released + "savepoint pgqueue_mark")
         self._is_marked = True
 
     def roll_back_to_savepoint(self) -> Flow[None]:
-        with translated():
+        with translated(), self._limited():
             yield partial(self.handle.execute, "rollback to savepoint pgqueue_mark")
 
     def commit(self, last: Statement[Any] | None = None) -> Flow[None]:
-        refuse_a_pipeline(self.handle)
-        if last is not None and self.handle.autocommit:
-            yield from execute_among(self.handle, "", last, "; commit")
-            return
-        if last is not None:
-            yield from self.execute(last)
-        with translated():
-            yield self.handle.commit
+        self._require_open(last)
+        with self._limited(last):
+            if last is not None and self.handle.autocommit:
+                yield from execute_among(self.handle, [], last, ["commit", *self._reset])
+                self._is_to_reset = False
+                return
+            if last is not None:
+                yield from self._execute(last)
+            yield from self._end("commit")
 
     @property
     def is_open(self) -> bool:
@@ -201,24 +239,66 @@ class BegunConnection:
     @property
     def can_commit_and_begin(self) -> bool:
         # An application's pool gets its connection back after each transaction: others wait for it, and it is reset.
-        return self._is_ours and bool(self.handle.autocommit) and not is_in_a_pipeline(self.handle)
+        return (
+            self._is_ours
+            and bool(self.handle.autocommit)
+            and self.handle.info.transaction_status == TransactionStatus.INTRANS
+            and not is_in_a_pipeline(self.handle)
+            and not handles.is_busy(self.handle)
+        )
 
     def commit_and_begin(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
-        return execute_among(self.handle, f"{last.text()}; commit; begin; ", first)
+        with self._limited(first):
+            result = yield from execute_among(self.handle, [last.text(), "commit", *self._reset, "begin"], first)
+        self._before.restore(self.handle)
+        handles.refuse_ends(self.handle)
+        return result
 
     def rollback(self) -> Flow[None]:
         # A closed coroutine cannot await, and psycopg itself ends a cancelled statement.
         if isinstance(self.handle, psycopg.Connection):
             yield from end_statement(self.handle)
-        if self._give_back is not None and is_in_a_pipeline(self.handle):
-            yield self.handle.close  # otherwise the next user would find it
+        self._restore()
+        if handles.is_busy(self.handle) or (self._give_back is not None and is_in_a_pipeline(self.handle)):
+            yield self.handle.close  # otherwise we, or its next user, would wait for what occupies it
         if not self.handle.closed:
-            with translated():
-                yield self.handle.rollback
+            with self._deadlines.ending(self.handle):
+                yield from self._end("rollback")
 
     def release(self) -> Flow[None]:
-        if self._give_back is not None:
-            yield self._give_back
+        self._restore()
+        try:
+            if self._is_to_reset and not self.handle.closed:
+                yield self.handle.close
+        finally:
+            if self._give_back is not None:
+                yield self._give_back
+
+    def _require_open(self, last: Statement[Any] | None) -> None:
+        refuse_a_pipeline(self.handle)
+        handles.require_open(self.handle)
+        if last is None:
+            handles.require_success(self.handle)
+
+    def _end(self, how: str) -> Flow[None]:
+        with translated():
+            if self._is_to_reset:
+                commands = [how, *self._reset] if self.is_open else self._reset
+                yield partial(cursors.cursor(self.handle).execute, "; ".join(commands), prepare=False)
+                self._is_to_reset = False
+            else:
+                handles.allow_ends(self.handle)
+                yield getattr(self.handle, how)
+
+    @property
+    def _reset(self) -> Sequence[str]:
+        return handles.RESET if self._is_ours else ()
+
+    def _restore(self) -> None:
+        if self._give_back is None:
+            handles.allow_ends(self.handle)
+        elif not self.handle.closed:
+            self._before.restore(self.handle)
 
 
 class PoolSource(NotifyListenerOwner):
@@ -228,7 +308,9 @@ class PoolSource(NotifyListenerOwner):
     #: What a call says once this source is closed, if anything.
     _said_when_closed: str | None = None
 
-    def __init__(self, pool: AnyPool, *, owned: bool) -> None:
+    def __init__(self, pool: AnyPool, *, owned: bool, timeout: float = DEFAULT) -> None:
+        self.timeout = timeout
+        self._deadlines = Deadlines(timeout)
         self._pool = pool
         self._owned = owned
         self._opened = not owned
@@ -243,18 +325,20 @@ class PoolSource(NotifyListenerOwner):
         return _conninfo(self._pool)
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
-        connection = yield from self._take()
+        until = self._deadlines.begin(statement)
+        connection = yield from self._take(until)
         try:
             restore = not connection.autocommit
             if restore:
                 yield partial(connection.set_autocommit, True)
             try:
-                if not self._owned:
-                    return (yield from execute(connection, statement))
-                kept = cursors.take_kept(connection)
-                result = yield from execute(connection, statement, kept)
-                cursors.keep(connection, kept)
-                return result
+                with self._deadlines.limited(connection, until):
+                    if not self._owned:
+                        return (yield from execute(connection, statement))
+                    kept = cursors.take_kept(connection)
+                    result = yield from execute(connection, statement, kept)
+                    cursors.keep(connection, kept)
+                    return result
             except BaseException:
                 yield from end_statement(connection)
                 raise
@@ -265,9 +349,10 @@ class PoolSource(NotifyListenerOwner):
             yield partial(self._pool.putconn, connection)
 
     def begin(self) -> Flow[Begun]:
-        connection = yield from self._take()
+        connection = yield from self._take(self._deadlines.begin())
         cursors.take_kept(connection)
-        begun = BegunConnection(connection, partial(self._pool.putconn, connection), is_ours=self._owned)
+        give_back = partial(self._pool.putconn, connection)
+        begun = BegunConnection(connection, self._deadlines, give_back, is_ours=self._owned)
         try:
             return (yield from begun.begin())
         except BaseException:
@@ -275,40 +360,51 @@ class PoolSource(NotifyListenerOwner):
             raise
 
     def line(self) -> Flow[Line]:
-        connection = yield from self._take()
+        connection = yield from self._take(self._deadlines.begin())
         cursors.take_kept(connection)
         restore = not connection.autocommit
         if restore:
             yield partial(connection.set_autocommit, True)
-        return ConnectionLine(connection, partial(self._pool.putconn, connection), restore=restore)
+        return ConnectionLine(connection, partial(self._pool.putconn, connection), self._deadlines, restore=restore)
 
     def close(self) -> Flow[None]:
         yield self.stop_listening
         if self._owned:
             self._is_closed = True
             if not self._pool.closed:  # open, even if the call that opened it was interrupted
-                yield self._pool.close
+                yield partial(self._pool.close, timeout=time_left(LAST_STEP))
 
-    def _take(self) -> Flow[AnyConnection]:
+    def _take(self, until: float = inf) -> Flow[AnyConnection]:
         self._require_open()
         with translated():
             if not self._opened:
-                yield from self._test_connection()
+                yield from self._test_connection(until)
                 yield self._pool.open
                 self._opened = True
             try:
-                connection = yield self._pool.getconn
-                while _is_broken(connection):
+                connection = yield self._getconn(until)
+                while not self._is_usable(connection):
                     yield partial(self._pool.putconn, connection)
-                    connection = yield self._pool.getconn
+                    connection = yield self._getconn(until)
                 return connection
             except psycopg_pool.PoolClosed:
                 self._require_open()
                 raise
             except psycopg_pool.PoolTimeout:
                 if self._owned:
-                    yield from self._test_connection()
+                    yield from self._test_connection(until)
                 raise
+
+    def _getconn(self, until: float) -> Callable[[], Any]:
+        left = max(until - time.monotonic(), AT_ONCE)
+        return partial(self._pool.getconn, timeout=min(left, self._pool.timeout))
+
+    def _is_usable(self, connection: AnyConnection) -> bool:
+        """Whether an idle connection is; if its server has given no answer on another one, it is closed."""
+        if self._deadlines.trusts(connection):
+            return not is_broken(connection)
+        connection.pgconn.finish()
+        return False
 
     def _require_open(self) -> None:
         if self._belongs_to_parent:
@@ -319,17 +415,18 @@ class PoolSource(NotifyListenerOwner):
         if self._is_closed and self._said_when_closed is not None:
             raise InvalidStateError(self._said_when_closed)
 
-    def _test_connection(self) -> Flow[None]:
+    def _test_connection(self, until: float) -> Flow[None]:
         """Connects once without the pool, which would keep trying for long without giving the reason of the failure."""
-        connection = yield partial(self._pool.connection_class.connect, self._pool.conninfo)
+        options = {} if until == inf else {"connect_timeout": _connect_timeout(self._pool.conninfo, until)}
+        connection = yield partial(self._pool.connection_class.connect, self._pool.conninfo, **options)
         yield connection.close
 
 
-class OwnPoolSource(PoolSource):
+class OwnPool(PoolSource):
     """A pool that the client opens at its first use, separately in each process."""
 
-    def __init__(self, make: Callable[[], AnyPool], said_when_closed: str | None) -> None:
-        super().__init__(make(), owned=True)
+    def __init__(self, make: Callable[[], AnyPool], timeout: float, said_when_closed: str | None) -> None:
+        super().__init__(make(), owned=True, timeout=timeout)
         self._make = make
         self._said_when_closed = said_when_closed
 
@@ -341,31 +438,60 @@ class OwnPoolSource(PoolSource):
             self._pool, self._opened, self._belongs_to_parent = self._make(), False, False
 
 
+class OwnPoolSource(OwnPool):
+    """A client's own pools: one for its statements, and one for the transactions in which the application works.
+
+    So work that lasts long, or hangs, keeps no connection from the client's statements.
+    """
+
+    def __init__(self, make: Callable[[], AnyPool], timeout: float, said_when_closed: str | None) -> None:
+        super().__init__(make, timeout, said_when_closed)
+        self._for_work = OwnPool(make, timeout, said_when_closed)
+
+    def reset_after_fork(self) -> None:
+        super().reset_after_fork()
+        self._for_work.reset_after_fork()
+
+    def begin(self) -> Flow[Begun]:
+        return self._for_work.begin()
+
+    def close(self) -> Flow[None]:
+        try:
+            yield from self._for_work.close()
+        finally:
+            yield from super().close()
+
+
 def own_pool(
     conninfo: str,
     *,
     asynchronous: bool,
     size: int = 10,
-    patience: float = 30.0,
+    patience: float | None = None,
+    timeout: float = DEFAULT,
     said_when_closed: str | None = None,
 ) -> PoolSource:
-    """The pool of a client with a DSN: opened at the first use; each connection is checked before it is handed out."""
+    """The pools of a client with a DSN: opened at the first use; a connection is checked before it is handed out.
+
+    ``patience`` is how long to wait for a connection, if that is less than the ``timeout`` of a call.
+    """
+    longest = DEFAULT if timeout == inf else timeout
     make: Callable[..., AnyPool] = partial(
         psycopg_pool.AsyncConnectionPool if asynchronous else psycopg_pool.ConnectionPool,
-        with_timeouts(conninfo),
+        with_timeouts(conninfo, timeout),
         min_size=0,
         max_size=size,
         open=False,
         kwargs={"autocommit": True},
         name=POOL,
-        timeout=patience,
+        timeout=longest if patience is None else min(patience, longest),
         reconnect_timeout=RECONNECT_TIMEOUT,
     )
     if asynchronous:
         make = partial(make, configure=_detach_async_after_fork, reconnect_failed=_atry_again)
     else:
         make = partial(make, configure=forking.detach_after_fork, reconnect_failed=_try_again)
-    return OwnPoolSource(make, said_when_closed)
+    return OwnPoolSource(make, timeout, said_when_closed)
 
 
 async def _detach_async_after_fork(connection: AnyConnection) -> None:
@@ -382,7 +508,8 @@ async def _atry_again(pool: AnyPool) -> None:
 
 def _is_not_of_our_pools(record: logging.LogRecord) -> bool:
     """Drop psycopg's warnings about failed attempts of our pools: callers get an error, a worker logs it once."""
-    return not (isinstance(record.args, tuple) and record.args[:1] == (POOL,) and record.levelno == logging.WARNING)
+    about = str(record.args[0]) if isinstance(record.args, tuple) and record.args else ""
+    return not (about.split("-")[0] == POOL and record.levelno == logging.WARNING)
 
 
 logging.getLogger("psycopg.pool").addFilter(_is_not_of_our_pools)
@@ -394,7 +521,7 @@ def _reconnecting(pool: AnyPool) -> Flow[None]:
         yield pool.check
 
 
-def with_timeouts(conninfo: str) -> str:
+def with_timeouts(conninfo: str, timeout: float = DEFAULT) -> str:
     """The DSN as libpq writes it, with our timeouts and application name unless it or the environment has any."""
     conninfo = for_libpq(conninfo)
     try:
@@ -404,9 +531,22 @@ def with_timeouts(conninfo: str) -> str:
             "the DSN must be one that libpq understands: postgresql://user:password@host:5432/name, or host=… dbname=…"
         ) from None
     defaults: dict[str, str | int] = {"application_name": OUR_NAME, **SOCKET_TIMEOUTS}
+    defaults["connect_timeout"] = _share_of_a_host(conninfo, timeout / 2)
     elsewhere = {name for name, variable in OF_THE_ENVIRONMENT.items() if os.environ.get(variable)}
     missing = defaults.keys() - said.keys() - elsewhere
     return psycopg.conninfo.make_conninfo(conninfo, **{name: defaults[name] for name in missing})
+
+
+def _share_of_a_host(conninfo: str, seconds: float) -> int:
+    """How long to wait for one host, so that all hosts of a DSN are tried within this time."""
+    least, most = LEAST_CONNECT_TIMEOUT, SOCKET_TIMEOUTS["connect_timeout"]
+    return int(max(min(seconds / hosts(conninfo), most), least))
+
+
+def _connect_timeout(conninfo: str, until: float) -> int:
+    """The same until a deadline, and no longer than the DSN says."""
+    said = psycopg.conninfo.timeout_from_conninfo(psycopg.conninfo.conninfo_to_dict(conninfo))
+    return min(_share_of_a_host(conninfo, until - time.monotonic()), said)
 
 
 def named(conninfo: str, application_name: str) -> str:
@@ -425,7 +565,7 @@ def _conninfo(pool: AnyPool) -> str:
     return psycopg.conninfo.make_conninfo(conninfo or "", **options)
 
 
-def _is_broken(connection: AnyConnection) -> bool:
+def is_broken(connection: AnyConnection) -> bool:
     """Whether the server has ended an idle connection: reads unsolicited input, if any.
 
     A pool may have a check of its own, but it waits longer after each connection that fails it, up to half a minute.

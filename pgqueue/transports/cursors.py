@@ -7,6 +7,7 @@ Results are binary where possible, so the DateStyle and IntervalStyle of the ses
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -104,23 +105,23 @@ def keep(connection: AnyConnection, kept: Kept) -> None:
     connection.__dict__[KEPT] = kept
 
 
-def run(connection: AnyConnection, text: str) -> Any:
-    """Run several unprepared statements in one round trip; return the rows of the last, or an awaitable.
+def run(connection: AnyConnection, commands: Sequence[str], position: int = -1) -> Any:
+    """Run unprepared commands in one round trip; return the rows of the one at this position, or an awaitable.
 
     Raises what psycopg raises for the first that fails; those after it do not run.
     """
     send = _run_async if isinstance(connection, psycopg.AsyncConnection) else _run
-    return send(connection, text.encode(connection.info.encoding))
+    return send(connection, "; ".join(commands).encode(connection.info.encoding), position)
 
 
-def _run(connection: AnyConnection, text: bytes) -> list[Any]:
+def _run(connection: AnyConnection, text: bytes, position: int) -> list[Any]:
     with connection.lock:
-        return _rows(connection, connection.wait(_results(connection, text)))
+        return _rows(connection, connection.wait(_results(connection, text)), position)
 
 
-async def _run_async(connection: AnyConnection, text: bytes) -> list[Any]:
+async def _run_async(connection: AnyConnection, text: bytes, position: int) -> list[Any]:
     async with connection.lock:
-        return _rows(connection, await connection.wait(_results(connection, text)))
+        return _rows(connection, await connection.wait(_results(connection, text)), position)
 
 
 def _results(connection: AnyConnection, text: bytes) -> PQGen[list[PGresult]]:
@@ -129,13 +130,12 @@ def _results(connection: AnyConnection, text: bytes) -> PQGen[list[PGresult]]:
     return results
 
 
-def _rows(connection: AnyConnection, results: list[PGresult]) -> list[Any]:
+def _rows(connection: AnyConnection, results: list[PGresult], position: int) -> list[Any]:
     if results[-1].status == ExecStatus.FATAL_ERROR:
         raise error_from_result(results[-1], encoding=connection.info.encoding)
-    last = next(result for result in reversed(results) if result.status == ExecStatus.TUPLES_OK)
     transformer = Transformer.from_context(_Context(connection))
-    transformer.set_pgresult(last)
-    return transformer.load_rows(0, last.ntuples, tuple)
+    transformer.set_pgresult(results[position])
+    return transformer.load_rows(0, results[position].ntuples, tuple)
 
 
 class _Context(_Unaffected):

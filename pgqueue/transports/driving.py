@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from pgqueue.flows import Flow, Pause, Step
+from pgqueue.transports import deadlines
 
 T = TypeVar("T")
 
@@ -79,14 +80,14 @@ def _result(end: BaseException) -> Any:
 
 def _take(step: Step) -> Any:
     if isinstance(step, Pause):
-        seconds = step.duration.total_seconds()
+        seconds = deadlines.time_left(step.duration.total_seconds())
         return time.sleep(seconds) if step.wake_signal is None else step.wake_signal.wait(seconds, step.since)
     return step()
 
 
 async def _await(step: Step) -> Any:
     if isinstance(step, Pause):
-        seconds = step.duration.total_seconds()
+        seconds = deadlines.time_left(step.duration.total_seconds())
         return await (
             asyncio.sleep(seconds) if step.wake_signal is None else step.wake_signal.arrives(seconds, step.since)
         )

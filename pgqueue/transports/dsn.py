@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 #: libpq's environment variables that name a database, and the parts of a DSN that they stand for.
 VARIABLES = {"PGHOST": "host", "PGHOSTADDR": "hostaddr", "PGPORT": "port", "PGDATABASE": "dbname", "PGUSER": "user"}
@@ -18,6 +18,13 @@ OF_SQLALCHEMY = re.compile(r"\A\s*postgres(ql)?\+\w+://")
 def for_libpq(dsn: str) -> str:
     """A DSN without the driver that SQLAlchemy names in it."""
     return OF_SQLALCHEMY.sub("postgresql://", dsn)
+
+
+def hosts(dsn: str) -> int:
+    """How many hosts a DSN, as libpq writes it, or the environment names; they are tried one after the other."""
+    said = conninfo_to_dict(dsn)
+    named = said.get("hostaddr") or said.get("host") or os.environ.get("PGHOSTADDR") or os.environ.get("PGHOST") or ""
+    return str(named).count(",") + 1
 
 
 def from_environment() -> str | None:

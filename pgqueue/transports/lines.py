@@ -12,6 +12,7 @@ from pgqueue.errors import PGQueueError, logger
 from pgqueue.flows import Flow
 from pgqueue.statements import Statement
 from pgqueue.transports.cursors import client_cursor
+from pgqueue.transports.deadlines import Deadlines
 from pgqueue.transports.translation import translated
 
 T = TypeVar("T")
@@ -27,13 +28,17 @@ class ConnectionLine:
     COMMIT ourselves.
     """
 
-    def __init__(self, connection: AnyConnection, give_back: Callable[[], Any], *, restore: bool = False) -> None:
+    def __init__(
+        self, connection: AnyConnection, give_back: Callable[[], Any], deadlines: Deadlines, *, restore: bool = False
+    ) -> None:
         self._connection = connection
+        self._deadlines = deadlines
         self._give_back = give_back
         self._restore = restore
 
     def exchange(self, statement: Statement[T] | None, *, commit: bool) -> Flow[T | None]:
-        with translated(self._connection):
+        until = self._deadlines.begin(statement)
+        with translated(self._connection), self._deadlines.limited(self._connection, until):
             cursor = client_cursor(self._connection)
             if statement is None:
                 yield partial(cursor.execute, "commit")
@@ -48,7 +53,7 @@ class ConnectionLine:
     def release(self) -> Flow[None]:
         connection = self._connection
         try:
-            with translated():
+            with translated(), self._deadlines.ending(connection):
                 if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
                     yield connection.rollback
                 if self._restore and not connection.closed:

@@ -10,14 +10,15 @@ import time
 import weakref
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Composed, Identifier
 
 from pgqueue.errors import logger
 from pgqueue.model.backoff import AFTER_FAILURES
 from pgqueue.transports import forking
+from pgqueue.transports.deadlines import LAST_STEP, Deadlines, time_left
 from pgqueue.transports.translation import translate
 from pgqueue.transports.wake_signals import WakeSignal
 
@@ -28,7 +29,7 @@ MOST_NOTIFICATIONS_A_SECOND = 500.0
 COUNTED_FOR = 0.1
 #: For how many seconds a queue is not subscribed to then, or after it could not be.
 MUTED_FOR = 0.5
-#: How often a silent connection is probed.
+#: In seconds: how often a silent connection is probed, and how long an answer is waited for.
 PROBED_EVERY = 15.0
 
 SUBSCRIBE = "select channel, queue from pgqueue._subscribe(%s::text[], %s::interval)"
@@ -114,6 +115,7 @@ class NotifyListener:
         self._subscriptions: dict[str, Subscription] = {}
         self._is_over = False
         self._is_unavailable = False
+        self._deadlines = Deadlines(PROBED_EVERY)
         self._begin()
 
     def _begin(self) -> None:
@@ -141,7 +143,7 @@ class NotifyListener:
         self.leave()
         thread = self._thread
         if thread is not None:
-            thread.join()
+            thread.join(time_left(LAST_STEP))  # it ends by itself if the server does not answer
 
     def leave(self) -> None:
         """Ends the thread without waiting for it."""
@@ -208,7 +210,7 @@ class NotifyListener:
     def _listen(self) -> None:
         with psycopg.connect(self._conninfo, autocommit=True, application_name="pgqueue notify listener") as connection:
             forking.detach_after_fork(connection)
-            if connection.execute(POOLED).fetchone() != (connection.info.backend_pid,):
+            if self._execute(connection, POOLED).fetchone() != (connection.info.backend_pid,):
                 logger.info("the database is behind a pooler, where LISTEN does not work: waiting consumers poll")
                 self._is_unavailable = True
                 return
@@ -223,7 +225,7 @@ class NotifyListener:
                     probe_at = now + PROBED_EVERY
                     self._recovered()
                 elif now >= probe_at:
-                    connection.execute(POOLED)
+                    self._execute(connection, POOLED)
                     probe_at = now + PROBED_EVERY
                 if look_at == float("inf"):
                     return
@@ -241,15 +243,14 @@ class NotifyListener:
         due = [each for each in self._known() if each.is_due(now)]
         if not due:
             return
-        subscribed = connection.execute(
-            SUBSCRIBE, [[each.wake_signal.queue for each in due], timedelta(seconds=SUBSCRIBED_FOR)]
-        ).fetchall()
+        names = [each.wake_signal.queue for each in due]
+        subscribed = self._execute(connection, SUBSCRIBE, names, timedelta(seconds=SUBSCRIBED_FOR)).fetchall()
         for channel in {channel for channel, _ in subscribed} - channels:
-            connection.execute(SQL("listen {}").format(Identifier(channel)))
+            self._execute(connection, SQL("listen {}").format(Identifier(channel)))
             channels.add(channel)
-        names = {queue for _, queue in subscribed}
+        found = {queue for _, queue in subscribed}
         for each in due:
-            if each.wake_signal.queue in names:
+            if each.wake_signal.queue in found:
                 each.renew(now)
                 each.wake_signal.set()
             else:
@@ -283,7 +284,13 @@ class NotifyListener:
             each.wake_signal.queue for each in self._known() if each.muted_until > now and each.subscribed_until == 0.0
         ]
         if noisy:
-            connection.execute(SUBSCRIBE, [noisy, None])
+            self._execute(connection, SUBSCRIBE, noisy, None)
+
+    def _execute(
+        self, connection: psycopg.Connection[Any], query: LiteralString | Composed, *parameters: Any
+    ) -> psycopg.Cursor[Any]:
+        with self._deadlines.limited(connection, self._deadlines.begin()):
+            return connection.execute(query, parameters or None)
 
     def _known(self) -> Sequence[Subscription]:
         with self._lock:

@@ -9,6 +9,7 @@ import psycopg
 
 from pgqueue.statements import Statement
 from pgqueue.transports.connections import execute, with_timeouts
+from pgqueue.transports.deadlines import Deadlines
 from pgqueue.transports.driving import drive
 from pgqueue.transports.translation import translated
 
@@ -22,6 +23,10 @@ def ask_once(dsn: str, statement: Statement[T], patience: timedelta) -> T:
         "connect_timeout": max(round(patience.total_seconds()), 2),  # libpq takes no less
         "tcp_user_timeout": milliseconds,
     }
+    deadlines = Deadlines(patience.total_seconds())
     with translated(), psycopg.connect(with_timeouts(dsn), **sockets) as connection:
-        connection.execute("select set_config('statement_timeout', %s, true)", [str(milliseconds)])
-        return drive(execute(connection, statement))
+        with deadlines.limited(connection, deadlines.begin()):
+            connection.execute("select set_config('statement_timeout', %s, true)", [str(milliseconds)])
+            result = drive(execute(connection, statement))
+            connection.commit()
+        return result

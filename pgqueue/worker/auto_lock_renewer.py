@@ -14,7 +14,8 @@ from pgqueue.flows import Source
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.sessions import AcceptedSession
 from pgqueue.model.context import ReceiveState
-from pgqueue.transports import drive, forking
+from pgqueue.transports import drive, forking, time_left
+from pgqueue.worker.background import LAST_STATEMENT
 from pgqueue.worker.lock_renewals import LONGEST_ROUND, OnFailure, Renewals, check_renewal_callback
 from pgqueue.worker.loop import Loop
 from pgqueue.worker.session_renewals import SessionRenewals
@@ -97,7 +98,7 @@ class LockRenewals:
         self._over.set()
         self._woken.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(time_left(LAST_STATEMENT))
         for source in self._sources.values():
             drive(source.close())
 

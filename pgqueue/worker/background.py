@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from functools import partial
 
 from pgqueue import transports
 from pgqueue.errors import PGQueueError
 from pgqueue.flows import Flow, Source, sweeping
-from pgqueue.transports import drive
+from pgqueue.transports import drive, time_left
 from pgqueue.worker.health import Heartbeat
 from pgqueue.worker.lock_renewals import Renewals
 from pgqueue.worker.loop import Loop
@@ -63,12 +62,12 @@ class Background:
         at_the_end: Callable[[Source], Flow[None]] | None = None,
     ) -> None:
         pool = transports.sized(self._source, 1, asynchronous=False, name=self._options.name)
-        loop = Loop(name, lambda: drive(turn(pool)), self._over, woken)
+        loop = Loop(name, lambda: drive(turn(pool)), self._over, woken, is_long=at_the_end is None)
         end = None if at_the_end is None else lambda: drive(at_the_end(pool))
         thread = threading.Thread(target=self._run, args=(loop, end), name=f"pgqueue-{name}", daemon=True)
         self._loops[name] = loop
         self._ends.callback(lambda: drive(pool.close()))
-        self._ends.callback(partial(thread.join, timeout=1 if end is None else LAST_STATEMENT))
+        self._ends.callback(lambda: thread.join(time_left(1.0 if end is None else LAST_STATEMENT)))
         self._ends.callback(woken.set)
         thread.start()
 

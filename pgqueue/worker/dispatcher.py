@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from pgqueue.errors import InvalidArgumentError, PGQueueError, QueueDisabledError, logger
+from pgqueue.errors import InvalidArgumentError, PGQueueError, QueueDisabledError, SettlementUndoneError, logger
 from pgqueue.flows import Flow, Source, WakeSignal, batches, schedules
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
@@ -21,11 +21,16 @@ from pgqueue.model.settings import QueueProperties
 from pgqueue.statements import looking, queues, receiving, settling
 from pgqueue.statements.looking import SHORTEST_PAUSE, Look
 from pgqueue.worker.durations import Durations
+from pgqueue.worker.handling import fail
 from pgqueue.worker.lock_renewals import Renewals
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
+from pgqueue.worker.policy import RetryPolicy
 from pgqueue.worker.sessions import SETTLED, Make, SessionLimits, Sessions
 
 RECEIVED = ReceiveState.RECEIVED
+
+#: A message that a handler has finished, and the handler's error, if any.
+Finished = tuple[LockedMessage, BaseException | None]
 
 #: The maximum number of messages completed in one statement.
 BATCH_SIZE = 1_000
@@ -62,6 +67,7 @@ class Dispatcher:
         pace: Pace,
         renewals: Renewals,
         limits: SessionLimits,
+        retry: RetryPolicy,
         wake_signal: WakeSignal | None = None,
     ) -> None:
         if is_dead_letter_queue(queue):
@@ -76,12 +82,13 @@ class Dispatcher:
         self._make = make
         self._pace = pace
         self._sessions = Sessions(queue, source, make, renewals, limits)
+        self._retry = retry
         self._wake_signal = wake_signal
         self._signal_count = 0
         #: How many settlements may have let the queue hand out more, and how many had before the last claim.
         self._frees = 0
         self._frees_before = 0
-        self._finished: deque[tuple[LockedMessage, BaseException | None]] = deque()
+        self._finished: deque[Finished] = deque()
         self._settings: QueueProperties | None = None
         self._settings_read_at = 0.0
         self._received_at = time.monotonic()
@@ -118,13 +125,12 @@ class Dispatcher:
         Returns:
             Whether the queue may therefore hand out more, because it has limits.
         """
-        open_still: list[tuple[LockedMessage, BaseException | None]] = []
+        open_still: list[Finished] = []
         frees = self._has_limits and self.has_finished
         while self._finished:
             taken = self._take_finished()
             try:
-                in_doubt = [message for message, _ in taken if message.context.is_in_doubt]
-                yield from batches.resolve_all(self._queue, in_doubt, self._source)
+                yield from self._resolve(taken)
                 batch = [message for message, failure in taken if failure is None and message.context.state is RECEIVED]
                 results = yield from batches.settle(self._queue, batch, Outcome.COMPLETED, self._complete, self._source)
             except BaseException:
@@ -151,12 +157,24 @@ class Dispatcher:
         self._frees += frees
         return frees
 
-    def _take_finished(self) -> list[tuple[LockedMessage, BaseException | None]]:
+    def _resolve(self, taken: list[Finished]) -> Flow[None]:
+        """Resolve settlements in doubt. If one by a handler turns out to be undone, that is the handler's failure."""
+        places = [place for place, (message, _) in enumerate(taken) if message.context.is_in_doubt]
+        yield from batches.resolve_all(self._queue, [taken[place][0] for place in places], self._source)
+        for place in places:
+            message, failure = taken[place]
+            if isinstance(failure, SettlementUndoneError):
+                if message.context.state is RECEIVED:
+                    yield from fail(message, failure, self._retry)
+                elif message.context.state is ReceiveState.COMPLETED:
+                    taken[place] = message, None
+
+    def _take_finished(self) -> list[Finished]:
         """Take the messages to settle in one statement.
 
         A message whose lock expired may have been claimed again and be here twice: each delivery is settled separately.
         """
-        taken: dict[int, tuple[LockedMessage, BaseException | None]] = {}
+        taken: dict[int, Finished] = {}
         while self._finished and len(taken) < BATCH_SIZE:
             number = self._finished[0][0].sequence_number
             if number in taken:

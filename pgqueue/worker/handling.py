@@ -12,7 +12,14 @@ from typing import Any
 import tenacity
 
 from pgqueue import telemetry
-from pgqueue.errors import DeadLetter, InvalidStateError, LockLostError, PGQueueError, logger
+from pgqueue.errors import (
+    DeadLetter,
+    InvalidStateError,
+    LockLostError,
+    PGQueueError,
+    SettlementUndoneError,
+    logger,
+)
 from pgqueue.flows import Executor, Flow, processing, settling
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
@@ -51,7 +58,8 @@ class HandlerSpec:
 def handle(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flow[BaseException | None]:
     """Run the handler on a message; return its error, if any.
 
-    With a transaction, the message is completed here; without one, it is completed later, in a batch with others.
+    With a transaction, the message is completed here; without one, it is completed later, in a batch with others. A
+    :class:`SettlementUndoneError` that nothing has followed yet is returned for a settlement that is still in doubt.
     """
     with span.at_work():
         try:
@@ -60,7 +68,7 @@ def handle(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flow[
             span.failed(failure)
             yield from fail(message, failure, spec.retry)
             return failure
-    return None
+    return SettlementUndoneError(processing.LEFT_OPEN) if message.context.is_in_doubt else None
 
 
 def fail(message: LockedMessage, failure: BaseException, policy: RetryPolicy) -> Flow[None]:
@@ -101,10 +109,28 @@ def _run(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flow[No
     try:
         if spec.transactions is None or not handler.takes_transaction:
             checked_result((yield work))
+            yield from _learn_outcome(message)
         else:
             yield from processing.attempts(message, work, spec.transactions, spec.policy, span.tries_again)
     finally:
         spec.durations.observe(time.perf_counter() - began)
+
+
+def _learn_outcome(message: LockedMessage) -> Flow[None]:
+    """Learn what became of a settlement in a transaction of the handler's. The worker asks again what is still open.
+
+    Raises:
+        SettlementUndoneError: it was undone.
+    """
+    context = message.context
+    try:
+        if (yield from processing.is_left_open(message)):
+            extra = about(message, message.delivery_count)
+            logger.warning("%s: %s", _name(message), processing.LEFT_OPEN, extra=extra)
+    except PGQueueError as error:
+        logger.debug("%s: the outcome of its settlement is asked again: %s", _name(message), error)
+    context.transaction = None  # its connection is the handler's, and may be in use again
+    context.refuse_undone()
 
 
 def _deliveries_allowed(message: LockedMessage) -> Flow[int | None]:

@@ -10,18 +10,34 @@ from datetime import timedelta
 #: A loop without a heartbeat for so long is stuck. No loop waits longer than half a minute, even on a dead socket.
 STUCK_AFTER = timedelta(seconds=60)
 
+#: A loop that has waited for the database for so long fails, though there is no error yet.
+SILENT_AFTER = timedelta(seconds=10)
+
 
 @dataclass
 class Heartbeat:
-    """When a loop last completed a round, and its error since then, if any."""
+    """When a loop last completed a round, and its error since then, if any.
+
+    ``asked_at`` is when it turned to the database, if it waits for that now.
+    """
 
     turned_at: float = field(default_factory=time.monotonic)
+    asked_at: float | None = None
     failures: int = 0
     error: BaseException | None = None
 
     def beat(self) -> None:
         """Note that the loop has completed a round."""
         self.turned_at = time.monotonic()
+
+    @property
+    def trouble(self) -> str | None:
+        """What fails at the moment, as text."""
+        if self.error is not None:
+            return str(self.error)
+        asked_at = self.asked_at
+        silence = timedelta(seconds=0 if asked_at is None else time.monotonic() - asked_at)
+        return f"no answer from the database for {silence.seconds} s" if silence >= SILENT_AFTER else None
 
     @property
     def age(self) -> timedelta:
@@ -34,8 +50,9 @@ class Health:
     """The health of a worker.
 
     ``loops`` says for each loop how long ago it last completed a round. ``failing`` holds the loops that fail at the
-    moment, with their errors; usually the database cannot be reached. ``running`` counts the messages in handlers,
-    ``waiting`` the messages ready for one, ``overdue`` the handlers that exceeded their timeout and still run.
+    moment, with their errors; usually the database cannot be reached, or has not answered for ten seconds. ``running``
+    counts the messages in handlers, ``waiting`` the messages ready for one, ``overdue`` the handlers that exceeded
+    their timeout and still run.
     ``paused`` holds the queues whose last claim found nothing because they are paused.
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
@@ -34,6 +35,7 @@ class Recovery:
         self._said: set[type[PGQueueError]] = set()
 
     def passed(self) -> None:
+        self._beat.asked_at = None
         if self._beat.failures:
             logger.info("%s: works again, after %s failures", self._name, self._beat.failures)
         self._beat.failures, self._beat.error = 0, None
@@ -41,6 +43,7 @@ class Recovery:
 
     def failed(self, error: Exception) -> float:
         """The pause, in seconds."""
+        self._beat.asked_at = None
         if not isinstance(error, PGQueueError) or (isinstance(error, FATAL) and not self._may_be_an_upgrade(error)):
             raise error
         self._beat.failures += 1
@@ -61,7 +64,10 @@ class Recovery:
 
 
 class Loop:
-    """Takes turns, each after the pause that the last one returned, or when it is woken."""
+    """Takes turns, each after the pause that the last one returned, or when it is woken.
+
+    Nothing is concluded from how long a turn takes that ``is_long``, because it has many statements.
+    """
 
     def __init__(
         self,
@@ -70,16 +76,20 @@ class Loop:
         stopping: threading.Event,
         woken: threading.Event,
         on_wake: Callable[[], AbstractContextManager[None]] = nullcontext,
+        *,
+        is_long: bool = False,
     ) -> None:
         self.beat = Heartbeat()
         self._turn = turn
         self._stopping = stopping
         self._woken = woken
         self._hearing = on_wake
+        self._is_long = is_long
         self._recovery = Recovery(name, self.beat)
 
     def run(self) -> None:
         while not self._stopping.is_set():
+            self.beat.asked_at = None if self._is_long else time.monotonic()
             try:
                 pause = self._turn()
             except Exception as error:  # noqa: BLE001 - what cannot be mended is raised again

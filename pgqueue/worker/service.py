@@ -61,6 +61,6 @@ def health_of(services: Sequence[Service], beside: Mapping[str, Heartbeat], *, i
         waiting=sum(service.waiting for service in services),
         overdue=sum(service.overdue for service in services),
         loops={name: beat.age for name, beat in beats.items()},
-        failing={name: str(beat.error) for name, beat in beats.items() if beat.error is not None},
+        failing={name: trouble for name, beat in beats.items() if (trouble := beat.trouble) is not None},
         paused=[service.queue for service in services if service.dispatcher.is_paused],
     )

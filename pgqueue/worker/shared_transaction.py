@@ -11,11 +11,11 @@ from typing import Any
 import tenacity
 
 from pgqueue.errors import CommitInDoubtError, InvalidStateError, LockLostError, logger
-from pgqueue.flows import Begun, Flow, processing
+from pgqueue.flows import Begun, Flow, processing, settling
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about_all
 from pgqueue.model.calls import checked_result
-from pgqueue.model.context import Event
+from pgqueue.model.context import Event, ReceiveState
 from pgqueue.model.policy import is_transient
 from pgqueue.statements import Statement, backends
 from pgqueue.statements import settling as verbs
@@ -130,7 +130,7 @@ def _pin(messages: Sequence[LockedMessage], begun: Begun) -> Flow[tuple[list[Loc
     pins = yield from begun.execute(verbs.pin_batch(messages[0].queue, [message.lock for message in messages]))
     for message, (refusal, transaction_id) in zip(messages, pins, strict=True):
         if refusal is None:
-            message.context.pinned_in = transaction_id
+            message.context.pinned_in, message.context.was_undone = transaction_id, False
             held.append(message)
         else:
             message.context.lose()
@@ -168,15 +168,16 @@ def _refuse_what_is_undone(held: Sequence[LockedMessage], begun: Begun) -> Flow[
 
 
 def _completing_statement(held: Sequence[LockedMessage], begun: Begun) -> Flow[Statement[Any] | None]:
-    """The statement that completes the messages that the handler has not settled."""
-    yield from _refuse_what_is_undone(held, begun)
+    """The last statement: it completes the messages that the handler has not settled."""
     unsettled = []
     for message in held:
         if (yield from processing.begin_completion(message, begun)):
             unsettled.append(message)  # noqa: PERF401 - a comprehension cannot yield
-    if not unsettled:
-        return None
-    return verbs.complete_batch(unsettled[0].queue, [message.lock for message in unsettled], atomic=True)
+    if unsettled:
+        statement = verbs.complete_batch(unsettled[0].queue, [message.lock for message in unsettled], atomic=True)
+        return settling.pinned(unsettled[0], statement)
+    abandoned = [message for message in held if message.context.state is ReceiveState.ABANDONED]
+    return processing.proof_of_transaction(abandoned[0]) if abandoned else None
 
 
 def _log_warning(line: str, messages: Sequence[LockedMessage], error: Exception) -> None:

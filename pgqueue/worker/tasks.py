@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -31,6 +30,7 @@ from pgqueue.worker.service import health_of
 from pgqueue.worker.sessions import Make
 from pgqueue.worker.shared_transaction import Failures, handle_each, handle_together
 from pgqueue.worker.signals import stopped_by_signals
+from pgqueue.worker.stopping import LAST_CLOSES, Stopping, warn_of_silence
 
 #: Connections beside those of the handlers, for each queue: to claim, to complete, to settle what failed.
 SPARE_CONNECTIONS = 3
@@ -52,13 +52,14 @@ class QueueTasks:
         options: Options,
         renewals: Renewals,
         wake_signal: WakeSignal | None,
-        stopping: threading.Event,
+        stopping: Stopping,
     ) -> None:
         self.queue = routes.queue
         self._routes = routes
         self._options = options
         pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
-        self.dispatcher = Dispatcher(routes.queue, pool, make, pace, renewals, options.session_limits, wake_signal)
+        limits, retry = options.session_limits, options.retry
+        self.dispatcher = Dispatcher(routes.queue, pool, make, pace, renewals, limits, retry, wake_signal)
         self._waiting: deque[LockedMessage] = deque()
         self._running: dict[asyncio.Task[None], int] = {}
         self._stopping = stopping
@@ -127,6 +128,7 @@ class QueueTasks:
         recovery = Recovery(name, beat)
         try:
             while not self._stopping.is_set():
+                beat.asked_at = time.monotonic()
                 try:
                     pause = await turn()
                 except Exception as error:  # noqa: BLE001 - what cannot be mended is raised again
@@ -204,8 +206,12 @@ class QueueTasks:
 
     async def _wind_up(self) -> None:
         """Let running handlers finish within the grace period, and release the messages that none has started."""
+        if self._stopping.time_left:
+            with transports.until(self._stopping.ends_at):
+                await self._let_handlers_finish()
+
+    async def _let_handlers_finish(self) -> None:
         recovery = Recovery("stopping", Heartbeat())
-        deadline = time.monotonic() + self._options.grace_period.total_seconds()
         unstarted = list(self._waiting)
         self._waiting.clear()
         while True:
@@ -218,7 +224,7 @@ class QueueTasks:
                 recovery.tell(error)
             if not (unstarted or self._running or self.dispatcher.has_finished):
                 return
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= self._stopping.handlers_end_at:
                 logger.warning("the grace period is over: %s handlers run; their locks run out", len(self._running))
                 return
             await _wait(self._woken, 0.05)
@@ -238,7 +244,9 @@ class TaskDriver:
                     " it one"
                 )
         self._options = options
-        self._stopping = threading.Event()
+        self._stopping = Stopping(options.grace_period)
+        self._stopped = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._error: BaseException | None = None
         self._is_running = False
         size = (options.concurrency + SPARE_CONNECTIONS) * len(options.routes)
@@ -261,30 +269,52 @@ class TaskDriver:
         if self._is_running:
             raise InvalidStateError("a worker runs once: make another")
         self._is_running = True
+        self._loop = asyncio.get_running_loop()
         size = self._options.concurrency * len(self.services)
         source = transports.transactions(self._options.transaction, self._pool, size, asynchronous=True)
         transactions = Transactions(source.begin) if source else None
         self._background.start()
         try:
             with stopped_by_signals(self.stop):
-                await asyncio.gather(*(service.run(transactions, self._end_with) for service in self.services))
+                await self._run_services(transactions)
         finally:
+            self.stop()
             await asyncio.gather(*(service.cancel() for service in self.services))
-            self._background.close()
-            await adrive(self._pool.close())
-            if source is not None:
-                await adrive(source.close())
+            with transports.until(time.monotonic() + LAST_CLOSES):
+                self._background.close()
+                await adrive(self._pool.close())
+                if source is not None:
+                    await adrive(source.close())
         if self._error is not None:
             raise self._error
 
     def stop(self) -> None:
         """Safe to call from any thread, and from a signal handler."""
         self._stopping.set()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stopped.set)
         for service in self.services:
             service.wake()
 
     def health(self) -> Health:
         return health_of(self.services, self._background.beats, is_stopping=self._stopping.is_set())
+
+    async def _run_services(self, transactions: Transactions | None) -> None:
+        """Run them until all have stopped, or the time for that is over."""
+        each = [service.run(transactions, self._end_with) for service in self.services]
+        working: asyncio.Future[Any] = asyncio.gather(*each)
+        stopped: asyncio.Future[Any] = asyncio.create_task(self._stopped.wait())
+        try:
+            await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({working}, timeout=self._stopping.time_left)
+            if working.done():
+                working.result()
+            else:
+                warn_of_silence()
+        finally:
+            stopped.cancel()
+            working.cancel()
+            await asyncio.wait({working}, timeout=LAST_CLOSES)
 
     def _end_with(self, error: BaseException) -> None:
         self._error = self._error or error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from pgqueue import transports
@@ -27,6 +27,7 @@ from pgqueue.worker.pace import LONGEST_PAUSE, Pace
 from pgqueue.worker.service import health_of
 from pgqueue.worker.sessions import Make
 from pgqueue.worker.signals import stopped_by_signals
+from pgqueue.worker.stopping import LAST_CLOSES, Stopping, warn_of_silence
 
 #: Connections beside those of the handlers, for each queue: to claim, to complete, to settle what failed. Handlers that
 #: were given up may still hold theirs, so there may be several times as many.
@@ -44,7 +45,7 @@ class QueueThreads:
         options: Options,
         renewals: Renewals,
         wake_signal: WakeSignal | None,
-        stopping: threading.Event,
+        stopping: Stopping,
     ) -> None:
         self.queue = routes.queue
         self._routes = routes
@@ -54,7 +55,8 @@ class QueueThreads:
         self._woken = threading.Event()
         self._finished = threading.Event()
         pace = Pace(options.concurrency * options.transaction_batch, options.prefetch)
-        self.dispatcher = Dispatcher(routes.queue, pool, make, pace, renewals, options.session_limits, wake_signal)
+        limits, retry = options.session_limits, options.retry
+        self.dispatcher = Dispatcher(routes.queue, pool, make, pace, renewals, limits, retry, wake_signal)
         on_wake = partial(self.dispatcher.on_wake, self._woken.set)
         self._claiming = Loop("claims", self._claim, stopping, self._woken, on_wake)
         self._completing = Loop("completions", self._complete, stopping, self._finished)
@@ -106,7 +108,9 @@ class QueueThreads:
         if threads.error is not None:
             raise threads.error
         self._replace_stuck(threads)
-        threads.take(drive(self.dispatcher.claim(running=threads.running, waiting=threads.waiting)))
+        claimed = drive(self.dispatcher.claim(running=threads.running, waiting=threads.waiting))
+        if self._stopping.time_left:
+            threads.take(claimed)
         return self._no_longer_than_a_handler_may_take(threads, self.dispatcher.pause())
 
     def _complete(self) -> float:
@@ -141,10 +145,14 @@ class QueueThreads:
 
     def _wind_up(self, threads: HandlerThreads) -> None:
         """Let running handlers finish within the grace period, and release the messages that none has started."""
-        recovery = Recovery("stopping", Heartbeat())
-        deadline = time.monotonic() + self._options.grace_period.total_seconds()
-        unstarted = threads.unstarted()
         threads.close()
+        if self._stopping.time_left:
+            with transports.until(self._stopping.ends_at):
+                self._let_handlers_finish(threads)
+
+    def _let_handlers_finish(self, threads: HandlerThreads) -> None:
+        recovery = Recovery("stopping", Heartbeat())
+        unstarted: list[LockedMessage] = []
         while True:
             unstarted += threads.unstarted()
             try:
@@ -156,7 +164,7 @@ class QueueThreads:
                 recovery.tell(error)
             if threads.is_over and not (unstarted or threads.waiting or self.dispatcher.has_finished):
                 return
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= self._stopping.handlers_end_at:
                 logger.warning(
                     "the grace period is over: %s handlers run, %s messages were not given back; their locks run out",
                     threads.running,
@@ -178,7 +186,7 @@ class ThreadDriver:
                     " pgqueue.aio.Worker"
                 )
         self._options = options
-        self._stopping = threading.Event()
+        self._stopping = Stopping(options.grace_period)
         self._error: BaseException | None = None
         self._is_running = False
         size = (4 * options.concurrency + SPARE_CONNECTIONS) * len(options.routes)
@@ -209,14 +217,16 @@ class ThreadDriver:
                 service.start(transactions)
             self._background.start()
             with stopped_by_signals(self.stop):
-                self._run_services(self.services)
+                self._run_services()
         finally:
+            self.stop()
             for service in self.services:
                 service.close()
-            self._background.close()
-            drive(self._pool.close())
-            if source is not None:
-                drive(source.close())
+            with transports.until(time.monotonic() + LAST_CLOSES):
+                self._background.close()
+                drive(self._pool.close())
+                if source is not None:
+                    drive(source.close())
         if self._error is not None:
             raise self._error
 
@@ -229,18 +239,19 @@ class ThreadDriver:
     def health(self) -> Health:
         return health_of(self.services, self._background.beats, is_stopping=self._stopping.is_set())
 
-    def _run_services(self, services: Sequence[QueueThreads]) -> None:
-        """Runs the first in this thread, each other one in a thread of its own."""
-        first, *others = services
+    def _run_services(self) -> None:
+        """Run each in a thread of its own, until all have stopped, or the time for that is over."""
         threads = [
-            threading.Thread(target=other.run, args=(self._end_with,), name=f"pgqueue-{other.queue}", daemon=True)
-            for other in others
+            threading.Thread(target=service.run, args=(self._end_with,), name=f"pgqueue-{service.queue}", daemon=True)
+            for service in self.services
         ]
         for thread in threads:
             thread.start()
-        first.run(self._end_with)
+        self._stopping.wait()
         for thread in threads:
-            thread.join()
+            thread.join(self._stopping.time_left)
+        if any(thread.is_alive() for thread in threads):
+            warn_of_silence()
 
     def _end_with(self, error: BaseException) -> None:
         self._error = self._error or error

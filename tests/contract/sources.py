@@ -153,7 +153,7 @@ class Sources:
     def process(self, *arguments: Any, **options: Any) -> Any:
         raise NotImplementedError
 
-    def made_of(self, source: Any) -> pgqueue.QueueClient:
+    def made_of(self, source: Any, **options: Any) -> pgqueue.QueueClient:
         raise NotImplementedError
 
     def _narrow(self, source: str, timeout: float, size: int = 1) -> Any:
@@ -187,8 +187,8 @@ class SyncSources(Sources):
     def process(self, received: Any, work: Callable[..., Any], source: Any = None, **options: Any) -> Any:
         return pgqueue.process(received, work, source, **options)
 
-    def made_of(self, source: Any) -> pgqueue.QueueClient:
-        return pgqueue.QueueClient(source)
+    def made_of(self, source: Any, **options: Any) -> pgqueue.QueueClient:
+        return pgqueue.QueueClient(source, **options)
 
     def _narrow(self, source: str, timeout: float, size: int = 1) -> Any:
         if source == "pool":
@@ -230,8 +230,8 @@ class AsyncSources(Sources):
     def process(self, received: Any, work: Callable[..., Any], source: Any = None, **options: Any) -> Any:
         return self._interpreter.call(pgqueue.aio.process, received, self._interpreter.work(work), source, **options)
 
-    def made_of(self, source: Any) -> pgqueue.QueueClient:
-        client: pgqueue.QueueClient = self._interpreter.call(pgqueue.aio.QueueClient, source)
+    def made_of(self, source: Any, **options: Any) -> pgqueue.QueueClient:
+        client: pgqueue.QueueClient = self._interpreter.call(pgqueue.aio.QueueClient, source, **options)
         return client
 
     def _narrow(self, source: str, timeout: float, size: int = 1) -> Any:

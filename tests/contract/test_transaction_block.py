@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import psycopg
 import pytest
@@ -18,7 +19,9 @@ from pgqueue.errors import (
     LockLostError,
     MessageAlreadySettledError,
     PGQueueError,
+    SettlementUndoneError,
     TransactionRequiredError,
+    WrongTransactionError,
 )
 from pgqueue.model.context import Outcome
 from pgqueue.testing import Database
@@ -166,17 +169,62 @@ def test_an_exception_undoes_what_the_work_has_settled(either: World, workplace:
         assert either.is_ours(received)
 
 
-def test_what_the_work_has_settled_in_a_savepoint_it_rolled_back_is_completed_at_the_end(
+def test_a_message_that_was_dead_lettered_in_a_savepoint_that_was_undone_is_not_completed(
     either: World, workplace: str
 ) -> None:
     received = either.locked()
-    with either.sources.workplace(workplace) as source, received.transaction(source) as tx:
-        execute(tx, "savepoint doubtful")
-        received.dead_letter("Bad", transaction=tx)
-        execute(tx, "rollback to savepoint doubtful")
-    assert received.context.state is ReceiveState.COMPLETED
+    with either.sources.workplace(workplace) as source:
+        with fails_with(SettlementUndoneError), received.transaction(source) as tx:
+            execute(tx, "savepoint doubtful")
+            received.dead_letter("Bad", transaction=tx)
+            execute(tx, "rollback to savepoint doubtful")
+        assert received.context.state is ReceiveState.RECEIVED
+        assert either.is_ours(received)
+        assert either.dead() == []
+
+
+def test_a_block_whose_transaction_was_ended_completes_nothing(either: World, workplace: str) -> None:
+    for end in ("commit", "rollback"):
+        received = either.locked()
+        with either.sources.workplace(workplace) as source:
+            with fails_with(WrongTransactionError), received.transaction(source) as tx:
+                execute(tx, "select 1")
+                execute(tx, end)
+            assert received.context.state is ReceiveState.RECEIVED
+            assert either.is_ours(received)
+            received.complete()
+
+
+def test_a_message_that_has_a_transaction_gets_no_second_one(either: World) -> None:
+    received = either.locked()
+    with received.transaction() as tx:
+        with pytest.raises(InvalidStateError, match="work in that one"), received.transaction():
+            pytest.fail("it was begun")
+        execute(tx, either.note("work"))
+    assert either.effects() == ["work"]
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_a_message_is_not_settled_outside_of_the_transaction_that_it_has(either: World, is_batch: bool) -> None:
+    received = either.locked()
+    complete = partial(either.queue.complete_batch, [received]) if is_batch else received.complete
+    with fails_with(SettlementUndoneError), received.transaction() as tx:
+        execute(tx, either.note("undone"))
+        with either.sources.workplace("connection") as other, pytest.raises(WrongTransactionError):
+            complete(transaction=other)
+    assert either.effects() == []
+    assert either.is_ours(received)
+
+
+def test_messages_of_different_transactions_are_not_settled_together(either: World) -> None:
+    first, second = either.several_locked(2)
+    with (
+        first.transaction() as tx,
+        second.transaction(),
+        pytest.raises(InvalidStateError, match="different transactions"),
+    ):
+        either.queue.complete_batch([first, second], transaction=tx)
     assert either.found() == []
-    assert either.dead() == []
 
 
 def test_a_verb_that_would_wait_for_its_own_block_is_refused_at_once(either: World) -> None:
@@ -245,6 +293,53 @@ def test_a_commit_that_the_database_refuses_leaves_the_message_received(either: 
         with pytest.raises(PGQueueError, match="checked_late") as refusal, received.transaction(source) as tx:
             execute(tx, "insert into checked_late values (1), (1)")
         assert refusal.value.sqlstate == "23505"
+        assert received.context.state is ReceiveState.RECEIVED
+        assert either.is_ours(received)
+        with received.transaction(source):
+            pass
+    assert either.found() == []
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_the_block_cannot_be_ended_by_its_work(either: World, workplace: str, end: str) -> None:
+    received = either.locked()
+    with either.sources.workplace(workplace) as source:
+        with fails_with(TransactionRequiredError, "are refused here"), received.transaction(source) as tx:
+            execute(tx, either.note("work"))
+            getattr(tx, end)()
+        assert received.context.state is ReceiveState.RECEIVED
+        assert either.effects() == []
+        with received.transaction(source) as tx:
+            execute(tx, either.note("before"))
+            with suppress(TransactionRequiredError):
+                getattr(tx, end)()
+            execute(tx, either.note("after"))
+        assert either.effects() == ["before", "after"]
+        assert either.found() == []
+
+
+@pytest.mark.parametrize("kind", ["connection", "sqlalchemy connection", "session", "scoped session"])
+def test_a_source_can_be_committed_again_after_the_block(either: World, kind: str) -> None:
+    received = either.locked()
+    with either.sources.workplace(kind) as source:
+        with fails_with(WorkFailedError), received.transaction(source):
+            raise WorkFailedError
+        with received.transaction(source):
+            pass
+        execute(source, either.note("of the caller"))
+        source.rollback()
+        execute(source, either.note("of the caller again"))
+        source.commit()
+    assert either.effects() == ["of the caller again"]
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_a_block_that_sql_text_has_ended_completes_nothing(either: World, workplace: str, end: str) -> None:
+    received = either.locked()
+    with either.sources.workplace(workplace) as source:
+        with fails_with(TransactionRequiredError), received.transaction(source) as tx:
+            execute(tx, either.note("work"))
+            execute(tx, end)
         assert received.context.state is ReceiveState.RECEIVED
         assert either.is_ours(received)
         with received.transaction(source):

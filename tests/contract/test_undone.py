@@ -8,7 +8,8 @@ from contextlib import suppress
 import pytest
 
 from pgqueue import ReceivedMessage, ReceiveState
-from pgqueue.errors import LockLostError
+from pgqueue.errors import LockLostError, SettlementUndoneError
+from tests.contract.test_transaction_block import fails_with
 from tests.contract.transactions import Transaction
 from tests.contract.world import MINUTE, World
 
@@ -130,14 +131,18 @@ def test_a_transaction_that_text_has_ended_is_not_what_is_ended_next(
     assert caller.is_ours(received) is (state is ReceiveState.RECEIVED)
 
 
-def test_work_that_undoes_its_own_completion_is_completed_at_its_end(either: World, workplace: str) -> None:
+def test_work_that_undoes_its_own_completion_is_not_completed(either: World, workplace: str) -> None:
     received = either.locked()
-    with either.sources.workplace(workplace) as source, received.transaction(source) as handle:
-        transaction = Transaction(handle)
-        transaction.execute("savepoint hidden")
-        received.complete(transaction=handle)
-        transaction.execute("rollback to savepoint hidden")
-    assert received.resolve() is ReceiveState.COMPLETED
+    with either.sources.workplace(workplace) as source:
+        with fails_with(SettlementUndoneError), received.transaction(source) as handle:
+            transaction = Transaction(handle)
+            transaction.execute("savepoint hidden")
+            received.complete(transaction=handle)
+            transaction.execute("rollback to savepoint hidden")
+        assert received.resolve() is ReceiveState.RECEIVED
+        assert either.is_ours(received)
+        with received.transaction(source):
+            pass
     assert either.found() == []
 
 

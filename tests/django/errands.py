@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from pgqueue.django.framework import task
 from tests.django.shop import Shipped
@@ -23,6 +24,19 @@ def ship(order: int) -> int:
 def ship_and_fail(order: int) -> None:
     Shipped.objects.create(order=order)
     raise ValueError("the lorry broke down")
+
+
+@task
+def ship_twice(order: int) -> None:
+    Shipped.objects.create(order=order)
+    with suppress(IntegrityError):
+        Shipped.objects.create(order=order)
+
+
+@task
+def ship_and_undo(order: int) -> None:
+    Shipped.objects.create(order=order)
+    transaction.set_rollback(True)
 
 
 @task

@@ -18,6 +18,7 @@ from tests.docs.snippets import ROOT, Snippet, snippets
 from tests.patience import PATIENCE, eventually
 
 PAGE = [each for each in snippets() if each.page == "docs/django.md"]
+TESTS = [each for each in snippets() if each.page == "docs/how-to/testing.md" and str(each.title).startswith("shop/")]
 PROJECT = {
     "manage.py": """
 import sys
@@ -75,7 +76,7 @@ class Project:
         ran = self._start(*words)
         out, err = ran.communicate(timeout=PATIENCE)
         assert ran.returncode == 0, err
-        return out
+        return out + err
 
     def run_until(self, words: list[str], condition: Callable[[], bool]) -> None:
         """Run a worker until a condition holds, or until the worker has ended."""
@@ -104,7 +105,7 @@ class Project:
 def shop(empty_database: Database, tmp_path: Path) -> Project:
     """The project that the page describes."""
     made = Project(tmp_path, empty_database)
-    blocks = [each for each in PAGE if each.language == "python"]
+    blocks = [each for each in [*PAGE, *TESTS] if each.language == "python"]
     for name in {str(each.title) for each in blocks}:
         text = "\n".join(each.text for each in blocks if each.title == name)
         if django.VERSION < (6, 0):  # as the page says
@@ -132,7 +133,7 @@ def is_known(block: Snippet) -> bool:
 
 
 def test_what_the_page_shows_works(shop: Project, empty_database: Database) -> None:
-    create_default, create_mail, run_tasks, run_mail, run_handlers, sweep, stats = commands()
+    create_default, create_mail, run_tasks, run_mail, run_handlers, sweep, stats, run_tests = commands()
     with QueueClient(empty_database.dsn) as client:
         client.create_queue("orders")
         shop.shell(CALL_THE_VIEW)
@@ -149,3 +150,5 @@ def test_what_the_page_shows_works(shop: Project, empty_database: Database) -> N
     shop.run(*sweep)
     assert "orders" in shop.run(*stats)
     shop.run("check", "--fail-level", "WARNING")
+    assert len(TESTS) == 1
+    assert "Ran 2 tests" in shop.run(*run_tests)

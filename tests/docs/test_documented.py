@@ -18,6 +18,7 @@ import pgqueue
 import pgqueue.aio
 import pgqueue.django
 import pgqueue.django.tasks
+import pgqueue.django.testing
 import pgqueue.errors
 import pgqueue.notifications
 import pgqueue.spark
@@ -102,7 +103,9 @@ def test_every_private_sqlstate_is_on_the_sql_page() -> None:
     assert [sqlstate for sqlstate in private if sqlstate not in SQL_PAGE] == []
 
 
-@pytest.mark.parametrize("module", [pgqueue.django, pgqueue.django.tasks], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [pgqueue.django, pgqueue.django.tasks, pgqueue.django.testing], ids=lambda module: module.__name__
+)
 def test_every_public_name_for_django_is_in_the_reference(module: Any) -> None:
     section = REFERENCE.partition("\n## Django\n")[2].partition("\n## ")[0]
     for name in module.__all__:

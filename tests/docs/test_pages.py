@@ -38,6 +38,7 @@ PAGES_THAT_RUN = [
     "docs/dead-letters.md",
     "docs/limits.md",
     "docs/flow.md",
+    "docs/timeouts.md",
     "docs/history.md",
     "docs/notifications.md",
     *sorted(str(page.relative_to(ROOT)) for page in RECIPES if "```python\n" in page.read_text()),

@@ -37,6 +37,7 @@ RUN = {
     **{("docs/tutorial.md", language): test_tutorial.__name__ for language in ("console", "python", "ini")},
     **{(page, "python"): "test_fragments.py" for page in ("docs/pgbouncer.md", "docs/security.md", "docs/sending.md")},
     ("docs/django.md", "python"): "tests/django/test_page.py",
+    ("docs/how-to/testing.md", "python"): "test_testing.py, and that of Django by tests/django/test_page.py",
 }
 
 #: Python that is compiled only: why it is not run.

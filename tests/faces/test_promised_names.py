@@ -178,7 +178,7 @@ FIELDS = {
 
 #: What can be said when something is made or called; it may take more.
 OPTIONS = {
-    "QueueClient": {"source"},
+    "QueueClient": {"source", "listen", "timeout"},
     "Message": FIELDS["Message"],
     "Worker": {
         "queue",
@@ -191,6 +191,7 @@ OPTIONS = {
     },
     "RetryPolicy": {"transaction_attempts", "max_attempts", "first_delay", "max_delay", "jitter", "dead_letter_on"},
     "AutoLockRenewer": {"max_lock_renewal_duration", "on_lock_renew_failure"},
+    "deadline": {"timeout"},
     "process": {"received", "work", "source", "retry"},
     "DeadLetter": {"reason", "description"},
     "CorrelationFilter": {

@@ -27,8 +27,8 @@ COMMENTS = (files.folder("sql") / "comments.sql").read_text()
 
 LISTED = re.compile(r"^ +\('(\w+)(?:\.(\w+))?', '", re.MULTILINE)
 COLUMNS = """
-select relname, attname from pg_attribute join pg_class on pg_class.oid = attrelid
- where relnamespace = 'pgqueue'::regnamespace and relkind in ('r', 'p', 'v', 'c') and attnum > 0
+select relname, coalesce(attname, '') from pg_class left join pg_attribute on attrelid = pg_class.oid and attnum > 0
+ where relnamespace = 'pgqueue'::regnamespace and relkind in ('r', 'p', 'v', 'c')
 """
 
 OLDER = """

@@ -20,6 +20,9 @@ from pgqueue.spark import committing
 from pgqueue.spark.errors import PipelineError
 from pgqueue.spark.writing import QueueSink, QueueWriter, Staged
 from pgqueue.testing import Database
+from pgqueue.testing.database import create_template
+from pgqueue.testing.hosts import binaries
+from pgqueue.testing.pair import Pair
 from tests.chaos.proxy import Cut, Proxy
 
 SCHEMA = StructType().add("body", "string")
@@ -106,6 +109,24 @@ def test_a_job_in_doubt_says_how_to_write_it_again_and_then_it_is_sent_once(
     assert named is not None
     writer(database.dsn, job=named[1]).commit([staged(database, "0_1")])
     assert sent(database) == ROWS
+
+
+def test_a_standby_that_has_not_replayed_a_job_does_not_know_that_it_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committing, "DOUBTS_FOR_SECONDS", 0)
+    pair = Pair(binaries())
+    try:
+        pair.create()
+        template = create_template(pair.primary.dsn())
+        database = Database(pair.primary.dsn(template))
+        with QueueClient(database.dsn) as client:
+            client.create_queue("q")
+        pair.copy()
+        part = staged(database, "0_0")
+        writer(database.dsn, job="night").commit([part])
+        with pytest.raises(PipelineError, match="it is not known whether the job was sent"):
+            writer(pair.standby.dsn(template), job="night").commit([part])
+    finally:
+        pair.remove()
 
 
 def test_a_queue_that_was_closed_since_does_not_hide_that_a_job_was_sent(

@@ -32,7 +32,7 @@ HELD = "select sequence_number from pgqueue.locked_messages order by sequence_nu
 ALL_SETTLED = "select claim, messages, completed from pgqueue.claim order by claim"
 
 #: What a session that is attached holds; one that was closed lets go in its own time.
-KEY = "hashtextextended('pgqueue.consumer ledger', 0)"
+ATTACHED = "select pgqueue._is_attached(consumer) from pgqueue.consumer where name = 'ledger'"
 
 #: All that is said of claims, of the first one where it is said of one.
 ASKED: dict[str, dict[str, Any]] = {
@@ -567,9 +567,8 @@ def test_attaching_waits_for_the_transaction_that_completes_a_claim(database: Da
         driver.begin()
         driver.rows("select from pgqueue.consumer for update")  # as the verb does first
         first.connection.close()
-        while not stage.prompter.value(f"select pg_try_advisory_lock({KEY})"):
+        while stage.prompter.value(ATTACHED):
             pass
-        stage.prompter.rows(f"select pg_advisory_unlock({KEY})")
         taking_over = second.starts(lambda: attach(second))
         assert says(driver, "complete_claim", claim=1)
         driver.commit()

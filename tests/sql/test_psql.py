@@ -30,9 +30,9 @@ select queue, sequence_number, delivery_count from pgqueue.locked_messages;
 
 begin;
 insert into shipped values (:id);
-select pgqueue.complete('orders', :sequence_number, :'lock_token') as transaction \\gset
+select pgqueue.complete('orders', :sequence_number, :'lock_token') as transaction, pgqueue.server_run() as run \\gset
 commit;
-select pgqueue.resolve('orders', :sequence_number, :'lock_token', :'transaction');
+select pgqueue.resolve('orders', :sequence_number, :'lock_token', :'transaction', server_run => :'run');
 select * from shipped;
 select ready, locked from pgqueue.queues;
 select ready, locked from pgqueue.queue_counts('orders');

@@ -76,7 +76,7 @@ VERBS = {
     "release_claim": (RECEIVE, CLAIM),
     "drop_consumer": (RECEIVE, "%(consumer)s, %(epoch)s"),
     "queue_settings": (SETTINGS, "%(queue)s"),
-    "record_action": (SETTINGS, "'resubmit', %(queue)s, 1"),
+    "record_action": (RECEIVE, "'resubmit', %(queue)s, 1"),
     "queue_counts": (MONITOR, "%(queue)s"),
     "create_queue": (ADMIN, "%(new)s"),
     "alter_queue": (ADMIN, "%(queue)s, '1 minute'"),
@@ -112,6 +112,7 @@ VERBS = {
     "schedules_to_plan": (ANYONE, ""),  # only those of queues that the caller may receive from
     "due_times": (SETTINGS, "%(nightly)s"),
     "clock": (ANYONE, ""),
+    "server_run": (ANYONE, ""),
 }
 
 #: Verbs for all queues at once; who may receive from all of them may sweep.

@@ -109,6 +109,7 @@ def test_it_is_fired_once_by_two_at_the_same_time(database: Database) -> None:
         ann, bob = stage.sessions("ann", "bob")
         create(ann)
         stage.passes(MINUTE)
+        bob.rows("set lock_timeout = 0; set statement_timeout = '5s'")
         ann.begin()
         assert turn(ann)
         assert not turn(bob)

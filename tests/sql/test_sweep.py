@@ -31,7 +31,7 @@ select (select array_agg(message order by sequence_number) from pgqueue.message)
 
 DEAD = "select sequence_number from pgqueue.dead_letters where dead_letter_reason = 'MaxDeliveryCountExceeded'"
 
-THE_LOCK = "not pg_try_advisory_xact_lock(hashtextextended('pgqueue.sweep', 0))"
+THE_LOCK = "not pgqueue._only_one('pgqueue.sweep_lock')"
 
 
 def sweep(session: Session, **options: Any) -> list[tuple[Any, ...]]:
@@ -307,7 +307,7 @@ def test_a_dry_run_tells_what_a_sweep_does_and_does_nothing(database: Database) 
         bob.begin()
         foreseen = sweep(bob, dry_run=True)
         assert bob.value("select pg_current_xact_id_if_assigned()") is None
-        assert bob.value("select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()") == 0
+        assert bob.value("select count(*) from pg_locks where relation = 'pgqueue.sweep_lock'::regclass") == 0
         bob.commit()
         assert bob.rows(EVERYTHING) == before
         assert foreseen == sweep(bob) == [("q", 0, 2, 1, 2, 0, 0, 0, 0, False)]

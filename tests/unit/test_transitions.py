@@ -6,6 +6,7 @@ import pytest
 
 from pgqueue.errors import FaultedError, InvalidStateError, MessageAlreadySettledError
 from pgqueue.model.context import TRANSITIONS, Event, Outcome, ReceiveContext, ReceiveState
+from pgqueue.model.transaction_id import TransactionId
 from pgqueue.transports import drive
 
 # A row an event, a column a state: the state that follows; "=" for no effect; "!" and what refuses the call.
@@ -83,7 +84,7 @@ def test_a_refused_call_says_whether_the_delivery_is_over_in_doubt_or_busy() -> 
 def test_an_aborted_transaction_leaves_no_trace_in_the_context() -> None:
     context = ReceiveContext()
     drive(context.enter(Outcome.DEAD_LETTERED))
-    context.transaction_id = "7"
+    context.transaction_id = TransactionId("7")
     context.apply(Event.ABORTED)
     assert context.state is ReceiveState.RECEIVED
     assert context.outcome is None

@@ -28,6 +28,7 @@ from pgqueue.testing.clock import MOVE
 from pgqueue.transports.wake_signals import WakeSignal
 from pgqueue.worker.dispatcher import Dispatcher
 from pgqueue.worker.pace import Pace
+from pgqueue.worker.policy import RetryPolicy
 from pgqueue.worker.sessions import SessionLimits
 from tests.sql.stage import AWAITED_ARE_OPEN, STAND_STILL
 
@@ -132,7 +133,8 @@ def dispatcher_of(scene: Scene, concurrency: int) -> Dispatcher:
     renewals: Any = NoRenewals()
     source: Any = Told(scene)
     limits = SessionLimits(concurrency, 0, None)
-    return Dispatcher("q", source, LockedMessage._locked, Pace(concurrency, 0), renewals, limits, scene.wake_signal)
+    make, pace = LockedMessage._locked, Pace(concurrency, 0)
+    return Dispatcher("q", source, make, pace, renewals, limits, RetryPolicy(), scene.wake_signal)
 
 
 def works(scene: Scene) -> Waits:

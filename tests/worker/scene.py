@@ -84,7 +84,13 @@ class Scene:
     @contextmanager
     def working(self, handler: Callable[..., Any], **options: Any) -> Iterator[Running]:
         """A worker, which is stopped at the end."""
-        running = Running(self.make(handler, **options))
+        with self.running(self.make(handler, **options)) as running:
+            yield running
+
+    @contextmanager
+    def running(self, worker: Any) -> Iterator[Running]:
+        """This worker at work, which is stopped at the end."""
+        running = Running(worker)
         try:
             yield running
         finally:

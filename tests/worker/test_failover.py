@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
-import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
@@ -16,45 +13,26 @@ from pgqueue.errors import ReadOnlyError
 from pgqueue.testing import Database
 from pgqueue.testing.database import create_template
 from pgqueue.testing.hosts import binaries
-from pgqueue.testing.server import ThrowawayServer
+from pgqueue.testing.pair import Pair
 from tests.patience import eventually
 from tests.worker.scene import FACES, Scene, effect
 
 MANY = 300
-REPLICATED = {"wal_level": "replica", "max_wal_senders": "4"}
-
-
-@dataclass
-class Pair:
-    """A primary, and a standby that has what the primary has acknowledged."""
-
-    primary: ThrowawayServer
-    standby: ThrowawayServer
-
-    def start(self) -> Database:
-        self.primary.settings.update(REPLICATED)
-        self.primary.create()
-        self.primary.start()
-        template = create_template(self.primary.dsn())
-        self.standby._run("pg_basebackup", "-d", self.primary.dsn(), "-R", "-X", "stream", "-c", "fast")
-        self.standby.start()
-        with psycopg.connect(self.primary.dsn(), autocommit=True) as connection:
-            connection.execute("alter system set synchronous_standby_names = '*'")
-            connection.execute("select pg_reload_conf()")
-        hosts = ",".join(quote(str(server.sockets), safe="") for server in (self.primary, self.standby))
-        return Database(f"postgresql://postgres@/{template}?host={hosts}&target_session_attrs=read-write")
-
-    def fail_over(self) -> None:
-        self.primary.kill()
-        self.standby._run("pg_ctl", "promote", "-w")
 
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    pair = Pair(ThrowawayServer(binaries()), ThrowawayServer(binaries()))
+    pair = Pair(binaries())
     yield pair
-    pair.standby.remove()
-    pair.primary.remove()
+    pair.remove()
+
+
+def started(pair: Pair) -> Database:
+    """A primary, and a standby that has what the primary has acknowledged."""
+    pair.create()
+    template = create_template(pair.primary.dsn())
+    pair.follow(synchronous=True)
+    return Database(pair.dsn(template))
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -62,7 +40,7 @@ def test_a_failover_to_a_standby_loses_and_doubles_nothing(pair: Pair, face: str
     async def handler(message: Any, tx: Any) -> None:
         await effect(tx, message.body)
 
-    with Scene(pair.start(), face) as scene:
+    with Scene(started(pair), face) as scene:
         scene.send(*range(MANY))
         with scene.working(handler, transaction="psycopg", concurrency=2) as running:
             eventually(lambda: running.worker.tally.completed > 10)
@@ -73,7 +51,7 @@ def test_a_failover_to_a_standby_loses_and_doubles_nothing(pair: Pair, face: str
 
 
 def test_a_standby_refuses_what_may_pass_when_it_is_promoted(pair: Pair) -> None:
-    database = pair.start()
+    database = started(pair)
     with QueueClient(database.dsn) as client:
         client.create_queue("orders")
     dsn = make_conninfo(database.dsn, host=str(pair.standby.sockets), target_session_attrs="any")

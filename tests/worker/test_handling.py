@@ -175,18 +175,22 @@ def test_a_shared_transaction_that_cannot_commit_is_taken_apart(scene: Scene, ki
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_a_settlement_that_a_savepoint_has_undone_is_made_again(scene: Scene, batch: int) -> None:
+def test_a_settlement_that_a_savepoint_has_undone_is_a_failure(scene: Scene, batch: int) -> None:
     async def handler(message: Any, tx: Any) -> None:
         await effect(tx, message.body)
-        await _run(tx, "savepoint here")
-        await _done(message.complete(transaction=tx))
-        await _run(tx, "rollback to savepoint here")
+        if message.body == 1:
+            await _run(tx, "savepoint here")
+            await _done(message.complete(transaction=tx))
+            await _run(tx, "rollback to savepoint here")
 
     scene.send(*range(3))
-    with scene.working(handler, transaction="psycopg", concurrency=1, transaction_batch=batch) as running:
-        eventually(lambda: running.worker.tally.completed == 3)
-    assert scene.effects() == [*range(3)]
-    assert scene.left() == []
+    once = RetryPolicy(max_attempts=1)
+    with scene.working(handler, transaction="psycopg", concurrency=1, transaction_batch=batch, retry=once) as running:
+        eventually(lambda: running.worker.tally.completed + running.worker.tally.failed == 3)
+    assert scene.effects() == [0, 2]
+    assert [(dead.body, dead.dead_letter_reason) for dead in scene.dead()] == [
+        (1, "pgqueue.errors.SettlementUndoneError")
+    ]
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -222,19 +226,18 @@ def test_a_shared_transaction_that_has_failed_unseen_is_not_taken_for_committed(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("culprit", [1, 3], ids=["in the middle", "at the end"])
-def test_a_handler_that_rolls_a_shared_transaction_back_undoes_its_own_work_only(
-    scene: Scene, kind: str, culprit: int
-) -> None:
+def test_a_handler_that_would_roll_a_shared_transaction_back_fails_alone(scene: Scene, kind: str, culprit: int) -> None:
     async def handler(message: Any, tx: Any) -> None:
         await effect(tx, message.body)
         if message.body == culprit:
             await _done(tx.rollback())
 
     scene.send(*range(4))
-    with scene.working(handler, transaction=kind, concurrency=1, transaction_batch=4) as running:
-        eventually(lambda: running.worker.tally.completed == 4)
+    options = {"transaction": kind, "concurrency": 1, "transaction_batch": 4}
+    with scene.working(handler, **options, retry=RetryPolicy(max_attempts=1)) as running:
+        eventually(lambda: running.worker.tally.completed + running.worker.tally.failed == 4)
     assert scene.effects() == [number for number in range(4) if number != culprit]
-    assert scene.left() == []
+    assert [dead.body for dead in scene.dead()] == [culprit]
 
 
 def test_what_the_handler_settles_itself_is_left_to_it(scene: Scene) -> None:

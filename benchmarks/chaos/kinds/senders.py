@@ -61,7 +61,7 @@ class Sender:
             out = []
             for message in self._actor.new_messages(MANY):
                 operation = ExitStack()
-                operation.enter_context(self._sending(queue, [message], doubt=True))
+                operation.enter_context(self._sending(queue, [message], doubt=True, overlapped=True))
                 out.append((operation, sender.send(Message({"id": message}))))
             for operation, pending in out:
                 with suppress(*EXPECTED), operation:
@@ -134,9 +134,9 @@ class Sender:
             connection.commit()
 
     def _sending(
-        self, queue: pgqueue.Queue, messages: list[str], *, doubt: bool = False
+        self, queue: pgqueue.Queue, messages: list[str], *, doubt: bool = False, **facts: Any
     ) -> AbstractContextManager[Open]:
-        return self._actor.operation("send", queue.name, ids=messages, doubt=doubt)
+        return self._actor.operation("send", queue.name, ids=messages, doubt=doubt, **facts)
 
     def _own_connection(self) -> psycopg.Connection[Any]:
         if self._connection is None or self._connection.closed:

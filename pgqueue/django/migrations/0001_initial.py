@@ -8,7 +8,7 @@ from pgqueue.django.installing import install, refuse_to_uninstall
 
 
 class Migration(migrations.Migration):
-    """The first and only one."""
+    """The first one."""
 
     initial = True
 

@@ -16,7 +16,7 @@ declare
     last_number bigint        := pgqueue._last_number_drawn();
     highest     bigint;
 begin
-    if pgqueue._is_repairing() or not pg_try_advisory_xact_lock(hashtextextended('pgqueue._repair_sequence', 0)) then
+    if pgqueue._is_repairing() or not pgqueue._only_one('pgqueue.repair_lock') then
         return false;                    -- begun in this transaction, or by another session
     end if;
     if exists (select from pgqueue.progress where horizon > last_number and (cursor > 0 or horizon_xid <> all_open)) then

@@ -7,6 +7,9 @@
 -- each message allowed; in between it uses its last count and the number of messages it has sent since. So a queue may
 -- exceed its bound by what other transactions send meanwhile. When a send is refused, the rollback discards the count
 -- too, and the next send counts anew.
+--
+-- Anybody can set a setting, so a note counts only with its proof; see pgqueue._length_proof. An old note that is set again
+-- is worth no more than the count of another session.
 -- Raises  PQ008 queue full.
 create or replace function pgqueue._check_queue_length(target pgqueue.queue, adding bigint, number bigint)
 returns void
@@ -16,11 +19,15 @@ set enable_seqscan = off
 as $$
 declare
     memory constant text := 'pgqueue.length_' || target.id;
-    known  bigint[]      := nullif(current_setting(memory, true), '');  -- count, at which number, when; sent since
+    noted  text[]        := string_to_array(current_setting(memory, true), ' ');       -- the note and its proof
+    known  bigint[];                                                    -- count, at which number, when; sent since
     moment bigint        := extract(epoch from pgqueue.clock()) * 1000000;
 begin
     if adding = 0 then
         return;
+    end if;
+    if noted[2] = pgqueue._length_proof(target, noted[1]) then
+        known := noted[1];
     end if;
     if known is null or number < known[2] or known[1] + number - known[2] + adding > target.max_queue_length then
         if known is null or target.max_queue_length <= 1000
@@ -41,6 +48,6 @@ begin
         end if;
     end if;
     known[4] := known[4] + adding;
-    perform set_config(memory, known::text, false);
+    perform set_config(memory, concat_ws(' ', known, pgqueue._length_proof(target, known::text)), false);
 end
 $$;

@@ -16,6 +16,7 @@ as $$
 declare
     source pgqueue.queue := pgqueue._find_queue(queue, 'RECEIVE');
     known  pgqueue.consumer;
+    key    bigint        := hashtextextended(gen_random_uuid()::text, 0);    -- nobody can have locked it before
 begin
     if consumer is null or consumer = '' then
         perform pgqueue._refuse_argument('consumer', 'a name', coalesce(quote_literal(consumer), 'null'));
@@ -23,21 +24,27 @@ begin
     if source.requires_session then
         perform pgqueue._refuse_without_session(source);
     end if;
-    if not pg_try_advisory_lock(hashtextextended('pgqueue.consumer ' || consumer, 0)) then
-        perform pgqueue._refuse_busy_consumer(consumer);
+    select * into known from pgqueue.consumer where name = attach_consumer.consumer;
+    if pgqueue._is_attached(known) then
+        perform pgqueue._refuse_busy_consumer(consumer);                     -- without waiting for what it does
     end if;
     insert into pgqueue.consumer (name, queue_id, created_at)
     values (consumer, source.id, pgqueue.clock())
         on conflict on constraint consumer_pkey do nothing;
     select * into known from pgqueue.consumer where name = attach_consumer.consumer for update;
     if known.queue_id <> source.id then
-        perform pg_advisory_unlock(hashtextextended('pgqueue.consumer ' || consumer, 0));
         perform pgqueue._refuse_argument(
             'queue', format('that of consumer %s, %s', quote_literal(consumer), (select queue.name from pgqueue.queue where queue.id = known.queue_id)),
             queue);
     end if;
+    if pgqueue._is_attached(known) then
+        perform pgqueue._refuse_busy_consumer(consumer);
+    end if;
+    perform pg_advisory_lock(key);
     settled_claim := known.settled_claim;
     epoch         := greatest(known.epoch + 1, (extract(epoch from pgqueue.clock()) * 1000000)::bigint);
-    update pgqueue.consumer set epoch = attach_consumer.epoch where name = known.name;
+    update pgqueue.consumer
+       set epoch = attach_consumer.epoch, attached_pid = pg_backend_pid(), attached_key = key
+     where name = known.name;
 end
 $$;

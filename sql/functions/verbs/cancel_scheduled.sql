@@ -1,5 +1,5 @@
 -- Deletes scheduled messages whose time has not come, by their sequence numbers: all or none. Messages that were
--- abandoned with a delay count as scheduled, too.
+-- abandoned with a delay count as scheduled, too, for those who may also receive from the queue.
 -- Returns  how many were deleted.
 -- Raises   PQ002 unknown queue; PQ006 message not found, when a message is not scheduled, or no longer.
 -- Locks    the messages, until the transaction ends; waits for an open transaction that cancels or activates one of
@@ -22,6 +22,7 @@ begin
     with gone as (
         delete from pgqueue.scheduled_message
          where queue_id = source.id and sequence_number = any (sequence_numbers)
+           and (pgqueue._is_sent_for_later(lane) or pgqueue._may_receive(source.receivers))
         returning *
     ), remembered as (
         insert into pgqueue.settled_message

@@ -9,7 +9,7 @@ as $$
 declare
     known pgqueue.consumer := pgqueue._find_consumer(consumer, epoch);
 begin
-    if not pg_try_advisory_xact_lock(hashtextextended('pgqueue.consumer ' || consumer, 0)) then
+    if pgqueue._is_attached(known) then
         perform pgqueue._refuse_busy_consumer(consumer);
     end if;
     if exists (select from pgqueue.queue where queue.id = known.queue_id) then

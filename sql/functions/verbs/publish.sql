@@ -23,8 +23,12 @@ declare
     read   bigint;
     last   pgqueue.published_batch;
 begin
-    perform pg_advisory_xact_lock(hashtextextended(format('pgqueue.publish %s %s %s', queue, publisher, case when not ordered then part end), 0))
-      where publisher is not null;
+    perform pgqueue._find_queue(queue, 'SEND');                              -- only those who may send lock anything
+    perform
+       from pgqueue.publishing_lock
+      where slot = hashtext(concat_ws(' ', queue, publisher, case when not ordered then part end)) & 255
+        and publisher is not null
+        for no key update;
     perform from pgqueue.staged_batch where name = any (staged) order by name for update;
     target := pgqueue._find_queue(queue, 'SEND');
     moment := pgqueue.clock();

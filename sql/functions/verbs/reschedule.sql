@@ -1,5 +1,5 @@
--- Gives a scheduled message another time. A message that was abandoned with a delay counts as scheduled, too. Its time to
--- live begins with its time.
+-- Gives a scheduled message another time. A message that was abandoned with a delay counts as scheduled, too, for those who
+-- may also receive from the queue: it was delivered, and is no longer its sender's. Its time to live begins with its time.
 -- Raises   PQ002 unknown queue; PQ006 message not found, when the message is not scheduled, or no longer; PQ007 invalid argument.
 -- Locks    the message, until the transaction ends; waits for an open transaction that cancels or activates it.
 create or replace function pgqueue.reschedule(queue text, sequence_number bigint, at timestamptz)
@@ -19,7 +19,8 @@ begin
     update pgqueue.scheduled_message
        set scheduled_enqueue_time = at,
            expires_at = greatest(at, pgqueue.clock()) + time_to_live
-     where queue_id = source.id and sequence_number = reschedule.sequence_number;
+     where queue_id = source.id and sequence_number = reschedule.sequence_number
+       and (pgqueue._is_sent_for_later(lane) or pgqueue._may_receive(source.receivers));
     if not found then
         perform pgqueue._refuse_unknown_message(source, 'scheduled', reschedule.sequence_number);
     end if;

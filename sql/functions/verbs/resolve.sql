@@ -1,16 +1,28 @@
 -- Finds the outcome of a settlement whose transaction can no longer be observed: its connection broke during COMMIT,
 -- its caller was interrupted, or nobody kept the outcome. `transaction_id` is what the settlement returned, or null
 -- when that is not known. With null, the message itself is examined: call it outside of the transaction in question.
+-- `server_run` is what pgqueue.server_run returned in that transaction: in another run of the server the id may be
+-- another transaction's, so it proves no COMMIT, and the message is examined. Without it the id is believed.
+-- `locked_until` is when the lock expires, as the caller knows it.
 --
 -- A settlement that was undone by a rollback to a savepoint counts as aborted. So does a settlement whose transaction
 -- the server does not know, because it crashed before it wrote the transaction to disk, and one whose message is still
--- there with the same token.
--- Returns  'committed'; 'aborted'; 'in progress', also for prepared transactions; 'gone' when the id is null and no
---          message has this token: this settlement has committed, or another one did after the lock had expired.
+-- there with the same token. A standby may not have replayed the transaction yet, so it knows no outcome.
+-- Returns  'committed'; 'aborted'; 'in progress', also for prepared transactions, and on a standby; 'gone' when the
+--          message is examined and no message has this token: this settlement has committed, or another one did after
+--          the lock had expired, or the lock was lost with a failover. While the lock lasts only its holder can have
+--          ended it: then the answer is 'committed' instead, unless the message is there without it or the timeline
+--          has changed.
 -- Raises   PQ002 unknown queue.
--- Locks    when the id is null, the message, unless somebody else holds it, until the transaction ends.
+-- Locks    when the message is examined, that message, unless somebody else holds it, until the transaction ends.
 create or replace function pgqueue.resolve(
-    queue text, sequence_number bigint, lock_token uuid, transaction_id xid8)
+    queue           text,
+    sequence_number bigint,
+    lock_token      uuid,
+    transaction_id  xid8,
+    server_run      text        default null,
+    locked_until    timestamptz default null
+)
 returns text
 language plpgsql
 security definer
@@ -23,13 +35,19 @@ declare
     place   tid;                                         -- of a dead letter
     is_ours boolean;
 begin
+    if pg_is_in_recovery() then
+        return 'in progress';
+    end if;
     begin
         outcome := pg_xact_status(transaction_id);
     exception when invalid_parameter_value then  -- the id is in the future
         return 'aborted';
     end;
-    if outcome = 'aborted'
-       or outcome = 'in progress' and transaction_id is distinct from pg_current_xact_id_if_assigned() then
+    if outcome = 'aborted' then
+        return outcome;                                  -- whoever has the id: a committed one is never given out again
+    elsif server_run <> pgqueue.server_run() then
+        transaction_id := null;
+    elsif outcome = 'in progress' and transaction_id is distinct from pg_current_xact_id_if_assigned() then
         return outcome;
     end if;
     if is_dead then
@@ -44,7 +62,13 @@ begin
     if transaction_id is not null then
         return case when is_ours then 'aborted' else coalesce(outcome, 'committed') end;
     elsif not is_ours then
-        return 'gone';
+        return case when pgqueue.clock() < locked_until
+                     and coalesce(left(server_run, 8) = left(pgqueue.server_run(), 8), true)     -- no lock was forgotten
+                     and (is_dead or not exists (
+                         select from pgqueue.message
+                          where ctid = any (pgqueue._find_message(source, resolve.sequence_number))
+                            and not pgqueue._is_deferred(lane)))
+                    then 'committed' else 'gone' end;
     elsif is_dead then
         perform from pgqueue.dead_letter where ctid = place for update skip locked;
         return case when found then 'aborted' else 'in progress' end;

@@ -12,7 +12,8 @@
 --   - message ids whose window is over, and effects and published batches past their time, are deleted;
 --   - days of history that no queue retains are reclaimed, and staged tables that are a week old are dropped;
 --   - queues that were idle for `auto_delete_on_idle` are deleted with their messages and dead letters;
---   - messages that were sent to a queue while it was dropped are removed, and so are workers not seen for an hour;
+--   - messages that were sent to a queue while it was dropped are removed, and so are workers not seen for an hour, and entries
+--     of the audit log that are a year old;
 --   - schedules that are due send their messages, which count as activated;
 --   - messages that no receive would find, after a manual change or a restore, are repaired, as far as
 --     pgqueue.broken_invariants reports them.
@@ -44,7 +45,7 @@ begin
         perform pgqueue._refuse_access('ADMIN');
     end if;
     perform pgqueue._check_bound(max_messages);
-    if not dry_run and not pg_try_advisory_xact_lock(hashtextextended('pgqueue.sweep', 0)) then
+    if not dry_run and not pgqueue._only_one('pgqueue.sweep_lock') then
         return;
     end if;
     if not dry_run then
@@ -95,7 +96,8 @@ begin
     if more then
         return;
     end if;
-    orphans := pgqueue._remove_orphans(remaining, dry_run) + pgqueue._forget_workers(dry_run);
+    orphans := pgqueue._remove_orphans(remaining, dry_run) + pgqueue._forget_workers(dry_run)
+               + pgqueue._forget_actions(remaining, dry_run);
     if orphans > 0 then
         return query select null::text, 0, 0, 0, 0, orphans, 0, 0, 0, not dry_run;
     end if;

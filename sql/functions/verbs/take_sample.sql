@@ -20,7 +20,7 @@ begin
     if max_queues is null or max_queues < 1 then
         perform pgqueue._refuse_argument('max_queues', 'a positive whole number', max_queues::text);
     end if;
-    if not pg_try_advisory_xact_lock(hashtextextended('pgqueue.take_sample', 0))
+    if not pgqueue._only_one('pgqueue.sample_lock')
        or exists (select from pgqueue.sample where sampled_at >= moment) then
         return 0;
     end if;

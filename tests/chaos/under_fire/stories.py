@@ -44,6 +44,11 @@ class Story:
     def step_clock(self, by: float) -> str:
         return self._tell("clock", "ok", {"by": by})
 
+    def forget(self, **when: float) -> str:
+        """A failover that forgets what was committed meanwhile; locks are given out at the time of the story."""
+        began, took = when.get("began", self._now), when.get("took", 0.5)
+        return self._tell("forget", "ok", {"locked_between": [began, began + took]}, **when)
+
     def rewind(self) -> str:
         return self._tell("rewind", "ok", {})
 

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.chaos.__main__ import Arena, arena
 from benchmarks.chaos.kinds import RECEIVERS
-from benchmarks.chaos.plan import FAULTS, draw
+from benchmarks.chaos.plan import FAILOVERS, FAULTS, draw
 from benchmarks.chaos.round import Moment
 
 #: Seconds of a round in which faults happen.
@@ -32,6 +32,16 @@ def test_whatever_breaks_the_books_balance(place: Arena, tmp_path: Path, seed: i
     assert result.violations == (), "\n".join(map(str, result.violations[:5]))
     assert result.acknowledged > 0
     assert result.faults.total() > 0
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", FAILOVERS)
+def test_when_a_standby_is_promoted_the_books_balance(place: Arena, tmp_path: Path, name: str) -> None:
+    result = place.play(1, FIRE, (name, "two-phase"), tmp_path / "books", watch=_look_away)
+    assert result.violations == (), "\n".join(map(str, result.violations[:5]))
+    assert result.acknowledged > 0
+    assert result.faults[name] == 1
 
 
 def test_the_short_leg_comes_by_nearly_all_faults() -> None:

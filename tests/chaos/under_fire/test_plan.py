@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.chaos.history import Book, Outcome, read
 from benchmarks.chaos.kinds import KINDS, RECEIVERS
-from benchmarks.chaos.plan import FAULTS, HEAVY, MISCHIEF, Plan, draw
+from benchmarks.chaos.plan import FAILOVERS, FAULTS, HEAVY, MISCHIEF, Plan, draw
 from pgqueue.errors import ConnectionLostError, LockLostError
 
 SENDING = ("sender", "async sender")
@@ -45,10 +45,16 @@ def test_what_all_sessions_feel_is_over_when_half_of_the_time_is() -> None:
     assert max(heavy) <= 30
 
 
-@pytest.mark.parametrize("name", [*FAULTS, *MISCHIEF])
+@pytest.mark.parametrize("name", [*FAULTS, *MISCHIEF, *FAILOVERS])
 def test_one_fault_can_be_played_by_itself(name: str) -> None:
     alone = plan(only=(name,))
     assert {fault.name for fault in alone.faults} | alone.mischief == {name}
+
+
+@pytest.mark.parametrize("name", FAILOVERS)
+def test_a_failover_happens_once_and_only_where_it_is_asked_for(name: str) -> None:
+    assert [fault.name for fault in plan(only=(name, "kill")).faults].count(name) == 1
+    assert name not in {fault.name for fault in plan().faults}
 
 
 @pytest.fixture

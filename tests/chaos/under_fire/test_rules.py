@@ -165,6 +165,53 @@ def test_where_the_clock_was_moved_tokens_still_say_who_was_later(story: Story) 
     assert story.broken(effects=[story.settle("a")]) == ["fence"]
 
 
+def test_what_a_failover_may_have_forgotten_is_of_unknown_outcome(story: Story) -> None:
+    story.forget(began=0, took=10)
+    story.send(began=1)
+    assert story.broken() == []
+    assert story.broken(waiting()) == []
+
+
+@pytest.mark.parametrize("began", [0, 20])
+def test_what_was_acknowledged_before_or_after_a_failover_is_not_forgotten(story: Story, began: float) -> None:
+    story.forget(began=5, took=10)
+    story.send(began=began)
+    assert story.broken() == LOST
+
+
+def test_a_completion_that_a_failover_has_forgotten_is_done_again(story: Story) -> None:
+    story.send(began=0)
+    story.receive("a", delivered=1, began=1)
+    story.forget(began=2, took=10)
+    story.settle("a", state="completed", began=3)
+    story.receive("b", count=2, delivered=20, began=20)
+    assert story.broken(effects=[story.settle("b", began=21)]) == []
+
+
+def test_a_completion_that_is_reported_after_a_failover_is_so(story: Story) -> None:
+    story.send(began=0)
+    story.receive("a", delivered=1, began=1)
+    story.forget(began=2, took=10)
+    story.settle("a", state="completed", began=3, took=15)
+    assert "truth" in story.broken(waiting())
+
+
+def test_a_message_that_a_failover_has_forgotten_is_removed_by_nobody(story: Story) -> None:
+    story.forget(began=0, took=10)
+    story.send(began=1)
+    story.receive("a", began=2, delivered=2)
+    story.settle("a", outcome="fail", effect=False, began=3, took=15)
+    assert story.broken() == []
+
+
+def test_a_lock_that_a_failover_has_forgotten_holds_nothing(story: Story) -> None:
+    story.send(began=0)
+    story.forget(began=2, took=10)
+    story.receive("a", delivered=11.9, began=11)
+    story.receive("b", delivered=12.5, began=12.5)
+    assert story.broken(waiting()) == []
+
+
 @pytest.mark.parametrize("how", ["complete", "abandon", "defer", "renew"])
 def test_a_settlement_with_a_superseded_lock_is_seen(story: Story, how: str) -> None:
     story.send()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import partial
 
-from tests.sql import test_schedules
+from tests.sql import test_misuse, test_schedules
 from tests.sql.twins.twin import Twin
 
 TWINS = [
@@ -49,10 +49,28 @@ TWINS = [
         ),
     ),
     Twin(
-        "_fire_schedule",
-        "sqlstate 'PQ004' or ",
-        "",
+        "_fire_schedules",
+        "when others then",
+        "when sqlstate 'PQ005' then",
         test_schedules.test_a_refusal_is_kept_and_tried_again_and_the_other_schedules_go_on,
+    ),
+    Twin(
+        "_fire_schedules",
+        " and pgqueue._is_sequence_behind()",
+        "",
+        partial(test_misuse.test_an_error_while_a_schedule_fires_is_recorded, state="23505"),
+    ),
+    Twin(
+        "_fire_schedules",
+        "if sqlstate = '23505'",
+        "if false",
+        test_misuse.test_an_error_of_the_sequence_while_a_schedule_fires_is_repaired,
+    ),
+    Twin(
+        "_fire_schedules",
+        "exit when not pgqueue._keep_firing_error",
+        "perform pgqueue._keep_firing_error",
+        test_misuse.test_a_schedule_that_cannot_be_updated_stops_no_receive,
     ),
     Twin(
         "pause_schedule",

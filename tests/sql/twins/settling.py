@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from pgqueue.testing import Database
-from tests.sql import test_dead_letter_queue, test_fence, test_settling
+from tests.sql import test_dead_letter_queue, test_fence, test_resolving, test_settling
 from tests.sql.stage import Stage
 from tests.sql.twins.twin import Twin
 
@@ -43,9 +43,51 @@ TWINS = [
     ),
     Twin(
         "resolve",
-        "        return 'gone';",
-        "        return 'committed';",
+        "else 'gone' end;",
+        "else 'committed' end;",
         test_settling.test_a_settlement_without_a_known_transaction_is_resolved_by_the_message,
+    ),
+    Twin(
+        "resolve",
+        "elsif server_run <> pgqueue.server_run() then",
+        "elsif false then",
+        test_resolving.test_a_failover_may_have_forgotten_the_lock,
+    ),
+    Twin(
+        "resolve",
+        "elsif server_run <> pgqueue.server_run() then",
+        "elsif left(server_run, 8) <> left(pgqueue.server_run(), 8) then",
+        test_resolving.test_a_crash_leaves_the_lock_as_proof,
+    ),
+    Twin(
+        "resolve",
+        "coalesce(left(server_run, 8) = left(pgqueue.server_run(), 8), true)",
+        "true",
+        test_resolving.test_a_failover_may_have_forgotten_the_lock,
+    ),
+    Twin(
+        "resolve",
+        "case when pgqueue.clock() < locked_until",
+        "case when locked_until is not null",
+        test_resolving.test_a_crash_leaves_the_lock_as_proof,
+    ),
+    Twin(
+        "resolve",
+        "if outcome = 'aborted' then",
+        "if outcome = 'aborted' and server_run = pgqueue.server_run() then",
+        test_resolving.test_in_another_run_an_id_that_was_rolled_back_committed_nothing,
+    ),
+    Twin(
+        "resolve",
+        "(is_dead or not exists (",
+        "(is_dead or true or not exists (",
+        test_resolving.test_a_message_that_is_there_without_the_lock_was_not_completed,
+    ),
+    Twin(
+        "resolve",
+        "and not pgqueue._is_deferred(lane)",
+        "",
+        partial(test_resolving.test_a_lock_that_lasts_was_ended_by_its_holder, verb="defer", options={}),
     ),
     Twin(
         "_notify",

@@ -46,7 +46,7 @@ TWINS = [
     ),
     Twin(
         "sweep",
-        "not pg_try_advisory_xact_lock(hashtextextended('pgqueue.sweep', 0))",
+        "not pgqueue._only_one('pgqueue.sweep_lock')",
         "false",
         test_sweep.test_one_sweeps_at_a_time,
     ),

@@ -1,0 +1,47 @@
+"""Whether a lock is lost, to be awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Generator
+
+from pgqueue.model.lock_lost import LostOnce
+
+Waiter = tuple[asyncio.AbstractEventLoop, asyncio.Event]
+
+
+class LockLost(LostOnce):
+    """True once the lock is lost; awaiting it, or ``wait(timeout)``, waits for that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: list[Waiter] = []
+        self._turning = threading.Lock()
+
+    def __await__(self) -> Generator[None, None, bool]:
+        return self.wait().__await__()
+
+    def set(self) -> None:
+        """Notes that the lock is lost. Safe to call from any thread, more than once."""
+        with self._turning:
+            super().set()
+            for loop, woken in self._waiting:
+                loop.call_soon_threadsafe(woken.set)
+            self._waiting.clear()
+
+    async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - as of threading.Event
+        """Waits until the lock is lost; returns False if it is not when the time is over."""
+        waiter = asyncio.get_running_loop(), asyncio.Event()
+        with self._turning:
+            if not self:
+                self._waiting.append(waiter)
+        try:
+            async with asyncio.timeout(timeout):
+                return bool(self) or await waiter[1].wait()
+        except TimeoutError:
+            return bool(self)
+        finally:
+            with self._turning:
+                if waiter in self._waiting:
+                    self._waiting.remove(waiter)

@@ -1,0 +1,43 @@
+"""Emptying queues, as ``manage.py flush`` empties tables."""
+
+from __future__ import annotations
+
+from typing import Final, LiteralString
+
+from django.db import DEFAULT_DB_ALIAS
+from django.db.transaction import atomic
+
+from pgqueue.django import driver_connection
+
+#: What is not a queue, a topic, a schedule or a setting: messages, and what is remembered of them.
+EMPTIED: Final[tuple[LiteralString, ...]] = (
+    "consumer",
+    "message",
+    "scheduled_message",
+    "dead_letter",
+    "failed_message",
+    "session",
+    "waiting_session",
+    "slot",
+    "watch",
+    "sent_message_id",
+    "recorded_effect",
+    "published_batch",
+    "settled_message",
+    "sample",
+    "audited_action",
+    "worker",
+)
+DELETE: Final = "; ".join(f"delete from pgqueue.{table}" for table in EMPTIED)
+#: Limits that were used up are free again.
+RESET: Final = "update pgqueue.flow set handed_out_at = default, full_at = default"
+
+
+def empty_queues(using: str = DEFAULT_DB_ALIAS) -> None:
+    """Deletes all messages, dead letters and records of them. Queues, topics, schedules and their settings stay.
+
+    ``manage.py flush`` does it, and with it each ``TransactionTestCase`` at its end, except with
+    ``serialized_rollback``. The role must be a member of ``pgqueue_owner``, as the one that migrates is.
+    """
+    with atomic(using=using):
+        driver_connection(using).execute(f"{DELETE}; {RESET}")

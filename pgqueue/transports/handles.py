@@ -1,0 +1,110 @@
+"""Handles: connections that an application works with in a transaction of ours, and what its work leaves on them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from psycopg.pq import TransactionStatus
+
+from pgqueue.errors import TransactionRequiredError
+
+#: A psycopg Connection or AsyncConnection, or a synchronous Session or Connection of SQLAlchemy.
+AnyHandle = Any
+
+#: Undoes what survives the end of a transaction: the settings go back to those of the DSN, the role and the database.
+#: DISCARD ALL does not run together with other commands; it would also forget the statements that psycopg has prepared.
+RESET: Sequence[str] = (
+    "reset session authorization",
+    "reset role",
+    "reset all",
+    "close all",
+    "unlisten *",
+    "discard temp",
+    "discard sequences",
+    "select pg_catalog.pg_advisory_unlock_all()",
+)
+
+ENDS = ("commit", "rollback")
+
+
+def _refuse() -> NoReturn:
+    raise TransactionRequiredError(
+        "commit() and rollback() are refused here: this transaction is committed together with the settlement of its"
+        " message. Raise an error to roll it back; undo a part of it with a savepoint: `with tx.transaction():` of"
+        " psycopg, `with session.begin_nested():` of SQLAlchemy"
+    )
+
+
+def refuse_ends(*handles: AnyHandle) -> None:
+    """Refuse to commit or roll back, as psycopg does inside of a ``transaction()`` block."""
+    for handle in handles:
+        handle.__dict__.update(dict.fromkeys(ENDS, _refuse))
+
+
+def allow_ends(*handles: AnyHandle) -> None:
+    for handle in handles:
+        for name in ENDS:
+            handle.__dict__.pop(name, None)
+
+
+class Attributes:
+    """What can be set on a psycopg connection: row factory, cursor factory, adapters, callbacks and the like."""
+
+    def __init__(self, connection: AnyHandle) -> None:
+        self._own = dict(connection.__dict__)
+        #: Lists of callbacks and the like, which change in place.
+        self._lists = {name: value.copy() for name, value in self._own.items() if type(value) in (list, deque)}
+        self._prepared = connection.prepare_threshold, connection.prepared_max
+
+    def restore(self, connection: AnyHandle) -> None:
+        """Give the connection back the attributes that it had before."""
+        now = connection.__dict__
+        for name in now.keys() - self._own.keys():
+            del now[name]
+        now.update(self._own)
+        now.update({name: value.copy() for name, value in self._lists.items()})
+        connection.prepare_threshold, connection.prepared_max = self._prepared
+
+
+def is_busy(connection: AnyHandle) -> bool:
+    """Whether a COPY, a stream or another thread occupies a psycopg connection; we would wait for it."""
+    return connection.info.transaction_status == TransactionStatus.ACTIVE or bool(connection.lock.locked())
+
+
+def require_free(connection: AnyHandle) -> None:
+    """Refuse a connection that is occupied.
+
+    Raises:
+        TransactionRequiredError: it is.
+    """
+    if is_busy(connection):
+        raise TransactionRequiredError(
+            "a COPY, a stream or another thread still occupies the connection of this transaction"
+        )
+
+
+def require_open(connection: AnyHandle) -> None:
+    """Refuse to complete a message outside of the transaction that was begun for it.
+
+    Raises:
+        TransactionRequiredError: SQL text has ended that transaction, or the connection is occupied.
+    """
+    require_free(connection)
+    if connection.info.transaction_status == TransactionStatus.IDLE:
+        raise TransactionRequiredError(
+            "the work has ended its transaction itself, so its message cannot be completed in it"
+        )
+
+
+def require_success(connection: AnyHandle) -> None:
+    """Refuse to commit a transaction that has failed: PostgreSQL would roll it back without an error.
+
+    Raises:
+        TransactionRequiredError: an error in it was ignored.
+    """
+    if connection.info.transaction_status == TransactionStatus.INERROR:
+        raise TransactionRequiredError(
+            "the transaction has failed, and is rolled back: its work has ignored an error of SQL"
+        )

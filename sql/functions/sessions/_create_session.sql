@@ -1,0 +1,21 @@
+-- Creates the row of a session that nobody has accepted yet. Two who create the same row would wait for each other: whoever
+-- comes second gives up.
+-- Returns  the session; null when there is one, or another transaction creates it.
+-- Locks    the session, until the transaction ends; waits a millisecond for others.
+create or replace function pgqueue._create_session(queue_id integer, session_id text)
+returns pgqueue.session
+language plpgsql
+set lock_timeout = '1ms'
+as $$
+declare
+    created pgqueue.session;
+begin
+    insert into pgqueue.session (queue_id, session_id, horizon_taken_at)
+    values (_create_session.queue_id, _create_session.session_id, pgqueue.clock())
+        on conflict on constraint session_pkey do nothing
+    returning * into created;
+    return created;
+exception when lock_not_available then
+    return null;
+end
+$$;

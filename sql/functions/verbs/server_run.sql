@@ -1,0 +1,14 @@
+-- Returns a text that identifies this run of the server: a transaction id is given out once within a run. A standby that
+-- is promoted begins another timeline, and a crash another run on the same one; either may forget the latest ids, and
+-- give them out again. A clean restart does not, and is noticed on PostgreSQL 14 only, where the time since which the
+-- statistics count is slow to read.
+-- Raises   55000 on a standby, which gives out no ids.
+create or replace function pgqueue.server_run()
+returns text
+language sql volatile parallel safe
+return concat_ws(' ',
+    left(pg_walfile_name(pg_current_wal_lsn()), 8),      -- the timeline
+    case when current_setting('server_version_num')::integer >= 150000
+         then extract(epoch from pg_stat_get_bgwriter_stat_reset_time())
+         else extract(epoch from pg_postmaster_start_time()) end,
+    case when current_setting('server_version_num')::integer < 150000 then pg_last_wal_replay_lsn() end);
