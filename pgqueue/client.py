@@ -196,6 +196,7 @@ class QueueClient:
                 instead.
             QueueNotFoundError: the queue does not exist.
             InvalidArgumentError: an argument is invalid, or the schedule would never be due.
+            InvalidArgumentError: it is no message, or a field has the wrong type or is out of its bounds.
             MessageNotSerializableError: the message cannot be stored.
         """
         statement = schedules.create_schedule(

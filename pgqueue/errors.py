@@ -208,8 +208,9 @@ class OperationTimeoutError(PGQueueError):
 class WrongTransactionError(TransactionRequiredError):
     """The message is pinned in another transaction than this one; nothing was settled.
 
-    Raised by the database: the work has ended the transaction that was begun for its message, or settles it on another
-    connection. What the work has run after that end was committed by itself; roll back what is open.
+    The work has ended the transaction that was begun for its message, or settles it on another connection. What the
+    work has run after that end was committed by itself; roll back what is open. Where the connection does not show it,
+    the database raises this error.
     """
 
     default_sqlstate = "PQ011"
@@ -231,6 +232,15 @@ class ReadOnlyError(PGQueueError):
     """
 
 
+class OutOfResourcesError(PGQueueError):
+    """The server has run out of disk space, memory or another resource; nothing was changed.
+
+    Transient: the same call succeeds once somebody has made room.
+    """
+
+    is_transient = True
+
+
 class ConnectionLostError(PGQueueError):
     """The connection to the database could not be made, or broke, or was closed because no answer came in time.
 
@@ -238,6 +248,8 @@ class ConnectionLostError(PGQueueError):
     A settlement in progress is in doubt: its state is COMPLETING until ``received.resolve()``, or the next call on the
     message, has asked the database. If that call is the same settlement again, it either succeeds, or raises
     :class:`MessageAlreadySettledError` because the first one had succeeded.
+
+    ``is_transient`` is false where the server refuses every connection: an unknown database or role, a wrong password.
     """
 
     is_transient = True
@@ -357,6 +369,7 @@ BY_SQLSTATE: dict[str, type[PGQueueError]] = {
     "40002": PGQueueError,  # transaction_integrity_constraint_violation: no conflict with anybody
     "40003": ConnectionLostError,  # statement_completion_unknown
     "53300": ConnectionLostError,  # too_many_connections
+    "53400": PGQueueError,  # configuration_limit_exceeded: does not pass by itself
     "55P03": TransactionConflictError,  # lock_not_available
     "57014": OperationTimeoutError,  # query_canceled
     "42501": AccessDeniedError,
@@ -374,6 +387,7 @@ BY_SQLSTATE_CLASS: dict[str, type[PGQueueError]] = {
     "08": ConnectionLostError,
     "28": AccessDeniedError,
     "40": TransactionConflictError,
+    "53": OutOfResourcesError,
 }
 
 

@@ -71,6 +71,7 @@ class Queue(Generic[BodyT]):
         call returns the number of the message that was sent first, with ``is_duplicate`` set.
 
         Raises:
+            InvalidArgumentError: it is no message, or a field has the wrong type or is out of its bounds.
             MessageNotSerializableError: a field cannot be stored; the error names it.
             MessageSizeExceededError: the message is larger than the queue allows.
             QueueFullError: the queue has reached its ``max_queue_length``.

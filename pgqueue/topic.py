@@ -43,6 +43,7 @@ class Topic(Generic[BodyT]):
             QueueFullError: a subscription has reached its ``max_queue_length``; the message is stored in none.
             QueueDisabledError: the status of a subscription forbids sending; the message is stored in none.
             MessageSizeExceededError: the message is larger than a subscription allows; it is stored in none.
+            InvalidArgumentError: it is no message, or a field has the wrong type or is out of its bounds.
             MessageNotSerializableError: a field cannot be stored; the error names it.
         """
         flow = topics.publish(

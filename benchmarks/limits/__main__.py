@@ -68,7 +68,9 @@ def measure(dsn: str, batches: int, runs: int) -> dict[tuple[int, int], dict[str
             for size, clients in WAYS:
                 for name in QUEUES:
                     connections[0].execute(FILL, [_queue(name), batches * size * clients])
-                    connections[0].execute("update pgqueue.flow set full_at = '-infinity'")
+                    connections[0].execute(
+                        "select pgqueue._set_full_at(id, '1970-01-02') from pgqueue.queue where max_receive_rate > 0"
+                    )
                     taken = threads.map(partial(work, _queue(name), size, batches), connections[:clients])
                     figure = statistics.median([lasted for each in taken for lasted in each])
                     if run:

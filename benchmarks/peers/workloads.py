@@ -41,7 +41,8 @@ class Sizes:
     warming: float = 1.0
     settling: float = 4.0
     idle: float = 10.0
-    window: int = 1_000
+    #: Many times what a consumer handles before the sender notices.
+    window: int = 20_000
     before: float = 10.0
     held: float = 40.0
     bucket: float = 10.0

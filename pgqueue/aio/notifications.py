@@ -20,6 +20,7 @@ from pgqueue.notifications import (
     ReceiptStatus,
     Recipient,
     Rule,
+    Timing,
 )
 from pgqueue.notifications.queued import Processing, to_forward
 from pgqueue.notifications.recipients import Recipients
@@ -39,6 +40,7 @@ __all__ = [
     "ReceiptStatus",
     "Recipient",
     "Rule",
+    "Timing",
     "Transmitter",
 ]
 

@@ -319,12 +319,14 @@ async def process(
     """
     require_received(received, asynchronous=True)
     handler = Handler.of(work, "the work")
+    handler.check_takes(type(received))
     return await adrive(traced.process(received, handler, _begin_for(handler, received, source), retry_policy(retry)))
 
 
 def _begin_for(handler: Handler, received: ReceivedMessage, source: object) -> processing.Begin | None:
     """How to begin the transactions of the work; None if it takes none, and no source of them is given."""
-    return _begin(received, source) if handler.takes_transaction or source is not None else None
+    has_one = handler.takes_transaction or source is not None or received._source.is_one_connection
+    return _begin(received, source) if has_one else None
 
 
 def _begin(received: ReceivedMessage, source: object) -> processing.Begin:

@@ -79,6 +79,7 @@ class Sender(Generic[BodyT]):
         """Starts a send of the message as it is now; waits only while ``max_in_flight`` sends are in flight.
 
         Raises:
+            InvalidArgumentError: it is no message, or a field has the wrong type or is out of its bounds.
             MessageNotSerializableError: a field cannot be stored; the error names it, and nothing is sent.
             InvalidStateError: the sender is closed, or belongs to the parent process of a fork.
             SendError: a thousand sends have failed, and their outcomes were not read.

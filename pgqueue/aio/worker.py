@@ -142,7 +142,7 @@ class Worker:
         body_type = queue._body_type if isinstance(queue, Queue) else None
         make = partial(ReceivedMessage._locked, body_type=body_type)
         options = Options(
-            routes=routes_of(name, handler),
+            routes=routes_of(name, handler, ReceivedMessage),
             concurrency=concurrency,
             transaction=transaction,
             retry=retry or RetryPolicy(),

@@ -21,6 +21,7 @@ from pgqueue.cli.choice import ENVIRONMENT, Choice, Dsn, Embedded
 from pgqueue.cli.failures import WrongUse
 from pgqueue.errors import ConnectionLostError
 from pgqueue.transports import dsn as dsns
+from pgqueue.transports.readable import READABLE
 
 CONNECT_SECONDS = 10
 
@@ -50,6 +51,7 @@ class Database:
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:
         """A transaction of the command's own; an error rolls it back."""
         with psycopg.connect(self.dsn) as connection:
+            connection.execute(READABLE)
             yield connection
 
 

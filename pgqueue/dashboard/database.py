@@ -14,6 +14,7 @@ from psycopg_pool import ConnectionPool
 
 from pgqueue.errors import AccessDeniedError
 from pgqueue.transports import dsn as dsns
+from pgqueue.transports.readable import READABLE
 from pgqueue.transports.translation import translate
 
 CONNECTIONS = 8
@@ -95,7 +96,7 @@ class Database:
 
 def _prepare(connection: psycopg.Connection[DictRow], *, writes: bool) -> None:
     kind: LiteralString = "read write" if writes else "read only"
-    connection.execute(f"set transaction {kind}")
+    connection.execute(f"{READABLE}set transaction {kind}")
     connection.execute("select set_config('statement_timeout', %s, true)", [PATIENCE])
 
 

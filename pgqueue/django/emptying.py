@@ -18,7 +18,7 @@ EMPTIED: Final[tuple[LiteralString, ...]] = (
     "failed_message",
     "session",
     "waiting_session",
-    "slot",
+    "waiting_consumer",
     "watch",
     "sent_message_id",
     "recorded_effect",
@@ -29,8 +29,15 @@ EMPTIED: Final[tuple[LiteralString, ...]] = (
     "worker",
 )
 DELETE: Final = "; ".join(f"delete from pgqueue.{table}" for table in EMPTIED)
-#: Limits that were used up are free again.
-RESET: Final = "update pgqueue.flow set handed_out_at = default, full_at = default"
+#: Limits that were used up are free again: a queue with limits has a row that ends its slots, and maybe a bucket.
+RESET: Final = """
+delete from pgqueue.slot;
+insert into pgqueue.slot (queue_id, position, first_position) select queue_id, 1, 1 from pgqueue.flow;
+select setval(bucket, 1, false)
+  from pgqueue.flow
+ cross join to_regclass('pgqueue.full_at_' || queue_id) as bucket
+ where bucket is not null
+"""
 
 
 def empty_queues(using: str = DEFAULT_DB_ALIAS) -> None:

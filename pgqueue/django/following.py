@@ -43,6 +43,7 @@ class FollowingSource:
     """A pool of a database in ``DATABASES``: another one once its settings have changed."""
 
     timeout = transports.DEFAULT
+    is_one_connection = False
 
     def __init__(self, using: str, dsn: Callable[[str], str]) -> None:
         self.using = using

@@ -94,6 +94,7 @@ class ConnectionSource:
     """Django's connection: each statement runs in an ``atomic()`` block, whose error ends that block only."""
 
     timeout = DEFAULT
+    is_one_connection = True
 
     def __init__(self, using: str) -> None:
         self.using = using

@@ -17,6 +17,7 @@ from pgqueue.doctor.check import Check, Finding, Row
 from pgqueue.doctor.registry import CHECKS, INVARIANTS, NOT_INSTALLED
 from pgqueue.schema.installed import in_our_words
 from pgqueue.transports import dsn as dsns
+from pgqueue.transports.readable import READABLE
 
 #: The database's clock, not pgqueue's, which may be missing.
 WHERE = "select current_database() as database, current_user::text as role, clock_timestamp() as now"
@@ -27,7 +28,9 @@ SEES_SESSIONS, SEES_QUEUES = "pg_read_all_stats", "pgqueue_monitor"
 MAY_SEE = "select pg_has_role(current_user, %s, 'usage') as may"
 
 #: A check waits neither for a migration nor for a slow disk; only the search for broken invariants may take long.
-BOUNDS: LiteralString = "set local search_path = pg_catalog, pg_temp; set local lock_timeout = '2s'"
+BOUNDS: LiteralString = (
+    "set local search_path = pg_catalog, pg_temp; set local lock_timeout = '2s'; set local quote_all_identifiers = off"
+)
 PATIENCE: LiteralString = "; set local statement_timeout = '60s'"
 
 #: What lets a check look that asks for what an older schema does not have.
@@ -112,7 +115,7 @@ class Doctor:
 
     def _rows(self, query: LiteralString, parameters: Any = None, patience: LiteralString = PATIENCE) -> list[Row]:
         try:
-            self._cursor.execute(BOUNDS + patience)
+            self._cursor.execute(READABLE + BOUNDS + patience)
             return self._cursor.execute(query, parameters).fetchall()
         finally:
             self._connection.rollback()

@@ -12,6 +12,7 @@ CHECKS = (
     server.CONNECTIONS,
     schema.SCHEMA_VERSION,
     schema.DEFINITIONS,
+    schema.SEQUENCES,
     rights.MISSING_RIGHTS,
     rights.LOST_ROLES,
     queues.NO_RECEIVERS,

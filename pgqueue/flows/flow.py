@@ -117,6 +117,9 @@ class Source(WakeableExecutor, Protocol):
 
     timeout: float
 
+    #: Whether they run on one connection, in whose transaction work on messages takes part.
+    is_one_connection: bool
+
     @property
     def conninfo(self) -> str: ...
 

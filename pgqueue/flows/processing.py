@@ -18,6 +18,7 @@ from pgqueue.errors import (
     LockLostError,
     PGQueueError,
     SettlementUndoneError,
+    WrongTransactionError,
     logger,
 )
 from pgqueue.flows.flow import Begun, Flow, Pause
@@ -52,7 +53,7 @@ Begin = Callable[[], Flow[Begun]]
 def enter(message: LockedMessage, begin: Begin) -> Flow[Begun]:
     """Begin a transaction and pin the lock in it: nobody else can receive the message until it ends."""
     context = message.context
-    if context.pinned_in is not None:
+    if context.pinned_in is not None and not message._source.is_one_connection:
         raise InvalidStateError(PINNED)
     yield from _begin_work(message, "transaction()")
     begun = yield from begin()
@@ -355,7 +356,8 @@ def commit(
             result = yield from begun.commit_and_begin(last, following)
     except Exception as error:
         yield from roll_back(begun)
-        is_undone = following is None and was_refused(error)
+        # The transaction that pinned the message may have been committed before, by its work.
+        is_undone = isinstance(error, WrongTransactionError) or (following is None and was_refused(error))
         if is_undone or not (yield from _was_committed(messages[0], error)):
             _undo(messages, error)
             raise

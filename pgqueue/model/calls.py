@@ -58,6 +58,23 @@ def _is(test: Callable[[Any], bool], function: Any) -> bool:
     return test(function) or test(type(function).__call__)
 
 
+def annotation_of(function: Callable[..., Any], place: int) -> Any:
+    """The annotation of a parameter; a string if its names are not known at run time, None if there is none."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError:  # a function of C
+        return None
+    annotation = parameters[place].annotation if len(parameters) > place else inspect.Parameter.empty
+    if annotation is inspect.Parameter.empty:
+        return None
+    if isinstance(annotation, str):
+        try:
+            return eval(annotation, namespace_of(function))  # noqa: S307 - what the application itself has written
+        except Exception:  # noqa: BLE001 - its names are imported for type checkers only
+            return annotation
+    return annotation
+
+
 def namespace_of(function: Any) -> dict[str, Any]:
     """Where the names are defined that a function, or what it wraps, uses in its annotations."""
     while isinstance(function, partial) or hasattr(function, "__wrapped__"):

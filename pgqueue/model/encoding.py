@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from pgqueue.errors import MessageNotSerializableError
+from pgqueue.errors import InvalidArgumentError, MessageNotSerializableError, PGQueueError
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import Message
 from pgqueue.model.stack import on_any_stack
@@ -75,7 +75,7 @@ class EncodedMessage(NamedTuple):
 def scheduled(message: Message, at: object) -> Message:
     """Return the message with this scheduled time, which must be one."""
     if not isinstance(at, datetime) or at.tzinfo is None:
-        raise MessageNotSerializableError(f"at must be a datetime with a time zone, not {at!r}")
+        raise InvalidArgumentError(f"at must be a datetime with a time zone, not {at!r}")
     return replace(message, scheduled_enqueue_time=at)
 
 
@@ -88,11 +88,12 @@ def encode(
     written as JSON that can be made into one again.
 
     Raises:
-        MessageNotSerializableError: a field is not JSON, has the wrong type, or contains a NUL character, NaN, an
-            infinity, or a number or a depth beyond what can be read again.
+        InvalidArgumentError: a field has the wrong type, or is out of its bounds.
+        MessageNotSerializableError: a field is not JSON, or contains a NUL character, NaN, an infinity, or a number or
+            a depth beyond what can be read again.
     """
     if not isinstance(message, Message):
-        raise MessageNotSerializableError(f"only a Message can be sent, not {type(message).__name__}: wrap it in one")
+        raise InvalidArgumentError(f"only a Message can be sent, not {type(message).__name__}: wrap it in one")
     if trace is None and _is_a_body_alone(message):
         return EncodedMessage(*encode_body(message.body, body_type))
     for field in TEXT_FIELDS:
@@ -140,23 +141,23 @@ def _properties(given: object, trace: Mapping[str, str] | None) -> str | None:
     if given is None:
         return to_json("application_properties", trace) if trace else None
     if not isinstance(given, Mapping):
-        raise MessageNotSerializableError(f"application_properties must be a mapping, not {type(given).__name__}")
+        raise InvalidArgumentError(f"application_properties must be a mapping, not {type(given).__name__}")
     properties = dict(given)
     if trace and "traceparent" not in properties:
         properties = {**trace, **properties}
     return to_json("application_properties", properties)
 
 
-def to_json(field: str, value: Any) -> str:
+def to_json(field: str, value: Any, refusal: type[PGQueueError] = MessageNotSerializableError) -> str:
     """Encode as JSON text that PostgreSQL's jsonb accepts as it is, and that every receiver can read."""
     try:
         text = on_any_stack(encode_json, value)
         encoded = text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         flaw = next(_flaws(field, value), None)
-        raise MessageNotSerializableError(flaw or f"{field} is not JSON: {error}") from None
+        raise refusal(flaw or f"{field} is not JSON: {error}") from None
     if _may_be_flawed(text, encoded, value) and (flaw := next(_flaws(field, value), None)):
-        raise MessageNotSerializableError(flaw)
+        raise refusal(flaw)
     return text
 
 
@@ -200,27 +201,25 @@ def _is_shallow(encoded: bytes) -> bool:
 
 def _check_text(field: str, value: object) -> None:
     if not isinstance(value, str):
-        raise MessageNotSerializableError(f"{field} must be a str, not {type(value).__name__}")
+        raise InvalidArgumentError(f"{field} must be a str, not {type(value).__name__}")
     for flaw in _text_flaws(field, value):
         raise MessageNotSerializableError(flaw)
 
 
 def _check_priority(value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not -100 <= value <= 100:
-        raise MessageNotSerializableError(f"priority must be a whole number from -100 to 100, not {value!r}")
+        raise InvalidArgumentError(f"priority must be a whole number from -100 to 100, not {value!r}")
 
 
 def _check_times(time_to_live: object, scheduled_enqueue_time: object) -> None:
     if time_to_live is not None and not isinstance(time_to_live, timedelta):
-        raise MessageNotSerializableError(f"time_to_live must be a timedelta, not {type(time_to_live).__name__}")
+        raise InvalidArgumentError(f"time_to_live must be a timedelta, not {type(time_to_live).__name__}")
     if time_to_live is not None and not timedelta(0) < time_to_live <= LONGEST:
-        raise MessageNotSerializableError(
-            f"time_to_live must be positive and at most a hundred years, not {time_to_live}"
-        )
+        raise InvalidArgumentError(f"time_to_live must be positive and at most a hundred years, not {time_to_live}")
     if scheduled_enqueue_time is not None and (
         not isinstance(scheduled_enqueue_time, datetime) or scheduled_enqueue_time.tzinfo is None
     ):
-        raise MessageNotSerializableError(
+        raise InvalidArgumentError(
             f"scheduled_enqueue_time must be a datetime with a time zone, not {scheduled_enqueue_time!r}"
         )
 

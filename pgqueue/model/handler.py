@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.bodies import body_reader, read_as
-from pgqueue.model.calls import is_coroutine_function, must_finish, namespace_of
+from pgqueue.model.calls import annotation_of, is_coroutine_function, must_finish
 from pgqueue.model.message import PeekedMessage
 
 #: The kinds of transactions that a worker begins by itself, named by the packages whose classes they are.
@@ -24,6 +25,8 @@ class Handler:
     takes_transaction: bool
     #: The kind that the annotation of its transaction asks for, if it can be read and is of one of ``KINDS``.
     transaction_kind: str | None
+    #: The class of messages that the annotation of its first argument names, if any.
+    message_type: type | None
     #: Whether a call makes a coroutine, as far as can be known.
     is_coroutine: bool
     #: How to make the body that it wants, if it wants one of a type of its own.
@@ -49,7 +52,21 @@ class Handler:
         must_finish(function, name, asynchronous=asynchronous, remedy=remedy)
         takes_transaction = _takes_transaction(function, name)
         kind = _transaction_kind(function) if takes_transaction else None
-        return cls(function, takes_transaction, kind, is_coroutine_function(function), body_reader(function))
+        is_coroutine = is_coroutine_function(function)
+        return cls(function, takes_transaction, kind, _message_type(function), is_coroutine, body_reader(function))
+
+    def check_takes(self, message_type: type) -> None:
+        """Check that the handler is written for messages of this class: those of the two faces differ in their calls.
+
+        Raises:
+            InvalidArgumentError: its annotation names the other face's class.
+        """
+        if self.message_type is not None and not issubclass(message_type, self.message_type):
+            wrong, right = (f"{kind.__module__}.{kind.__qualname__}" for kind in (self.message_type, message_type))
+            raise InvalidArgumentError(
+                f"{self.name} takes a {wrong}, and gets a {right} here, whose methods are"
+                f" {'awaited' if '.aio.' in right else 'not awaited'}: annotate the message with that class"
+            )
 
     @property
     def name(self) -> str:
@@ -91,12 +108,11 @@ def _takes_transaction(function: Callable[..., Any], name: str) -> bool:
 
 
 def _transaction_kind(function: Callable[..., Any]) -> str | None:
-    parameters = list(inspect.signature(function).parameters.values())
-    annotation = parameters[1].annotation if len(parameters) > 1 else None
-    if isinstance(annotation, str):
-        try:
-            annotation = eval(annotation, namespace_of(function))  # noqa: S307 - what the application itself has written
-        except Exception:  # noqa: BLE001 - its names are imported for type checkers only
-            return None
-    package = getattr(annotation, "__module__", "").partition(".")[0]
+    package = getattr(annotation_of(function, 1), "__module__", "").partition(".")[0]
     return package if package in KINDS else None
+
+
+def _message_type(function: Callable[..., Any]) -> type | None:
+    annotation = annotation_of(function, 0)
+    kind = typing.get_origin(annotation) or annotation
+    return kind if isinstance(kind, type) and issubclass(kind, PeekedMessage) else None

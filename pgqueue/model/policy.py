@@ -6,19 +6,44 @@ For transactions and sends, and for messages that ``process()`` abandons. What a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 
 import tenacity
+from tenacity.asyncio.retry import async_retry_base
 
-from pgqueue.errors import InvalidArgumentError, PGQueueError, error_class
+from pgqueue.errors import (
+    DeadLetter,
+    InvalidArgumentError,
+    InvalidStateError,
+    LockLostError,
+    PGQueueError,
+    error_class,
+)
+from pgqueue.model.calls import UnfinishedError
+
+#: libpq passes on no SQLSTATE of a refused connection. Servers that speak another language are not understood.
+FOR_GOOD = re.compile(
+    r'FATAL: +(database|role) ".*" does not exist'
+    r"|FATAL: +\w+ authentication failed"
+    r"|FATAL: +no pg_hba.conf entry"
+    r'|FATAL: +role ".*" is not permitted to log in'
+    r"|fe_sendauth: no password supplied"
+)
+ATTEMPT = re.compile(r"connection to server (?:at|on) .* failed:")
+
+
+def is_refused_for_good(refusal: str) -> bool:
+    """Whether each server that was asked for a connection has refused it, for a reason that does not pass by itself."""
+    return 0 < len(ATTEMPT.findall(refusal)) <= len(FOR_GOOD.findall(refusal))
 
 
 def is_transient(error: BaseException) -> bool:
     """Whether retrying the transaction may help: after a conflict, a deadlock or a lost connection.
 
     Drivers' errors are judged by their SQLSTATE, SQLAlchemy's by the driver error they wrap. An OperationalError
-    without an SQLSTATE means that the server did not answer: the connection is lost.
+    without an SQLSTATE means that the server did not answer, or has refused the connection.
     """
     if isinstance(error, PGQueueError):
         return error.is_transient
@@ -27,9 +52,26 @@ def is_transient(error: BaseException) -> bool:
         return is_transient(original)
     sqlstate = getattr(error, "sqlstate", None)
     if sqlstate is None:
-        return any(kind.__name__ == "OperationalError" for kind in type(error).__mro__)  # the name is PEP 249's
+        is_operational = any(
+            kind.__name__ == "OperationalError" for kind in type(error).__mro__
+        )  # the name is PEP 249's
+        return is_operational and not is_refused_for_good(str(error))
     kind = error_class(sqlstate)
     return kind is not None and kind.is_transient
+
+
+Predicate = Callable[[tenacity.RetryCallState], bool]
+
+TRANSIENT = tenacity.retry_if_exception(is_transient)
+
+#: The predicates of policies that were made without one.
+NO_PREDICATE = (tenacity.Retrying().retry, tenacity.AsyncRetrying().retry)
+
+#: Errors that every further attempt on the same lock would meet, and a verdict that is no failure.
+HOPELESS = (LockLostError, InvalidStateError, UnfinishedError, DeadLetter)
+
+#: Predicates that cannot be asked: nothing is known but an error, and nobody awaits the answer.
+UNASKABLE = (tenacity.retry_if_result, tenacity.retry_if_not_result, async_retry_base)
 
 
 def default_retry(attempts: int = 5) -> tenacity.Retrying:
@@ -43,20 +85,39 @@ def default_retry(attempts: int = 5) -> tenacity.Retrying:
 
 
 def retry_policy(policy: tenacity.BaseRetrying | None) -> tenacity.Retrying:
-    """Take the number and intervals of attempts from the caller's policy or the default; retry transient errors."""
+    """Take the number and intervals of attempts from the caller's policy or the default.
+
+    Without a predicate, its ``retry``, transient errors are retried; with one, those that it accepts, if another
+    attempt can succeed at all.
+
+    Raises:
+        InvalidArgumentError: it is no policy, or has a part that would have no effect.
+    """
     if policy is None:
         return default_retry()
     if not isinstance(policy, tenacity.BaseRetrying):
         raise InvalidArgumentError(f"retry must be a tenacity.Retrying, not {policy!r}")
+    if policy.retry_error_callback is not None or isinstance(policy.retry, UNASKABLE):
+        raise InvalidArgumentError(
+            "retry decides on errors only: leave out retry_error_callback, and predicates of results or to be awaited"
+        )
     return tenacity.Retrying(
         stop=policy.stop,
         wait=policy.wait,
         before=policy.before,
         after=policy.after,
         before_sleep=policy.before_sleep,
-        retry=tenacity.retry_if_exception(is_transient),
+        retry=TRANSIENT if policy.retry in NO_PREDICATE else _unless_hopeless(policy.retry),
         reraise=True,
     )
+
+
+def _unless_hopeless(predicate: Predicate) -> Predicate:
+    def accepts(state: tenacity.RetryCallState) -> bool:
+        error = state.outcome.exception() if state.outcome else None
+        return not isinstance(error, HOPELESS) and predicate(state)
+
+    return accepts
 
 
 class Tries:

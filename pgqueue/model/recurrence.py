@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from itertools import islice, takewhile
+from heapq import heappop, heappush
+from itertools import dropwhile, islice, takewhile
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
@@ -19,6 +20,9 @@ AHEAD, FURTHEST = 500, timedelta(days=35)
 CAUGHT_UP, RECENT = 1000, 10
 
 SECOND = timedelta(seconds=1)
+
+#: No clock is set back by more than this.
+LONGEST_REPETITION = timedelta(hours=3)
 
 #: From here on an expression must be due within the fifty years that are searched.
 BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
@@ -42,7 +46,8 @@ def due_times(cron: str, timezone: str, since: datetime) -> Iterator[datetime]:
     """The due times after a time, in UTC.
 
     An expression with a fixed hour and minute is due once on each day. A time that daylight saving skips is made up for
-    at once, and one that comes twice counts the first time. Expressions with ``*`` in one of the two follow the clock.
+    at once, and one that comes twice counts the first time. Expressions that begin one of the two with ``*``, or have a
+    field for seconds, follow the clock.
     """
     for due in _simulated(cron, timezone, since):
         moment = due.astimezone(UTC)
@@ -68,15 +73,52 @@ def plan(
 
 def _missed(cron: str, timezone: str, since: datetime, until: datetime, most: int) -> datetime | None:
     """The first of the latest ``most`` due times that have passed."""
-    backward = takewhile(lambda due: due > since, _simulated(cron, timezone, until, reverse=True))
-    latest = list(islice(backward, most))
+    backward = dropwhile(lambda due: due >= until, _simulated(cron, timezone, until, reverse=True))
+    latest = list(islice(takewhile(lambda due: due > since, backward), most))
     return latest[-1].astimezone(UTC) if latest else None
 
 
-def _simulated(cron: str, timezone: str, since: datetime, *, reverse: bool = False) -> CronSim:
+def _simulated(cron: str, timezone: str, since: datetime, *, reverse: bool = False) -> Iterator[datetime]:
+    """The due times after a time, or before it in reverse, which may begin a little earlier."""
     local = since.astimezone(zone(timezone))
+    if local.tzinfo is UTC or _has_fixed_hours(cron):
+        return _read(cron, local, reverse=reverse)
+    return _by_the_clock(cron, local, reverse=reverse)
+
+
+def _has_fixed_hours(cron: str) -> bool:
+    """Whether cronsim follows Debian's rules of daylight saving."""
+    fields = cron.split()
+    return len(fields) == 5 and not any(field.startswith("*") for field in fields[:2])
+
+
+def _by_the_clock(cron: str, since: datetime, *, reverse: bool) -> Iterator[datetime]:
+    """Each moment at which the clock on the wall shows a time of the expression, whatever the clock skips or repeats.
+
+    cronsim moves on by hours that elapse, and so loses times where the clock changes by half an hour.
+    """
+    nearby = [(since.astimezone(UTC) + sign * LONGEST_REPETITION).astimezone(since.tzinfo) for sign in (-1, 1)]
+    wall = since.replace(tzinfo=None, fold=0)
+    if any(each.utcoffset() != since.utcoffset() for each in nearby):
+        wall += LONGEST_REPETITION if reverse else -LONGEST_REPETITION
+    ahead: list[tuple[float, datetime]] = []
+    for shown in _read(cron, wall, reverse=reverse):
+        moments = [shown.replace(tzinfo=since.tzinfo, fold=fold) for fold in ((1, 0) if reverse else (0, 1))]
+        while ahead and ahead[0][0] < _order(moments[0], reverse=reverse):
+            yield heappop(ahead)[1]
+        for moment in {each.astimezone(UTC) for each in moments}:
+            if moment.astimezone(since.tzinfo).replace(tzinfo=None, fold=0) == shown:  # otherwise it is skipped
+                heappush(ahead, (_order(moment, reverse=reverse), moment))
+    yield from (moment for _, moment in sorted(ahead))
+
+
+def _order(moment: datetime, *, reverse: bool) -> float:
+    return -moment.timestamp() if reverse else moment.timestamp()
+
+
+def _read(cron: str, since: datetime, *, reverse: bool) -> CronSim:
     try:
-        return CronSim(cron, local, reverse)
+        return CronSim(cron, since, reverse)
     except CronSimError as error:
         reason = str(error)
     if reason == "Bad day-of-month" and _is_valid_in_some_month(cron):

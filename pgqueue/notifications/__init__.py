@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pgqueue.notifications.notification import Notification, Pace, QueueNotification, Recipient
 from pgqueue.notifications.queued import Processed
-from pgqueue.notifications.receipts import AGGREGATION, REMOVAL, Fate, ReceiptStatus, Rule
+from pgqueue.notifications.receipts import AGGREGATION, REMOVAL, Fate, ReceiptStatus, Rule, Timing
 from pgqueue.notifications.registry import NotificationTypes
 from pgqueue.notifications.transmitter import Bridge, QueuedTransmitter, Transmitter
 
@@ -26,5 +26,6 @@ __all__ = [
     "ReceiptStatus",
     "Recipient",
     "Rule",
+    "Timing",
     "Transmitter",
 ]

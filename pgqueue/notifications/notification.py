@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.backoff import Backoff
-from pgqueue.notifications.receipts import ReceiptStatus
+from pgqueue.notifications.receipts import ReceiptStatus, Timing
 
 
 class Notification:
@@ -34,8 +34,8 @@ LONGEST_LIFE = timedelta(days=36_500)
 class Memory:
     """What the body of a queued notification's message holds besides the notification's own fields.
 
-    ``now`` is the database's time at the beginning of the round, ``timed_out`` is set by a recipient in the round; the
-    other fields are as the last finished round left them.
+    ``now`` is the database's time at the beginning of the round; the other fields are as the last finished round left
+    them. ``timed_out`` is set by recipients only.
     """
 
     created_at: datetime | None = None
@@ -47,6 +47,13 @@ class Memory:
     forwarded: list[str] = field(default_factory=list)
     timed_out: bool = False
     now: datetime | None = None
+
+    @property
+    def timing(self) -> Timing:
+        """Whether the notification is in time; before the first round it is, unless it was timed out by hand."""
+        if self.now is not None and self.expires_at is not None and self.expires_at <= self.now:
+            return Timing.EXPIRED
+        return Timing.TIMED_OUT if self.timed_out else Timing.IN_TIME
 
 
 def _remembered(name: str, doc: str) -> Any:
@@ -86,7 +93,9 @@ class QueueNotification(Notification):
 
     A recipient can start work that ends later: it writes what identifies this work into ``state`` and answers PENDING.
     At the next invocation, in any process, it reads ``state``, checks the work, and sets ``complete`` when it is done.
-    Changes are persisted at the end of the round. Semantics of the QueueNotification of the QueuedTransmitter protocol.
+
+    Changes, also of its own fields, are persisted at the end of the round. Semantics of the QueueNotification of the
+    QueuedTransmitter protocol.
     """
 
     created_at = _remembered("created_at", "When it was stored, by the database's clock; None before that.")
@@ -105,15 +114,17 @@ class QueueNotification(Notification):
 
     @property
     def is_complete(self) -> bool:
-        """Whether it is complete."""
+        """The same as ``complete``, by the protocol's other name for it."""
         return bool(self.complete)
+
+    @is_complete.setter
+    def is_complete(self, value: bool) -> None:
+        self.complete = value
 
     @property
     def timed_out(self) -> bool:
-        """Whether it has timed out; a recipient may set it, to give up early."""
-        memory = self._memory
-        is_over = memory.now is not None and memory.expires_at is not None and memory.expires_at <= memory.now
-        return memory.timed_out or is_over
+        """Whether it has expired, or a recipient has set this: then the next failure is the last."""
+        return self._memory.timing is not Timing.IN_TIME
 
     @timed_out.setter
     def timed_out(self, value: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -49,6 +50,17 @@ class Processed:
     def total(self) -> int:
         """The number of all that were received."""
         return self.removed + self.kept + self.dead_lettered + self.lost
+
+
+@dataclass
+class Delivery:
+    """A notification under its lock; without the notification itself where it cannot be read."""
+
+    received: LockedMessage
+    memory: Memory
+    notification: QueueNotification | None = None
+    #: The notification's fields before the round, as JSON.
+    before: str = ""
 
 
 FIELDS = {Fate.REMOVED: "removed", Fate.SENT_AGAIN: "kept", Fate.DEAD_LETTERED: "dead_lettered", None: "lost"}
@@ -137,7 +149,8 @@ class Processing:
 
     def _process(self, received: LockedMessage) -> Flow[Fate]:
         round_ = Round()
-        notification, memory = self._read(received, round_)
+        delivery = self._read(received, round_)
+        notification, memory = delivery.notification, delivery.memory
         memory.now = yield from self.source.execute(receiving_verbs.clock())
         memory.created_at = received.enqueued_time
         if memory.expires_at is None and memory.time_to_live is not None:
@@ -145,43 +158,47 @@ class Processing:
         if memory.complete:
             yield from settling.settle(received, Outcome.COMPLETED, verbs.complete(received.lock))
             return Fate.REMOVED
-        is_over = memory.expires_at is not None and memory.expires_at <= memory.now
         if notification is None:
-            return (yield from self._settle(received, memory, round_, timed_out=is_over))
+            return (yield from self._settle(delivery, round_))
         try:
             is_ready = is_due(notification)
         except Exception as error:  # noqa: BLE001 - the application's code may raise anything
             logger.warning("notification %s of %s failed", received.sequence_number, self.queue, exc_info=error)
             round_.fail(error)
-            return (yield from self._settle(received, memory, round_, timed_out=is_over))
+            return (yield from self._settle(delivery, round_))
         if not is_ready:
             yield from self._postpone(received, self._rest_unready(memory), UNCHANGED)
             return Fate.SENT_AGAIN
         if self.recipients.take_transactions:
-            return (yield from self._tell_in_transaction(received, notification))
+            return (yield from self._tell_in_transaction(delivery, notification))
         round_ = yield from self.recipients.tell(notification, None)
-        return (yield from self._settle(received, memory, round_, timed_out=notification.timed_out))
+        return (yield from self._settle(delivery, round_))
 
-    def _read(self, received: LockedMessage, round_: Round) -> tuple[QueueNotification | None, Memory]:
+    def _read(self, received: LockedMessage, round_: Round) -> Delivery:
         """Read the notification, if possible, and its memory; what cannot be read counts as a failure of the round."""
-        memory, notification = Memory(time_to_live=self.time_to_live), None
+        delivery = Delivery(received, Memory(time_to_live=self.time_to_live))
         try:
-            memory = memory_of(received.body, otherwise=memory.time_to_live)
+            delivery.memory = memory_of(received.body, otherwise=self.time_to_live)
             notification = self.types.from_body(received.body)
+            if notification is not None:
+                notification.__dict__[MEMORY] = delivery.memory
+                delivery.before = self._fields_of(notification)
+                delivery.notification = notification
         except Exception as error:  # noqa: BLE001 - a type's own mapping may raise anything
             logger.warning("notification %s of %s cannot be read", received.sequence_number, self.queue, exc_info=error)
             round_.fail(error)
-        if notification is not None:
-            notification.__dict__[MEMORY] = memory
-        return notification, memory
+        return delivery
 
-    def _tell_in_transaction(self, received: LockedMessage, notification: QueueNotification) -> Flow[Fate]:
+    def _fields_of(self, notification: QueueNotification) -> str:
+        return json.dumps(self.types.to_body(notification)["data"])
+
+    def _tell_in_transaction(self, delivery: Delivery, notification: QueueNotification) -> Flow[Fate]:
         """Commit the recipients' work in the transaction together with the settlement of the notification.
 
         If the notification is sent again because of a failure, or is dead-lettered, that work is undone, but not the
         pin: nobody can take the message over in between. A refused commit counts as a failure.
         """
-        memory = notification._memory
+        received, memory = delivery.received, delivery.memory
         forwarded, complete = [*memory.forwarded], memory.complete
         begun = yield from processing.enter(received, self._begin)
         try:
@@ -190,12 +207,12 @@ class Processing:
         except BaseException as error:
             yield from processing.roll_back_delivery(received, begun, error)
             raise
-        fate = round_.fate(timed_out=notification.timed_out)
+        fate = round_.fate(memory.timing)
         is_undone = fate is Fate.DEAD_LETTERED or (fate is Fate.SENT_AGAIN and round_.has_failed)
         try:
             if is_undone:
                 memory.forwarded = forwarded
-            yield from self._commit(received, memory, begun, round_, fate, is_undone=is_undone)
+            yield from self._commit(delivery, begun, round_, fate, is_undone=is_undone)
             return fate
         except (LockLostError, CommitInDoubtError):
             raise
@@ -203,20 +220,19 @@ class Processing:
             logger.warning("the round of %s of %s was undone: %s", received.sequence_number, self.queue, error)
             round_, memory.complete, memory.forwarded = Round(), complete, forwarded
             round_.fail(error)
-        return (yield from self._settle(received, memory, round_, timed_out=notification.timed_out))
+        return (yield from self._settle(delivery, round_))
 
-    def _commit(
-        self, received: LockedMessage, memory: Memory, begun: Begun, round_: Round, fate: Fate, *, is_undone: bool
-    ) -> Flow[None]:
+    def _commit(self, delivery: Delivery, begun: Begun, round_: Round, fate: Fate, *, is_undone: bool) -> Flow[None]:
         """End the transaction of a round: remove the notification, or store its memory."""
+        received = delivery.received
         try:
             if is_undone:
                 yield from begun.roll_back_to_savepoint()
             if fate is Fate.DEAD_LETTERED:
-                statement = self._dead_lettering(received, memory, round_)
+                statement = self._dead_lettering(delivery, round_)
                 yield from processing.settle_within(received, Outcome.DEAD_LETTERED, statement, begun)
             elif fate is Fate.SENT_AGAIN:
-                delay, body = self._again(received, memory)
+                delay, body = self._again(delivery)
                 postponement = verbs.postpone(received.lock, delay=delay, body=body)
                 yield from processing.settle_within(received, Outcome.ABANDONED, postponement, begun)
         except BaseException as error:
@@ -229,36 +245,43 @@ class Processing:
         finally:
             received.context.pinned_in = None
 
-    def _settle(self, received: LockedMessage, memory: Memory, round_: Round, *, timed_out: bool) -> Flow[Fate]:
+    def _settle(self, delivery: Delivery, round_: Round) -> Flow[Fate]:
         """Do what the table says, in a transaction of its own."""
-        fate = round_.fate(timed_out=timed_out)
+        received, fate = delivery.received, round_.fate(delivery.memory.timing)
         match fate:
             case Fate.REMOVED:
                 yield from settling.settle(received, Outcome.COMPLETED, verbs.complete(received.lock))
             case Fate.DEAD_LETTERED:
-                statement = self._dead_lettering(received, memory, round_)
+                statement = self._dead_lettering(delivery, round_)
                 yield from settling.settle(received, Outcome.DEAD_LETTERED, statement)
             case Fate.SENT_AGAIN:
-                yield from self._postpone(received, *self._again(received, memory))
+                yield from self._postpone(received, *self._again(delivery))
         return fate
 
     def _postpone(self, received: LockedMessage, delay: timedelta, body: Any) -> Flow[None]:
         statement = verbs.postpone(received.lock, delay=delay, body=body)
         yield from settling.settle(received, Outcome.ABANDONED, statement)
 
-    def _dead_lettering(self, received: LockedMessage, memory: Memory, round_: Round) -> Statement[str]:
-        """Keeps the memory of the last round in the body, for a later resubmission."""
-        _, body = self._again(received, memory)
+    def _dead_lettering(self, delivery: Delivery, round_: Round) -> Statement[str]:
+        """Keeps the memory of the last round in the body, for a later resubmission, which is in time again."""
+        _, body = self._again(replace(delivery, memory=replace(delivery.memory, timed_out=False)))
         why = described(round_.errors, round_.aggregate)
-        return verbs.dead_letter(received.lock, reason="TTLExpiredException", description=why, body=body)
+        return verbs.dead_letter(delivery.received.lock, reason="TTLExpiredException", description=why, body=body)
 
-    def _again(self, received: LockedMessage, memory: Memory) -> tuple[timedelta, Any]:
-        """When the notification comes again, and with which memory."""
-        after = replace(memory, attempts=memory.attempts + 1)
-        body = _readable_body(received)
+    def _again(self, delivery: Delivery) -> tuple[timedelta, Any]:
+        """When the notification comes again, and with which fields and memory."""
+        after = replace(delivery.memory, attempts=delivery.memory.attempts + 1)
+        body = self._body_after(delivery)
         if isinstance(body, dict):
             return _until(after, self.pace.rest(after.attempts)), remembering(body, after)
-        return self._rest_unready(memory), UNCHANGED
+        return self._rest_unready(delivery.memory), UNCHANGED
+
+    def _body_after(self, delivery: Delivery) -> Any:
+        """The body after the round: of this version of the type only if a recipient has changed a field."""
+        notification = delivery.notification
+        if notification is not None and self._fields_of(notification) != delivery.before:
+            return self.types.to_body(notification)
+        return _readable_body(delivery.received)
 
     def _rest_unready(self, memory: Memory) -> timedelta:
         """The longer a notification has not been ready, the less often it is asked."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum
+from enum import Enum, IntEnum, StrEnum
 
 
 class ReceiptStatus(StrEnum):
@@ -27,6 +27,15 @@ class Fate(Enum):
     REMOVED = "removed"
     SENT_AGAIN = "stays, and is sent again when it is ready"
     DEAD_LETTERED = "removed: dead-lettered as TTLExpiredException"
+
+
+class Timing(IntEnum):
+    """Whether a queued notification is still in time: the column of :data:`REMOVAL`."""
+
+    IN_TIME = 0
+    #: A recipient has set ``timed_out``, and the notification has not expired.
+    TIMED_OUT = 1
+    EXPIRED = 2
 
 
 @dataclass(frozen=True)
@@ -55,14 +64,14 @@ AGGREGATION: dict[ReceiptStatus, Rule] = {
     _S.FINISHED:      Rule(stops=True,  weight=5, answer=_S.OK),
 }  # fmt: skip
 
-#: aggregate → the fate of a queued notification that has not timed out, and of one that has.
-REMOVAL: dict[ReceiptStatus, tuple[Fate, Fate]] = {
-    _S.OK:            (Fate.REMOVED,    Fate.REMOVED),
-    _S.FINISHED:      (Fate.REMOVED,    Fate.REMOVED),
-    _S.ABORT:         (Fate.SENT_AGAIN, Fate.DEAD_LETTERED),
-    _S.FAIL:          (Fate.SENT_AGAIN, Fate.DEAD_LETTERED),
-    _S.PENDING:       (Fate.SENT_AGAIN, Fate.DEAD_LETTERED),
-    _S.NOT_PROCESSED: (Fate.SENT_AGAIN, Fate.DEAD_LETTERED),
+#: aggregate → the fate of a queued notification, by :class:`Timing`.
+REMOVAL: dict[ReceiptStatus, tuple[Fate, Fate, Fate]] = {
+    _S.OK:            (Fate.REMOVED,    Fate.REMOVED,       Fate.REMOVED),
+    _S.FINISHED:      (Fate.REMOVED,    Fate.REMOVED,       Fate.REMOVED),
+    _S.ABORT:         (Fate.SENT_AGAIN, Fate.DEAD_LETTERED, Fate.DEAD_LETTERED),
+    _S.FAIL:          (Fate.SENT_AGAIN, Fate.DEAD_LETTERED, Fate.DEAD_LETTERED),
+    _S.PENDING:       (Fate.SENT_AGAIN, Fate.SENT_AGAIN,    Fate.DEAD_LETTERED),
+    _S.NOT_PROCESSED: (Fate.SENT_AGAIN, Fate.SENT_AGAIN,    Fate.DEAD_LETTERED),
 }  # fmt: skip
 
 
@@ -95,9 +104,9 @@ class Round:
         """Whether the round has failed or was aborted."""
         return self.aggregate in (ReceiptStatus.FAIL, ReceiptStatus.ABORT)
 
-    def fate(self, *, timed_out: bool) -> Fate:
+    def fate(self, timing: Timing) -> Fate:
         """The fate of the notification after this round."""
-        return REMOVAL[self.aggregate][timed_out]
+        return REMOVAL[self.aggregate][timing]
 
 
 def described(errors: Sequence[Exception], aggregate: ReceiptStatus) -> str:

@@ -146,6 +146,7 @@ def _told(told: Data) -> Memory:
         complete=bool(told.get("complete")),
         state=told.get("state"),
         attempts=int(told.get("attempts", 0)),
+        timed_out=bool(told.get("timed_out")),
         forwarded=list(told.get("forwarded", ())),
     )
 
@@ -159,6 +160,7 @@ def remembering(body: Data, memory: Memory) -> Data:
         "complete": memory.complete,
         "state": memory.state,
         "attempts": memory.attempts,
+        "timed_out": memory.timed_out,
         "forwarded": memory.forwarded,
     }
 

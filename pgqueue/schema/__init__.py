@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from pgqueue.errors import InvalidArgumentError
 from pgqueue.schema import installed
 from pgqueue.schema.files import HISTORY_SCHEMA, SCHEMA
 from pgqueue.schema.files import head as head
@@ -47,11 +46,6 @@ def migrate_within(connection: Connection | None) -> str:
         TransactionRequiredError: the connection commits each statement by itself.
         SchemaVersionError: a newer version has migrated the database.
     """
-    if connection is None:
-        raise InvalidArgumentError(
-            "migrate_within needs a connection, and alembic has none in its offline mode (--sql): use the output of"
-            " `pgqueue migrate --sql` there"
-        )
     from pgqueue.schema import migration
 
     return migration.migrate_within(connection)

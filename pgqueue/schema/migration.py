@@ -66,8 +66,13 @@ def migrate(conninfo: str, lock_timeout: timedelta, attempts: int) -> str:
     return revision
 
 
-def migrate_within(connection: Connection) -> str:
+def migrate_within(connection: object) -> str:
     """Migrate in the transaction of a connection that the caller has begun, and leave its settings as they were."""
+    if not isinstance(connection, Connection):  # alembic's offline mode has none, or a mock
+        raise InvalidArgumentError(
+            f"migrate_within needs a connection of SQLAlchemy, not {connection!r}; alembic has none in its offline mode"
+            " (--sql): use the output of `pgqueue migrate --sql` there"
+        )
     if connection.dialect.driver not in DRIVERS:
         raise InvalidArgumentError(
             f"pgqueue migrates over psycopg, not over {connection.dialect.driver}: use a URL postgresql+psycopg://"

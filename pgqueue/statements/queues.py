@@ -198,7 +198,7 @@ def _altered(setting: str, value: Any) -> Any:
 
 def _metadata(settings: QueueSettings) -> str | None:
     user_metadata = settings.get("user_metadata")
-    return None if user_metadata is None else to_json("user_metadata", user_metadata)
+    return None if user_metadata is None else to_json("user_metadata", user_metadata, InvalidArgumentError)
 
 
 def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -149,7 +149,7 @@ def _required(require_subscription: bool) -> dict[str, Any]:
 def _properties(set_properties: Mapping[str, Any] | None) -> str | None:
     if set_properties is not None and not isinstance(set_properties, Mapping):
         raise InvalidArgumentError(f"set_properties must be a mapping, not {set_properties!r}")
-    return None if set_properties is None else to_json("set_properties", dict(set_properties))
+    return None if set_properties is None else to_json("set_properties", dict(set_properties), InvalidArgumentError)
 
 
 def _filter(filter: Filter | None) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def _filter(filter: Filter | None) -> dict[str, Any]:
             return {"correlation_filter": None, "json_path_filter": None}
         case CorrelationFilter():
             asked = {field: value for field, value in asdict(filter).items() if value is not None}
-            return {"correlation_filter": to_json("the filter", asked), "json_path_filter": None}
+            return {"correlation_filter": to_json("the filter", asked, InvalidArgumentError), "json_path_filter": None}
         case JsonPathFilter() if filter.path is not None:
             return {"correlation_filter": None, "json_path_filter": text("the path of a filter", filter.path)}
     raise InvalidArgumentError(f"a filter must be a CorrelationFilter or a JsonPathFilter, not {filter!r}")

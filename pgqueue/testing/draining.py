@@ -31,7 +31,8 @@ def drain(
     """
     if not isinstance(queue, Queue):
         raise InvalidArgumentError(f"drain() takes a queue of pgqueue, not {queue!r}: for others, pgqueue.aio.testing")
-    Handler.of(handler, asynchronous=False, remedy="drain it with pgqueue.aio.testing.drain()")
+    remedy = "drain it with pgqueue.aio.testing.drain()"
+    Handler.of(handler, asynchronous=False, remedy=remedy).check_takes(ReceivedMessage)
     once = tenacity.Retrying(stop=tenacity.stop_after_attempt(1))
     work: Any = handler
     answers = []

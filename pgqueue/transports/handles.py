@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from psycopg.pq import TransactionStatus
 
-from pgqueue.errors import TransactionRequiredError
+from pgqueue.errors import TransactionRequiredError, WrongTransactionError
 
 #: A psycopg Connection or AsyncConnection, or a synchronous Session or Connection of SQLAlchemy.
 AnyHandle = Any
@@ -89,11 +89,12 @@ def require_open(connection: AnyHandle) -> None:
     """Refuse to complete a message outside of the transaction that was begun for it.
 
     Raises:
-        TransactionRequiredError: SQL text has ended that transaction, or the connection is occupied.
+        WrongTransactionError: SQL text has ended that transaction.
+        TransactionRequiredError: the connection is occupied.
     """
     require_free(connection)
     if connection.info.transaction_status == TransactionStatus.IDLE:
-        raise TransactionRequiredError(
+        raise WrongTransactionError(
             "the work has ended its transaction itself, so its message cannot be completed in it"
         )
 

@@ -80,6 +80,7 @@ class NotifyListenerOwner:
     """The part of a source that starts a listener when the first consumer waits, if the client listens at all."""
 
     conninfo: str
+    is_one_connection = False
     listens = False
     _listener: NotifyListener | None = None
     _one_at_a_time = threading.Lock()

@@ -18,6 +18,7 @@ from pgqueue.errors import (
     SchemaVersionError,
     error_class,
 )
+from pgqueue.model.policy import is_refused_for_good
 
 REMEDY = "run `pgqueue migrate`, or client.migrate()"
 
@@ -73,7 +74,9 @@ def translate(error: psycopg.Error) -> PGQueueError:
     if kind is not None:
         return kind(_text_of(kind, error), sqlstate=error.sqlstate, tracking_id=_tracking_id(error))
     if error.sqlstate is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return ConnectionLostError(str(error))
+        lost = ConnectionLostError(str(error))
+        lost.is_transient = not is_refused_for_good(str(error))
+        return lost
     if error.sqlstate is None and isinstance(error, psycopg.DataError):
         return InvalidArgumentError(str(error))
     return PGQueueError(_text(error), sqlstate=error.sqlstate, tracking_id=_tracking_id(error))

@@ -166,12 +166,21 @@ class Handlers:
         return {queue: Routes(queue, dict(by_subject)) for queue, by_subject in self._by_queue.items()}
 
 
-def routes_of(queue: str | None, handler: Function | Handlers) -> dict[str, Routes]:
+def routes_of(queue: str | None, handler: Function | Handlers, message_type: type) -> dict[str, Routes]:
     """What a worker of one queue runs, or of several: a handler, or the handlers of an application.
 
     Raises:
-        InvalidArgumentError: a queue goes with a function, and a client with :class:`Handlers`.
+        InvalidArgumentError: a queue goes with a function, and a client with :class:`Handlers`; or a handler is written
+            for other messages than those of ``message_type``.
     """
+    routes = _routes_of(queue, handler)
+    for each in routes.values():
+        for one in each.handlers:
+            one.check_takes(message_type)
+    return routes
+
+
+def _routes_of(queue: str | None, handler: Function | Handlers) -> dict[str, Routes]:
     if isinstance(handler, Handlers):
         if queue is not None:
             raise InvalidArgumentError("handlers name their queues: give Worker(client, handlers), not a queue")

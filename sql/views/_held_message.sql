@@ -13,13 +13,20 @@ select queue.name as queue, sequence_number, locked_by,
        date_trunc('second', enqueued_time) as enqueued_time, message_id, correlation_id, subject
   from (select * from pgqueue.queue where pgqueue._may_see_locks(receivers) order by name) as queue
  cross join lateral (
-       select *                                               -- what was delivered before, or is deferred
+       select *                                               -- what is deferred
          from pgqueue.message
-        where queue_id = queue.id and lane % 2 = 0 and not requires_session
+        where queue_id = queue.id and lane between 800 and 1200
         union all
-       select *                                               -- what is deferred in a queue with sessions
-         from pgqueue.message
-        where queue_id = queue.id and lane between 800 and 1200 and requires_session
+       select following.*                                     -- what was delivered before, beyond the cursor
+         from pgqueue.progress
+        cross join lateral (
+              select *
+                from pgqueue.message
+               where queue_id = queue.id and lane = progress.lane
+                 and position > least(cursor, (select min(above) from unnest(awaited_above) as above))
+               order by position
+               limit (select null::bigint)) as following      -- no limit, but the planner takes the order from the index
+        where progress.queue_id = queue.id and progress.lane % 2 = 0
         union all
        select first.*                                         -- what sessions hold
          from pgqueue.session as held
@@ -32,30 +39,40 @@ select queue.name as queue, sequence_number, locked_by,
         where held.queue_id = queue.id
         union all
        select passed.*                                        -- what the cursor has passed
-         from pgqueue.progress
+         from unnest(queue.lanes) as opened                   -- see pgqueue._progress, which a view cannot call
+        cross join lateral (
+              select * from pgqueue.progress where queue_id = queue.id and lane = opened order by turn desc limit 1) as progress
          join pgqueue.watch using (queue_id, lane)
         cross join lateral (
               select *
                 from pgqueue.message
                where queue_id = queue.id and lane = watch.lane and position = watch.position
                limit 1) as passed
-        where watch.queue_id = queue.id and watch.lane % 2 <> 0 and watch.position <= cursor
+        where watch.queue_id = queue.id
+          and watch.position <= case when watch.lane % 2 <> 0 then cursor
+                                     else least(cursor, (select min(above) from unnest(awaited_above) as above)) end
         union all
        select following.*                                     -- what follows the cursor
-         from pgqueue.progress
+         from unnest(queue.lanes) as opened
+        cross join lateral (
+              select newest, cursor
+                from pgqueue.progress as newest
+               where queue_id = queue.id and lane = opened
+               order by turn desc
+               limit 1) as known (progress, cursor)
         cross join lateral (
               select *
                 from pgqueue.message
-               where queue_id = queue.id and lane = progress.lane and position > cursor
+               where queue_id = queue.id and lane = opened and position > cursor
                  and position <= pgqueue._last_held(progress)
                order by position
                limit (select null::bigint)) as following
-        where progress.queue_id = queue.id and progress.lane % 2 <> 0
+        where opened % 2 <> 0
           and exists (
               select
                 from (select lock_token
                         from pgqueue.message
-                       where queue_id = queue.id and lane = progress.lane and position > cursor
+                       where queue_id = queue.id and lane = opened and position > cursor
                        order by position
                        limit (select 100)) as next            -- of a number it knows, it may sort all rows
                where lock_token is not null)) as message;

@@ -2,9 +2,14 @@
 -- due. It reads some rows of each queue, by its indexes; what nobody selects is not read. No clock is asked, so a due time may
 -- lie in the future.
 create or replace view pgqueue._upkeep with (security_barrier) as
-select name as queue, status, updated_at, paused_at, awaited_until, retain_history,
+select name as queue, status, updated_at, paused_at,
+       (select waits_until from pgqueue.waiting_consumer where queue_id = queue.id order by waits_until desc limit 1) as awaited_until,
+       retain_history,
        (select target.name from pgqueue.queue as target where target.id = queue.forward_to) as forward_to,
-       (select nullif(max(horizon_taken_at), '-infinity') from pgqueue.progress where queue_id = queue.id) as last_turn,
+       (select nullif(max(horizon_taken_at), '-infinity')            -- see pgqueue._progress, which a view cannot call
+          from unnest(queue.lanes) as opened
+         cross join lateral (
+               select * from pgqueue.progress where queue_id = queue.id and lane = opened order by turn desc limit 1) as progress) as last_turn,
        least((select available_at                        -- of sessions that have a message: others are left by dead consumers
                 from pgqueue.waiting_session
                where queue_id = queue.id
@@ -17,24 +22,26 @@ select name as queue, status, updated_at, paused_at, awaited_until, retain_histo
                order by available_at
                limit 1),
              (select min(first.enqueued_time)         -- the first message beyond the cursor, or where transactions are awaited
-                from pgqueue.progress
+                from unnest(queue.lanes) as opened
+               cross join lateral (
+                     select * from pgqueue.progress where queue_id = queue.id and lane = opened order by turn desc limit 1) as progress
                cross join lateral (
                      select enqueued_time
                        from pgqueue.message
                       where queue_id = queue.id and lane = progress.lane
                         and position > least(cursor, (select min(above) from unnest(awaited_above) as above))
                       order by position
-                      limit 1) as first
-               where progress.queue_id = queue.id)) as waiting_since,
+                      limit 1) as first)) as waiting_since,
        least((select min(first.locked_until)          -- of the first message beyond the cursor, and the first under watch
-                from pgqueue.progress
+                from unnest(queue.lanes) as opened
+               cross join lateral (
+                     select * from pgqueue.progress where queue_id = queue.id and lane = opened order by turn desc limit 1) as progress
                cross join lateral (
                      select locked_until
                        from pgqueue.message
                       where queue_id = queue.id and lane = progress.lane and position > cursor
                       order by position
-                      limit 1) as first
-               where progress.queue_id = queue.id),
+                      limit 1) as first),
              (select locked_until
                 from pgqueue.watch
                 join pgqueue.message using (queue_id, lane, position)
@@ -43,12 +50,15 @@ select name as queue, status, updated_at, paused_at, awaited_until, retain_histo
                limit 1)) as first_locked_until,
        (select scheduled_enqueue_time
           from pgqueue.scheduled_message
-         where queue_id = queue.id
+         where queue_id = queue.id and scheduled_enqueue_time >= (select due_from from pgqueue.scheduled_progress where queue_id = queue.id)
          order by scheduled_enqueue_time
          limit 1) as next_scheduled,
        greatest((select due from pgqueue.watch where queue_id = queue.id order by due desc limit 1),
                 (select max(locked_until) from pgqueue.session where queue_id = queue.id)) as held_until,
-       array(select distinct unnest(awaited) from pgqueue.progress where queue_id = queue.id) as awaited,
+       array(select distinct unnest(awaited)
+               from unnest(queue.lanes) as opened
+              cross join lateral (
+                    select * from pgqueue.progress where queue_id = queue.id and lane = opened order by turn desc limit 1) as progress) as awaited,
        array(select dead_lettered_at
                from pgqueue.dead_letter
               where queue_id = queue.id

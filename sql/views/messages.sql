@@ -33,8 +33,31 @@ select queue.name as queue,
        application_properties, body, binary_body
   from (select * from pgqueue.queue where pgqueue._may_see_messages(receivers) order by name) as queue
  cross join lateral (
-       select *
+       select known.*                                         -- of each lane, as pgqueue._lane_messages does
+         from (select lane, least(cursor, (select min(above) from unnest(awaited_above) as above)) as reached
+                 from pgqueue.progress
+                where progress.queue_id = queue.id
+                order by lane) as progress
+        cross join lateral (
+             (select watched.*
+                from pgqueue.watch
+               cross join lateral (
+                     select *
+                       from pgqueue.message
+                      where queue_id = queue.id and lane = watch.lane and position = watch.position
+                      limit 1) as watched
+               where watch.queue_id = queue.id and watch.lane = progress.lane and watch.position <= reached
+               order by watch.position
+               limit (select null::bigint))                   -- no limit, but the planner takes the order from the index
+               union all
+             (select *
+                from pgqueue.message
+               where queue_id = queue.id and lane = progress.lane and position > reached
+               order by position
+               limit (select null::bigint))) as known
+        union all
+      (select *                                               -- deferred ones, and those of sessions
          from pgqueue.message
-        where message.queue_id = queue.id
+        where queue_id = queue.id and lane between 800 and 2000
         order by lane, position
-        limit (select null::bigint)) as message;              -- no limit, but the planner takes the order from the index
+        limit (select null::bigint))) as message;

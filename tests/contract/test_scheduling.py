@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pgqueue import Message, SequenceNumber
-from pgqueue.errors import MessageNotFoundError, MessageNotSerializableError
+from pgqueue.errors import InvalidArgumentError, MessageNotFoundError
 from tests.contract.world import MINUTE, SECOND, World
 
 
@@ -82,7 +82,7 @@ def test_all_are_cancelled_or_none(own: World) -> None:
 
 @pytest.mark.parametrize("at", [datetime(2030, 1, 1), None, 7], ids=["without a zone", "None", "a number"])  # noqa: DTZ001
 def test_what_is_no_time_is_refused_and_nothing_stored(either: World, at: Any) -> None:
-    with pytest.raises(MessageNotSerializableError, match=r"^at must be a datetime with a time zone"):
+    with pytest.raises(InvalidArgumentError, match=r"^at must be a datetime with a time zone"):
         either.queue.schedule(Message("never"), at=at)
     assert either.found() == []
 

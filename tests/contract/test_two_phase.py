@@ -19,9 +19,7 @@ FINAL: dict[str, Callable[..., object]] = {
 
 
 def somebody_waits(world: World) -> None:
-    world.run(
-        f"update pgqueue.queue set awaited_until = pgqueue.clock() + interval '1 hour' where name = '{world.name}'"
-    )
+    world.run(f"select from pgqueue._subscribe(array['{world.name}'], interval '1 hour')")
 
 
 @pytest.mark.parametrize("verb", FINAL)

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,6 +141,19 @@ def test_manifests_pass_the_schemas_of_kubernetes(path: Path, version: str) -> N
 def test_compose_passes_its_schema() -> None:
     check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(COMPOSE)]
     _passes(check, ROOT)
+
+
+def test_a_service_of_compose_that_is_not_restarted_waits_until_its_server_is_healthy() -> None:
+    services = yaml.safe_load(COMPOSE.read_text())["services"]
+    ours = {name: service for name, service in services.items() if service["image"].startswith("pgqueue:")}
+    once = {name: service for name, service in ours.items() if "restart" not in service}
+    assert once.keys() == {"migrate"}
+    for service in once.values():
+        host = urllib.parse.urlsplit(service["environment"]["PGQUEUE_DSN"]).hostname
+        assert service["depends_on"].get(host) == {"condition": "service_healthy"}
+    for service in services.values():
+        for name, wanted in service.get("depends_on", {}).items():
+            assert wanted["condition"] != "service_healthy" or "healthcheck" in services[name]
 
 
 def test_compose_pins_versions_and_runs_all_parts() -> None:

@@ -94,8 +94,8 @@ def test_the_lifecycle_page_has_the_transition_table_of_the_code() -> None:
 
 def test_the_notifications_page_has_both_tables_of_the_code() -> None:
     receipts = [cells for cells in rows("notifications.md") if cells[0] in AGGREGATION]
-    removal, aggregation = (([c for c in receipts if len(c) == width]) for width in (3, 5))
+    removal, aggregation = (([c for c in receipts if len(c) == width]) for width in (4, 5))
     assert [(receipt, int(weight), stops, answer) for receipt, _, weight, stops, answer in aggregation] == [
         (receipt, rule.weight, "yes" if rule.stops else "no", rule.answer) for receipt, rule in AGGREGATION.items()
     ]
-    assert removal == [[receipt, in_time.value, late.value] for receipt, (in_time, late) in REMOVAL.items()]
+    assert removal == [[receipt, *(fate.value for fate in fates)] for receipt, fates in REMOVAL.items()]

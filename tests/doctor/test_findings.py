@@ -52,6 +52,11 @@ def an_older_schema(scene: Scene) -> None:
     engine.dispose()
 
 
+@provokes("sequence-behind", "The sequence of pgqueue.queue is behind")
+def a_switch_to_a_logical_replica(scene: Scene) -> None:
+    scene.run("alter table pgqueue.queue alter id restart with 1")
+
+
 @provokes("schema-version", "at revision 9999_future; this version of pgqueue knows")
 def a_newer_schema(scene: Scene) -> None:
     scene.run("update pgqueue.alembic_version set version_num = '9999_future'")

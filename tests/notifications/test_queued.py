@@ -35,19 +35,20 @@ from tests.notifications.place import (
 
 REMOVED, SENT_AGAIN, DEAD_LETTERED = Fate.REMOVED, Fate.SENT_AGAIN, Fate.DEAD_LETTERED
 
-#: The table of the protocol, by hand: the receipt, what becomes of one that is in time, and of one that is not.
+#: The table of the protocol, by hand: the receipt, and the fate of a notification that is in time, that a recipient has
+#: timed out early, and that has expired.
 TABLE = [
-    (OK, REMOVED, REMOVED),
-    (FINISHED, REMOVED, REMOVED),
-    (ABORT, SENT_AGAIN, DEAD_LETTERED),
-    (FAIL, SENT_AGAIN, DEAD_LETTERED),
-    (PENDING, SENT_AGAIN, DEAD_LETTERED),
-    (NOT_PROCESSED, SENT_AGAIN, DEAD_LETTERED),
+    (OK, REMOVED, REMOVED, REMOVED),
+    (FINISHED, REMOVED, REMOVED, REMOVED),
+    (ABORT, SENT_AGAIN, DEAD_LETTERED, DEAD_LETTERED),
+    (FAIL, SENT_AGAIN, DEAD_LETTERED, DEAD_LETTERED),
+    (PENDING, SENT_AGAIN, SENT_AGAIN, DEAD_LETTERED),
+    (NOT_PROCESSED, SENT_AGAIN, SENT_AGAIN, DEAD_LETTERED),
 ]
 
 
 def test_the_table_is_that_of_the_protocol() -> None:
-    assert {receipt: (in_time, late) for receipt, in_time, late in TABLE} == REMOVAL
+    assert {receipt: tuple(fates) for receipt, *fates in TABLE} == REMOVAL
 
 
 def fate(place: Place) -> Fate:
@@ -60,9 +61,9 @@ def fate(place: Place) -> Fate:
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["in time", "timed out"])
-@pytest.mark.parametrize(("receipt", "in_time", "too_late"), TABLE)
+@pytest.mark.parametrize(("receipt", "in_time", "given_up", "too_late"), TABLE)
 def test_what_one_recipient_says_decides(
-    place: Place, receipt: ReceiptStatus, in_time: Fate, too_late: Fate, late: bool
+    place: Place, receipt: ReceiptStatus, in_time: Fate, given_up: Fate, too_late: Fate, late: bool
 ) -> None:
     transmitter, seen = place.told(receipt, time_to_live=DAY)
     assert transmitter.notify_all(Order()) is OK
@@ -114,7 +115,7 @@ def decided(receipts: Sequence[ReceiptStatus]) -> ReceiptStatus:
 
 @pytest.mark.parametrize("late", [False, True], ids=["in time", "timed out"])
 def test_whatever_three_recipients_say_decides_by_the_table(place: Place, late: bool) -> None:
-    rows = {receipt: (in_time, too_late) for receipt, in_time, too_late in TABLE}
+    rows = {receipt: (in_time, too_late) for receipt, in_time, _, too_late in TABLE}
     said = list(product(ReceiptStatus, repeat=3))
     transmitter = place.transmitter(time_to_live=DAY)
     for index in range(3):
@@ -352,6 +353,107 @@ def test_a_recipient_may_give_up_before_its_time(place: Place) -> None:
     transmitter.notify_all(Order())
     assert transmitter.process_pending() == processed(dead_lettered=1)
     assert fate(place) is DEAD_LETTERED
+
+
+@pytest.mark.parametrize("with_transaction", [False, True], ids=["alone", "with a transaction"])
+@pytest.mark.parametrize(("receipt", "in_time", "given_up", "too_late"), TABLE)
+def test_a_notification_that_was_timed_out_early_stays_until_it_fails_or_expires(
+    place: Place, receipt: ReceiptStatus, in_time: Fate, given_up: Fate, too_late: Fate, with_transaction: bool
+) -> None:
+    def give_up(order: Any) -> ReceiptStatus:
+        order.timed_out = True
+        return receipt
+
+    transmitter, seen = place.told(give_up, receipt, time_to_live=DAY)
+    if with_transaction:
+        transmitter.register(place.recipient(lambda order, transaction: None))
+    transmitter.notify_all(Order())
+    transmitter.process_pending()
+    assert fate(place) is given_up
+    if given_up is SENT_AGAIN:
+        place.move_clock(MINUTE)
+        transmitter.process_pending()
+        assert [order.timed_out for order in seen] == [True, True], "later rounds know that it was timed out"
+        assert fate(place) is SENT_AGAIN
+        place.move_clock(DAY)
+        transmitter.process_pending()
+        assert fate(place) is too_late
+
+
+def test_a_failure_after_an_early_time_out_is_the_last(place: Place) -> None:
+    def give_up(order: Any) -> ReceiptStatus:
+        order.timed_out = True
+        return PENDING
+
+    transmitter, seen = place.told(give_up, FAIL, OK, time_to_live=DAY)
+    transmitter.notify_all(Order())
+    assert transmitter.process_pending() == processed(kept=1)
+    place.move_clock(MINUTE)
+    assert transmitter.process_pending() == processed(dead_lettered=1)
+    place.queue.dead_letters.resubmit()
+    assert transmitter.process_pending() == processed(removed=1)
+    assert [order.timed_out for order in seen] == [True, True, False], "a resubmitted one is in time again"
+
+
+def test_is_complete_can_be_set_as_complete_can(place: Place) -> None:
+    def finish(order: Any) -> ReceiptStatus:
+        order.is_complete = True
+        return PENDING
+
+    transmitter, seen = place.told(finish)
+    transmitter.notify_all(Order())
+    assert transmitter.process_pending() == processed(removed=1)
+    assert (seen[0].complete, seen[0].is_complete) == (True, True)
+
+
+@pytest.mark.parametrize("with_transaction", [False, True], ids=["alone", "with a transaction"])
+@pytest.mark.parametrize("receipt", [PENDING, FAIL])
+def test_fields_that_a_recipient_changes_survive_the_round(
+    place: Place, receipt: ReceiptStatus, with_transaction: bool
+) -> None:
+    def change(answered: Any) -> ReceiptStatus:
+        answered.receipts = [*answered.receipts, "asked"]
+        return receipt
+
+    def change_in_place(answered: Any) -> ReceiptStatus:
+        answered.receipts.append("answered")
+        return receipt
+
+    transmitter, seen = place.told(change, change_in_place, OK, time_to_live=DAY)
+    if with_transaction:
+        transmitter.register(place.recipient(lambda answered, transaction: None))
+    transmitter.notify_all(Answered(["new"]))
+    for _ in range(3):
+        transmitter.process_pending()
+        place.move_clock(3 * MINUTE)
+    assert fate(place) is REMOVED
+    assert seen[-1].receipts == ["new", "asked", "answered"]
+
+
+def test_an_unchanged_notification_of_an_older_version_stays_of_that_version(place: Place) -> None:
+    newer = NotificationTypes()
+
+    @newer.register("order", version=2)
+    @dataclass
+    class Ordered(QueueNotification):
+        number: int
+        customer: str
+
+    newer.upgrade("order", from_version=1)(lambda data: {**data, "customer": "unknown"})
+
+    def name(order: Any) -> ReceiptStatus:
+        order.customer = "Ada"
+        return PENDING
+
+    place.transmitter().notify_all(Order(5))
+    transmitter, _ = place.told(PENDING, name, of=newer)
+    versions = []
+    for _ in range(2):
+        transmitter.process_pending()
+        (message,) = place.found()
+        versions.append((message.body["version"], message.body["data"]))
+        place.move_clock(MINUTE)
+    assert versions == [(1, {"number": 5}), (2, {"number": 5, "customer": "Ada"})]
 
 
 def test_a_dead_letter_has_the_state_of_the_last_round(place: Place) -> None:

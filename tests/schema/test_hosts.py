@@ -54,17 +54,38 @@ def engine(empty_database: Database) -> Iterator[Engine]:
     engine.dispose()
 
 
-def upgrade(engine: Engine, directory: Path, last: str = "pass") -> None:
-    """What `alembic upgrade head` does in a host's project."""
+def project(directory: Path, last: str = "pass", env: str = ENV) -> Config:
+    """A host's project with one revision."""
     (directory / "versions").mkdir(exist_ok=True)
-    (directory / "env.py").write_text(ENV)
+    (directory / "env.py").write_text(env)
     (directory / "versions" / "first.py").write_text(REVISION.format(last=last))
     config = Config()
     config.set_main_option("script_location", str(directory))
     config.set_main_option("path_separator", "os")
+    return config
+
+
+def upgrade(engine: Engine, directory: Path, last: str = "pass") -> None:
+    """What `alembic upgrade head` does in a host's project."""
+    config = project(directory, last)
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+
+
+OFFLINE = """
+from alembic import context
+
+context.configure(url="postgresql+psycopg://", literal_binds=True)
+with context.begin_transaction():
+    context.run_migrations()
+"""
+
+
+def test_offline_mode_is_refused_with_its_remedy(tmp_path: Path) -> None:
+    config = project(tmp_path, env=OFFLINE)
+    with pytest.raises(InvalidArgumentError, match=r"offline mode.*pgqueue migrate --sql"):
+        command.upgrade(config, "head", sql=True)
 
 
 def tables(connection: Connection, within: str) -> set[str]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pgqueue.testing import Database
-from tests.sql.stage import DEAD, LOCK_DURATION, SECOND, Session, Stage, passed, put_back
+from tests.sql.stage import DEAD, LOCK_DURATION, SECOND, Session, Stage, passed, put_back, recorded
 
 SOMEDAY = datetime(2099, 1, 1, tzinfo=UTC)
 
@@ -177,3 +177,29 @@ def of_every_kind(session: Session) -> list[int]:
 def peeked(session: Session, max_messages: int, start: int = 0) -> list[int]:
     statement = "select sequence_number from pgqueue.peek('q', %(count)s, %(start)s)"
     return session.values(statement, count=max_messages, start=start)
+
+
+PEEKED = "select sequence_number from pgqueue.peek('q', 9)"
+SHOWN = "select sequence_number from pgqueue.messages"
+
+
+def test_a_message_that_the_cursor_has_passed_is_peeked(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        number = passed(stage, ann).sequence_number
+        assert ann.values(PEEKED) == ann.values(SHOWN) == [number]
+
+
+def test_a_message_that_is_committed_behind_the_cursor_is_peeked(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.begin()
+        (late,) = ann.send("late")
+        bob.send("locked")
+        bob.receive()
+        while recorded(bob) < late:
+            stage.passes(SECOND)
+            bob.receive()
+        ann.commit()
+        assert late in bob.values(PEEKED)
+        assert late in bob.values(SHOWN)

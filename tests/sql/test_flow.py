@@ -6,6 +6,7 @@ from datetime import timedelta
 from math import inf
 
 import pytest
+from psycopg.errors import SerializationFailure
 
 from pgqueue.testing import Database
 from tests.sql.stage import (
@@ -178,14 +179,72 @@ def test_what_is_not_handed_out_takes_no_tokens(database: Database) -> None:
         assert ann.numbers(2) == fresh
 
 
-def test_what_is_rolled_back_gives_its_tokens_back(database: Database) -> None:
+@pytest.mark.parametrize("verb", ["receive", "receive_and_delete"])
+@pytest.mark.parametrize("is_altered", [False, True], ids=["created with a rate", "altered"])
+def test_a_rollback_gives_no_tokens_back(database: Database, verb: str, is_altered: bool) -> None:
+    with Stage(database, **{} if is_altered else {"max_receive_rate": 2}) as stage:
+        ann = stage.session("ann")
+        if is_altered:
+            ann.call("alter_queue", queue="q", max_receive_rate=2)
+        numbers = ann.send_many(9)
+        ann.begin()
+        assert len(ann.table(verb, queue="q", max_messages=9)) == 2
+        ann.rollback()
+        assert ann.table(verb, queue="q", max_messages=9) == []
+        stage.passes(SECOND)
+        assert ann.numbers(9) == numbers[:2]
+
+
+def test_messages_that_are_received_and_rolled_back_keep_the_rate(database: Database) -> None:
+    with Stage(database, max_receive_rate=1) as stage:
+        ann, ben = stage.sessions("ann", "ben")
+        ann.send_many(9)
+        handed_out = 0
+        for _ in range(200):
+            for session in (ann, ben):
+                session.begin()
+                handed_out += len(session.table("receive_and_delete", queue="q"))
+                session.rollback()
+            stage.passes(SECOND / 100)
+        assert handed_out == 2
+
+
+def test_a_bucket_that_is_missing_is_full(database: Database) -> None:
+    """As on a logical replica, which has the rows but not the sequences."""
     with Stage(database, max_receive_rate=2) as stage:
         ann = stage.session("ann")
-        numbers = ann.send("a", "b")
-        ann.begin()
-        ann.receive(2)
-        ann.rollback()
-        assert ann.numbers(2) == numbers
+        numbers = ann.send_many(9)
+        ann.receive()
+        stage.prompter.rows("drop sequence pgqueue.full_at_1")
+        assert due_in(ann) == 0.1
+        assert ann.numbers(9) == numbers[1:3]
+        assert ann.numbers(9) == []
+
+
+def test_a_bucket_goes_with_its_queue_at_the_next_sweep(database: Database) -> None:
+    with Stage(database, max_receive_rate=2) as stage:
+        ann = stage.session("ann")
+        ann.call("create_queue", queue="another", max_receive_rate=2)
+        ann.call("drop_queue", queue="q")
+        buckets = "select relname from pg_class where relname like 'full_at%' order by relname"
+        ann.table("sweep", dry_run=True)
+        assert ann.values(buckets) == ["full_at_1", "full_at_2"]
+        ann.table("sweep")
+        assert ann.values(buckets) == ["full_at_2"]
+
+
+@pytest.mark.parametrize("limit", [{"max_receive_rate": 2}, {"max_concurrent": 2}], ids=str)
+def test_an_old_snapshot_hands_out_no_more(database: Database, limit: dict[str, int]) -> None:
+    with Stage(database, **limit) as stage:
+        ann, ben = stage.sessions("ann", "ben")
+        ann.send_many(9)
+        ben.begin("repeatable read")
+        ben.rows("select")
+        assert len(ann.receive(9)) == 2
+        try:
+            assert ben.receive(9) == []
+        except SerializationFailure:
+            assert "max_concurrent" in limit
 
 
 def test_a_receive_that_stays_open_keeps_nobody_waiting(database: Database) -> None:
@@ -224,7 +283,7 @@ def test_many_small_receives_do_not_gain_time(database: Database) -> None:
         ann = stage.session("ann")
         ann.send_many(1000)
         ann.rows("select pgqueue.receive('q') from generate_series(1, 700)")
-        left = "select extract(epoch from full_at - pgqueue.clock()) from pgqueue.flow"
+        left = "select extract(epoch from pgqueue._full_at(1) - pgqueue.clock())"
         assert ann.value(left) >= 0.1
 
 

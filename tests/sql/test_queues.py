@@ -290,3 +290,44 @@ def test_every_verb_refuses_a_queue_that_does_not_exist(database: Database) -> N
 def settings(session: Session, queue: str) -> tuple[Any, ...]:
     (row,) = session.rows(f"select {SETTINGS} from pgqueue.queues where name = %(queue)s", queue=queue)
     return row
+
+
+BEHIND = """
+select pgqueue.create_queue('one');
+select pgqueue.create_queue('two');
+select pgqueue.create_topic('first');
+select pgqueue.create_topic('second');
+select pgqueue.create_schedule('a', 'one', every => '1 day', body => '1');
+select pgqueue.create_schedule('b', 'one', every => '1 day', body => '1');
+select pgqueue.record_action('purge', 'one', 1, null);
+select pgqueue.record_action('purge', 'two', 1, null);
+alter table pgqueue.queue alter id restart with 1;
+alter table pgqueue.topic alter id restart with 1;
+alter table pgqueue.schedule alter id restart with 1;
+alter table pgqueue.audited_action alter id restart with 1
+"""
+
+
+def test_ids_go_on_where_a_logical_replica_has_the_rows_and_not_the_sequences(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        for statement in BEHIND.split(";"):
+            ann.rows(statement)
+        ann.call("create_queue", queue="three")
+        ann.call("create_topic", topic="third")
+        ann.call("create_schedule", schedule="c", queue="one", every="1 day", body=Jsonb(1))
+        ann.rows("select pgqueue.record_action('purge', 'one', 1, null)")
+        for table in ("queue", "topic", "schedule", "audited_action"):
+            ids = ann.values(f"select id from pgqueue.{table} order by id")
+            assert len(ids) == len(set(ids)) >= 3
+
+
+def test_a_sweep_lets_ids_go_on_and_the_doctor_names_tables_until_then(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        for statement in BEHIND.split(";"):
+            ann.rows(statement)
+        behind = "select name from pgqueue._sequences_behind() as name order by name"
+        assert ann.values(behind) == ["audited_action", "queue", "schedule", "topic"]
+        ann.rows("select pgqueue.sweep()")
+        assert ann.values(behind) == []

@@ -277,6 +277,17 @@ def test_a_purge_skips_messages_being_completed(database: Database) -> None:
         assert bob.values("select sequence_number from pgqueue.message") == [received.sequence_number]
 
 
+def test_a_bounded_purge_skips_messages_being_completed(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send("a", "b", "c")
+        received = ann.receive(2)
+        ann.begin()
+        ann.settle_batch("complete_batch", received)
+        assert bob.call("purge_queue", queue="q", max_messages=2) == 1
+        ann.commit()
+
+
 def test_a_purge_skips_messages_being_activated(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")

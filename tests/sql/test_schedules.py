@@ -532,13 +532,31 @@ def test_a_clock_that_was_a_year_ahead_silences_no_schedule(database: Database, 
         assert (cron, passed_until) == ("* * * * *", now)
 
 
+def test_a_clock_that_is_set_back_a_little_repeats_no_due_time(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        create(ann)
+        for minutes, back in ((3, 2), (4, 3)):
+            stage.passes(minutes * MINUTE)
+            turn(ann)
+            stage.passes(-back * MINUTE)
+            ann.rows("select pgqueue.schedules_to_plan()")
+            ann.rows("select pgqueue.sweep()")
+            turn(ann)
+        for _ in range(5):
+            stage.passes(MINUTE)
+            turn(ann)
+        sent = ann.values(SENT)
+        assert len(sent) == len(set(sent))
+
+
 def test_who_mends_schedules_does_not_wait_for_a_firing(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         create(ann)
-        stage.passes(2 * HOUR)
+        stage.passes(3 * HOUR)
         assert turn(ann)
-        stage.passes(-HOUR)
+        stage.passes(-2 * HOUR)
         ann.begin()
         ann.rows("select from pgqueue.schedule for update")
         bob.rows("select pgqueue.schedules_to_plan()")

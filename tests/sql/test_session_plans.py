@@ -62,7 +62,7 @@ def ways(plans: list[Plan]) -> set[str]:
         for node in plan.nodes()
         if node.get("Relation Name") in tables
         and node["Node Type"] not in ("ModifyTable", "Tid Scan")
-        and "pgqueue.progress" not in plan.text
+        and "progress" not in plan.text
     }
 
 

@@ -371,7 +371,7 @@ def test_what_a_settlement_returns_tells_whether_its_savepoint_was_undone(
 def test_a_transaction_that_wakes_nobody_can_be_prepared(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
-        ann.rows("update pgqueue.queue set awaited_until = pgqueue.clock() + interval '1 hour'")
+        ann.table("_subscribe", queues=["q"], lasts=timedelta(hours=1))
         ann.begin()
         ann.rows("set local pgqueue.notify = off")
         ann.send("a")

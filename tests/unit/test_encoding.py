@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgqueue import Message
-from pgqueue.errors import MessageNotSerializableError, PGQueueError
+from pgqueue.errors import InvalidArgumentError, MessageNotSerializableError, PGQueueError
 from pgqueue.model.encoding import JSON, TEXT_FIELDS, encode, to_json
 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
@@ -153,42 +153,42 @@ def test_a_flaw_in_the_application_properties_is_found_there() -> None:
 
 @pytest.mark.parametrize("field", TEXT_FIELDS)
 @pytest.mark.parametrize(
-    ("value", "flaw"),
+    ("value", "flaw", "error"),
     [
-        (7, "must be a str, not int"),
-        (b"id", "must be a str, not bytes"),
-        ("a\0", "has a NUL character"),
-        (HALF_A_PAIR, "has half of a surrogate pair"),
+        (7, "must be a str, not int", InvalidArgumentError),
+        (b"id", "must be a str, not bytes", InvalidArgumentError),
+        ("a\0", "has a NUL character", MessageNotSerializableError),
+        (HALF_A_PAIR, "has half of a surrogate pair", MessageNotSerializableError),
     ],
     ids=["a number", "bytes", "a NUL", "half a pair"],
 )
-def test_a_text_field_that_cannot_be_stored_is_named(field: str, value: Any, flaw: str) -> None:
-    with pytest.raises(MessageNotSerializableError) as refusal:
+def test_a_text_field_that_cannot_be_stored_is_named(field: str, value: Any, flaw: str, error: type[Exception]) -> None:
+    with pytest.raises(error) as refusal:
         encode(with_field(field, value))
     assert f"{field} {flaw}" in str(refusal.value)
 
 
 @pytest.mark.parametrize("priority", [True, 1.0, "1", None, 101, -101, 2**40])
 def test_a_priority_is_a_whole_number_from_minus_100_to_100(priority: Any) -> None:
-    with pytest.raises(MessageNotSerializableError, match="priority must be a whole number from -100 to 100"):
+    with pytest.raises(InvalidArgumentError, match="priority must be a whole number from -100 to 100"):
         encode(Message(None, priority=priority))
 
 
 @pytest.mark.parametrize("properties", [[("a", 1)], "a", 7])
 def test_application_properties_are_a_mapping(properties: Any) -> None:
-    with pytest.raises(MessageNotSerializableError, match="application_properties must be a mapping"):
+    with pytest.raises(InvalidArgumentError, match="application_properties must be a mapping"):
         encode(Message(None, application_properties=properties))
 
 
 @pytest.mark.parametrize("message", [{"id": 7}, "text", None])
 def test_only_a_message_can_be_sent(message: Any) -> None:
-    with pytest.raises(MessageNotSerializableError, match="only a Message can be sent"):
+    with pytest.raises(InvalidArgumentError, match="only a Message can be sent"):
         encode(message)
 
 
 def test_other_json_is_refused_under_its_own_name() -> None:
-    with pytest.raises(MessageNotSerializableError, match=r"user_metadata\['since'\] is set"):
-        to_json("user_metadata", {"since": {1}})
+    with pytest.raises(InvalidArgumentError, match=r"user_metadata\['since'\] is set"):
+        to_json("user_metadata", {"since": {1}}, InvalidArgumentError)
 
 
 def test_a_refusal_is_a_value_error_that_will_not_pass() -> None:

@@ -6,8 +6,10 @@ import psycopg_pool
 import pytest
 import sqlalchemy.exc
 import tenacity
+from tenacity.asyncio.retry import retry_if_exception
 
 from pgqueue import errors
+from pgqueue.model.calls import UnfinishedError
 from pgqueue.model.policy import is_transient, retry_policy
 
 PASSING = [
@@ -23,6 +25,8 @@ PASSING = [
     psycopg.errors.TooManyConnections("too many clients"),
     psycopg.errors.ConnectionFailure("connection failure"),
     psycopg.errors.QueryCanceled("statement timeout"),
+    psycopg.errors.DiskFull("no space left"),
+    psycopg.errors.OutOfMemory("out of memory"),
     psycopg.OperationalError("server closed the connection unexpectedly"),
     psycopg_pool.PoolTimeout("no connection in time"),
 ]
@@ -35,7 +39,7 @@ LASTING = [
     errors.DeadLetter("Hopeless"),
     psycopg.errors.UniqueViolation("duplicate key"),
     psycopg.errors.SyntaxError("at or near"),
-    psycopg.errors.DiskFull("no space left"),
+    psycopg.errors.ConfigurationLimitExceeded("temporary file size exceeds temp_file_limit"),
     psycopg.ProgrammingError("the connection does not like this"),
     psycopg.InterfaceError("wrong use"),
     OSError("no such file"),
@@ -71,6 +75,7 @@ def test_every_error_of_ours_says_itself_whether_it_may_pass() -> None:
         errors.TransactionConflictError,
         errors.OperationTimeoutError,
         errors.ConnectionLostError,
+        errors.OutOfResourcesError,
         errors.QueueFullError,
         errors.SessionCannotBeLockedError,
     }
@@ -99,9 +104,49 @@ def test_a_policy_of_the_caller_says_how_often_and_how_far_apart() -> None:
         policy = kind(stop=tenacity.stop_after_attempt(3), wait=tenacity.wait_fixed(7), reraise=False)
         with pytest.raises(errors.ConnectionLostError):
             retry_policy(policy).copy(sleep=waited.append)(throw, errors.ConnectionLostError("gone"))
+        assert tries_of(retry_policy(policy), ZeroDivisionError()) == 1
     assert waited == [7, 7, 7, 7]
 
 
 def test_what_is_no_policy_is_refused() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="retry must be a"):
         retry_policy(5)  # type: ignore[arg-type]
+
+
+def test_the_predicate_of_a_policy_decides_which_errors_are_retried() -> None:
+    for kind in (tenacity.Retrying, tenacity.AsyncRetrying):
+        policy = kind(stop=tenacity.stop_after_attempt(3), retry=tenacity.retry_if_exception_type(ZeroDivisionError))
+        assert tries_of(retry_policy(policy), ZeroDivisionError()) == 3
+        assert tries_of(retry_policy(policy), errors.ConnectionLostError("gone")) == 1
+
+
+HOPELESS = [
+    errors.LockLostError("lost"),
+    errors.FaultedError("in doubt"),
+    errors.DeadLetter("Hopeless"),
+    UnfinishedError("a coroutine was returned"),
+]
+
+
+@pytest.mark.parametrize("error", HOPELESS, ids=name)
+def test_no_predicate_retries_an_error_that_every_attempt_would_meet(error: Exception) -> None:
+    policy = tenacity.Retrying(stop=tenacity.stop_after_attempt(3), retry=tenacity.retry_if_exception_type(Exception))
+    assert tries_of(retry_policy(policy), error) == 1
+
+
+async def accepted(error: BaseException) -> bool:
+    return True
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        tenacity.Retrying(retry=tenacity.retry_if_result(lambda result: result is None)),
+        tenacity.AsyncRetrying(retry=retry_if_exception(accepted)),
+        tenacity.Retrying(retry_error_callback=lambda state: None),
+    ],
+    ids=["a predicate of results", "a predicate to be awaited", "a callback"],
+)
+def test_parts_of_a_policy_that_would_have_no_effect_are_refused(policy: tenacity.BaseRetrying) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="retry decides on errors only"):
+        retry_policy(policy)

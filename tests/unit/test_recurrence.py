@@ -7,6 +7,7 @@ from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
+from cronsim import CronSim
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,25 +61,60 @@ def test_a_field_for_seconds_may_come_first() -> None:
     assert following("*/30 * * * * *", SPRING, 2, "UTC") == [SPRING + n * timedelta(seconds=30) for n in (1, 2)]
 
 
-crons = st.sampled_from(["30 2 * * *", "0 2,3 * * *", "*/20 * * * *", "15 1-3 * * 0", "0 */2 * * *", "* * * * *"])
-moments = st.sampled_from([SPRING, AUTUMN]).flatmap(
-    lambda change: st.integers(-300, 300).map(lambda minutes: change + minutes * MINUTE)
+#: Clocks change by half an hour there: forward from 2:00 to 2:30, and back from 2:00 to 1:30.
+LORD_HOWE = "Australia/Lord_Howe"
+CHANGES = {
+    ZURICH: (SPRING + timedelta(hours=1), AUTUMN + timedelta(hours=1)),
+    LORD_HOWE: (datetime(2030, 4, 6, 15, tzinfo=UTC), datetime(2030, 10, 5, 15, 30, tzinfo=UTC)),
+}
+FOLLOWING_THE_CLOCK = ["45 * * * *", "0 */2 * * *", "*/15 2 * * *", "*/10 1-2 * * *", "20 */3 * * *", "* * * * *"]
+
+
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "backward"])
+@pytest.mark.parametrize("cron", FOLLOWING_THE_CLOCK)
+@pytest.mark.parametrize("timezone", CHANGES)
+def test_an_expression_with_a_star_is_due_whenever_the_clock_shows_its_time(
+    timezone: str, cron: str, reverse: bool
+) -> None:
+    fields = CronSim(cron, SPRING)
+    for change in CHANGES[timezone]:
+        minutes = [change + n * MINUTE for n in range(-400, 400)]
+        shown = [(moment, moment.astimezone(ZoneInfo(timezone))) for moment in minutes]
+        due = [moment for moment, time in shown if time.minute in fields.minutes and time.hour in fields.hours]
+        for distance in (-200, -95, -61, -31, -1, 0, 1, 29, 31, 59, 61, 119, 121):
+            since = change + distance * MINUTE
+            if reverse:
+                passed = [moment for moment in due if minutes[0] < moment <= since]
+                made = plan(cron, timezone, passed_until=minutes[0], now=since, ends_at=None, catches_up=True)
+                assert [moment for moment in made.due_times if moment <= since] == passed
+            else:
+                ahead = [moment for moment in due if moment > since]
+                assert following(cron, since, len(ahead), timezone) == ahead
+
+
+crons = st.sampled_from(
+    ["30 2 * * *", "0 2,3 * * *", "*/20 * * * *", "15 1-3 * * 0", "0 */2 * * *", "45 * * * *", "* * * * *"]
+)
+moments = st.sampled_from([(zone, change) for zone, changes in CHANGES.items() for change in changes]).flatmap(
+    lambda place: st.integers(-300, 300).map(lambda minutes: (place[0], place[1] + minutes * MINUTE))
 )
 
 
 @given(crons, moments)
-def test_due_times_increase_and_do_not_depend_on_where_one_begins(cron: str, since: datetime) -> None:
-    times = following(cron, since, 9)
+def test_due_times_increase_and_do_not_depend_on_where_one_begins(cron: str, place: tuple[str, datetime]) -> None:
+    timezone, since = place
+    times = following(cron, since, 9, timezone)
     assert since < times[0]
     assert times == sorted(set(times))
-    assert [time for time in following(cron, since - 3 * HOUR, 200) if time > since][:9] == times
+    assert [time for time in following(cron, since - 3 * HOUR, 200, timezone) if time > since][:9] == times
 
 
 @given(crons, moments, st.integers(0, 600))
-def test_a_plan_that_catches_up_has_all_that_was_missed(cron: str, since: datetime, minutes: int) -> None:
+def test_a_plan_that_catches_up_has_all_that_was_missed(cron: str, place: tuple[str, datetime], minutes: int) -> None:
+    timezone, since = place
     now = since + minutes * MINUTE
-    made = plan(cron, ZURICH, passed_until=since, now=now, ends_at=None, catches_up=True)
-    assert made.due_times == following(cron, since, len(made.due_times))
+    made = plan(cron, timezone, passed_until=since, now=now, ends_at=None, catches_up=True)
+    assert made.due_times == following(cron, since, len(made.due_times), timezone)
     assert made.due_times[-1] > now
     assert not made.is_complete
 

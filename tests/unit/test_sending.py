@@ -76,6 +76,8 @@ Line = Callable[[Sequence[str], bool], list[int]]
 class Server:
     """Plays the database: stores what it is given, unless it is told to fail; says what became of transactions."""
 
+    is_one_connection = False
+
     def __init__(self, *failures: Callable[[list[str], bool], Exception | None]) -> None:
         self.failures = list(failures)
         self.turns: list[tuple[list[str], bool]] = []

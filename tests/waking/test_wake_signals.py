@@ -24,7 +24,7 @@ from tests.patience import eventually
 #: So long that a test would not end, were it waited for to its end.
 LONG = timedelta(hours=1)
 LISTENERS = "pg_stat_activity where datname = current_database() and application_name = 'pgqueue notify listener'"
-AWAITED = "select awaited_until > pgqueue.clock() from pgqueue.queue where name = %s"
+AWAITED = "select awaited_until > pgqueue.clock() from pgqueue._upkeep where queue = %s"
 
 
 @pytest.fixture

@@ -223,6 +223,21 @@ def test_a_handler_that_ends_its_transaction_does_not_complete_its_message(
     assert {0, 2} <= set(scene.effects()), "those that share a transaction with it are handled again"
 
 
+@pytest.mark.parametrize("kind", ["psycopg", "sqlalchemy"])
+def test_a_handler_that_begins_another_transaction_does_not_complete_its_message(scene: Scene, kind: str) -> None:
+    async def handler(message: Any, tx: Any) -> None:
+        await effect(tx, message.body)
+        if message.body == 1:
+            await run_text(tx, "commit")
+            await run_text(tx, "begin")
+
+    scene.send(*range(4))
+    with scene.working(handler, transaction=kind, concurrency=1, retry=ONCE) as running:
+        eventually(lambda: running.worker.tally.completed + running.worker.tally.failed == 4)
+    assert reasons(scene) == ["WrongTransactionError"]
+    assert scene.left() == []
+
+
 def test_an_abandoned_message_does_not_hide_that_the_transaction_has_failed(scene: Scene) -> None:
     async def handler(message: Any, tx: Any) -> None:
         await effect(tx, message.body)

@@ -88,6 +88,17 @@ def missing_indexes(rows: Sequence[Row]) -> Iterator[Finding]:
             )
 
 
+def sequences_behind(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Find sequences that would hand out numbers again that are in use."""
+    for row in rows:
+        yield Finding(
+            what=f"The sequence of pgqueue.{row.name} is behind the numbers in the table.",
+            cost="A logical replication, or a restore of data alone, has left it behind. Numbers in use would be handed"
+            " out again.",
+            mend="pgqueue sweep",
+        )
+
+
 def claim_plan(rows: Sequence[Row]) -> Iterator[Finding]:
     """Find a claim that is not a scan of the primary key from the cursor on."""
     nodes = [row.line.strip().removeprefix("->").strip() for row in rows]
@@ -146,5 +157,7 @@ INDEXES = Check(
     """,
     missing_indexes,
 )
+
+SEQUENCES = Check("sequence-behind", "select name from pgqueue._sequences_behind() as name", sequences_behind)
 
 CLAIM_PLAN = Check("claim-plan", "select line from pgqueue._claim_plan() as line", claim_plan)

@@ -47,6 +47,7 @@ begin
                    application_properties = case when properties is null then application_properties
                                                  else coalesce(application_properties, '{}') || properties end
              where ctid = any (held.places);
+            perform set_config('pgqueue.dead_letters_' || source.id, '', false);      -- the next receive begins at the front
         when 'RENEW' then
             update pgqueue.dead_letter set locked_until = until where ctid = any (held.places);
         when 'PIN' then

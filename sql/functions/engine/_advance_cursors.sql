@@ -32,11 +32,14 @@ begin
     last_number := pgqueue._last_number_drawn();
     next_xid    := pgqueue._next_xid();                      -- above the ids of all holders of numbers up to the last
     for was in
-        select *
-          from pgqueue.progress
-         where queue_id = queue.id and (horizon_taken_at <= moment - interval '1 second' or horizon_taken_at > pgqueue.clock())
-         order by lane
-           for update skip locked
+        select held.*
+          from pgqueue._progress(queue.id, queue.lanes) as newest
+         cross join lateral (
+               select *
+                 from pgqueue.progress
+                where queue_id = newest.queue_id and lane = newest.lane and turn = newest.turn
+                  for update skip locked) as held
+         where newest.horizon_taken_at <= moment - interval '1 second' or newest.horizon_taken_at > pgqueue.clock()
     loop
         if was.horizon > pgqueue._last_number_drawn() then          -- read again: the row may be newer than last_number
             perform pgqueue._repair_sequence();
@@ -55,13 +58,14 @@ begin
             was.awaited_above := was.awaited_above || array_fill(was.cursor, array[cardinality(late)]);
         end if;
         update pgqueue.progress
-           set cursor           = reached,
+           set turn             = turn + 1,
+               cursor           = reached,
                horizon          = last_number,
                horizon_xid      = next_xid,
                horizon_taken_at = moment,
                awaited          = was.awaited,
                awaited_above    = was.awaited_above
-         where queue_id = was.queue_id and lane = was.lane;
+         where queue_id = was.queue_id and lane = was.lane and turn = was.turn;
     end loop;
 end
 $$;

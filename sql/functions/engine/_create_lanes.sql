@@ -10,6 +10,7 @@ as $$
                select distinct lane from unnest(fresh_lanes || (2 * priority + 1)::smallint) as lane order by lane)
      where id = queue_id;
     insert into pgqueue.progress (queue_id, lane)
-    values (queue_id, 2 * priority), (queue_id, 2 * priority + 1)
-        on conflict do nothing;
+    select _create_lanes.queue_id, opened
+      from unnest(array[2 * priority, 2 * priority + 1]::smallint[]) as opened
+     where not exists (select from pgqueue.progress where progress.queue_id = _create_lanes.queue_id and lane = opened);
 $$;

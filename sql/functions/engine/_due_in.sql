@@ -29,9 +29,10 @@ begin
     end if;
     if source.requires_session or source.lock_duration < interval '5 seconds'
        or exists (select from pgqueue.queue where forward_to = source.id)
+       or exists (select from pgqueue.scheduled_progress where queue_id = source.id and awaited <> '{}')
        or exists (
           select
-            from pgqueue.progress
+            from pgqueue._progress(source.id, source.lanes) as progress
            where queue_id = source.id
              and (awaited <> '{}'
                   or horizon > pgqueue._last_number_drawn()
@@ -46,7 +47,9 @@ begin
     end if;
     next := least(
         (select min(due) from pgqueue.watch where queue_id = source.id),
-        (select min(scheduled_enqueue_time) from pgqueue.scheduled_message where queue_id = source.id),
+        (select min(scheduled_enqueue_time)
+           from pgqueue.scheduled_message
+          where queue_id = source.id and scheduled_enqueue_time >= pgqueue._due_from(source.id)),
         (select min(fire_at) from pgqueue.schedule where queue_id = source.id));
     return case when next is not null then greatest(1, extract(epoch from next - moment)) end;
 end

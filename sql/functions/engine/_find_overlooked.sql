@@ -11,14 +11,20 @@ set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
-    select sequence_number, lane, position, locked_until, cursor, due
-      from pgqueue.progress
-      join pgqueue.message using (queue_id, lane)
-      left join pgqueue.watch using (queue_id, lane, position)
-     where queue_id = _find_overlooked.queue_id and position <= cursor
+    select sequence_number, message.lane, message.position, locked_until, cursor, due
+      from pgqueue.queue
+     cross join lateral pgqueue._progress(queue.id, queue.lanes) as progress
+     cross join lateral (
+           select *
+             from pgqueue.message
+            where message.queue_id = progress.queue_id and message.lane = progress.lane and position <= cursor
+           offset 0) as message               -- looked up for each lane: a join may read the whole queue
+      left join pgqueue.watch
+        on watch.queue_id = message.queue_id and watch.lane = message.lane and watch.position = message.position
+     where queue.id = _find_overlooked.queue_id
        and coalesce(due, 'infinity') > greatest(locked_until, pgqueue.clock()) + interval '1 second'
        and (due is not null or not exists (
            select
              from unnest(awaited, awaited_above) as late (xid, above)
-            where above < position and xid not in (select pg_snapshot_xip(pg_current_snapshot()))));
+            where above < message.position and xid not in (select pg_snapshot_xip(pg_current_snapshot()))));
 $$;

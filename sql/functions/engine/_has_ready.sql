@@ -8,12 +8,11 @@ set enable_sort = off
 as $$
     select exists (
         select
-          from pgqueue.progress
+          from pgqueue._progress(queue.id, queue.lanes) as progress
          cross join lateral (
                select
                  from pgqueue.message
                 where message.queue_id = progress.queue_id and message.lane = progress.lane and message.position > progress.cursor
                   and (message.locked_until is null or message.locked_until <= pgqueue.clock())
-                limit 1) as ready
-         where progress.queue_id = queue.id);
+                limit 1) as ready);
 $$;

@@ -16,14 +16,13 @@ begin
     perform pgqueue.take_turn(queue.name);
     return exists (
         select
-          from pgqueue.progress
+          from pgqueue._progress(queue.id, queue.lanes) as progress
          cross join lateral (
                select
                  from pgqueue.message
                 where message.queue_id = progress.queue_id and message.lane = progress.lane
                   and position > cursor and (position <= up_to or message.lane % 2 = 0)
                   and sequence_number <= up_to and (locked_until is null or locked_until <= moment)
-                limit 1) as waiting
-         where progress.queue_id = queue.id);
+                limit 1) as waiting);
 end
 $$;

@@ -1,5 +1,6 @@
--- Returns the highest number in use in a queue, as a sequence number or as a position. Reads only the ends of indexes.
-create or replace function pgqueue._highest_number_in_use(queue pgqueue.queue)
+-- Returns the highest number above `above` that is in use in a queue, as a sequence number or as a position; null when there is
+-- none. Reads only what indexes have above that number.
+create or replace function pgqueue._highest_number_in_use(queue pgqueue.queue, above bigint)
 returns bigint
 language sql stable
 set enable_seqscan = off
@@ -10,8 +11,8 @@ as $$
         (select max(number)
            from (select unnest(queue.lanes) union all select unnest(queue.fresh_lanes) + 999 union all select 2000) as known (lane)
           cross join lateral (
-                select max(position) as number from pgqueue.message where queue_id = queue.id and lane = known.lane) as last),
-        (select max(sequence_number) from pgqueue.message where queue_id = queue.id and lane % 2 = 0),
-        (select max(sequence_number) from pgqueue.scheduled_message where queue_id = queue.id),
-        (select max(sequence_number) from pgqueue.dead_letter where queue_id = queue.id));
+                select max(position) as number from pgqueue.message where queue_id = queue.id and lane = known.lane and position > above) as last),
+        (select max(sequence_number) from pgqueue.message where queue_id = queue.id and lane % 2 = 0 and sequence_number > above),
+        (select max(sequence_number) from pgqueue.scheduled_message where queue_id = queue.id and sequence_number > above),
+        (select max(sequence_number) from pgqueue.dead_letter where queue_id = queue.id and sequence_number > above));
 $$;

@@ -11,7 +11,7 @@ begin
         return true;
     end if;
     for known in select * from pgqueue.queue loop
-        if pgqueue._highest_number_in_use(known) > last then
+        if pgqueue._highest_number_in_use(known, last) is not null then
             return true;
         end if;
     end loop;

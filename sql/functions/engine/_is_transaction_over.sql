@@ -10,6 +10,9 @@ begin
     return not exists (
         select open from pg_snapshot_xip(pg_current_snapshot()) as open where open < horizon_xid
         except
-        select unnest(awaited) from pgqueue.progress where progress.queue_id = _is_transaction_over.queue_id);
+        select unnest(awaited)
+          from pgqueue.queue
+         cross join lateral pgqueue._progress(queue.id, queue.lanes)
+         where queue.id = _is_transaction_over.queue_id);
 end
 $$;

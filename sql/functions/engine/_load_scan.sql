@@ -26,12 +26,14 @@ begin
     scan := extract(epoch from pgqueue.clock())::bigint || array(
         select case when next.is_free then progress.cursor else greatest(known.cursor, progress.cursor) end
           from unnest(queue.lanes, scan[2:]) with ordinality as known (lane, cursor, nth)
-          left join pgqueue.progress on progress.queue_id = queue.id and progress.lane = known.lane
+          left join lateral (                          -- see pgqueue._progress
+               select cursor from pgqueue.progress where queue_id = queue.id and lane = known.lane order by turn desc limit 1
+               ) as progress on true
           left join lateral (
                select locked_until is null as is_free
                  from pgqueue.message
                 where message.queue_id = queue.id and message.lane = known.lane and message.position = progress.cursor + 1
-               ) as next on known.cursor > progress.cursor
+                limit 1) as next on known.cursor > progress.cursor       -- looked up by itself: a join may read the whole lane
          order by nth);
     perform set_config('pgqueue.scan_' || queue.id, scan::text, false);
     return scan;

@@ -28,7 +28,7 @@ begin
     else
         highest := (select max(number)
                       from pgqueue.queue
-                     cross join lateral pgqueue._highest_number_in_use(queue) as number);
+                     cross join lateral pgqueue._highest_number_in_use(queue, last_number) as number);
         perform setval('pgqueue.sequence_number', 1000000 + greatest(
             highest, (select max(horizon) from pgqueue.progress), pgqueue._last_number_drawn()));
     end if;

@@ -1,5 +1,6 @@
 -- Takes a turn: the upkeep of a queue, which a receive does once a second, and whenever it finds nothing. No other
--- process is needed. A turn in an idle queue writes nothing. A turn in any queue fires the schedules of all queues: one of
+-- process is needed. A turn in an idle queue writes nothing, unless it has read many pages of what is gone: then the cursors, or
+-- the time from which on scheduled messages are looked for, move past that. A turn in any queue fires the schedules of all queues: one of
 -- them may have no receivers. It is a turn in the queues that forward to this one, too: nobody receives from them.
 -- Returns  whether a message became available.
 create or replace function pgqueue._take_turn(queue pgqueue.queue)
@@ -13,7 +14,9 @@ as $$
 #variable_conflict use_column
 declare
     moment   timestamptz := pgqueue.clock();
-    returned integer := 0;
+    fetched  bigint      := pg_stat_get_xact_blocks_fetched('pgqueue.message'::regclass);
+    returned integer     := 0;
+    due      text;
     upstream pgqueue.queue;
 begin
     for upstream in select * from pgqueue.queue as known where known.forward_to = queue.id loop
@@ -24,8 +27,8 @@ begin
     end if;
     if exists (
         select
-          from pgqueue.progress
-         where queue_id = queue.id and (horizon_taken_at <= moment - interval '1 second' or horizon_taken_at > moment)
+          from pgqueue._progress(queue.id, queue.lanes) as progress
+         where (horizon_taken_at <= moment - interval '1 second' or horizon_taken_at > moment)
            and (horizon > pgqueue._last_number_drawn()
                 or horizon_taken_at > moment + interval '1 second'
                 or not awaited <@ array(select pg_snapshot_xip(pg_current_snapshot()))
@@ -34,7 +37,7 @@ begin
                      from pgqueue.message
                     where message.queue_id = progress.queue_id and message.lane = progress.lane
                       and message.position > progress.cursor))
-    ) then
+    ) or pg_stat_get_xact_blocks_fetched('pgqueue.message'::regclass) > fetched + 32 then
         perform pgqueue._advance_cursors(queue);
         if pgqueue._is_repairing() then
             return false;
@@ -44,9 +47,27 @@ begin
         if exists (select from pgqueue.watch where queue_id = queue.id and due <= moment) then
             returned := returned + (pgqueue._redeliver_watched(queue.id)).returned;
         end if;
-        if exists (
-            select from pgqueue.scheduled_message where queue_id = queue.id and scheduled_enqueue_time <= moment) then
-            returned := returned + pgqueue._activate_scheduled(queue.id);
+        fetched := pg_stat_get_xact_blocks_fetched('pgqueue.scheduled_message'::regclass);
+        due     := case
+            when exists (
+                select
+                  from pgqueue.scheduled_progress
+                 where queue_id = queue.id
+                   and (horizon > pgqueue.clock() or not awaited <@ array(select pg_snapshot_xip(pg_current_snapshot()))))
+            then 'EARLIER'
+            when exists (
+                select
+                  from pgqueue.scheduled_message
+                 where queue_id = queue.id and scheduled_enqueue_time between pgqueue._due_from(queue.id) and moment)
+            then 'NOW' end;
+        if due = 'EARLIER' then
+            perform pgqueue._pass_due_times(queue.id);
+        end if;
+        if due is not null then
+            returned := returned + pgqueue._activate_scheduled(queue.id, pgqueue._due_from(queue.id));
+        end if;
+        if pg_stat_get_xact_blocks_fetched('pgqueue.scheduled_message'::regclass) > fetched + 32 then
+            perform pgqueue._pass_due_times(queue.id);
         end if;
         if queue.priority_ageing is not null then
             perform pgqueue._raise_waiting(queue);

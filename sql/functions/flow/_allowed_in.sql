@@ -6,19 +6,23 @@ create or replace function pgqueue._allowed_in(queue pgqueue.queue)
 returns double precision
 language plpgsql stable
 set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
 as $$
 #variable_conflict use_column
 declare
     moment timestamptz := pgqueue.clock();
-    flow   pgqueue.flow;
+    taken  record;
     pause  double precision := 0.1;
 begin
-    select * into flow from pgqueue.flow where queue_id = queue.id;
     if queue.max_receive_rate is not null then
-        pause := greatest(pause, (1 - pgqueue._tokens(queue, flow, moment)) / queue.max_receive_rate);
+        pause := greatest(pause, (1 - pgqueue._tokens(queue, pgqueue._full_at(queue.id), moment)) / queue.max_receive_rate);
     end if;
-    if (select count(*) from pgqueue.slot where queue_id = queue.id) >= queue.max_concurrent then
-        pause := greatest(pause, least(1, extract(epoch from moment - flow.handed_out_at) / 10));
+    if queue.max_concurrent is not null then
+        select count(*) as slots, max(taken_at) as last_at into taken from pgqueue._slots(queue.id);
+        if taken.slots >= queue.max_concurrent then
+            pause := greatest(pause, least(1, extract(epoch from moment - taken.last_at) / 10));
+        end if;
     end if;
     return pause;
 end

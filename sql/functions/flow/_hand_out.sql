@@ -2,21 +2,20 @@
 create or replace function pgqueue._hand_out(queue pgqueue.queue, places tid[], lock_token uuid, moment timestamptz)
 returns void
 language plpgsql
-set enable_seqscan = off
 as $$
-#variable_conflict use_column
+declare
+    tokens double precision;
 begin
-    update pgqueue.flow
-       set handed_out_at = moment,
-           full_at       = case when queue.max_receive_rate is null then full_at
-                                else moment + interval '1 microsecond' * ceil(
-                                     (greatest(queue.max_receive_rate, 1) - pgqueue._tokens(queue, flow, moment) + cardinality(places))
-                                     * 1000000 / queue.max_receive_rate)
-                           end
-     where queue_id = queue.id;
+    if places = '{}' then
+        return;
+    end if;
+    if queue.max_receive_rate is not null then
+        tokens := pgqueue._tokens(queue, pgqueue._full_at(queue.id), moment);
+        perform pgqueue._set_full_at(queue.id, moment + interval '1 microsecond' * ceil(
+            (greatest(queue.max_receive_rate, 1) - tokens + cardinality(places)) * 1000000 / queue.max_receive_rate));
+    end if;
     if queue.max_concurrent is not null then
-        insert into pgqueue.slot (queue_id, sequence_number, lock_token)
-        select queue.id, sequence_number, _hand_out.lock_token from pgqueue.message where ctid = any (places);
+        perform pgqueue._take_slots(queue, places, lock_token, moment);
     end if;
 end
 $$;

@@ -25,19 +25,22 @@ declare
     places    tid[];
 begin
     for old in
-        select progress.lane, progress.cursor, above.lane as target,
+        select progress.lane, progress.turn, progress.cursor, above.lane as target,
                (pgqueue._priority(progress.lane) - pgqueue._priority(above.lane)) * queue.priority_ageing as wait
-          from pgqueue.progress
+          from pgqueue._progress(queue.id, queue.lanes) as progress
          cross join lateral (
                select max(lane) & ~1::smallint as lane from unnest(queue.lanes) as lane where lane < progress.lane & ~1::smallint
                ) as above
-         where progress.queue_id = queue.id and above.lane is not null
+         where above.lane is not null
            and exists (
                select
                  from pgqueue.message
                 where message.queue_id = progress.queue_id and message.lane = progress.lane and message.position > progress.cursor)
     loop
-        select * into known from pgqueue.progress where queue_id = queue.id and lane = old.lane for update skip locked;
+        select * into known
+          from pgqueue.progress
+         where queue_id = queue.id and lane = old.lane and turn = old.turn
+           for update skip locked;
         continue when not found;
         select max(number) into up_to
           from unnest(known.mark_times, known.mark_numbers) as mark (taken_at, number)
@@ -65,7 +68,7 @@ begin
                             where taken_at <= moment and number >= coalesce(up_to, 0)
                             union all
                            select moment, pgqueue._last_number_drawn()) as mark)
-             where queue_id = queue.id and lane = old.lane;
+             where queue_id = queue.id and lane = old.lane and turn = old.turn;
         end if;
     end loop;
 end

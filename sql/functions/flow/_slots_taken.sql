@@ -7,6 +7,8 @@ returns integer
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
 as $$
 #variable_conflict use_column
 declare
@@ -16,7 +18,7 @@ declare
     held    record;
     places  tid[];
 begin
-    select array_agg(sequence_number), array_agg(lock_token) into numbers, tokens from pgqueue.slot where queue_id = queue.id;
+    select array_agg(sequence_number), array_agg(lock_token) into numbers, tokens from pgqueue._slots(queue.id);
     if numbers is null then
         return 0;
     end if;
@@ -33,9 +35,7 @@ begin
            set lock_token = gen_random_uuid()
          where ctid = any (places) and (locked_until is null or locked_until <= moment);
     end loop;
-    delete from pgqueue.slot
-     where queue_id = queue.id
-       and (sequence_number, lock_token) not in (select number, token from unnest(held.numbers, held.tokens) as lock (number, token));
+    perform pgqueue._free_slots(queue, held.numbers, held.tokens);
     return cardinality(held.numbers);
 end
 $$;

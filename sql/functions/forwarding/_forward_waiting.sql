@@ -17,7 +17,7 @@ declare
 begin
     places := array(
         select place
-          from pgqueue.progress
+          from pgqueue._progress(source.id, source.lanes) as progress
          cross join lateral (
                select ctid as place
                  from pgqueue.message
@@ -26,7 +26,6 @@ begin
                 order by message.position
                 limit max_messages
                   for update skip locked) as free
-         where queue_id = source.id
          limit max_messages);
     if places <> '{}' then
         perform pgqueue._expire(source, array(select ctid from pgqueue.message where ctid = any (places) and expires_at <= moment));

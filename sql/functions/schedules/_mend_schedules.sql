@@ -1,6 +1,7 @@
--- Finds schedules that were fired while the clock was ahead, more than a minute, and has been set back since: nothing would be
--- due until it comes there again. They go on from now; the due times of cron expressions are to be computed anew. One that
--- begins in the future is not one of them.
+-- Finds schedules that were fired while the clock was ahead, more than an hour, and has been set back since: nothing would be
+-- due until it comes there again. They go on from now; the due times of cron expressions are to be computed anew. After a
+-- smaller step nothing is done: what is due until then was sent already. A schedule that begins in the future is not one of
+-- them.
 -- Locks    the schedules; skips those that others hold.
 create or replace function pgqueue._mend_schedules()
 returns void
@@ -13,7 +14,7 @@ begin
     for known in
         select *
           from pgqueue.schedule
-         where passed_until > greatest(moment + interval '1 minute', starts_at)
+         where passed_until > greatest(moment + interval '1 hour', starts_at)
          order by id                                     -- by its index, where the caller forbids to scan tables
            for update skip locked
     loop

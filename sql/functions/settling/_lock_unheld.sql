@@ -12,10 +12,14 @@ as $$
 #variable_conflict use_column
 begin
     return array(
-        select message.ctid
+        select place
           from pgqueue._find_by_token(queue, sequence_numbers, lock_tokens) as found
-          join pgqueue.message using (queue_id, lane, position)
-         where message.lock_token = found.lock_token
-           for update of message skip locked);
+         cross join lateral (                                 -- one by one: a join may read the table through
+               select ctid as place
+                 from pgqueue.message
+                where queue_id = found.queue_id and lane = found.lane and position = found.position
+                  and lock_token = found.lock_token
+                limit 1
+                  for update skip locked) as held);
 end
 $$;

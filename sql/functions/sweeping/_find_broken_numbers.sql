@@ -18,7 +18,7 @@ as $$
      union all
     select format('queue %I uses number %s, but the last that was handed out is %s', name, highest, last_number)
       from pgqueue.queue
-     cross join lateral pgqueue._highest_number_in_use(queue) as highest
      cross join pgqueue._last_number_drawn() as last_number
-     where highest > last_number;
+     cross join lateral pgqueue._highest_number_in_use(queue, last_number) as highest
+     where highest is not null;
 $$;

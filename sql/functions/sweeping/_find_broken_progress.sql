@@ -17,6 +17,11 @@ as $$
       left join pgqueue.progress on progress.queue_id = queue.id and progress.lane = opened
      where progress.lane is null
      union all
+    select format('lane %s of queue %s has its progress %s times', lane, queue_id, count(*))
+      from pgqueue.progress
+     group by queue_id, lane
+    having count(*) > 1
+     union all
     select format('the progress of lane %s of queue %s %s', lane, queue_id, broken)
       from pgqueue.progress
      cross join lateral (values
@@ -25,5 +30,15 @@ as $$
            (cardinality(awaited) <> cardinality(awaited_above), 'awaits transactions without knowing where'),
            (cursor < any (awaited_above), format('awaits messages above the cursor %s', cursor))
            ) as rule (is_broken, broken)
-     where is_broken;
+     where is_broken
+     union all
+    select format('scheduled message %s of queue %s is due at %s, but messages are looked for from %s on',
+                  sequence_number, queue_id, scheduled_enqueue_time, due_from)
+      from pgqueue.scheduled_progress
+      join pgqueue.scheduled_message using (queue_id)
+     where scheduled_enqueue_time < due_from
+       and not exists (
+           select
+             from unnest(awaited, awaited_from) as late (xid, since)
+            where since <= scheduled_enqueue_time and xid not in (select pg_snapshot_xip(pg_current_snapshot())));
 $$;

@@ -17,15 +17,14 @@ declare
 begin
     return query
         select message.*
-          from pgqueue.progress
+          from pgqueue._progress(queue.id, queue.lanes) as progress
          cross join lateral (
                select message.*
                  from pgqueue.message
                 where message.queue_id = progress.queue_id and message.lane = progress.lane and position > cursor
                 order by position
                 limit 1000) as message
-         where progress.queue_id = queue.id
-           and delivery_count >= queue.max_delivery_count and (locked_until is null or locked_until <= moment)
+         where delivery_count >= queue.max_delivery_count and (locked_until is null or locked_until <= moment)
          union all
         select message.*
           from (select *
@@ -38,7 +37,7 @@ begin
          union all
         select message.*
           from pgqueue.watch
-          join pgqueue.progress using (queue_id, lane)
+          join pgqueue._progress(queue.id, queue.lanes) as progress using (queue_id, lane)
           join pgqueue.message using (queue_id, lane, position)
          where queue_id = queue.id and due <= moment and position <= cursor
            and delivery_count >= queue.max_delivery_count and (locked_until is null or locked_until <= moment);

@@ -33,7 +33,7 @@ begin
     forwarded := 0;
     if queue.forward_to is not null then
         select count(*) into forwarded
-          from pgqueue.progress
+          from pgqueue._progress(queue.id, queue.lanes) as progress
           join pgqueue.message using (queue_id, lane)
          where queue_id = queue.id and position > cursor and (expires_at is null or expires_at > moment)
            and delivery_count < queue.max_delivery_count and (locked_until is null or locked_until <= moment);

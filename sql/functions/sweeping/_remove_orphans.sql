@@ -16,7 +16,7 @@ declare
 begin
     foreach kind in array array[
         'message', 'scheduled_message', 'dead_letter', 'failed_message', 'slot', 'watch', 'sent_message_id', 'recorded_effect',
-        'published_batch', 'consumer', 'session', 'waiting_session']
+        'published_batch', 'consumer', 'session', 'waiting_session', 'waiting_consumer']
     loop
         orphaned := format($sql$
             select place
@@ -37,6 +37,18 @@ begin
             get diagnostics found = row_count;
         end if;
         orphans := orphans + found;
+    end loop;
+    for kind in
+        select bucket
+          from pgqueue.dropped_queue
+         cross join lateral to_regclass('pgqueue.full_at_' || queue_id) as bucket
+         where bucket is not null and not exists (select from pgqueue.queue where id = queue_id)
+         limit max_records
+    loop
+        if not dry_run then
+            execute format('drop sequence %s', kind);
+        end if;
+        orphans := orphans + 1;
     end loop;
     if not dry_run then
         delete from pgqueue.dropped_queue where dropped_at < pgqueue.clock() - interval '30 days';

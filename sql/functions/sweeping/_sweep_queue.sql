@@ -22,7 +22,7 @@ begin
     activated := 0;
     forwarded := 0;
     if exists (select from pgqueue.scheduled_message where queue_id = queue.id and scheduled_enqueue_time <= moment) then
-        activated := pgqueue._activate_scheduled(queue.id, max_messages);
+        activated := pgqueue._activate_scheduled(queue.id, '-infinity', max_messages);
     end if;
     handled := activated;
     expired := pgqueue._expire_due(queue, max_messages - handled);

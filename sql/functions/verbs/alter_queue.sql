@@ -83,11 +83,7 @@ begin
      where name = alter_queue.queue and auto_delete_on_idle is not null
        and not exists (select from pgqueue.queue_use where queue_id = id);
     perform pgqueue._use(altered) from pgqueue.queue as altered where name = alter_queue.queue;
-    insert into pgqueue.flow (queue_id)                      -- one that is there may be held by a receiver
-    select id
-      from pgqueue.queue
-     where name = alter_queue.queue and num_nonnulls(max_receive_rate, max_concurrent) > 0
-       and not exists (select from pgqueue.flow where queue_id = id);
+    perform pgqueue._create_limits(altered) from pgqueue.queue as altered where name = alter_queue.queue;
     perform pgqueue._notify(altered)
        from pgqueue.queue as altered
       where name = alter_queue.queue and awaited_until > pgqueue.clock();

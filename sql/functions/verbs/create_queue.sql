@@ -54,6 +54,7 @@ begin
         lock_duration, max_delivery_count, max_message_size, status, default_message_time_to_live,
         duplicate_detection_history_time_window, max_queue_length, retain_history, retain_errors,
         auto_delete_on_idle, max_receive_rate, max_concurrent, priority_ageing);
+    perform pgqueue._repair_ids('pgqueue.queue');
     insert into pgqueue.queue (
         name, lock_duration, max_delivery_count, max_message_size, status, user_metadata,
         default_message_time_to_live, dead_lettering_on_message_expiration, requires_duplicate_detection,
@@ -77,15 +78,16 @@ begin
             detail  = pgqueue._tracking_detail(),
             hint    = 'Change its settings with pgqueue.alter_queue.';
     end if;
+    insert into pgqueue.waiting_consumer (queue_id, waits_until)
+    select id, awaited_until from pgqueue.queue where id = new_id and awaited_until > pgqueue.clock();
     perform pgqueue._create_lanes(new_id, 0);
+    insert into pgqueue.scheduled_progress (queue_id) values (new_id);
     perform pgqueue._set_forwarding(queue, forward_to, forward_dead_lettered_messages_to);
     perform pgqueue._check_session_settings(queue);
     if auto_delete_on_idle is not null then
         insert into pgqueue.queue_use (queue_id, used_at) values (new_id, pgqueue.clock());
     end if;
-    if num_nonnulls(max_receive_rate, max_concurrent) > 0 then
-        insert into pgqueue.flow (queue_id) values (new_id);
-    end if;
+    perform pgqueue._create_limits(created) from pgqueue.queue as created where id = new_id;
     return new_id;
 end
 $$;

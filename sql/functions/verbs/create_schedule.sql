@@ -55,6 +55,7 @@ begin
         target, 1, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
         array[content_type], array[reply_to], array[application_properties], array[priority], array[time_to_live], null,
         array[session_id]);
+    perform pgqueue._repair_ids('pgqueue.schedule');
     insert into pgqueue.schedule (
         name, queue_id, cron, every, timezone, starts_at, ends_at, jitter, catch_up, body, binary_body,
         message_id, correlation_id, subject, content_type, reply_to, application_properties, priority, time_to_live,

@@ -21,6 +21,7 @@ begin
             detail  = pgqueue._tracking_detail(),
             hint    = 'Choose another name.';
     end if;
+    perform pgqueue._repair_ids('pgqueue.topic');
     insert into pgqueue.topic (name, created_at) values (topic, pgqueue.clock())
         on conflict on constraint topic_name_is_taken do nothing
     returning id into new_id;

@@ -14,10 +14,12 @@ declare
 begin
     perform pgqueue._check_admin(queue);
     perform pgqueue._refuse_forwarded(queue);
-    delete from pgqueue.queue where name = drop_queue.queue returning id, awaited_until into dropped, awaited;
+    delete from pgqueue.queue where name = drop_queue.queue returning id into dropped;
     if not found then
         perform pgqueue._refuse_unknown_queue(queue);
     end if;
+    with gone as (delete from pgqueue.waiting_consumer where queue_id = dropped returning waits_until)
+    select max(waits_until) into awaited from gone;
     insert into pgqueue.dropped_queue (queue_id, name, dropped_at, awaited_until)
     values (dropped, queue, pgqueue.clock(), awaited)
         on conflict on constraint dropped_queue_pkey do update set dropped_at = excluded.dropped_at;

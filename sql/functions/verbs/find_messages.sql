@@ -39,18 +39,16 @@ begin
     return query
         with known as (                                      -- where it is, and what is needed to choose and to show it
             (select 1 as kept, fresh.*
-               from unnest(source.fresh_lanes) as known (lane)
+               from pgqueue.progress
               cross join lateral (
-                    select ctid as place, sequence_number as number, lane, lock_token, delivery_count, enqueued_time,
+                    select null::tid as place, position, sequence_number as number, lane, lock_token, delivery_count, enqueued_time,
                            null::timestamptz as due, locked_until, locked_by, expires_at, message_id, correlation_id, subject,
                            session_id, null::text as reason, null::timestamptz as died_at
-                      from pgqueue.message
-                     where queue_id = source.id and lane = known.lane and position > find_messages.after
-                     order by position
+                      from pgqueue._lane_messages(progress, find_messages.after + 1)
                      limit max_read) as fresh
-              where wanted not in ('SCHEDULED', 'DEFERRED', 'DEAD_LETTERED'))
+              where progress.queue_id = source.id and progress.lane % 2 = 1 and wanted not in ('SCHEDULED', 'DEFERRED', 'DEAD_LETTERED'))
              union all
-            (select 1, ctid, sequence_number, lane, lock_token, delivery_count, enqueued_time, null, locked_until, locked_by,
+            (select 1, null, position, sequence_number, lane, lock_token, delivery_count, enqueued_time, null, locked_until, locked_by,
                     expires_at, message_id, correlation_id, subject, session_id, null, null
                from pgqueue.message
               where queue_id = source.id and lane % 2 = 0 and sequence_number > find_messages.after
@@ -58,14 +56,14 @@ begin
               order by sequence_number
               limit max_read)
              union all
-            (select 2, ctid, sequence_number, lane, null, delivery_count, enqueued_time, scheduled_enqueue_time, null, null,
+            (select 2, ctid, null, sequence_number, lane, null, delivery_count, enqueued_time, scheduled_enqueue_time, null, null,
                     expires_at, message_id, correlation_id, subject, session_id, null, null
                from pgqueue.scheduled_message
               where queue_id = source.id and sequence_number > find_messages.after and wanted in ('ANY', 'SCHEDULED')
               order by sequence_number
               limit max_read)
              union all
-            (select 3, ctid, sequence_number, lane, null, delivery_count, enqueued_time, null, locked_until, locked_by,
+            (select 3, ctid, null, sequence_number, lane, null, delivery_count, enqueued_time, null, locked_until, locked_by,
                     null, message_id, correlation_id, subject, session_id, dead_letter_reason, dead_lettered_at
                from pgqueue.dead_letter
               where queue_id = source.id and sequence_number > find_messages.after and wanted = 'DEAD_LETTERED'
@@ -103,7 +101,9 @@ begin
                    from pgqueue.failed_message as failed
                   where failed.queue_id = source.id and failed.sequence_number = number),
                 (select left(coalesce(body::text, encode(substr(binary_body, 1, 100), 'hex')), 200)
-                   from (select body, binary_body from pgqueue.message where kept = 1 and ctid = place
+                   from (select body, binary_body
+                           from pgqueue.message
+                          where kept = 1 and queue_id = source.id and lane = matching.lane and position = matching.position
                           union all
                          select body, binary_body from pgqueue.scheduled_message where kept = 2 and ctid = place
                           union all

@@ -29,13 +29,12 @@ begin
         select (pgqueue._as_received(message, null, scheduled_enqueue_time)).*
           from (
             (select message, sequence_number, null::timestamptz as scheduled_enqueue_time
-               from unnest(source.fresh_lanes) as known (lane)
+               from pgqueue.progress
               cross join lateral (
                     select message, sequence_number
-                      from pgqueue.message
-                     where queue_id = source.id and lane = known.lane and position >= from_sequence_number
-                     order by position
-                     limit max_messages) as fresh)
+                      from pgqueue._lane_messages(progress, from_sequence_number) as message
+                     limit max_messages) as fresh
+              where queue_id = source.id and lane % 2 = 1)
              union all
             (select returned, sequence_number, null::timestamptz
                from pgqueue.message as returned

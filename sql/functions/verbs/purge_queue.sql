@@ -17,6 +17,7 @@ as $$
 #variable_conflict use_column
 declare
     source    pgqueue.queue;
+    places    tid[];
     purged    bigint;
     scheduled bigint[];
 begin
@@ -26,20 +27,29 @@ begin
         return pgqueue._purge_dead_letters(pgqueue._find_queue(pgqueue._dead_letters_of(queue), 'RECEIVE'), max_messages);
     end if;
     source := pgqueue._find_queue(queue, 'RECEIVE');
-    purged := pgqueue._delete_messages(source, array(
-        select ctid
-          from pgqueue.message
-         where queue_id = source.id
-         order by lane, position
-         limit max_messages
-           for update skip locked), 'PURGED');
+    if max_messages is null then
+        places := array(select ctid from pgqueue.message where queue_id = source.id for update skip locked);
+    else
+        perform pgqueue._advance_cursors(source);            -- so that the next batch does not read what this one deletes
+        places := array(
+            select message.ctid
+              from pgqueue._messages_of(source.id) as found
+             cross join lateral (
+                   select ctid
+                     from pgqueue.message
+                    where message.queue_id = found.queue_id and message.lane = found.lane and message.position = found.position
+                    limit 1
+                      for update skip locked) as message
+             limit max_messages);
+    end if;
+    purged := pgqueue._delete_messages(source, places, 'PURGED');
     with gone as (
         delete from pgqueue.scheduled_message
          where ctid = any (array(
                    select ctid
                      from pgqueue.scheduled_message
                     where queue_id = source.id
-                    order by sequence_number
+                    order by scheduled_enqueue_time
                     limit max_messages - purged
                       for update skip locked))
         returning *

@@ -42,15 +42,18 @@ begin
                        + coalesce(pg_column_size(application_properties), 0) as bytes
               from pgqueue.queue
              cross join lateral (
-                   select * from pgqueue.message where queue_id = queue.id order by lane, position limit 10) as message
+                   select * from pgqueue._messages_of(queue.id) limit 10) as message
              union all
             select 2, false, queue.id, null, delivery_count, enqueued_time, scheduled_enqueue_time, null, expires_at,
                    coalesce(pg_column_size(body), pg_column_size(binary_body))
                        + coalesce(pg_column_size(application_properties), 0)
               from pgqueue.queue
              cross join lateral (
-                   select * from pgqueue.scheduled_message
-                    where queue_id = queue.id order by scheduled_enqueue_time limit 10) as scheduled
+                   select *
+                     from pgqueue.scheduled_message
+                    where queue_id = queue.id and scheduled_enqueue_time >= pgqueue._due_from(queue.id)
+                    order by scheduled_enqueue_time
+                    limit 10) as scheduled
              union all
             select 3, false, queue.id, null, null, null, null, null, null, null
               from pgqueue.queue

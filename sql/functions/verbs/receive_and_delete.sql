@@ -22,14 +22,27 @@ declare
 begin
     if pgqueue._is_dead_letter_queue(queue) then
         delete from pgqueue.dead_letter
-         using unnest(received) as gone
-         where dead_letter.queue_id = gone.queue_id
-           and dead_letter.sequence_number = gone.sequence_number and dead_letter.position = gone.position;
+         where ctid = any (array(                             -- one by one: a join may read the table through
+                   select place
+                     from unnest(received) as gone
+                    cross join lateral (
+                          select ctid as place
+                            from pgqueue.dead_letter
+                           where dead_letter.queue_id = gone.queue_id
+                             and dead_letter.sequence_number = gone.sequence_number and dead_letter.position = gone.position
+                           limit 1) as known));
     else
         with gone as (
             delete from pgqueue.message
-             using unnest(received) as taken
-             where message.queue_id = taken.queue_id and message.lane = taken.lane and message.position = taken.position
+             where ctid = any (array(
+                       select place
+                         from unnest(received) as taken
+                        cross join lateral (
+                              select ctid as place
+                                from pgqueue.message
+                               where message.queue_id = taken.queue_id
+                                 and message.lane = taken.lane and message.position = taken.position
+                               limit 1) as known))
             returning message)
         insert into pgqueue.settled_message
         select settled.*

@@ -1,6 +1,10 @@
 -- Peek-lock of dead letters: locks up to `max_messages` for `lock_duration` (the queue's own when null) and returns
 -- them with the reason of dead-lettering, in the order sent. Deliveries are counted; dead letters neither expire nor
 -- are dead-lettered again. Complete, abandon and renew them under the name '<queue>/$deadletterqueue'.
+--
+-- For a second a session remembers how far it has come, and goes on from there: a receive does not read what the session has
+-- received before. Where it does not find enough there, it begins at the front. So a message that is dead-lettered or becomes
+-- free behind others may come up to a second after them.
 -- Returns  one row per dead letter; no rows when none is waiting.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument.
 -- Locks    the rows returned; skips whatever others hold.
@@ -21,18 +25,30 @@ as $$
 declare
     source pgqueue.queue := pgqueue._find_queue(queue, 'RECEIVE');
     moment timestamptz   := pgqueue.clock();
+    second bigint        := extract(epoch from moment);
     token  uuid          := gen_random_uuid();
+    memory text          := 'pgqueue.dead_letters_' || source.id;
+    known  bigint[]      := nullif(current_setting(memory, true), '');     -- when it began at the front; the last number
     places tid[];
 begin
     perform pgqueue._check_receive(source, max_messages, receive_dead_letters.lock_duration);
     perform pgqueue._use(source);
-    places := array(
-        select ctid
-          from pgqueue.dead_letter
-         where queue_id = source.id and (locked_until is null or locked_until <= moment)
-         order by sequence_number, position
-         limit max_messages
-           for update skip locked);
+    loop
+        if known[1] is distinct from second then
+            known := array[second, 0];
+        end if;
+        places := array(
+            select ctid
+              from pgqueue.dead_letter
+             where queue_id = source.id and sequence_number > known[2] and (locked_until is null or locked_until <= moment)
+             order by sequence_number, position
+             limit max_messages
+               for update skip locked);
+        exit when known[2] = 0 or cardinality(places) = max_messages;
+        known[2] := 0;
+    end loop;
+    known[2] := (select max(sequence_number) from pgqueue.dead_letter where ctid = any (places));
+    perform set_config(memory, known::text, false) where known[2] is not null;
     return query
         update pgqueue.dead_letter
            set locked_until   = moment + coalesce(receive_dead_letters.lock_duration, source.lock_duration),

@@ -42,11 +42,14 @@ begin
     end if;
     select number into unknown
       from unnest(sequence_numbers) as number
-     where number is null or not exists (
-           select
+     where number is null or (
+           select true
              from pgqueue.message
-            where queue_id = source.id and lane % 2 = 0 and sequence_number = number and lane between 800 and 1200
-              and (session_id = receive_deferred.session_id or not source.requires_session))
+            where queue_id = source.id and lane % 2 = 0 and sequence_number between number and number
+              and lane::integer between 800 and 1200          -- cast: the whole lane is no way to a number
+              and (session_id = receive_deferred.session_id or not source.requires_session)
+            order by sequence_number                          -- by the index in that order, whatever the statistics
+            limit 1) is null
      limit 1;
     if found then
         perform pgqueue._refuse_unknown_message(source, 'deferred', unknown);
@@ -57,14 +60,18 @@ begin
     end if;
     until  := coalesce(until, moment + coalesce(receive_deferred.lock_duration, source.lock_duration));
     places := array(
-        select ctid
-          from pgqueue.message
-         where queue_id = source.id and lane % 2 = 0 and sequence_number = any (sequence_numbers) and lane between 800 and 1200
-           and (locked_until is null or locked_until <= moment or source.requires_session)
-           and (not source.requires_session or lock_token is distinct from token)
-         order by sequence_number
-         limit allowed
-           for update skip locked);
+        select place
+          from (select distinct number from unnest(sequence_numbers) as number order by number) as given
+         cross join lateral (
+               select ctid as place
+                 from pgqueue.message
+                where queue_id = source.id and lane % 2 = 0 and sequence_number between number and number
+                  and lane::integer between 800 and 1200
+                  and (locked_until is null or locked_until <= moment or source.requires_session)
+                  and (not source.requires_session or lock_token is distinct from token)
+                order by sequence_number
+                  for update skip locked) as deferred
+         limit allowed);
     perform pgqueue._expire(source, array(
         select ctid from pgqueue.message where ctid = any (places) and expires_at <= moment));
     perform pgqueue._move_exhausted(

@@ -34,6 +34,7 @@ begin
     elsif jsonb_typeof(details) <> 'object' or jsonb_path_exists(details, 'strict $.**{4 to last}') then
         perform pgqueue._refuse_argument('details', 'a JSON object, nested three levels at most', 'another value');
     end if;
+    perform pgqueue._repair_ids('pgqueue.audited_action');
     insert into pgqueue.audited_action (acted_at, role, action, queue, messages, details)
     values (pgqueue.clock(), pgqueue._caller(), record_action.action, record_action.queue, record_action.messages, record_action.details);
 end

@@ -50,6 +50,9 @@ begin
     end if;
     if not dry_run then
         perform pgqueue.discard_staged();
+        perform pgqueue._repair_ids(numbered)
+           from unnest('{queue,topic,schedule,audited_action}'::text[]) as name
+          cross join lateral (select ('pgqueue.' || name)::regclass as numbered) as known;
         if pgqueue._is_sequence_behind() then                                -- no number may be drawn before the repair
             if pgqueue._repair_sequence() then
                 return query select null::text, 0, 0, 0, 0, 0, 0, 0, 0, true;

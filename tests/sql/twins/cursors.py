@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pgqueue.testing import Database
-from tests.sql import test_cursors, test_sequence, test_sweep, test_watermark
+from tests.sql import test_browsing, test_cursors, test_rewritten, test_sequence, test_sweep, test_watermark
 from tests.sql.stage import Stage
 from tests.sql.twins.twin import Twin
 
@@ -15,7 +15,21 @@ def numbered(database: Database, *, many: bool) -> None:
         test_watermark.a_number_is_drawn_by_a_transaction_that_has_an_id(stage, many=many)
 
 
+REACHED = "least((progress).cursor, (select min(above) from unnest((progress).awaited_above) as above))"
+
 TWINS = [
+    Twin(
+        "_lane_messages",
+        f"watch.position <= {REACHED}",
+        "false",
+        test_browsing.test_a_message_that_the_cursor_has_passed_is_peeked,
+    ),
+    Twin(
+        "_lane_messages",
+        f"message.position > {REACHED}",
+        "message.position > (progress).cursor",
+        test_browsing.test_a_message_that_is_committed_behind_the_cursor_is_peeked,
+    ),
     Twin("send", ":= pg_current_xact_id()", ":= '0'", partial(numbered, many=False)),
     Twin("send_batch", ":= pg_current_xact_id()", ":= '0'", partial(numbered, many=True)),
     Twin(
@@ -55,6 +69,12 @@ TWINS = [
         test_watermark.test_a_sender_newer_than_all_that_have_ended_is_waited_for_too,
     ),
     Twin(
+        "_progress",
+        "order by turn desc",
+        "order by turn",
+        test_rewritten.test_verbs_do_not_walk_over_the_turns_of_a_day,
+    ),
+    Twin(
         "_advance_cursors",
         "where xid < was.horizon_xid",
         "where false",
@@ -80,7 +100,7 @@ TWINS = [
     ),
     Twin(
         "_advance_cursors",
-        " or horizon_taken_at > pgqueue.clock()",
+        " or newest.horizon_taken_at > pgqueue.clock()",
         "",
         test_watermark.test_a_clock_that_went_back_stops_no_turn,
     ),
@@ -146,7 +166,7 @@ TWINS = [
     ),
     Twin(
         "_is_sequence_behind",
-        "if pgqueue._highest_number_in_use(known) > last then",
+        "if pgqueue._highest_number_in_use(known, last) is not null then",
         "if false then",
         test_sequence.test_a_sweep_puts_the_sequence_above_every_number_in_use,
     ),

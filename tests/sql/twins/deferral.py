@@ -8,14 +8,14 @@ from tests.sql.twins.twin import Twin
 TWINS = [
     Twin(
         "receive_deferred",
-        "sequence_number = number and lane between 800 and 1200",
-        "sequence_number = number",
+        "and lane::integer between 800 and 1200          -- cast",
+        "-- cast",
         test_deferring.test_what_is_not_deferred_cannot_be_received_by_its_number_and_then_nothing_is,
     ),
     Twin(
         "receive_deferred",
-        "sequence_number = any (sequence_numbers) and lane between 800 and 1200",
-        "sequence_number = any (sequence_numbers)",
+        "and lane::integer between 800 and 1200\n                  and (locked_until",
+        "and (locked_until",
         test_deferring.test_what_is_resubmitted_while_a_receive_looks_for_it_is_not_taken,
     ),
     Twin(

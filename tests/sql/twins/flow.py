@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.sql import test_ageing, test_flow
+from tests.sql import test_ageing, test_flow, test_rewritten
 from tests.sql.twins.twin import Twin
 
 LIMITED = (
@@ -55,12 +55,42 @@ TWINS = [
     ),
     Twin(
         "_tokens",
-        "(flow.full_at, moment)",
-        "(flow.full_at, moment - interval '1 day')",
+        "(full_at, moment)",
+        "(full_at, moment - interval '1 day')",
         test_flow.test_a_second_brings_as_many_messages_as_the_rate_says,
     ),
     Twin("_tokens", "owed > 2 * burst", "false", test_flow.test_a_clock_that_goes_back_does_not_stop_the_queue),
     Twin("_allowance", " + queue.max_receive_rate / 1000000", "", test_flow.test_a_third_of_a_token_is_not_lost),
+    Twin(
+        "_create_limits",
+        "perform pgqueue._create_bucket(queue.id)",
+        "null",
+        partial(test_flow.test_a_rollback_gives_no_tokens_back, verb="receive", is_altered=False),
+    ),
+    Twin(
+        "_set_full_at",
+        "perform pgqueue._create_bucket(queue_id)",
+        "null",
+        test_flow.test_a_bucket_that_is_missing_is_full,
+    ),
+    Twin(
+        "_remove_orphans",
+        "execute format('drop sequence %s', kind)",
+        "null",
+        test_flow.test_a_bucket_goes_with_its_queue_at_the_next_sweep,
+    ),
+    Twin(
+        "_free_slots",
+        "2 * queue.max_concurrent + 16",
+        "999999",
+        test_rewritten.test_a_lock_that_lasts_keeps_few_slots_behind_it,
+    ),
+    Twin(
+        "_free_slots",
+        "coalesce(first, last.position + 1)",
+        "last.first_position",
+        partial(test_rewritten.test_a_limited_receive_does_not_walk_over_those_before, limit={"max_concurrent": 3}),
+    ),
     Twin("_hand_out", "ceil(", "floor(", test_flow.test_many_small_receives_do_not_gain_time),
     Twin(
         "_slots_taken",

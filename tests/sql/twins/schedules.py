@@ -10,6 +10,12 @@ from tests.sql.twins.twin import Twin
 
 TWINS = [
     Twin(
+        "_mend_schedules",
+        "interval '1 hour'",
+        "interval '1 minute'",
+        test_schedules.test_a_clock_that_is_set_back_a_little_repeats_no_due_time,
+    ),
+    Twin(
         "_take_turn",
         "returned := returned + pgqueue._fire_schedules();",
         "",

@@ -91,7 +91,7 @@ TWINS = [
     ),
     Twin(
         "_notify",
-        "where coalesce(current_setting('pgqueue.notify', true), '') <> 'off'",
+        "coalesce(current_setting('pgqueue.notify', true), '') <> 'off'\n       and ",
         "",
         test_settling.test_a_transaction_that_wakes_nobody_can_be_prepared,
     ),

@@ -97,7 +97,7 @@ TWINS = [
     ),
     Twin(
         "_lock_unheld",
-        "where message.lock_token = found.lock_token",
+        "\n                  and lock_token = found.lock_token",
         "",
         test_fence.test_a_renewal_that_meets_a_redelivery_half_way_does_not_renew_it,
     ),

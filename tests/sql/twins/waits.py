@@ -10,6 +10,7 @@ from tests.sql import (
     test_cursors,
     test_dead_letter_queue,
     test_deferring,
+    test_due_times,
     test_duplicates,
     test_effects,
     test_expiring,
@@ -33,8 +34,8 @@ UNLOCKS = """from pgqueue.{table}
 TWINS = [
     Twin(
         "_raise_waiting",
-        "lane = old.lane for update skip locked",
-        "lane = old.lane for update",
+        "turn = old.turn\n           for update skip locked",
+        "turn = old.turn\n           for update",
         test_ageing.test_two_turns_do_not_wait_for_each_other,
     ),
     Twin(
@@ -121,9 +122,21 @@ TWINS = [
     ),
     Twin(
         "purge_queue",
-        "limit max_messages\n           for update skip locked",
-        "limit max_messages\n           for update",
+        "source.id for update skip locked",
+        "source.id for update",
         test_races.test_a_purge_skips_messages_being_completed,
+    ),
+    Twin(
+        "purge_queue",
+        "limit 1\n                      for update skip locked",
+        "limit 1\n                      for update",
+        test_races.test_a_bounded_purge_skips_messages_being_completed,
+    ),
+    Twin(
+        "_pass_due_times",
+        " skip locked",
+        "",
+        test_due_times.test_two_turns_that_pass_due_times_do_not_wait_for_each_other,
     ),
     Twin(
         "purge_queue",

@@ -4,12 +4,36 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.sql import test_due
+from tests.sql import test_due, test_rewritten
 from tests.sql.stage import LOCK_DURATION, SECOND
 from tests.sql.twins.twin import Twin
 
 TWINS = [
-    Twin("_due_in", "awaited <> '{}'", "false", test_due.test_while_a_sender_is_awaited_it_is_looked_again_soon),
+    Twin(
+        "_subscribe",
+        "(awaited_until is null or awaited_until < until)",
+        "true",
+        test_rewritten.test_a_subscription_rewrites_the_row_of_its_queue_once_in_ten_minutes,
+    ),
+    Twin(
+        "_subscribe",
+        "waits_until <= moment",
+        "false",
+        test_rewritten.test_subscriptions_of_the_past_are_deleted,
+    ),
+    Twin(
+        "_subscribe",
+        "and waits_until > moment",
+        "and false",
+        test_rewritten.test_a_subscription_that_is_withdrawn_is_over,
+    ),
+    Twin(
+        "_notify",
+        "waits_until > moment",
+        "true",
+        partial(test_rewritten.test_senders_notify_until_a_subscription_is_over, waited=21, times=0),
+    ),
+    Twin("_due_in", "(awaited <> '{}'", "(false", test_due.test_while_a_sender_is_awaited_it_is_looked_again_soon),
     *(
         Twin(
             "_due_in",
@@ -53,16 +77,6 @@ TWINS = [
         "true",
         partial(
             test_due.test_a_lock_that_lasts_rings_no_bell, lock=test_due.renewed_together_for, time=LOCK_DURATION / 2
-        ),
-    ),
-    Twin(
-        "_notify_early",
-        "and queue.awaited_until > pgqueue.clock()",
-        "",
-        partial(
-            test_due.test_waiting_consumers_are_told_when_the_next_message_is_due,
-            step=partial(test_due.locked_for, time=SECOND),
-            awaited=False,
         ),
     ),
     *(

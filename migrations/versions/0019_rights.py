@@ -9,7 +9,7 @@ from pathlib import Path
 
 from alembic import op
 
-revision = "0021_rights"
+revision = "0019_rights"
 down_revision = "0018_workers"
 
 

@@ -1,0 +1,169 @@
+"""Every command that shows something, and every page, shows the same under settings that an application may have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from psycopg import sql
+
+from pgqueue import Message, QueueClient
+from pgqueue.cli.commands import PLACES
+from pgqueue.dashboard.app import create_app
+from pgqueue.dashboard.settings import Settings
+from pgqueue.testing import Database
+from pgqueue.testing.plugin import SharedServer
+from tests.cli.command_line import CommandLine
+from tests.dashboard.scene import fill, publish, recur
+
+#: Settings that change how values are written and read; each command is run under some at a time.
+ODD = {
+    "German": {
+        "DateStyle": "German",
+        "IntervalStyle": "sql_standard",
+        "bytea_output": "escape",
+        "standard_conforming_strings": "off",
+        "TimeZone": "Asia/Kathmandu",
+        "search_path": "shadows",
+    },
+    "SQL": {
+        "DateStyle": "SQL, DMY",
+        "IntervalStyle": "postgres_verbose",
+        "extra_float_digits": "-15",
+        "default_transaction_isolation": "serializable",
+        "row_security": "off",
+        "TimeZone": "Australia/Lord_Howe",
+    },
+    "POSTGRES": {
+        "DateStyle": "Postgres, MDY",
+        "IntervalStyle": "iso_8601",
+        "array_nulls": "off",
+        "quote_all_identifiers": "on",
+        "xmloption": "document",
+    },
+}
+
+#: How commands are called that only show something; None for the others.
+SHOWING: dict[str, list[str] | None] = {
+    "demo": None,
+    "migrate": ["migrate --check"],
+    "queue": ["queue list", "queue list --json", "queue show orders", "queue show orders --json"],
+    "send": None,
+    "cancel": None,
+    "receive": None,
+    "peek": ["peek orders", "peek orders --json", "peek events/Subscriptions/large --json"],
+    "explain": ["explain orders 1"],
+    "unlock": None,
+    "stats": ["stats", "stats --json", "stats --exact --json"],
+    "sessions": ["sessions steps", "sessions steps --json"],
+    "doctor": ["doctor", "doctor --json"],
+    "dashboard": None,
+    "history": ["history orders", "history orders --json --since 1d"],
+    "dead-letters": ["dead-letters list orders", "dead-letters list orders --json"],
+    "schedule": ["schedule list", "schedule list --json"],
+    "topic": ["topic list", "topic list --json"],
+    "subscription": ["subscription list events", "subscription list events --json"],
+    "sweep": ["sweep --dry-run", "sweep --dry-run --json"],
+    "bench": None,
+    "grant": None,
+    "revoke": None,
+    "grants": ["grants", "grants --json"],
+    "worker": None,
+    "spark": None,
+}
+
+#: The clock of a database whose states do not change while the commands run.
+STANDING = """
+do $$
+begin
+    execute format(
+        'create or replace function pgqueue.clock() returns timestamptz language sql volatile parallel safe
+         set search_path = pg_catalog, pg_temp as ''select to_timestamp(%s)''', extract(epoch from pgqueue.clock()));
+end
+$$
+"""
+
+#: Ages and rates pass on while the commands run, tables get narrower or wider with them, and names may be quoted.
+PASSING = re.compile(r"\d+([.,:]\d+)*\s*|\s+|\\?\"")
+
+
+@pytest.fixture(scope="module")
+def shop(database_server: SharedServer) -> Iterator[Database]:
+    """A database with something in every state, whose clock stands still."""
+    with database_server.database(database_server.template) as database:
+        with QueueClient(database.dsn) as client:
+            recur(client)
+            publish(client)
+            fill(database, client)
+            client.create_queue("steps", requires_session=True)
+            client.queue("steps").send(Message(1, session_id="customer-7"))
+        with database.connect() as connection:
+            connection.execute(STANDING)
+        yield database
+
+
+@pytest.fixture
+def pgqueue(shop: Database, tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path, PGQUEUE_DSN=shop.dsn)
+
+
+def shown(command: str, pgqueue: CommandLine) -> tuple[int, str]:
+    ended = pgqueue(*command.split())
+    assert ended.code in {0, 1}, ended.err
+    assert "bug of pgqueue" not in ended.err, ended.err
+    return ended.code, PASSING.sub(" ", ended.out)
+
+
+def pages(shop: Database) -> dict[str, str]:
+    """Each page and answer of the dashboard that needs no argument, and some that do."""
+    app = create_app(Settings(shop.dsn))
+    paths = [path for route in app.routes if "{" not in (path := getattr(route, "path", "")) and "static" not in path]
+    paths += ["/queues/orders", "/topics/events", "/queues/orders/messages", "/api/queues/orders"]
+    with TestClient(app, base_url="http://localhost", follow_redirects=False) as site:
+        answers = {path: site.get(path) for path in paths if "events" not in path or path == "/topics/events"}
+    for path, answer in answers.items():
+        assert answer.status_code < 500, (path, answer.text)
+    return {path: PASSING.sub(" ", answer.text) for path, answer in answers.items()}
+
+
+@pytest.fixture(params=ODD)
+def odd(request: pytest.FixtureRequest, shop: Database) -> Iterator[None]:
+    name = sql.Identifier(shop.name)
+    with shop.connect() as connection:
+        for setting, value in ODD[request.param].items():
+            change = sql.SQL("alter database {} set {} to {}")
+            connection.execute(change.format(name, sql.Identifier(setting), sql.Literal(value)))
+    yield
+    with shop.connect() as connection:
+        connection.execute(sql.SQL("alter database {} reset all").format(name))
+
+
+@pytest.fixture(scope="module")
+def usual(shop: Database, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What commands and pages show under the server's own settings."""
+    pgqueue = CommandLine(tmp_path_factory.mktemp("usual"), PGQUEUE_DSN=shop.dsn)
+    return {**{command: shown(command, pgqueue) for command in COMMANDS}, **pages(shop)}
+
+
+def change(usual: str, found: str) -> tuple[str, str]:
+    """Where two texts begin to differ."""
+    at = next((place for place, (one, other) in enumerate(zip(usual, found, strict=False)) if one != other), 0)
+    at = max(at - 30, 0)
+    return usual[at : at + 100], found[at : at + 100]
+
+
+COMMANDS = [command for commands in SHOWING.values() for command in commands or ()]
+
+
+def test_every_command_is_tried_or_excepted() -> None:
+    assert SHOWING.keys() == PLACES.keys()
+
+
+def test_commands_and_pages_show_the_same_under_odd_settings(
+    usual: dict[str, object], shop: Database, pgqueue: CommandLine, odd: None
+) -> None:
+    found = {**{command: shown(command, pgqueue) for command in COMMANDS}, **pages(shop)}
+    assert {what: change(str(usual[what]), str(found[what])) for what in found if found[what] != usual[what]} == {}

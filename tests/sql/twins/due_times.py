@@ -1,0 +1,92 @@
+"""No scheduled message is passed by the time from which on they are looked for."""
+
+from __future__ import annotations
+
+from tests.sql import test_due_times
+from tests.sql.twins.twin import Twin
+
+KEPT = """coalesce(array_agg(xid) filter (where xid = any (open)), '{}'),
+           coalesce(array_agg(since) filter (where xid = any (open)), '{}')"""
+
+TWINS = [
+    Twin(
+        "_pass_due_times",
+        "where xid < was.horizon_xid",
+        "where false",
+        test_due_times.test_a_message_whose_transaction_commits_after_it_was_due_is_found,
+    ),
+    Twin(
+        "_pass_due_times",
+        "least(was.due_from, min(since) filter (where xid <> all (open)))",
+        "was.due_from",
+        test_due_times.test_a_message_whose_transaction_commits_after_it_was_due_is_found,
+    ),
+    Twin(
+        "_pass_due_times",
+        KEPT,
+        "'{}', '{}'",
+        test_due_times.test_messages_of_two_transactions_that_commit_late_are_found,
+    ),
+    Twin(
+        "_pass_due_times",
+        """least(
+        was.horizon,""",
+        """least(
+        moment,""",
+        test_due_times.test_times_are_not_passed_before_a_second_is_over,
+    ),
+    Twin(
+        "_pass_due_times",
+        "order by scheduled_enqueue_time\n          limit 1",
+        "order by scheduled_enqueue_time\n          limit 0",
+        test_due_times.test_a_message_that_is_due_is_not_passed,
+    ),
+    Twin(
+        "_pass_due_times",
+        "if was.horizon > pgqueue.clock() then",
+        "if false then",
+        test_due_times.test_messages_are_found_when_the_clock_went_back,
+    ),
+    Twin(
+        "_take_turn",
+        "(horizon > pgqueue.clock() or not awaited <@",
+        "(not awaited <@",
+        test_due_times.test_messages_are_found_when_the_clock_went_back,
+    ),
+    Twin(
+        "_take_turn",
+        "(horizon > pgqueue.clock() or not awaited <@ array(select pg_snapshot_xip(pg_current_snapshot()))))",
+        "horizon > pgqueue.clock())",
+        test_due_times.test_a_message_whose_transaction_commits_after_it_was_due_is_found,
+    ),
+    Twin(
+        "reschedule",
+        "greatest(at, pgqueue.clock()),\n",
+        "at,\n",
+        test_due_times.test_a_message_that_is_rescheduled_to_an_earlier_time_is_found,
+    ),
+    Twin(
+        "reschedule",
+        "perform pg_current_xact_id();",
+        "",
+        test_due_times.test_a_time_is_read_by_a_transaction_that_has_an_id_when_a_message_is_rescheduled,
+    ),
+    Twin(
+        "_sweep_queue",
+        "pgqueue._activate_scheduled(queue.id, '-infinity', max_messages)",
+        "pgqueue._activate_scheduled(queue.id, pgqueue._due_from(queue.id), max_messages)",
+        test_due_times.test_a_sweep_finds_a_message_that_was_passed,
+    ),
+    Twin(
+        "_take_turn",
+        "or pg_stat_get_xact_blocks_fetched('pgqueue.message'::regclass) > fetched + 32 then",
+        "then",
+        test_due_times.test_an_idle_queue_passes_what_was_purged,
+    ),
+    Twin(
+        "_due_in",
+        "from pgqueue.scheduled_progress where queue_id = source.id and awaited <> '{}'",
+        "from pgqueue.scheduled_progress where false",
+        test_due_times.test_a_message_whose_transaction_commits_after_it_was_due_is_found,
+    ),
+]
