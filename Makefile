@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEMO   := $(VENV)/.demo
+BUILD  := $(VENV)/.build
 PG     ?= 14 15 16 17 18
 MINUTES ?= 30
 
@@ -12,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 # A .venv that was moved, or whose Python is gone, is set up anew.
-$(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(DEMO) $(READY))
+$(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(BUILD) $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-spark test models lint format types layers check docs reference test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos wheel try-wheel lock clean
@@ -114,7 +115,7 @@ chaos: $(READY) ## a ledger under fire: make chaos MINUTES=10, again with SEED=7
 bench-engine: $(READY) ## the engine beside a front-scanning design and the raw floor
 	$(BIN)/python -m benchmarks.engine $(if $(BESIDE),--beside $(BESIDE))
 
-wheel: $(READY) ## dist/*.whl
+wheel: $(or $(wildcard $(READY)),$(BUILD)) ## dist/*.whl
 	@rm -rf dist
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
@@ -133,5 +134,5 @@ clean: ## remove what was made
 	rm -rf $(VENV) .bench .postgres build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(DEMO) $(READY): requirements.lock pyproject.toml
+$(BUILD) $(DEMO) $(READY): requirements.lock pyproject.toml
 	@.ci/set-up $(@F:.%=%)

@@ -219,7 +219,7 @@ begin
             ('resubmitted_from', 'What the message died of before it was resubmitted.'),
             ('retain_errors', 'How many errors of each message are kept; null for the last one only.'),
             ('retain_history', 'For how long settled messages are kept in the history; null for none.'),
-            ('scheduled', 'The number of scheduled messages.'),
+            ('scheduled', 'The number of scheduled messages that are not due yet.'),
             ('scheduled_enqueue_time', 'When the message becomes available.'),
             ('senders', 'The roles that may send to the queue. See docs/security.md.'),
             ('sent', 'How many messages were sent.'),

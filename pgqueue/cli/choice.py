@@ -25,7 +25,8 @@ Embedded = Annotated[
     bool,
     typer.Option(
         "--embedded",
-        help="Use the PostgreSQL that pip installed; it runs as long as the command.",
+        help="Use the PostgreSQL that pip installed; it runs as long as the command. "
+        "All projects of a user share its data, unless PGQUEUE_EMBEDDED_DIRECTORY names a directory.",
         rich_help_panel=PANEL,
     ),
 ]

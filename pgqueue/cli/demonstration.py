@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from psycopg.conninfo import conninfo_to_dict
 from rich.text import Text
 
 from pgqueue import embedded as embedded_server
@@ -67,6 +71,7 @@ def demo(
     exit_at_sigterm()
     said = dsn if dsn is not None else (context.find_root().obj or Choice()).dsn
     where = "the built-in PostgreSQL" if said is None else "the database that was named"
+    options = "--embedded" if said is None else f"--dsn {_shown(said)}"
     output.hint(f"Flights of 2013 go through the queue {QUEUE} in {where}.")
     plan = Plan(database(said), source=source, flights=flights, consumers=consumers, kills=kills, seed=seed)
     with explained(), _display(as_json) as display:
@@ -75,6 +80,9 @@ def demo(
         output.document(_document(verdict))
     else:
         _print(verdict)
+        output.hint(
+            f"To look around: `{_program()} dead-letters list {QUEUE} {options}`. The schema {SCHEMA} has the tables."
+        )
     if not verdict.holds:
         raise typer.Exit(FAILED)
 
@@ -129,7 +137,17 @@ def _print(verdict: Verdict) -> None:
     show_checks(verdict.checks)
     said = "Every check holds" if verdict.holds else "NOT every check holds"
     output.say(f"{said}; {verdict.messages_per_second:,.0f} messages/s, from the first sent to the last posted.")
-    output.hint(f"To look around: `pgqueue dead-letters list {QUEUE}`, or psql and the tables of the schema {SCHEMA}.")
+
+
+def _program() -> str:
+    """The command as its caller has to type it: `make demo` runs it in an environment that is not activated."""
+    called = sys.argv[0]
+    return called if Path(called).name == "pgqueue" and shutil.which("pgqueue") is None else "pgqueue"
+
+
+def _shown(dsn: str) -> str:
+    """A DSN as an argument; one with a password is not repeated."""
+    return "DSN" if conninfo_to_dict(dsn).get("password") else shlex.quote(dsn)
 
 
 def show_checks(checks: Sequence[Check]) -> None:

@@ -24,7 +24,7 @@ Name = Annotated[
     typer.Argument(metavar="QUEUE", help="The name of the queue.", show_default=False, autocompletion=queue_names),
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; without a terminal, nothing is asked anyway.")
+    bool, typer.Option("--yes", "-y", help="Do not ask for confirmation. Required where no terminal can be asked.")
 ]
 
 
@@ -143,6 +143,10 @@ def _messages(counts: QueueRuntimeProperties) -> str:
 
 
 def ask(question: str, yes: bool) -> None:
-    """Ask before deleting, if the terminal is interactive."""
-    if not yes and sys.stdin.isatty() and not typer.confirm(question, err=True):
+    """Ask before deleting; without a terminal to ask, refuse."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise WrongUse("nothing was deleted: without a terminal to ask for confirmation, this needs --yes")
+    if not typer.confirm(question, err=True):
         raise Failed("nothing was deleted")

@@ -46,6 +46,7 @@ def _told(report: SweepReport) -> str:
             report.returned
         ),
         f"{report.activated:,} whose time had come": report.activated,
+        f"{output.counted(report.forwarded, 'waiting message')} forwarded": report.forwarded,
         f"{output.counted(report.forgotten, 'record')} forgotten": report.forgotten,
         f"{output.counted(report.reclaimed_days, 'day')} of history reclaimed": report.reclaimed_days,
         f"{output.counted(report.deleted_queues, 'idle queue')} deleted": report.deleted_queues,

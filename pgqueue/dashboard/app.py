@@ -18,7 +18,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import pgqueue
 from pgqueue import errors
-from pgqueue.dashboard import api, pages, presenting
+from pgqueue.dashboard import api, metrics, pages, presenting
 from pgqueue.dashboard.bodies import Bodies
 from pgqueue.dashboard.database import Database
 from pgqueue.dashboard.figures import KeptFigures, Sampler
@@ -82,6 +82,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.figures = KeptFigures(database)
     app.state.gate = Gate(settings)
     app.include_router(api.router)
+    app.include_router(metrics.router)
     app.include_router(pages.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _answer_errors(app)
@@ -146,4 +147,4 @@ def _told(request: Request, status: HTTPStatus, said: str) -> Response:
 
 
 def _is_of_api(request: Request) -> bool:
-    return request.url.path.startswith("/api/")
+    return request.url.path.startswith("/api/") or request.url.path == "/metrics"

@@ -44,7 +44,7 @@ class DeliveryError:
     locked_by: str | None
 
     def __str__(self) -> str:
-        return f"{self.type}: {self.text}" if self.text else self.type
+        return titled(self.type, self.text)
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,11 @@ def text_of(error: BaseException) -> str:
         return str(error)
     except Exception:  # noqa: BLE001 - it is the user's
         return "<its text cannot be had>"
+
+
+def titled(kind: str, text: str | None) -> str:
+    """An error in a line: its type, and its text if it has one."""
+    return f"{kind}: {text}" if text else kind
 
 
 def _shortened(piece: str) -> str:

@@ -148,6 +148,7 @@ class QueueProperties(JsonHolder):
 class QueueRuntimeProperties:
     """The number of messages in a queue by state, and when the oldest receivable message was enqueued.
 
+    ``ready`` includes scheduled messages that are due, and ``scheduled`` those that are not.
     ``expired`` and ``exhausted`` count messages that will not be delivered any more, because they have expired or were
     delivered as often as the queue allows, but that no receive and no sweep has removed yet. ``size_in_bytes`` is the
     size of the bodies and application properties of all messages but dead letters, as the database stores them: it

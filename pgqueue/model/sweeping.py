@@ -12,11 +12,11 @@ class SweepReport:
 
     ``expired``: messages whose time to live was over; they were deleted, or dead-lettered if their queue says so.
     ``dead_lettered``: messages that had reached the maximum delivery count. ``returned``: messages whose locks had
-    expired, and messages that waited in a queue which forwards; they can be received again. ``activated``: scheduled
-    messages that are due and can be received now, and messages that schedules sent (in a dry run, schedules that are
-    due). ``forgotten``: message ids and recorded effects whose retention is over, and messages that were sent to a
-    queue while it was deleted. ``reclaimed_days``: days of history that no queue retains. ``deleted_queues``: queues
-    that were idle for their ``auto_delete_on_idle``; what was in them counts as forgotten.
+    expired; they can be received again. ``activated``: scheduled messages that are due and can be received now, and
+    messages that schedules sent (in a dry run, schedules that are due). ``forgotten``: message ids and recorded effects
+    whose retention is over, and messages that were sent to a queue while it was deleted. ``reclaimed_days``: days of
+    history that no queue retains. ``deleted_queues``: queues that were idle for their ``auto_delete_on_idle``; what was
+    in them counts as forgotten. ``forwarded``: messages that waited in a queue which forwards.
     """
 
     expired: int = 0
@@ -26,6 +26,7 @@ class SweepReport:
     forgotten: int = 0
     reclaimed_days: int = 0
     deleted_queues: int = 0
+    forwarded: int = 0
 
     def __add__(self, other: SweepReport) -> SweepReport:
         return SweepReport(*map(add, astuple(self), astuple(other)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -118,9 +118,13 @@ def of_worker(worker: Monitored) -> Iterator[Metric]:
 
 def of_queues(soundings: Iterable[DatabaseMetrics]) -> Iterator[Metric]:
     """The metrics of queues, where their depth is known."""
+    yield from of_depths({each.queue: depth for each in soundings if (depth := each()) is not None})
+
+
+def of_depths(depths: Mapping[str, Depth]) -> Iterator[Metric]:
+    """The metrics of queues of these depths."""
     from prometheus_client.core import GaugeMetricFamily
 
-    depths = {sounding.queue: depth for sounding in soundings if (depth := sounding()) is not None}
     if not depths:
         return
     for name, meaning in DEPTH.items():

@@ -25,7 +25,7 @@ from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
 from pgqueue.model.calls import checked_result
 from pgqueue.model.context import Outcome, ReceiveState
-from pgqueue.model.failure import from_users_code, text_of, type_of
+from pgqueue.model.failure import from_users_code, text_of, titled, type_of
 from pgqueue.model.handler import Handler
 from pgqueue.statements import backends, queues
 from pgqueue.statements import settling as verbs
@@ -74,9 +74,9 @@ def handle(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flow[
 def fail(message: LockedMessage, failure: BaseException, policy: RetryPolicy) -> Flow[None]:
     """Settle a message as the policy says. If that fails, the error is logged, and the lock expires."""
     verdict = judge(failure, message.delivery_count, policy, random.random())
-    allowed = (yield from _deliveries_allowed(message)) if isinstance(verdict, Abandon) else None
-    _log_failure(message, failure, verdict, allowed)
-    error = failure.__cause__ if isinstance(failure, DeadLetter) else failure
+    limit = (yield from _limit(message, policy)) if isinstance(verdict, Abandon) else Limit()
+    _log_failure(message, failure, verdict, limit)
+    error = _cause(failure)
     if message.context.state is not ReceiveState.RECEIVED:
         return
     try:
@@ -93,6 +93,13 @@ def fail(message: LockedMessage, failure: BaseException, policy: RetryPolicy) ->
     except PGQueueError as error:
         extra = about(message, message.delivery_count, error)
         logger.warning("%s could not be settled, its lock runs out by itself: %s", _name(message), error, extra=extra)
+
+
+def _cause(failure: BaseException) -> BaseException | None:
+    """The error to record: not a DeadLetter that describes itself."""
+    if not isinstance(failure, DeadLetter):
+        return failure
+    return failure.__cause__ or (None if failure.description else failure)
 
 
 def end_transaction(message: LockedMessage, own: Executor) -> Flow[None]:
@@ -133,30 +140,44 @@ def _learn_outcome(message: LockedMessage) -> Flow[None]:
     context.refuse_undone()
 
 
-def _deliveries_allowed(message: LockedMessage) -> Flow[int | None]:
-    """How often the queue allows the message to be delivered; None when it cannot be asked."""
+@dataclass(frozen=True)
+class Limit:
+    """How often the message may be delivered, and the option that says so, if it is not the queue."""
+
+    deliveries: float = float("inf")
+    option: str = ""
+
+    def place(self, delivery_count: int) -> str:
+        """A delivery among those that are allowed."""
+        is_known = self.deliveries < float("inf")
+        return f"{delivery_count} of {self.deliveries}{self.option}" if is_known else str(delivery_count)
+
+
+def _limit(message: LockedMessage, policy: RetryPolicy) -> Flow[Limit]:
+    """The lower one of the queue's limit, unless it cannot be asked, and the worker's."""
+    limit = Limit() if policy.max_attempts is None else Limit(policy.max_attempts, " (max_attempts)")
     try:
-        return (yield from message._source.execute(queues.get_queue(message.queue))).max_delivery_count
+        settings = yield from message._source.execute(queues.get_queue(message.queue))
     except PGQueueError:
-        return None
+        return limit
+    return min(Limit(settings.max_delivery_count), limit, key=lambda each: each.deliveries)
 
 
-def _log_failure(message: LockedMessage, failure: BaseException, verdict: Verdict, allowed: int | None) -> None:
+def _log_failure(message: LockedMessage, failure: BaseException, verdict: Verdict, limit: Limit) -> None:
     name, count, trace = _name(message), message.delivery_count, None
-    line = f"{name} is let go at delivery {count}: {_told(type_of(failure), text_of(failure))}"
+    line = f"{name} is let go at delivery {count}: {titled(type_of(failure), text_of(failure))}"
     match verdict:
         case Abandon(delay):
-            is_last = allowed is not None and count >= allowed
             rest = f"rests for {delay.total_seconds():.1f} s"
-            after = "is dead-lettered as MaxDeliveryCountExceeded" if is_last else rest
-            which = str(count) if allowed is None else f"{count} of {allowed}"
+            after = "is dead-lettered as MaxDeliveryCountExceeded" if count >= limit.deliveries else rest
+            which = limit.place(count)
             trace = _trace(failure)
             if trace is None:
-                line = f"{name} failed at delivery {which}, and {after}: {_told(type_of(failure), text_of(failure))}"
+                line = f"{name} failed at delivery {which}, and {after}: {titled(type_of(failure), text_of(failure))}"
             else:
                 line = f"the handler failed on {name}, delivery {which}: it {after}"
         case MoveToDeadLetters(reason, _, summary):
-            line = f"{name} is dead-lettered at delivery {count}: {_told(reason, summary)}"
+            line = f"{name} is dead-lettered at delivery {count}: {titled(reason, summary)}"
     logger.warning("%s", line, exc_info=trace, extra=about(message, count, failure))
 
 
@@ -166,10 +187,6 @@ def _trace(failure: BaseException) -> Any:
     if begin is None and isinstance(failure, PGQueueError):
         return None
     return type(failure), failure, begin or failure.__traceback__
-
-
-def _told(kind: str, text: str) -> str:
-    return f"{kind}: {text}" if text else kind
 
 
 def _name(message: LockedMessage) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from traceback import format_exception_only
 
 import tenacity
 
@@ -17,10 +16,10 @@ from pgqueue.errors import (
 )
 from pgqueue.model.backoff import Backoff
 from pgqueue.model.bodies import InvalidBody
-from pgqueue.model.failure import storable, text_of, traceback_of, type_of
+from pgqueue.model.failure import storable, text_of, titled, type_of
 from pgqueue.model.policy import default_retry
 
-#: People read the descriptions of dead letters; the end of a traceback is the most useful part.
+#: People read the descriptions of dead letters; the traceback is kept as the message's last error.
 LONGEST_DESCRIPTION = 4_000
 
 
@@ -34,8 +33,8 @@ class RetryPolicy:
     random by the fraction ``jitter``.
 
     A message is dead-lettered when the exception is one of ``dead_letter_on``, or after ``max_attempts`` deliveries;
-    the queue's ``max_delivery_count`` applies in any case. The reason is the type of the exception, the description its
-    traceback. A handler dead-letters its message by raising :class:`~pgqueue.DeadLetter`.
+    the queue's ``max_delivery_count`` applies in any case. The reason is the type of the exception, the description
+    its type and text. A handler dead-letters its message by raising :class:`~pgqueue.DeadLetter`.
     """
 
     transaction_attempts: int = 5
@@ -79,7 +78,7 @@ class MoveToDeadLetters:
     """Move the message to the dead letters; ``summary`` is the description for a log: short, and without the body."""
 
     reason: str
-    description: str
+    description: str | None
     summary: str = field(default="", compare=False)
 
 
@@ -95,7 +94,7 @@ def judge(failure: BaseException, delivery_count: int, policy: RetryPolicy, luck
     """Decide what to do with a message whose handler failed."""
     match failure:
         case DeadLetter(reason=reason, description=description):
-            described = storable(str(description)) if description else _description(failure)
+            described = storable(str(description)) if description else _description(failure.__cause__)
             summary = failure.without_values if isinstance(failure, InvalidBody) else str(description or "")
             return MoveToDeadLetters(storable(str(reason)) or type_of(failure), described, summary)
         case LockLostError() | InvalidStateError() | CommitInDoubtError():
@@ -105,6 +104,8 @@ def judge(failure: BaseException, delivery_count: int, policy: RetryPolicy, luck
     return Abandon(policy.delay(delivery_count, luck))
 
 
-def _description(failure: BaseException) -> str:
-    text = storable(traceback_of(failure) or "".join(format_exception_only(failure)))
-    return text if len(text) <= LONGEST_DESCRIPTION else f"…{text[-LONGEST_DESCRIPTION:]}"
+def _description(failure: BaseException | None) -> str | None:
+    if failure is None:
+        return None
+    text = storable(titled(type_of(failure), text_of(failure)))
+    return text if len(text) <= LONGEST_DESCRIPTION else f"{text[:LONGEST_DESCRIPTION]}…"

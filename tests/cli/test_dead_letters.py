@@ -120,7 +120,7 @@ def test_dead_letters_that_somebody_holds_are_listed_and_stay(
 
 def test_a_purge_leaves_the_messages_of_the_queue(pgqueue: CommandLine, client: QueueClient) -> None:
     client.queue("orders").send(Message(4))
-    assert pgqueue("dead-letters", "purge", "orders", "--json").document == {"queue": "orders", "purged": 3}
+    assert pgqueue("dead-letters", "purge", "orders", "--yes", "--json").document == {"queue": "orders", "purged": 3}
     assert pgqueue("dead-letters", "purge", "orders", "--yes").out == "0 dead letters of orders deleted\n"
     counts = client.get_queue_runtime_properties("orders")
     assert (counts.ready, counts.dead_letters) == (1, 0)
@@ -129,8 +129,13 @@ def test_a_purge_leaves_the_messages_of_the_queue(pgqueue: CommandLine, client: 
 
 def test_these_are_purged_and_no_others(pgqueue: CommandLine, client: QueueClient, numbers: Sequence[int]) -> None:
     first, second, third = map(str, numbers)
-    assert pgqueue("dead-letters", "purge", "orders", second, second).out == "1 dead letter of orders deleted\n"
-    assert pgqueue("dead-letters", "purge", "orders", third, "--json").document == {"queue": "orders", "purged": 1}
+    assert (
+        pgqueue("dead-letters", "purge", "orders", second, second, "--yes").out == "1 dead letter of orders deleted\n"
+    )
+    assert pgqueue("dead-letters", "purge", "orders", third, "--yes", "--json").document == {
+        "queue": "orders",
+        "purged": 1,
+    }
     assert [str(left.sequence_number) for left in client.queue("orders").dead_letters.peek(max_messages=9)] == [first]
 
 
@@ -144,6 +149,6 @@ def test_a_dead_letter_that_somebody_holds_is_not_purged_by_number(
     pgqueue: CommandLine, client: QueueClient, numbers: Sequence[int]
 ) -> None:
     client.queue("orders").dead_letters.receive(lock_duration=timedelta(hours=1))
-    ended = pgqueue("dead-letters", "purge", "orders", *map(str, numbers))
+    ended = pgqueue("dead-letters", "purge", "orders", *map(str, numbers), "--yes")
     assert (ended.code, ended.err) == (1, f"pgqueue: not deleted, because locked: {numbers[0]}\n")
     assert len(client.queue("orders").dead_letters.peek(max_messages=9)) == 1

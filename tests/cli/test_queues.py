@@ -212,7 +212,7 @@ def test_a_purge_leaves_the_queue_and_its_dead_letters(pgqueue: CommandLine, cli
     orders.send_batch([Message(1), Message(2), Message(3)])
     orders.receive()[0].dead_letter("Unreadable")
     orders.receive()[0].defer()
-    assert pgqueue("queue", "purge", "orders", "--json").document == {"queue": "orders", "purged": 2}
+    assert pgqueue("queue", "purge", "orders", "--yes", "--json").document == {"queue": "orders", "purged": 2}
     assert client.get_queue_runtime_properties("orders").dead_letters == 1
 
 

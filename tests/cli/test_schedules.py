@@ -41,7 +41,7 @@ def test_a_schedule_speaks_to_people(pgqueue: CommandLine, client: QueueClient) 
     assert pgqueue("schedule", "resume", "beat").out.startswith("schedule beat resumed\n")
     assert '"text"' in pgqueue("schedule", "show", "beat").out
     assert pgqueue("schedule", "run", "beat").out.startswith("sent message ")
-    assert pgqueue("schedule", "delete", "beat").out == "schedule beat deleted\n"
+    assert pgqueue("schedule", "delete", "beat", "--yes").out == "schedule beat deleted\n"
     assert "there is no schedule yet" in pgqueue("schedule", "list").err
 
 
@@ -80,7 +80,7 @@ def test_the_other_documents(pgqueue: CommandLine, client: QueueClient) -> None:
     assert not pgqueue("schedule", "resume", "beat", "--json").document["is_paused"]
     (message,) = [pgqueue("schedule", "run", "beat", "--json").document]
     assert message == {"schedule": "beat", "sequence_number": client.queue("orders").peek()[0].sequence_number}
-    assert pgqueue("schedule", "delete", "beat", "--json").document == {"schedule": "beat", "deleted": True}
+    assert pgqueue("schedule", "delete", "beat", "--yes", "--json").document == {"schedule": "beat", "deleted": True}
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ NOTHING = {
     "forgotten": 0,
     "reclaimed_days": 0,
     "deleted_queues": 0,
+    "forwarded": 0,
     "dry_run": False,
 }
 
@@ -48,6 +49,16 @@ def test_a_dry_run_only_counts(pgqueue: CommandLine, client: QueueClient) -> Non
     assert pgqueue("sweep", "--dry-run").out.startswith("there is to be done: 3 messages dead-lettered")
     assert client.queue("orders").dead_letters.peek() == []
     assert pgqueue("sweep", "--json").document == foreseen | {"dry_run": False}
+
+
+def test_waiting_messages_that_are_forwarded_are_called_so(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.create_queue("parcels")
+    client.queue("parcels").send_batch([Message(1), Message(2)])
+    client.update_queue("parcels", forward_to="orders")
+    assert "2 waiting messages forwarded" in pgqueue("sweep", "--dry-run").out
+    swept = pgqueue("sweep").out
+    assert "2 waiting messages forwarded" in swept
+    assert "put back" not in swept
 
 
 def test_what_is_over_is_swept_too(pgqueue: CommandLine, client: QueueClient, database: Database) -> None:

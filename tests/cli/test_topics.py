@@ -30,8 +30,8 @@ def test_topics_and_subscriptions_are_created_changed_and_deleted(pgqueue: Comma
     (topic,) = pgqueue("topic", "list", "--json").document
     assert (topic["name"], topic["subscriptions"]) == ("events", 2)
     assert "events" in pgqueue("topic", "list").out
-    assert pgqueue("subscription", "delete", "events", "large").out == "subscription large of events deleted\n"
-    assert pgqueue("topic", "delete", "events", "--json").document == {"topic": "events", "deleted": True}
+    assert pgqueue("subscription", "delete", "events", "large", "--yes").out == "subscription large of events deleted\n"
+    assert pgqueue("topic", "delete", "events", "--yes", "--json").document == {"topic": "events", "deleted": True}
     assert client.list_topics() == []
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import shutil
 import signal
 from pathlib import Path
 
@@ -12,8 +15,10 @@ from pgqueue import QueueClient
 from pgqueue.demo.business import SCHEMA
 from pgqueue.demo.conductor import set_the_stage
 from pgqueue.demo.plan import QUEUE
+from pgqueue.embedded import Server, wheel_binaries
 from pgqueue.testing import Database
-from tests.cli.command_line import CommandLine
+from pgqueue.testing.server import short_directory
+from tests.cli.command_line import CommandLine, Ended
 from tests.patience import eventually
 
 TOTAL = "select coalesce(sum(flights), 0) from pgqueue_demo.ledger"
@@ -31,6 +36,32 @@ def test_every_flight_is_posted_once_though_consumers_are_killed(pgqueue: Comman
     assert checks["consumers killed in mid-transaction"]["found"] == 2
     assert checks["flights posted exactly once"]["found"] == 2000
     assert "killed" in run.err
+
+
+def test_the_last_hint_works_as_it_is_shown(pgqueue: CommandLine, database: Database) -> None:
+    run = pgqueue("demo", "--dsn", database.dsn, "--flights", "100", "--kills", "0")
+    assert hinted(pgqueue, run.err).out.count("UnknownAirport") == 1
+
+
+def test_the_last_hint_of_the_built_in_database_works_as_it_is_shown() -> None:
+    directory = short_directory()
+    pgqueue = CommandLine(directory, PGQUEUE_EMBEDDED_DIRECTORY=str(directory / "embedded"))
+    anew = {"PYTHONHASHSEED": "random"}  # a process that is copied would leave the server behind
+    try:
+        run = pgqueue("demo", "--flights", "100", "--kills", "0", **anew)
+        assert hinted(pgqueue, run.err, **anew).out.count("UnknownAirport") == 1
+    finally:
+        Server(directory / "embedded", wheel_binaries()).stop("immediate")
+        shutil.rmtree(directory)
+
+
+def hinted(pgqueue: CommandLine, said: str, **environment: str) -> Ended:
+    """Run the command that is between backticks in the last line."""
+    found = re.search("`(.*)`", said.splitlines()[-1])
+    assert found is not None
+    program, *arguments = shlex.split(found[1])
+    assert program == "pgqueue"
+    return pgqueue(*arguments, **environment)
 
 
 def test_what_is_spoilt_while_it_runs_is_found_in_the_end(pgqueue: CommandLine, database: Database) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import psycopg
 import pytest
 
 from pgqueue import schema
-from pgqueue.embedded import Server, ServerError, wheel_binaries
+from pgqueue.embedded import Server, ServerError, directories, wheel_binaries
 from pgqueue.testing.server import short_directory
 
 START_AND_STAY = """
@@ -103,3 +104,20 @@ def test_the_server_of_a_terminal_stops_cleanly(directory: Path, stop: signal.Si
     assert process.returncode == 0
     assert said.splitlines() == [f"the data are in {directory}; Ctrl-C or SIGTERM stops the server, and they stay"]
     assert not Server(directory, wheel_binaries()).is_running()
+
+
+def test_users_of_sudo_do_not_share_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.delenv("PGQUEUE_EMBEDDED_DIRECTORY", raising=False)
+    found = []
+    for person in (None, "1000", "1001"):
+        monkeypatch.delenv("SUDO_UID", raising=False)
+        if person:
+            monkeypatch.setenv("SUDO_UID", person)
+        found.append(directories.of_the_user())
+    assert [path.name for path in found] == ["pgqueue", "pgqueue-1000", "pgqueue-1001"]
+
+
+def test_a_project_names_a_directory_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PGQUEUE_EMBEDDED_DIRECTORY", str(tmp_path / "here"))
+    assert directories.default_directory() == tmp_path / "here"

@@ -166,6 +166,7 @@ FIELDS = {
     "SettlementResult": {"sequence_number", "error", "locked_until"},
     "SweepReport": {
         "expired", "dead_lettered", "returned", "activated", "forgotten", "reclaimed_days", "deleted_queues",
+        "forwarded",
     },
     "Schedule": {
         "name", "queue", "cron", "every", "timezone", "catch_up", "jitter", "start", "end", "is_paused", "next_due",

@@ -63,6 +63,13 @@ def test_the_wheel_migrates_from_any_directory(wheel: Path, tmp_path: Path, empt
     assert outcome.stdout.splitlines() == [str(tmp_path / "pgqueue" / "schema" / "__init__.py"), schema.head()]
 
 
+def test_a_wheel_is_built_without_what_tests_need(tmp_path: Path) -> None:
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        (tmp_path / name).symlink_to(REPOSITORY / name)
+    planned = subprocess.run(["make", "--dry-run", "wheel"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert re.findall(r"^\.ci/set-up (.*)$", planned.stdout, re.MULTILINE) == ["build"]
+
+
 @pytest.mark.timeout(600)
 def test_the_readme_says_how_to_install_it(wheel: Path, tmp_path: Path) -> None:
     (block,) = re.findall(r"```sh\nmake wheel\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)

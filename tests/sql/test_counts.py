@@ -97,6 +97,33 @@ def test_estimates_of_large_tables_say_so_and_small_queues_are_counted(database:
             assert abs(estimate - count) < 0.3 * count + 1
 
 
+@pytest.mark.parametrize("function", ["queue_counts()", "queue_counts('q')", "queue_estimates()", "queue_estimates(1)"])
+def test_due_scheduled_messages_count_as_if_a_receive_had_moved_them(database: Database, function: str) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_queue", queue="other")
+        for verb, at in (("send", ""), ("schedule", ", pgqueue.clock() + interval '1 hour'")):
+            ann.rows(f"select pgqueue.{verb}('other', to_jsonb(repeat('x', 1000)){at}) from generate_series(1, 40)")
+        schedule_some(ann)
+        states = "ready, scheduled, expired, exhausted"
+        query = f"select {states}, oldest_enqueued_time from pgqueue.{function} where name = 'q'"
+        assert ann.rows(query)[0][:4] == (0, 6, 0, 0)
+        stage.passes(2 * SECOND)
+        before = ann.rows(query)
+        assert before[0][:4] == (3, 1, 1, 1)
+        ann.rows("select pgqueue._activate_scheduled(id, '-infinity') from pgqueue.queue where name = 'q'")
+        assert ann.rows(query) == before
+
+
+def test_a_sample_counts_due_scheduled_messages_as_ready(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        schedule_some(ann)
+        stage.passes(60 * SECOND)
+        ann.call("take_sample")
+        assert ann.rows("select ready, scheduled, oldest_age from pgqueue.samples") == [(3, 1, 59.0)]
+
+
 @pytest.mark.parametrize("pages", ["0", "null"])
 def test_an_estimate_without_a_page_is_refused(database: Database, pages: str) -> None:
     with (
@@ -114,6 +141,17 @@ def test_an_estimate_reads_about_as_many_pages_as_it_may(database: Database) -> 
         for _ in range(4):
             ann.send_many(5000)
         assert_cheap(explainer.plans(lambda: ann.rows("select from pgqueue.queue_estimates(20)")))
+
+
+def schedule_some(session: Session) -> None:
+    """Schedule four messages that are due in a second and one that is due in an hour; abandon one for a second."""
+    session.rows("select pgqueue.send('q', '1')")
+    (message,) = session.receive()
+    session.settle("abandon", message, delay=SECOND)
+    for seconds, lives in ((1, "null"), (1, "null"), (1, "interval '1 hour'"), (1, "interval '0.5 s'"), (3600, "null")):
+        at = f"pgqueue.clock() + interval '{seconds} s'"
+        session.rows(f"select pgqueue.schedule('q', '1', {at}, time_to_live => {lives})")
+    session.call("alter_queue", queue="q", max_delivery_count=1)
 
 
 def counted(session: Session, function: str) -> dict[str, list[int]]:

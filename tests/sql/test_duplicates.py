@@ -280,8 +280,8 @@ def test_ids_are_forgotten_by_a_sweep_when_their_window_is_over_and_not_before(d
         stage.passes(SECOND)
         send(ann, "b")
         stage.passes(WINDOW - SECOND)
-        assert ann.table("sweep", dry_run=True) == [("q", 0, 0, 0, 0, 1, 0, 0, False)]
-        assert ann.table("sweep") == [("q", 0, 0, 0, 0, 1, 0, 0, False)]
+        assert ann.table("sweep", dry_run=True) == [("q", 0, 0, 0, 0, 1, 0, 0, 0, False)]
+        assert ann.table("sweep") == [("q", 0, 0, 0, 0, 1, 0, 0, 0, False)]
         assert ann.values("select message_id from pgqueue.sent_message_id") == ["b"]
 
 
@@ -302,8 +302,8 @@ def test_a_sweep_forgets_no_more_ids_than_it_may(database: Database) -> None:
         ann = stage.session("ann")
         send_batch(ann, "a", "b", "c")
         stage.passes(WINDOW)
-        assert ann.table("sweep", max_messages=2) == [("q", 0, 0, 0, 0, 2, 0, 0, True)]
-        assert ann.table("sweep", max_messages=2) == [("q", 0, 0, 0, 0, 1, 0, 0, False)]
+        assert ann.table("sweep", max_messages=2) == [("q", 0, 0, 0, 0, 2, 0, 0, 0, True)]
+        assert ann.table("sweep", max_messages=2) == [("q", 0, 0, 0, 0, 1, 0, 0, 0, False)]
 
 
 def test_a_dropped_queue_is_forgotten_with_its_ids(database: Database) -> None:

@@ -100,9 +100,9 @@ def test_a_sweep_forgets_effects_that_need_not_be_kept_and_no_others(database: D
         record(ann, "kept")
         ann.call("record_effect", queue="other", message_id="m", keep=2 * SECOND)
         stage.passes(SECOND)
-        assert ann.table("sweep", dry_run=True) == [("q", 0, 0, 0, 0, 2, 0, 0, False)]
-        assert ann.table("sweep", max_messages=1) == [("q", 0, 0, 0, 0, 1, 0, 0, True)]
-        assert ann.table("sweep") == [("q", 0, 0, 0, 0, 1, 0, 0, False)]
+        assert ann.table("sweep", dry_run=True) == [("q", 0, 0, 0, 0, 2, 0, 0, 0, False)]
+        assert ann.table("sweep", max_messages=1) == [("q", 0, 0, 0, 0, 1, 0, 0, 0, True)]
+        assert ann.table("sweep") == [("q", 0, 0, 0, 0, 1, 0, 0, 0, False)]
         assert sorted(ann.values("select message_id from pgqueue.recorded_effect")) == ["kept", "m"]
 
 

@@ -180,7 +180,7 @@ def test_a_message_being_completed_does_not_expire(database: Database) -> None:
         assert bob.receive() == []
         assert bob.table("sweep") == []
         ann.rollback()
-        assert bob.table("sweep") == [("q", 1, 0, 0, 0, 0, 0, 0, False)]
+        assert bob.table("sweep") == [("q", 1, 0, 0, 0, 0, 0, 0, 0, False)]
 
 
 @pytest.mark.parametrize("dead_letters", [[], [(1, EXPIRED), (2, EXPIRED)]], ids=["dropped", "dead-lettered"])
@@ -196,8 +196,8 @@ def test_a_sweep_removes_expired_messages(database: Database, dead_letters: list
             ("READY", 1),
         ]
         assert ann.rows("select ready, expired from pgqueue.queues") == [(1, 2)]
-        assert ann.table("sweep", dry_run=True) == [("q", 2, 0, 0, 0, 0, 0, 0, False)]
-        assert ann.table("sweep") == [("q", 2, 0, 0, 0, 0, 0, 0, False)]
+        assert ann.table("sweep", dry_run=True) == [("q", 2, 0, 0, 0, 0, 0, 0, 0, False)]
+        assert ann.table("sweep") == [("q", 2, 0, 0, 0, 0, 0, 0, 0, False)]
         assert ann.rows(DEAD_LETTERS) == dead_letters
         assert ann.values("select sequence_number from pgqueue.message") == [immortal]
 
@@ -208,7 +208,7 @@ def test_a_sweep_leaves_messages_that_have_not_expired(database: Database) -> No
         ann.send("a", time_to_live=SECOND)
         (later,) = ann.send("b", time_to_live=2 * SECOND)
         stage.passes(SECOND)
-        assert ann.table("sweep") == [("q", 1, 0, 0, 0, 0, 0, 0, False)]
+        assert ann.table("sweep") == [("q", 1, 0, 0, 0, 0, 0, 0, 0, False)]
         assert ann.numbers(9) == [later]
 
 
@@ -218,7 +218,7 @@ def test_a_sweep_removes_a_deferred_message_that_has_expired(database: Database)
         ann.send("a", time_to_live=SECOND)
         ann.settle("defer", ann.receive()[0])
         stage.passes(SECOND)
-        assert ann.table("sweep") == [("q", 1, 0, 0, 0, 0, 0, 0, False)]
+        assert ann.table("sweep") == [("q", 1, 0, 0, 0, 0, 0, 0, 0, False)]
         assert ann.rows("select * from pgqueue.messages") == []
 
 
@@ -230,8 +230,8 @@ def test_an_expired_message_is_not_dead_lettered_for_its_deliveries(database: Da
             ann.abandon(message)
         ann.call("alter_queue", queue="q", max_delivery_count=1)
         stage.passes(SECOND)
-        assert ann.table("sweep", dry_run=True) == [("q", 2, 0, 0, 0, 0, 0, 0, False)]
-        assert ann.table("sweep") == [("q", 2, 0, 0, 0, 0, 0, 0, False)]
+        assert ann.table("sweep", dry_run=True) == [("q", 2, 0, 0, 0, 0, 0, 0, 0, False)]
+        assert ann.table("sweep") == [("q", 2, 0, 0, 0, 0, 0, 0, 0, False)]
         assert ann.rows(DEAD_LETTERS) == [(1, EXPIRED), (2, EXPIRED)]
 
 
@@ -246,7 +246,7 @@ def test_a_dry_run_foresees_what_expires_in_every_state(database: Database) -> N
         ann.call("schedule", queue="q", body=Jsonb("a"), at=ann.call("clock") + SECOND, time_to_live=SECOND)
         stage.passes(LOCK_DURATION)
         foreseen = ann.table("sweep", dry_run=True)
-        assert foreseen == ann.table("sweep") == [("q", 4, 0, 0, 2, 0, 0, 0, False)]
+        assert foreseen == ann.table("sweep") == [("q", 4, 0, 0, 2, 0, 0, 0, 0, False)]
         with refused(LOCK_LOST):
             ann.complete(received)
 
@@ -256,8 +256,8 @@ def test_a_sweep_of_expired_messages_is_bounded(database: Database) -> None:
         ann = stage.session("ann")
         ann.send("a", "b", "c", time_to_live=SECOND)
         stage.passes(SECOND)
-        assert ann.table("sweep", max_messages=2) == [("q", 2, 0, 0, 0, 0, 0, 0, True)]
-        assert ann.table("sweep", max_messages=2) == [("q", 1, 0, 0, 0, 0, 0, 0, False)]
+        assert ann.table("sweep", max_messages=2) == [("q", 2, 0, 0, 0, 0, 0, 0, 0, True)]
+        assert ann.table("sweep", max_messages=2) == [("q", 1, 0, 0, 0, 0, 0, 0, 0, False)]
 
 
 def test_a_sweep_skips_what_a_receiver_is_removing(database: Database) -> None:
@@ -269,7 +269,7 @@ def test_a_sweep_skips_what_a_receiver_is_removing(database: Database) -> None:
         assert ann.receive(take_turn=False) == []
         assert bob.table("sweep") == []
         ann.rollback()
-        assert bob.table("sweep") == [("q", 1, 0, 0, 0, 0, 0, 0, False)]
+        assert bob.table("sweep") == [("q", 1, 0, 0, 0, 0, 0, 0, 0, False)]
 
 
 def test_thousands_that_have_expired_do_not_keep_a_receiver_from_the_next_message(database: Database) -> None:

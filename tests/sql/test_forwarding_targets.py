@@ -139,8 +139,8 @@ def test_a_dry_run_of_a_sweep_counts_what_would_be_forwarded(database: Database)
         ann.call("create_queue", queue="a")
         ann.send("x", "y", queue="a")
         forward(ann, "a")
-        assert sweep(ann, dry_run=True) == [("a", 0, 0, 2, 0, 0, 0, 0, False)]
-        assert sweep(ann) == [("a", 0, 0, 2, 0, 0, 0, 0, False)]
+        assert sweep(ann, dry_run=True) == [("a", 0, 0, 0, 0, 0, 0, 0, 2, False)]
+        assert sweep(ann) == [("a", 0, 0, 0, 0, 0, 0, 0, 2, False)]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tests.sql.stage import DEAD, LOCK_DURATION, LOCK_LOST, SECOND, Session, Sta
 DAY = timedelta(days=1)
 OUTCOMES = "select sequence_number, outcome, reason from pgqueue.history order by sequence_number"
 ROWS = "select count(*) from pgqueue.settled_message"
-RECLAIMED = (None, 0, 0, 0, 0, 0, 1, 0, True)
+RECLAIMED = (None, 0, 0, 0, 0, 0, 1, 0, 0, True)
 
 
 def retaining(database: Database, retain_history: timedelta = 7 * DAY, **settings: Any) -> Stage:

@@ -13,7 +13,7 @@ from tests.sql.test_sweep import sweep
 
 IDLE = timedelta(minutes=5)
 NEARLY = timedelta(minutes=4)
-DELETED = [("q", 0, 0, 0, 0, 0, 0, 1, False)]
+DELETED = [("q", 0, 0, 0, 0, 0, 0, 1, 0, False)]
 
 USES: dict[str, Callable[[Session], object]] = {
     "send": lambda session: session.send("a"),
@@ -40,7 +40,7 @@ def test_an_idle_queue_is_deleted_with_what_is_in_it(database: Database) -> None
         ann.settle("dead_letter", ann.receive()[0], reason="r")
         stage.passes(IDLE)
         assert sweep(ann, dry_run=True) == DELETED
-        assert sweep(ann, max_messages=1) == [*DELETED, (None, 0, 0, 0, 0, 2, 0, 0, True)]
+        assert sweep(ann, max_messages=1) == [*DELETED, (None, 0, 0, 0, 0, 2, 0, 0, 0, True)]
         assert ann.values("select name from pgqueue.queue") == ["another"]
         assert (
             ann.value("select (select count(*) from pgqueue.message) + (select count(*) from pgqueue.dead_letter)") == 0

@@ -35,7 +35,8 @@ THE_LOCK = "not pgqueue._only_one('pgqueue.sweep_lock')"
 
 
 def sweep(session: Session, **options: Any) -> list[tuple[Any, ...]]:
-    """The queue, expired, dead-lettered, returned, activated, forgotten, reclaimed days, deleted queues and more."""
+    """The queue, expired, dead-lettered, returned, activated, forgotten, reclaimed days, deleted queues, forwarded
+    and more."""
     return session.table("sweep", **options)
 
 
@@ -66,7 +67,7 @@ def test_what_was_delivered_too_often_is_dead_lettered_once_its_lock_has_expired
         stage.passes(LOCK_DURATION - SECOND)
         assert sweep(bob) == []
         stage.passes(SECOND)
-        assert sweep(bob) == [("q", 0, 1, 0, 0, 0, 0, 0, False)]
+        assert sweep(bob) == [("q", 0, 1, 0, 0, 0, 0, 0, 0, False)]
         assert bob.rows(
             f"{DEAD} and dead_letter_error_description ~ 'the lock of delivery 1, held by ann:.*, expired'"
         ) == [(received.sequence_number,)]
@@ -82,7 +83,7 @@ def test_what_was_abandoned_too_often_for_a_lowered_bound_is_dead_lettered(datab
         for _ in range(2):
             ann.abandon(ann.receive()[0])
         ann.call("alter_queue", queue="q", max_delivery_count=2)
-        assert sweep(ann) == [("q", 0, 1, 0, 0, 0, 0, 0, False)]
+        assert sweep(ann) == [("q", 0, 1, 0, 0, 0, 0, 0, 0, False)]
         assert ann.values(DEAD) == [often]
         assert ann.numbers(9) == [once]
 
@@ -95,7 +96,7 @@ def test_a_message_whose_time_has_come_is_put_back(database: Database) -> None:
         stage.passes(SECOND)
         assert sweep(bob) == []
         stage.passes(SECOND)
-        assert sweep(bob) == [("q", 0, 0, 0, 1, 0, 0, 0, False)]
+        assert sweep(bob) == [("q", 0, 0, 0, 1, 0, 0, 0, 0, False)]
         assert bob.rows("select state, delivery_count from pgqueue.messages") == [("READY", 1)]
 
 
@@ -106,7 +107,7 @@ def test_what_was_put_off_after_its_last_delivery_is_dead_lettered_by_the_same_s
         ann.abandon(ann.receive()[0], delay=SECOND)
         ann.call("alter_queue", queue="q", max_delivery_count=1)
         stage.passes(SECOND)
-        assert sweep(ann) == [("q", 0, 1, 0, 1, 0, 0, 0, False)]
+        assert sweep(ann) == [("q", 0, 1, 0, 1, 0, 0, 0, 0, False)]
         assert ann.values(DEAD) == [number]
 
 
@@ -118,7 +119,7 @@ def test_an_expired_lock_that_the_cursors_have_passed_is_put_back_and_still_prov
         received = passed(stage, ann)
         assert sweep(bob) == []
         stage.passes(LOCK_DURATION)
-        assert sweep(bob) == [("q", 0, 0, 1, 0, 0, 0, 0, False)]
+        assert sweep(bob) == [("q", 0, 0, 1, 0, 0, 0, 0, 0, False)]
         assert bob.rows("select lane, locked_until from pgqueue.message") == [(0, None)]
         assert sweep(bob) == []
         ann.complete(received)
@@ -129,7 +130,7 @@ def test_what_the_cursors_have_passed_is_dead_lettered_instead_after_its_last_de
         ann, bob = stage.sessions("ann", "bob")
         received = passed(stage, ann)
         stage.passes(LOCK_DURATION)
-        assert sweep(bob) == [("q", 0, 1, 0, 0, 0, 0, 0, False)]
+        assert sweep(bob) == [("q", 0, 1, 0, 0, 0, 0, 0, 0, False)]
         assert bob.values(DEAD) == [received.sequence_number]
         assert bob.value("select count(*) from pgqueue.watch") == 0
 
@@ -152,7 +153,7 @@ def test_every_queue_is_swept(database: Database) -> None:
             ann.send("a", queue=queue)
             ann.receive(queue=queue)
         stage.passes(LOCK_DURATION)
-        assert sorted(sweep(ann)) == [("p", 0, 1, 0, 0, 0, 0, 0, False), ("q", 0, 1, 0, 0, 0, 0, 0, False)]
+        assert sorted(sweep(ann)) == [("p", 0, 1, 0, 0, 0, 0, 0, 0, False), ("q", 0, 1, 0, 0, 0, 0, 0, 0, False)]
 
 
 def test_a_completion_that_is_under_way_is_skipped(database: Database) -> None:
@@ -175,7 +176,7 @@ def test_a_message_whose_completion_is_undone_is_swept_the_next_time(database: D
         ann.complete(received)
         assert sweep(bob) == []
         ann.rollback()
-        assert sweep(bob) == [("q", 0, 1, 0, 0, 0, 0, 0, False)]
+        assert sweep(bob) == [("q", 0, 1, 0, 0, 0, 0, 0, 0, False)]
 
 
 def test_a_completion_that_meets_a_sweep_waits_and_is_refused(database: Database) -> None:
@@ -251,10 +252,10 @@ def test_one_sweeps_at_a_time(database: Database) -> None:
         ann.receive(2)
         stage.passes(LOCK_DURATION)
         ann.begin()
-        assert sweep(ann, max_messages=1) == [("q", 0, 1, 0, 0, 0, 0, 0, True)]
+        assert sweep(ann, max_messages=1) == [("q", 0, 1, 0, 0, 0, 0, 0, 0, True)]
         assert sweep(bob) == []
         ann.commit()
-        assert sweep(bob) == [("q", 0, 1, 0, 0, 0, 0, 0, False)]
+        assert sweep(bob) == [("q", 0, 1, 0, 0, 0, 0, 0, 0, False)]
 
 
 def test_two_sweeps_at_once_would_share_the_work(database: Database) -> None:
@@ -265,8 +266,8 @@ def test_two_sweeps_at_once_would_share_the_work(database: Database) -> None:
         ann.receive(3)
         stage.passes(LOCK_DURATION)
         ann.begin()
-        assert sweep(ann, max_messages=1) == [("q", 0, 1, 0, 0, 0, 0, 0, True)]
-        assert sweep(bob) == [("q", 0, 2, 0, 0, 0, 0, 0, False)]
+        assert sweep(ann, max_messages=1) == [("q", 0, 1, 0, 0, 0, 0, 0, 0, True)]
+        assert sweep(bob) == [("q", 0, 2, 0, 0, 0, 0, 0, 0, False)]
         ann.commit()
         assert sorted(ann.values(DEAD)) == numbers
 
@@ -276,11 +277,11 @@ def test_a_sweep_that_is_killed_is_done_by_the_next(database: Database) -> None:
         ann, bob = stage.sessions("ann", "bob")
         exhausted(stage, ann)
         ann.begin()
-        assert sweep(ann) == [("q", 0, 1, 0, 0, 0, 0, 0, False)]
+        assert sweep(ann) == [("q", 0, 1, 0, 0, 0, 0, 0, 0, False)]
         ann.connection.close()
         while not (swept := sweep(bob)):
             pass
-        assert swept == [("q", 0, 1, 0, 0, 0, 0, 0, False)]
+        assert swept == [("q", 0, 1, 0, 0, 0, 0, 0, 0, False)]
 
 
 def something_of_each(stage: Stage, session: Session) -> None:
@@ -309,7 +310,7 @@ def test_a_dry_run_tells_what_a_sweep_does_and_does_nothing(database: Database) 
         assert bob.value("select count(*) from pg_locks where relation = 'pgqueue.sweep_lock'::regclass") == 0
         bob.commit()
         assert bob.rows(EVERYTHING) == before
-        assert foreseen == sweep(bob) == [("q", 0, 2, 1, 2, 0, 0, 0, False)]
+        assert foreseen == sweep(bob) == [("q", 0, 2, 1, 2, 0, 0, 0, 0, False)]
         assert sweep(bob, dry_run=True) == []
 
 
@@ -317,20 +318,20 @@ def test_a_sweep_does_no_more_than_it_may(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         something_of_each(stage, ann)
-        done = [0] * 7
+        done = [0] * 8
         while rows := sweep(bob, max_messages=1):
             ((_, *counts, more),) = rows
             assert sum(counts) <= 1
             assert more
             done = [total + count for total, count in zip(done, counts, strict=True)]
-        assert done == [0, 2, 1, 2, 0, 0, 0]
+        assert done == [0, 2, 1, 2, 0, 0, 0, 0]
 
 
 def test_a_sweep_without_a_bound_does_everything_at_once(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         something_of_each(stage, ann)
-        assert sweep(bob, max_messages=None) == [("q", 0, 2, 1, 2, 0, 0, 0, False)]
+        assert sweep(bob, max_messages=None) == [("q", 0, 2, 1, 2, 0, 0, 0, 0, False)]
 
 
 def test_a_sweep_looks_at_the_front_of_a_lane_only_and_the_rest_is_found_by_whoever_receives(
@@ -340,7 +341,7 @@ def test_a_sweep_looks_at_the_front_of_a_lane_only_and_the_rest_is_found_by_whoe
         ann = stage.session("ann")
         numbers = ann.send_many(1001)
         ann.rows("update pgqueue.message set delivery_count = 1 where sequence_number >= %(last)s", last=numbers[999])
-        assert sweep(ann) == [("q", 0, 1, 0, 0, 0, 0, 0, False)]
+        assert sweep(ann) == [("q", 0, 1, 0, 0, 0, 0, 0, 0, False)]
         assert ann.values(DEAD) == [numbers[999]]
         assert len(ann.receive(1001)) == 999
         assert ann.receive() == []
@@ -370,8 +371,8 @@ def test_a_lock_that_was_taken_away_by_hand_is_found_by_the_sweep(database: Data
         taken_away = passed(stage, ann)
         ann.rows("update pgqueue.message set locked_until = null, lock_token = null, locked_by = null")
         assert bob.receive() == []
-        assert sweep(bob, dry_run=True) == [("q", 0, 0, 1, 0, 0, 0, 0, False)]
-        assert sweep(bob) == [("q", 0, 0, 1, 0, 0, 0, 0, False)]
+        assert sweep(bob, dry_run=True) == [("q", 0, 0, 1, 0, 0, 0, 0, 0, False)]
+        assert sweep(bob) == [("q", 0, 0, 1, 0, 0, 0, 0, 0, False)]
         assert bob.numbers() == [taken_away.sequence_number]
 
 
@@ -384,7 +385,7 @@ def test_a_sweep_does_not_wait_for_a_turn_that_looks_at_what_was_overlooked(data
         ann.rows("select from pgqueue.watch for update")
         assert sweep(bob) == []
         ann.rollback()
-        assert sweep(bob) == [("q", 0, 0, 1, 0, 0, 0, 0, False)]
+        assert sweep(bob) == [("q", 0, 0, 1, 0, 0, 0, 0, 0, False)]
 
 
 @pytest.mark.parametrize("kind", ["message", "scheduled_message"])
@@ -402,7 +403,7 @@ def test_messages_sent_while_their_queue_was_dropped_are_removed(database: Datab
         slow.commit()
         left = "select count(*) from pgqueue.message where queue_id <> 1"
         assert ann.value(f"select count(*) from pgqueue.{kind} where queue_id <> 1") >= 2
-        assert sweep(ann, dry_run=True) == [(None, 0, 0, 0, 0, 4, 0, 0, False)]
+        assert sweep(ann, dry_run=True) == [(None, 0, 0, 0, 0, 4, 0, 0, 0, False)]
         assert sweep(ann, max_messages=1)[0][-1]
         while any(more for *_, more in sweep(ann)):
             pass
@@ -420,10 +421,10 @@ def test_a_sweep_skips_the_orphans_that_somebody_holds(database: Database) -> No
         slow.commit()
         slow.begin()
         slow.rows("select from pgqueue.message where sequence_number = 1 for update")
-        assert sweep(ann) == [(None, 0, 0, 0, 0, 1, 0, 0, True)]
+        assert sweep(ann) == [(None, 0, 0, 0, 0, 1, 0, 0, 0, True)]
         assert sweep(ann) == []
         slow.rollback()
-        assert sweep(ann) == [(None, 0, 0, 0, 0, 1, 0, 0, True)]
+        assert sweep(ann) == [(None, 0, 0, 0, 0, 1, 0, 0, 0, True)]
 
 
 def test_messages_of_a_queue_that_does_not_exist_yet_are_left_alone(database: Database) -> None:

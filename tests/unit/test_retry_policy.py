@@ -48,14 +48,22 @@ def test_a_failure_has_one_verdict(failure: Exception, policy: RetryPolicy, verd
 @pytest.mark.parametrize(
     "policy", [RetryPolicy(dead_letter_on=(LookupError,)), RetryPolicy(max_attempts=2)], ids=["by type", "by number"]
 )
-def test_what_the_policy_buries_has_the_type_as_reason_and_the_traceback_as_description(policy: RetryPolicy) -> None:
-    error = raised(KeyError("k" * 10_000 + "\x00"))
+def test_what_the_policy_dead_letters_is_described_by_type_and_text(policy: RetryPolicy) -> None:
+    error = raised(KeyError("\x00" + "k" * 10_000))
     error.__cause__ = raised(ValueError("v" * 10_000))
     verdict = judge(error, 2, policy, 0.5)
     assert isinstance(verdict, MoveToDeadLetters)
     assert verdict.reason == "KeyError"
+    assert verdict.description is not None
+    assert verdict.description.startswith(r"KeyError: '\x00kkk")
     assert len(verdict.description) == LONGEST_DESCRIPTION + 1
-    assert "\x00" not in verdict.description
+
+
+def test_a_dead_letter_without_a_description_is_described_by_its_cause() -> None:
+    assert judge(raised(DeadLetter("Unpaid")), 1, RetryPolicy(), 0.5) == MoveToDeadLetters("Unpaid", None)
+    caused = DeadLetter("Unpaid")
+    caused.__cause__ = raised(ValueError("a\x00b"))
+    assert judge(raised(caused), 1, RetryPolicy(), 0.5) == MoveToDeadLetters("Unpaid", "ValueError: a\ufffdb")
 
 
 @pytest.mark.parametrize(

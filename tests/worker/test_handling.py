@@ -87,7 +87,7 @@ def test_a_handler_dead_letters_on_demand(scene: Scene, kind: str | None) -> Non
 
 
 @pytest.mark.parametrize("policy", [RetryPolicy(dead_letter_on=(KeyError,)), RetryPolicy(max_attempts=1)], ids=str)
-def test_the_policy_dead_letters_with_the_type_and_the_traceback(scene: Scene, policy: RetryPolicy) -> None:
+def test_the_policy_dead_letters_with_type_and_text_and_keeps_the_traceback(scene: Scene, policy: RetryPolicy) -> None:
     async def handler(message: Any) -> None:
         raise KeyError(message.body)
 
@@ -96,8 +96,23 @@ def test_the_policy_dead_letters_with_the_type_and_the_traceback(scene: Scene, p
         eventually(lambda: len(scene.dead()) == 1)
     (dead,) = scene.dead()
     assert dead.dead_letter_reason == "KeyError"
-    assert "Traceback" in dead.dead_letter_error_description
-    assert "in handler" in dead.dead_letter_error_description
+    assert dead.dead_letter_error_description == "KeyError: 'a'"
+    assert "in handler" in dead.last_error.traceback
+
+
+def test_a_dead_letter_that_says_only_why_keeps_its_traceback(scene: Scene) -> None:
+    async def handler(message: Any) -> None:
+        raise DeadLetter("Unpaid")
+
+    scene.send("a")
+    with scene.working(handler):
+        eventually(lambda: len(scene.dead()) == 1)
+    (dead,) = scene.dead()
+    assert (dead.dead_letter_reason, dead.dead_letter_error_description) == (
+        "Unpaid",
+        "pgqueue.errors.DeadLetter: Unpaid",
+    )
+    assert "in handler" in dead.last_error.traceback
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -102,6 +102,21 @@ def test_a_message_without_a_handler_takes_one_line(scene: Scene, caplog: pytest
     assert not line.exc_info
 
 
+@pytest.mark.parametrize(
+    ("max_attempts", "which"), [(None, "1 of 10"), (2, "1 of 2 (max_attempts)"), (20, "1 of 10")], ids=str
+)
+def test_a_delivery_that_fails_is_counted_by_the_lower_limit(
+    scene: Scene, caplog: pytest.LogCaptureFixture, max_attempts: int | None, which: str
+) -> None:
+    async def handler(_: Any) -> None:
+        raise ValueError("no")
+
+    scene.send("a")
+    with scene.working(handler, retry=pgqueue.RetryPolicy(max_attempts=max_attempts)):
+        line = line_of(caplog, "the handler failed")
+    assert f", delivery {which}: it rests for " in line.getMessage()
+
+
 def test_the_last_delivery_that_fails(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     scene.client.update_queue("q", max_delivery_count=1)
 

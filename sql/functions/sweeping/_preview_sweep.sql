@@ -2,7 +2,7 @@
 create or replace function pgqueue._preview_sweep(
     queue pgqueue.queue,
     out expired integer, out dead_lettered integer, out returned integer, out activated integer, out forgotten integer,
-    out handled integer)
+    out forwarded integer, out handled integer)
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -30,8 +30,9 @@ begin
       join pgqueue.message using (lane, position)
      where queue_id = queue.id and (expires_at is null or expires_at > moment)
        and delivery_count < queue.max_delivery_count and (locked_until is null or locked_until <= moment);
+    forwarded := 0;
     if queue.forward_to is not null then
-        select returned + count(*) into returned
+        select count(*) into forwarded
           from pgqueue._progress(queue.id, queue.lanes) as progress
           join pgqueue.message using (queue_id, lane)
          where queue_id = queue.id and position > cursor and (expires_at is null or expires_at > moment)

@@ -1,11 +1,11 @@
 -- Tidies up one queue, handling up to `max_messages`. It decides nothing on an outdated view: a message that was
 -- received, renewed or settled since it was found is left alone.
--- Returns  how many messages expired, were dead-lettered, returned (or forwarded) and activated, how many old records were
---          deleted, and how many of all these were handled.
+-- Returns  how many messages expired, were dead-lettered, returned, activated and forwarded, how many old
+--          records were deleted, and how many of all these were handled.
 create or replace function pgqueue._sweep_queue(
     queue pgqueue.queue, max_messages integer,
     out expired integer, out dead_lettered integer, out returned integer, out activated integer, out forgotten integer,
-    out handled integer)
+    out forwarded integer, out handled integer)
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -17,10 +17,10 @@ as $$
 declare
     moment timestamptz := pgqueue.clock();
     places tid[];
-    forwarded integer;
 begin
     returned  := 0;
     activated := 0;
+    forwarded := 0;
     if exists (select from pgqueue.scheduled_message where queue_id = queue.id and scheduled_enqueue_time <= moment) then
         activated := pgqueue._activate_scheduled(queue.id, '-infinity', max_messages);
     end if;
@@ -46,7 +46,6 @@ begin
     end if;
     if queue.forward_to is not null then
         forwarded := pgqueue._forward_waiting(queue, max_messages - handled);
-        returned  := returned + forwarded;
         handled   := handled + forwarded;
     end if;
     forgotten := pgqueue._delete_old_records(queue, max_messages - handled);

@@ -1,5 +1,6 @@
 -- Counts the messages of one queue, or of all queues when `queue` is null, by state. All queues are counted in one pass
--- over each table, one queue by its part of the indexes: ask for one where you need one.
+-- over each table, one queue by its part of the indexes: ask for one where you need one. A scheduled message that is due
+-- is counted as a receive would find it, although none has moved it yet.
 -- Returns  one row per queue, with the time at which the oldest ready message was enqueued, and the size of the bodies and
 --          application properties of all messages but dead letters: in bytes, as stored, so large ones are compressed.
 -- Raises   PQ002 unknown queue.
@@ -25,8 +26,8 @@ begin
     -- function is called for a message: one that is not parallel safe would keep the pass in one process.
     return query
         select queue.name, coalesce(present.ready, 0), coalesce(present.locked, 0), coalesce(present.deferred, 0),
-               coalesce(present.expired, 0), coalesce(present.exhausted, 0), coalesce(later.scheduled, 0),
-               coalesce(dead.dead_letters, 0), present.oldest, coalesce(present.size, 0) + coalesce(later.size, 0)
+               coalesce(present.expired, 0), coalesce(present.exhausted, 0), coalesce(present.scheduled, 0),
+               coalesce(dead.dead_letters, 0), present.oldest, coalesce(present.size, 0)
           from pgqueue.queue
           left join (
                select queue_id,
@@ -35,6 +36,7 @@ begin
                       count(*) filter (where state = 'DEFERRED') as deferred,
                       count(*) filter (where state = 'EXPIRED') as expired,
                       count(*) filter (where state = 'EXHAUSTED') as exhausted,
+                      count(*) filter (where state = 'SCHEDULED') as scheduled,
                       min(enqueued_time) filter (where state = 'READY') as oldest,
                       sum(bytes) as size
                  from (select queue_id, enqueued_time,
@@ -54,15 +56,19 @@ begin
                                    else 'READY' end as state
                          from pgqueue.message
                          join pgqueue.queue on queue.id = queue_id
+                        where wanted is null or queue_id = wanted
+                        union all
+                       select queue_id, enqueued_time,
+                              coalesce(pg_column_size(body), pg_column_size(binary_body))
+                                  + coalesce(pg_column_size(application_properties), 0),
+                              case when scheduled_enqueue_time > moment then 'SCHEDULED'
+                                   when expires_at <= moment then 'EXPIRED'
+                                   when delivery_count >= max_delivery_count then 'EXHAUSTED'
+                                   else 'READY' end
+                         from pgqueue.scheduled_message
+                         join pgqueue.queue on queue.id = queue_id
                         where wanted is null or queue_id = wanted) as message
                 group by queue_id) as present on present.queue_id = queue.id
-          left join (
-               select queue_id, count(*) as scheduled,
-                      sum(coalesce(pg_column_size(body), pg_column_size(binary_body))
-                          + coalesce(pg_column_size(application_properties), 0)) as size
-                 from pgqueue.scheduled_message
-                where wanted is null or queue_id = wanted
-                group by queue_id) as later on later.queue_id = queue.id
           left join (
                select queue_id, count(*) as dead_letters
                  from pgqueue.dead_letter

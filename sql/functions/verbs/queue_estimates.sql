@@ -36,14 +36,15 @@ begin
     end if;
     return query
         with known as (                                      -- the first ten of each queue, and the sample
-            select 1 as kept, false as is_sample, queue_id, lane, delivery_count, enqueued_time, locked_until, expires_at,
+            select 1 as kept, false as is_sample, queue_id, lane, delivery_count, enqueued_time, null::timestamptz as due,
+                   locked_until, expires_at,
                    coalesce(pg_column_size(body), pg_column_size(binary_body))
                        + coalesce(pg_column_size(application_properties), 0) as bytes
               from pgqueue.queue
              cross join lateral (
                    select * from pgqueue._messages_of(queue.id) limit 10) as message
              union all
-            select 2, false, queue.id, null, null, null, null, null,
+            select 2, false, queue.id, null, delivery_count, enqueued_time, scheduled_enqueue_time, null, expires_at,
                    coalesce(pg_column_size(body), pg_column_size(binary_body))
                        + coalesce(pg_column_size(application_properties), 0)
               from pgqueue.queue
@@ -54,22 +55,22 @@ begin
                     order by scheduled_enqueue_time
                     limit 10) as scheduled
              union all
-            select 3, false, queue.id, null, null, null, null, null, null
+            select 3, false, queue.id, null, null, null, null, null, null, null
               from pgqueue.queue
              cross join lateral (
                    select from pgqueue.dead_letter where queue_id = queue.id order by sequence_number limit 10) as dead
              union all
-            select 1, true, queue_id, lane, delivery_count, enqueued_time, locked_until, expires_at,
+            select 1, true, queue_id, lane, delivery_count, enqueued_time, null, locked_until, expires_at,
                    coalesce(pg_column_size(body), pg_column_size(binary_body))
                        + coalesce(pg_column_size(application_properties), 0)
               from pgqueue.message tablesample system (100 * shares[1])
              union all
-            select 2, true, queue_id, null, null, null, null, null,
+            select 2, true, queue_id, null, delivery_count, enqueued_time, scheduled_enqueue_time, null, expires_at,
                    coalesce(pg_column_size(body), pg_column_size(binary_body))
                        + coalesce(pg_column_size(application_properties), 0)
               from pgqueue.scheduled_message tablesample system (100 * shares[2])
              union all
-            select 3, true, queue_id, null, null, null, null, null, null
+            select 3, true, queue_id, null, null, null, null, null, null, null
               from pgqueue.dead_letter tablesample system (100 * shares[3])
         ), counted as (
             select queue_id, kept, state, min(enqueued_time) as oldest,
@@ -79,7 +80,7 @@ begin
                    count(*) filter (where is_sample) / shares[kept] as estimate,
                    sum(count(*) filter (where not is_sample)) over (partition by queue_id, kept) < 10 or shares[kept] = 1 as is_exact
               from (select known.*,
-                           case when kept = 2 then 'SCHEDULED'
+                           case when due > moment then 'SCHEDULED'
                                 when kept = 3 then 'DEAD'
                                 when locked_until > moment then 'LOCKED'
                                 when expires_at <= moment then 'EXPIRED'

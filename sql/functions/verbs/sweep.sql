@@ -8,7 +8,7 @@
 --   - messages that were delivered as often as their queue allows, and are not locked, are dead-lettered with the
 --     reason MaxDeliveryCountExceeded;
 --   - messages with expired locks that the cursors have passed, and messages whose time has come, become available;
---   - messages that wait in queues which forward are forwarded, and count as returned;
+--   - messages that wait in queues which forward are forwarded;
 --   - message ids whose window is over, and effects and published batches past their time, are deleted;
 --   - days of history that no queue retains are reclaimed, and staged tables that are a week old are dropped;
 --   - queues that were idle for `auto_delete_on_idle` are deleted with their messages and dead letters;
@@ -28,7 +28,7 @@
 create or replace function pgqueue.sweep(max_messages integer default 1000, dry_run boolean default false)
 returns table (
     queue text, expired integer, dead_lettered integer, returned integer, activated integer, forgotten integer,
-    reclaimed_days integer, deleted_queues integer, more boolean)
+    reclaimed_days integer, deleted_queues integer, forwarded integer, more boolean)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -55,7 +55,7 @@ begin
           cross join lateral (select ('pgqueue.' || name)::regclass as numbered) as known;
         if pgqueue._is_sequence_behind() then                                -- no number may be drawn before the repair
             if pgqueue._repair_sequence() then
-                return query select null::text, 0, 0, 0, 0, 0, 0, 0, true;
+                return query select null::text, 0, 0, 0, 0, 0, 0, 0, 0, true;
             end if;
             return;
         end if;
@@ -68,11 +68,11 @@ begin
         remaining := remaining - activated;
     end if;
     if activated > 0 then
-        return query select null::text, 0, 0, 0, activated, 0, 0, 0, coalesce(remaining <= 0, false);
+        return query select null::text, 0, 0, 0, activated, 0, 0, 0, 0, coalesce(remaining <= 0, false);
     end if;
     for source in select * from pgqueue.queue order by random() loop         -- so that no queue is always the last
         if pgqueue._delete_idle(source, dry_run) then
-            return query select source.name, 0, 0, 0, 0, 0, 0, 1, false;
+            return query select source.name, 0, 0, 0, 0, 0, 0, 1, 0, false;
             continue;
         end if;
         if dry_run then
@@ -89,8 +89,9 @@ begin
         forgotten      := swept.forgotten;
         reclaimed_days := 0;
         deleted_queues := 0;
+        forwarded      := swept.forwarded;
         more           := coalesce(remaining <= 0, false);
-        if more or expired + dead_lettered + returned + activated + forgotten > 0 then
+        if more or expired + dead_lettered + returned + activated + forgotten + forwarded > 0 then
             return next;
         end if;
         exit when more;
@@ -101,10 +102,10 @@ begin
     orphans := pgqueue._remove_orphans(remaining, dry_run) + pgqueue._forget_workers(dry_run)
                + pgqueue._forget_actions(remaining, dry_run);
     if orphans > 0 then
-        return query select null::text, 0, 0, 0, 0, orphans, 0, 0, not dry_run;
+        return query select null::text, 0, 0, 0, 0, orphans, 0, 0, 0, not dry_run;
     end if;
     if pgqueue._reclaim_history(dry_run) then
-        return query select null::text, 0, 0, 0, 0, 0, 1, 0, not dry_run;
+        return query select null::text, 0, 0, 0, 0, 0, 1, 0, 0, not dry_run;
     end if;
 end
 $$;

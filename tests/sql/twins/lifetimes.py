@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.sql import test_dead_letter_queue, test_deferring, test_expiring, test_scheduling
+from tests.sql import test_counts, test_dead_letter_queue, test_deferring, test_expiring, test_scheduling
 from tests.sql.twins.twin import Twin
 
 TWINS = [
+    Twin(
+        "queue_counts",
+        "when scheduled_enqueue_time > moment then 'SCHEDULED'",
+        "when true then 'SCHEDULED'",
+        partial(
+            test_counts.test_due_scheduled_messages_count_as_if_a_receive_had_moved_them, function="queue_counts()"
+        ),
+    ),
+    Twin(
+        "queue_estimates",
+        "when due > moment then 'SCHEDULED'",
+        "when kept = 2 then 'SCHEDULED'",
+        partial(
+            test_counts.test_due_scheduled_messages_count_as_if_a_receive_had_moved_them, function="queue_estimates(1)"
+        ),
+    ),
     Twin(
         "receive",
         "elsif earliest <= moment then",
