@@ -72,6 +72,37 @@ def test_receives_and_peeks_return_the_priority_and_whether_a_message_is_deferre
         assert ann.rows(f"select {columns} from pgqueue.receive_and_delete('q', 9)") == plain[2:]
 
 
+@pytest.mark.parametrize(
+    "look",
+    [
+        "select sequence_number from pgqueue.peek('q', 99)",
+        "select sequence_number from pgqueue.find_messages('q')",
+        "select sequence_number from pgqueue.messages order by sequence_number",
+        "with received as (select * from pgqueue.receive('q', 99)) select sequence_number from received order by 1",
+    ],
+)
+@pytest.mark.parametrize("is_passed", [False, True], ids=["ahead of the cursor", "behind it"])
+def test_fresh_messages_of_each_priority_are_seen(database: Database, look: str, is_passed: bool) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        priorities = (-100, -3, -1, 0, 1, 7, 100)
+        if is_passed:
+            for priority in priorities:
+                ann.send("first", priority=priority)
+                bob.begin()
+                bob.send(priority, priority=priority)
+                ann.send("next", priority=priority)
+                for message in ann.receive(9):
+                    ann.settle("complete", message)
+                bob.commit()
+        else:
+            for priority in priorities:
+                ann.send(priority, priority=priority)
+        sent = ann.values("select sequence_number from pgqueue.message order by sequence_number")
+        assert len(sent) == len(priorities)
+        assert ann.values(look) == sent
+
+
 def test_peek_shows_what_others_are_completing_and_waits_for_no_one(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")

@@ -287,7 +287,8 @@ def test_a_handler_gets_the_type_that_it_asks_for(scene: Scene, options: dict[st
         await effect(tx, message.body.number)
 
     asked_for: Any = in_transaction if options else handler
-    asked_for.__annotations__["message"] = "pgqueue.ReceivedMessage[Order]"
+    package = "pgqueue.aio" if scene.face == "tasks" else "pgqueue"
+    asked_for.__annotations__["message"] = f"{package}.ReceivedMessage[Order]"
     scene.send({"number": 1}, {"number": "two"}, {"number": 3})
     with scene.working(asked_for, **options):
         eventually(lambda: scene.left() == [])

@@ -46,7 +46,7 @@ begin
                            session_id, null::text as reason, null::timestamptz as died_at
                       from pgqueue._lane_messages(progress, find_messages.after + 1)
                      limit max_read) as fresh
-              where progress.queue_id = source.id and progress.lane % 2 = 1 and wanted not in ('SCHEDULED', 'DEFERRED', 'DEAD_LETTERED'))
+              where progress.queue_id = source.id and progress.lane % 2 <> 0 and wanted not in ('SCHEDULED', 'DEFERRED', 'DEAD_LETTERED'))
              union all
             (select 1, null, position, sequence_number, lane, lock_token, delivery_count, enqueued_time, null, locked_until, locked_by,
                     expires_at, message_id, correlation_id, subject, session_id, null, null

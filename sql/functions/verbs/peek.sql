@@ -34,7 +34,7 @@ begin
                     select message, sequence_number
                       from pgqueue._lane_messages(progress, from_sequence_number) as message
                      limit max_messages) as fresh
-              where queue_id = source.id and lane % 2 = 1)
+              where queue_id = source.id and lane % 2 <> 0)
              union all
             (select returned, sequence_number, null::timestamptz
                from pgqueue.message as returned
