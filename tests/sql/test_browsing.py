@@ -84,20 +84,20 @@ def test_receives_and_peeks_return_the_priority_and_whether_a_message_is_deferre
 @pytest.mark.parametrize("is_passed", [False, True], ids=["ahead of the cursor", "behind it"])
 def test_fresh_messages_of_each_priority_are_seen(database: Database, look: str, is_passed: bool) -> None:
     with Stage(database) as stage:
-        ann, bob = stage.sessions("ann", "bob")
+        ann = stage.session("ann")
         priorities = (-100, -3, -1, 0, 1, 7, 100)
-        if is_passed:
-            for priority in priorities:
-                ann.send("first", priority=priority)
-                bob.begin()
-                bob.send(priority, priority=priority)
-                ann.send("next", priority=priority)
-                for message in ann.receive(9):
-                    ann.settle("complete", message)
-                bob.commit()
-        else:
-            for priority in priorities:
-                ann.send(priority, priority=priority)
+        for priority in priorities:
+            ann.send("before", priority=priority)
+        senders = [stage.session(f"sender of {priority}") for priority in priorities]
+        for sender, priority in zip(senders, priorities, strict=True):
+            sender.begin()
+            sender.send(priority, priority=priority)
+            if is_passed:
+                ann.send("after", priority=priority)
+        for message in ann.receive(99):
+            ann.settle("complete", message)
+        for sender in senders:
+            sender.commit()
         sent = ann.values("select sequence_number from pgqueue.message order by sequence_number")
         assert len(sent) == len(priorities)
         assert ann.values(look) == sent
