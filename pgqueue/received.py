@@ -295,8 +295,8 @@ def process(
 ) -> Any:
     """Runs ``work(message, tx)`` in a transaction that completes the message; returns what the work returned.
 
-    After a serialization failure, a deadlock or a lost connection, the transaction is retried on the same lock, as
-    often as ``retry`` allows; the lock is renewed between the attempts.
+    After a serialization failure, a deadlock or a lost connection, the transaction, or the work where it takes
+    none, is tried again on the same lock, as often as ``retry`` allows; the lock is renewed between the attempts.
 
     ``work(message)`` runs without a transaction, as a worker's handler does, and the message is completed afterwards,
     unless the work has settled it. With a ``source``, a session for example, it runs in a transaction of that.

@@ -187,6 +187,10 @@ def process(message: LockedMessage, tried: Flow[Any]) -> Flow[Any]:
         raise
 
 
+def _renew(message: LockedMessage) -> Flow[None]:
+    yield from message._source.execute(verbs.renew_lock(message.lock, lock_duration=None))
+
+
 def without_transaction(
     message: LockedMessage,
     work: Callable[[], Any],
@@ -198,11 +202,18 @@ def without_transaction(
     Raises:
         SettlementUndoneError: the work has settled it in a transaction of its own that is not committed.
     """
-    yield from _begin_work(message, "process()")
-    result = checked_result((yield work))
-    if (yield from is_left_open(message)):
-        raise SettlementUndoneError(LEFT_OPEN)
-    message.context.refuse_undone()
+
+    def attempt(number: int) -> Flow[Any]:
+        if number > 1:
+            yield from _renew(message)
+        yield from _begin_work(message, "process()")
+        result = checked_result((yield work))
+        if (yield from is_left_open(message)):
+            raise SettlementUndoneError(LEFT_OPEN)
+        message.context.refuse_undone()
+        return result
+
+    result = yield from retry(attempt, policy, on_retry)
     yield from retry(lambda _: _complete(message), policy, on_retry)
     return result
 
@@ -233,7 +244,7 @@ def attempts(
 
     def attempt(number: int) -> Flow[Any]:
         if number > 1:
-            yield from message._source.execute(verbs.renew_lock(message.lock, lock_duration=None))
+            yield from _renew(message)
         begun = yield from transactions.enter(message)
         try:
             result = checked_result((yield lambda: work(begun.handle)))

@@ -46,6 +46,7 @@ SETTINGS = {
     "pgqueue.horizon_": "test_cursors_that_a_session_has_forged_are_its_own",
     "pgqueue.turn_": "test_a_turn_that_a_session_claims_to_have_taken_is_taken_by_others",
     "pgqueue.repairing": "test_a_repair_that_a_session_claims_to_do_is_done_by_others",
+    "pgqueue.dead_letters_": "test_a_place_that_a_session_has_forged_hides_no_dead_letter",
     "pgqueue.notify": "test_a_message_without_a_notification_is_received",
 }
 
@@ -56,10 +57,24 @@ def sources() -> Iterator[tuple[str, str]]:
 
 
 def test_no_other_setting_of_a_session_is_believed() -> None:
-    by_queue, single = r"'(pgqueue\.\w+_)'", r"current_setting\('(pgqueue\.\w+)'"
+    by_queue, single = r"'(pgqueue\.(?!full_at)\w+_)'", r"current_setting\('(pgqueue\.\w+)'"
     read = {name for _, text in sources() for rule in (by_queue, single) for name in re.findall(rule, text)}
     assert read == SETTINGS.keys()
     assert set(SETTINGS.values()) <= globals().keys()
+
+
+def test_a_place_that_a_session_has_forged_hides_no_dead_letter(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        for session in (ann, bob):
+            session.send("dead")
+            (message,) = session.receive()
+            session.settle("dead_letter", message, reason="r")
+            ann.rows(
+                "select set_config('pgqueue.dead_letters_' || id, array[second, 999999999]::text, false)"
+                "  from pgqueue.queue cross join (select extract(epoch from pgqueue.clock())::bigint) as now (second)"
+            )
+            assert len(session.rows("select sequence_number from pgqueue.receive_dead_letters('q', 10)")) == 1
 
 
 @pytest.mark.parametrize("bound", [10, 2000])

@@ -186,7 +186,8 @@ def settle_messages(by: Superuser) -> None:
     by.call("renew_lock", *(held := by.lock()))
     by.call("pin", *held)
     ((transaction_id,),) = by.call("complete", *held)
-    assert by.call("resolve", *held, transaction_id) == [("committed",)]
+    ((run,),) = by.call("server_run")
+    assert by.call("resolve", *held, transaction_id, run) == [("committed",)]
     by.refused(stage.LOCK_LOST, "complete", *held)
     by.call("complete", *by.lock("plain"))
     by.call("abandon", *by.lock("plain"), properties=Jsonb({"tried": True}), error=Jsonb({"type": "T", "text": "t"}))

@@ -83,8 +83,8 @@ TWINS = [
     ),
     Twin(
         "_activate_scheduled",
-        "and scheduled_enqueue_time <= moment",
-        "",
+        "scheduled_enqueue_time between _activate_scheduled.due_from and moment",
+        "true",
         test_scheduling.test_a_message_that_is_not_due_stays_when_another_is_due,
     ),
     Twin(

@@ -40,8 +40,8 @@ TWINS = [
     ),
     Twin(
         "_find_over_delivered",
-        "where progress.queue_id = queue.id",
-        "where false",
+        "and position > cursor",
+        "and false",
         test_sweep.test_what_was_delivered_too_often_is_dead_lettered_once_its_lock_has_expired,
     ),
     Twin(
