@@ -254,7 +254,7 @@ def test_the_settings_of_the_dsn_stay(database: Database, kind: Any) -> None:
     seen: list[Any] = []
     with Scene(database, "threads") as scene:
         scene.send(*range(3))
-        with QueueClient(make_conninfo(database.dsn, options="-c statement_timeout=77s")) as client:
+        with QueueClient(make_conninfo(database.direct, options="-c statement_timeout=77s")) as client:
             running = Running(pgqueue.Worker(client.queue("q"), plain(handler), transaction=kind, concurrency=1))
             eventually(lambda: running.worker.tally.completed == 3)
             running.stop()
