@@ -26,6 +26,10 @@ RESET: Sequence[str] = (
     "select pg_catalog.pg_advisory_unlock_all()",
 )
 
+#: For where a transaction follows: the commands above would be a part of it, so it would have the isolation level that
+#: was set before them, and its rollback would undo them.
+RESET_ALONE: Sequence[str] = ("begin", *RESET, "commit")
+
 ENDS = ("commit", "rollback")
 
 
