@@ -264,7 +264,7 @@ class BegunConnection:
     def commit_and_begin(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
         with self._limited(first):
             result = yield from execute_among(
-                self.handle, [last.text(), "commit", *handles.RESET_ALONE, "begin"], first
+                self.handle, [last.text(), "commit", *self._before.reset_alone, "begin"], first
             )
         self._before.restore(self.handle)
         handles.refuse_ends(self.handle)
@@ -307,7 +307,7 @@ class BegunConnection:
 
     @property
     def _reset(self) -> Sequence[str]:
-        return handles.RESET if self._is_ours else ()
+        return self._before.reset if self._is_ours else ()
 
     def _restore(self) -> None:
         if self._give_back is None:
