@@ -30,10 +30,11 @@ class Statement(NamedTuple, Generic[T]):
 
     def text(self) -> str:
         """The SQL with its parameters inserted, to be sent with other commands in one round trip."""
-        return self.sql % {name: _literal(value) for name, value in self.parameters.items()}
+        return self.sql % {name: literal(value) for name, value in self.parameters.items()}
 
 
-def _literal(value: object) -> str:
+def literal(value: object) -> str:
+    """A value as text of SQL, under any setting of ``standard_conforming_strings``."""
     if value is None:
         return "null"
     text = str(value).replace("'", "''")

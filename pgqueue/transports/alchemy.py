@@ -373,12 +373,13 @@ def _reset(connection: Any, record: ConnectionPoolEntry, state: PoolResetState) 
     handles.require_free(driver)
     connections.refuse_a_pipeline(driver)
     is_open = driver.info.transaction_status != TransactionStatus.IDLE
-    reset = partial(cursors.run, commands=["rollback", *handles.RESET] if is_open else handles.RESET)
+    before = record.info[BEFORE]
+    reset = partial(cursors.run, commands=["rollback", *before.reset] if is_open else before.reset)
     if isinstance(connection, AdaptedConnection):
         connection.run_async(reset)
     else:
         reset(connection)
-    record.info[BEFORE].restore(driver)
+    before.restore(driver)
 
 
 def begin_new(maker: Callable[[], AnyOwner], deadlines: Deadlines) -> Flow[Begun]:

@@ -95,6 +95,15 @@ def execute_among(
     return statement.read(rows)
 
 
+def end_and_reset(connection: AnyConnection, commands: Sequence[str], reset: Sequence[str]) -> Flow[None]:
+    """Run commands that end a transaction, and reset the session in the same round trip.
+
+    If only the reset fails, the connection is closed instead: the transaction has ended.
+    """
+    with translated(connection):
+        yield partial(cursors.run, connection, [*commands, *reset], 0, len(commands))
+
+
 def prepare_later(connection: AnyConnection) -> Flow[None]:
     """Allow PREPARE TRANSACTION: PostgreSQL refuses it after a NOTIFY, so this transaction wakes no consumers.
 
@@ -230,7 +239,7 @@ class BegunConnection:
         self._require_open(last)
         with self._limited(last):
             if last is not None and self.handle.autocommit:
-                yield from execute_among(self.handle, [], last, ["commit", *self._reset])
+                yield from end_and_reset(self.handle, [last.text(), "commit"], self._reset)
                 self._is_to_reset = False
                 return
             if last is not None:
@@ -254,7 +263,9 @@ class BegunConnection:
 
     def commit_and_begin(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
         with self._limited(first):
-            result = yield from execute_among(self.handle, [last.text(), "commit", *self._reset, "begin"], first)
+            result = yield from execute_among(
+                self.handle, [last.text(), "commit", *self._before.reset_alone, "begin"], first
+            )
         self._before.restore(self.handle)
         handles.refuse_ends(self.handle)
         return result
@@ -286,18 +297,17 @@ class BegunConnection:
             handles.require_success(self.handle)
 
     def _end(self, how: str) -> Flow[None]:
+        if self._is_to_reset:
+            yield from end_and_reset(self.handle, [how] if self.is_open else [], self._reset)
+            self._is_to_reset = False
+            return
+        handles.allow_ends(self.handle)
         with translated():
-            if self._is_to_reset:
-                commands = [how, *self._reset] if self.is_open else self._reset
-                yield partial(cursors.cursor(self.handle).execute, "; ".join(commands), prepare=False)
-                self._is_to_reset = False
-            else:
-                handles.allow_ends(self.handle)
-                yield getattr(self.handle, how)
+            yield getattr(self.handle, how)
 
     @property
     def _reset(self) -> Sequence[str]:
-        return handles.RESET if self._is_ours else ()
+        return self._before.reset if self._is_ours else ()
 
     def _restore(self) -> None:
         if self._give_back is None:

@@ -22,6 +22,8 @@ from psycopg.rows import tuple_row
 from psycopg.types.array import register_all_arrays
 from psycopg.types.string import TextBinaryLoader, TextLoader
 
+from pgqueue.errors import logger
+
 #: A psycopg Connection or AsyncConnection: the cursors of both have methods of the same names.
 AnyConnection = Any
 AnyCursor = Any
@@ -105,23 +107,25 @@ def keep(connection: AnyConnection, kept: Kept) -> None:
     connection.__dict__[KEPT] = kept
 
 
-def run(connection: AnyConnection, commands: Sequence[str], position: int = -1) -> Any:
+def run(connection: AnyConnection, commands: Sequence[str], position: int = -1, needed: int | None = None) -> Any:
     """Run unprepared commands in one round trip; return the rows of the one at this position, or an awaitable.
 
-    Raises what psycopg raises for the first that fails; those after it do not run.
+    Raises what psycopg raises for the first that fails; those after it do not run. If only so many are ``needed``, a
+    later one that fails closes the connection instead.
     """
     send = _run_async if isinstance(connection, psycopg.AsyncConnection) else _run
-    return send(connection, "; ".join(commands).encode(connection.info.encoding), position)
+    needed = len(commands) if needed is None else needed
+    return send(connection, "; ".join(commands).encode(connection.info.encoding), position, needed)
 
 
-def _run(connection: AnyConnection, text: bytes, position: int) -> list[Any]:
+def _run(connection: AnyConnection, text: bytes, position: int, needed: int) -> list[Any]:
     with connection.lock:
-        return _rows(connection, connection.wait(_results(connection, text)), position)
+        return _rows(connection, connection.wait(_results(connection, text)), position, needed)
 
 
-async def _run_async(connection: AnyConnection, text: bytes, position: int) -> list[Any]:
+async def _run_async(connection: AnyConnection, text: bytes, position: int, needed: int) -> list[Any]:
     async with connection.lock:
-        return _rows(connection, await connection.wait(_results(connection, text)), position)
+        return _rows(connection, await connection.wait(_results(connection, text)), position, needed)
 
 
 def _results(connection: AnyConnection, text: bytes) -> PQGen[list[PGresult]]:
@@ -130,9 +134,14 @@ def _results(connection: AnyConnection, text: bytes) -> PQGen[list[PGresult]]:
     return results
 
 
-def _rows(connection: AnyConnection, results: list[PGresult], position: int) -> list[Any]:
+def _rows(connection: AnyConnection, results: list[PGresult], position: int, needed: int) -> list[Any]:
     if results[-1].status == ExecStatus.FATAL_ERROR:
-        raise error_from_result(results[-1], encoding=connection.info.encoding)
+        error = error_from_result(results[-1], encoding=connection.info.encoding)
+        if len(results) <= needed:
+            raise error
+        logger.debug("a connection is closed, for a command after the last one that counts has failed: %s", error)
+        connection.pgconn.finish()
+        return []
     transformer = Transformer.from_context(_Context(connection))
     transformer.set_pgresult(results[position])
     return transformer.load_rows(0, results[position].ntuples, tuple)

@@ -157,25 +157,46 @@ class Deadlines:
 
 
 class Limited:
-    """A block in which a connection has a deadline; waiting on it raises psycopg's error for a broken connection."""
+    """A block in which a connection has a deadline; waiting on it raises psycopg's error for a broken connection.
 
-    __slots__ = ("_connection", "_deadlines", "_until", "_wait")
+    A block may be within another one: a hook of SQLAlchemy sends a message during a COMMIT of ours.
+    """
+
+    __slots__ = ("_connection", "_deadlines", "_until", "is_over", "outer", "wait")
 
     def __init__(self, deadlines: Deadlines, connection: AnyConnection, until: float) -> None:
         self._deadlines = deadlines
         self._connection = connection
         self._until = until
+        self.outer: Limited | None = None
+        self.is_over = False
 
     def __enter__(self) -> None:
-        self._wait = self._wait_until
-        self._connection.wait = self._wait
+        owner = getattr(self._connection.__dict__.get("wait"), "__self__", None)
+        self.outer = owner if isinstance(owner, Limited) else None
+        if self.outer is not None:
+            self.outer.outer = self.outer.around()  # calls that overlap for long make no long chain
+        self.wait = self._wait_until
+        self._connection.wait = self.wait
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.is_over = True
         # Another task or thread may have a call of ours on the same connection.
-        if self._connection.__dict__.get("wait") is self._wait:
-            del self._connection.wait
+        if self._connection.__dict__.get("wait") is self.wait:
+            outer = self.around()
+            if outer is None:
+                del self._connection.wait
+            else:
+                self._connection.wait = outer.wait
+
+    def around(self) -> Limited | None:
+        """The block around this one that is not over."""
+        outer = self.outer
+        while outer is not None and outer.is_over:
+            outer = outer.outer
+        return outer
 
     def _wait_until(self, generator: PQGen[T], *arguments: Any, **options: Any) -> Any:
         """As ``wait`` of the connection, or an awaitable."""

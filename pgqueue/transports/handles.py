@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from psycopg.pq import TransactionStatus
 
 from pgqueue.errors import TransactionRequiredError, WrongTransactionError
+from pgqueue.statements.statement import literal
 
 #: A psycopg Connection or AsyncConnection, or a synchronous Session or Connection of SQLAlchemy.
 AnyHandle = Any
@@ -25,6 +26,9 @@ RESET: Sequence[str] = (
     "discard sequences",
     "select pg_catalog.pg_advisory_unlock_all()",
 )
+
+#: What PgBouncer sets for a client: for its server's session, RESET ALL goes back to the settings of the database.
+SET_BY_POOLERS = ("application_name", "client_encoding")
 
 ENDS = ("commit", "rollback")
 
@@ -57,6 +61,23 @@ class Attributes:
         #: Lists of callbacks and the like, which change in place.
         self._lists = {name: value.copy() for name, value in self._own.items() if type(value) in (list, deque)}
         self._prepared = connection.prepare_threshold, connection.prepared_max
+        status = connection.info.parameter_status
+        self._settings = {} if connection.closed else {name: status(name) for name in SET_BY_POOLERS}
+
+    @property
+    def reset(self) -> Sequence[str]:
+        """Undoes what work has left in the session."""
+        calls = (f"pg_catalog.set_config('{name}', {literal(value)}, false)" for name, value in self._settings.items())
+        return (*RESET, f"select {', '.join(calls)}")
+
+    @property
+    def reset_alone(self) -> Sequence[str]:
+        """The same for where a transaction follows.
+
+        The commands would be a part of it: it would have the isolation level that was set before them, and its rollback
+        would undo them.
+        """
+        return ("begin", *self.reset, "commit")
 
     def restore(self, connection: AnyHandle) -> None:
         """Give the connection back the attributes that it had before."""

@@ -142,3 +142,17 @@ def test_the_doctor_finds_it_in_the_way_of_listen(database: Database, through: T
     dsn = through(database.name)
     for source, found in ((dsn, ["pgbouncer"]), (database.direct, [])):
         assert [result.check for result in examine(source).results if result.findings] == found
+
+
+def test_a_transaction_leaves_the_settings_of_the_client(through: Through, database: Database) -> None:
+    seen = set()
+    with QueueClient(through(database.name)) as client:
+        client.create_queue("q")
+        queue = client.queue("q")
+        queue.send_batch([Message(number) for number in range(3)])
+        for received in queue.receive(max_messages=3):
+            with received.transaction() as tx:
+                tx.execute("set client_encoding = latin1")
+                tx.execute("set application_name = 'the handler'")
+            seen.add((tx.info.parameter_status("application_name"), tx.info.encoding))
+    assert seen == {("pgqueue", "utf-8")}

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, text
 
 import pgqueue
 import pgqueue.aio
-from pgqueue import Message, QueueClient, RetryPolicy
+from pgqueue import Message, QueueClient, ReceiveState, RetryPolicy
 from pgqueue.testing import Database
 from tests.chaos.distance import Distance
 from tests.patience import eventually
@@ -295,3 +295,39 @@ def test_transactions_that_last_keep_no_connection_from_the_clients_statements(d
         sending.start()
         sending.join(10)
         assert not sending.is_alive(), "it waits for a connection"
+
+
+def test_a_transaction_has_the_isolation_level_of_the_session_as_it_is_reset(scene: Scene) -> None:
+    async def handler(message: Any, tx: Any) -> None:
+        seen.add(await value(tx, "select current_setting('transaction_isolation')"))
+        await value(tx, "set session characteristics as transaction isolation level serializable")
+
+    seen: set[str] = set()
+    count = scene.send(*range(50))
+    with scene.working(handler, transaction="psycopg", concurrency=1) as running:
+        eventually(lambda: running.worker.tally.completed == len(count))
+    assert seen == {"read committed"}
+
+
+@pytest.mark.parametrize("settles", [False, True], ids=["completed by us", "completed by the work"])
+def test_a_reset_that_fails_does_not_undo_the_commit(database: Database, settles: bool) -> None:
+    unlock_all = "execute on function pg_advisory_unlock_all()"
+    with database.connect(autocommit=True) as owner, ExitStack() as stack:
+        owner.execute(f"revoke {unlock_all} from public".encode())
+        owner.execute("create role resetter login")
+        stack.callback(owner.execute, b"drop owned by resetter; drop role resetter")
+        with QueueClient(database.dsn) as admin:
+            admin.create_queue("q")
+            admin.grant_send("q", "resetter")
+            admin.grant_receive("q", "resetter")
+        client = stack.enter_context(QueueClient(make_conninfo(database.dsn, user="resetter")))
+        queue = client.queue("q")
+        queue.send_batch([Message(1), Message(2)])
+        first, second = queue.receive(max_messages=2)
+        for received in (first, second):
+            with received.transaction() as tx:
+                if settles:
+                    received.complete(transaction=tx)
+            assert received.context.state is ReceiveState.COMPLETED
+            assert tx.closed
+        assert queue.peek() == []
