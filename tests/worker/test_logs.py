@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 import pgqueue
+import pgqueue.aio
 from pgqueue import DeadLetter
 from pgqueue.errors import TransactionConflictError
 from pgqueue.model.holder import this_process
@@ -81,7 +82,8 @@ def test_a_body_that_does_not_fit_is_logged_without_its_values(scene: Scene, cap
     async def handler(message: Any) -> None:
         raise AssertionError
 
-    handler.__annotations__["message"] = pgqueue.ReceivedMessage[Order]
+    face: Any = pgqueue.aio if scene.face == "tasks" else pgqueue
+    handler.__annotations__["message"] = face.ReceivedMessage[Order]
     (number,) = scene.send({"city": 4711})
     with scene.working(handler):
         line = line_of(caplog, "is dead-lettered")
