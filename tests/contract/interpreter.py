@@ -10,12 +10,16 @@ import asyncio
 import functools
 import inspect
 import threading
+import typing
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
 from sqlalchemy import Row
 
+import pgqueue.aio
+from pgqueue import ReceivedMessage
+from pgqueue.model.calls import annotation_of
 from tests.patience import PATIENCE
 
 #: Objects of these packages have methods to be awaited, or make objects that have.
@@ -55,12 +59,26 @@ class Interpreter:
         async def asynchronous(*given: Any) -> Any:
             return await asyncio.to_thread(work, *map(self.spoken, given))
 
+        asynchronous.__signature__ = _of_the_other_face(work)  # type: ignore[attr-defined]  # inspect reads it
         return asynchronous
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+def _of_the_other_face(work: Callable[..., Any]) -> inspect.Signature:
+    """The signature of synchronous work, with the asynchronous message in place of the synchronous one."""
+    signature = inspect.signature(work)
+    parameters = list(signature.parameters.values())
+    annotation: Any = annotation_of(work, 0)
+    face: Any = pgqueue.aio.ReceivedMessage
+    if annotation is ReceivedMessage:
+        parameters[0] = parameters[0].replace(annotation=face)
+    elif typing.get_origin(annotation) is ReceivedMessage:
+        parameters[0] = parameters[0].replace(annotation=face[typing.get_args(annotation)])
+    return signature.replace(parameters=parameters)
 
 
 class Spoken:

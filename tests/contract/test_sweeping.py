@@ -44,8 +44,8 @@ def test_what_was_delivered_too_often_is_dead_lettered_without_a_receive(either:
 
 def test_what_is_due_is_activated(either: World) -> None:
     either.locked().abandon(delay=SECOND)
-    either.move_clock(2 * SECOND)
     assert either.client.get_queue_runtime_properties(either.name).scheduled == 1
+    either.move_clock(2 * SECOND)
     assert either.client.sweep().activated == 1
     assert either.client.get_queue_runtime_properties(either.name).scheduled == 0
 

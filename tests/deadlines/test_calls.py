@@ -90,12 +90,12 @@ def test_a_new_connection_to_a_frozen_server_fails_at_its_deadline(silenced: Sil
 def test_a_free_connection_is_waited_for_until_the_deadline(sources: Sources, kind: str) -> None:
     client = made(sources, kind, timeout=SECOND)
     queue = client.queue("q")
-    queue.send_batch([Message(1)] * 10)
-    blocks = [received.transaction() for received in queue.receive(max_messages=10 if kind == "dsn" else 4)]
+    queue.send_batch([Message(1)] * 11)
+    *blocks, one_more = [received.transaction() for received in queue.receive(max_messages=11 if kind == "dsn" else 5)]
     for block in blocks:
         block.__enter__()
     with in_time(), pytest.raises(OperationTimeoutError):
-        queue.send(Message(2))
+        one_more.__enter__()
     for block in blocks:
         block.__exit__(None, None, None)
 
