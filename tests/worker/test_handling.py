@@ -10,6 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import DivisionByZero, SerializationFailure
@@ -315,6 +316,8 @@ def test_a_pipeline_that_a_handler_leaves_open_fails_its_message_only(database: 
         assert running.worker.tally.failed == 1
         assert scene.effects() == [*range(3)]
         assert scene.left() == []
+    with suppress(AssertionError, psycopg.Error):  # psycopg's, of a pipeline whose connection was closed
+        pipelines[0].__exit__(None, None, None)
 
 
 @pytest.mark.parametrize("options", [{}, {"prepare_threshold": 0}], ids=str)
