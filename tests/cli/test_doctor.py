@@ -20,7 +20,7 @@ def test_all_is_well(pgqueue: CommandLine, client: QueueClient) -> None:
     client.queue("orders").send(Message(1))
     ended = pgqueue("doctor")
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out.endswith("is well: 28 checks found nothing.\n")
+    assert ended.out.endswith("is well: 29 checks found nothing.\n")
     assert ended.out.count("\n") == 1
     assert len(pgqueue("doctor", "--json", "--invariants").document["well"]) == 29
 
@@ -37,7 +37,7 @@ def test_what_is_wrong_since_when_what_it_costs_and_what_mends_it(
     assert clocks == "clock"
     assert "  Queue orders has no receivers. Its messages wait, or expire.\n" in ended.out
     assert "  mend: pgqueue worker MODULE:HANDLER orders\n" in ended.out
-    assert ended.out.endswith(": 2 findings, 26 checks found nothing.\n")
+    assert ended.out.endswith(": 2 findings, 27 checks found nothing.\n")
     assert max(map(len, ended.out.splitlines())) <= 100
 
 
@@ -99,4 +99,4 @@ def test_what_a_role_may_not_look_at_is_said(pgqueue: CommandLine, database: Dat
     assert ended.code == 0
     assert f'  mend: grant pgqueue_monitor to "{role}";\n' in ended.out
     assert f'  mend: grant pg_read_all_stats to "{role}";\n' in ended.out
-    assert ended.out.endswith(" checks found nothing, 14 could not look.\n")
+    assert ended.out.endswith(" checks found nothing, 15 could not look.\n")
