@@ -232,9 +232,7 @@ def test_a_consumer_from_before_epochs_settles_nothing_any_more_and_its_claim_go
             with pytest.raises(psycopg.Error, match="a pgqueue older than this schema names none") as refusal:
                 old.execute(f"select pgqueue.{said}".encode())
             assert refusal.value.sqlstate == "PQ007"
-        with pytest.raises(psycopg.Error, match="is in use by another session"):
-            new.execute("select pgqueue.attach_consumer('ledger', 'orders')")
-        old.execute("select pg_advisory_unlock_all()")
+        # The key of a consumer that attached before is not known any more; its epoch is over.
         row = new.execute("select settled_claim, epoch from pgqueue.attach_consumer('ledger', 'orders')").fetchone()
         assert row is not None
         settled, epoch = row

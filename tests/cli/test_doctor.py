@@ -22,7 +22,7 @@ def test_all_is_well(pgqueue: CommandLine, client: QueueClient) -> None:
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.endswith("is well: 29 checks found nothing.\n")
     assert ended.out.count("\n") == 1
-    assert len(pgqueue("doctor", "--json", "--invariants").document["well"]) == 29
+    assert len(pgqueue("doctor", "--json", "--invariants").document["well"]) == 30
 
 
 def test_what_is_wrong_since_when_what_it_costs_and_what_mends_it(

@@ -91,8 +91,8 @@ end
 $$
 """
 
-#: Ages and rates pass on while the commands run, tables get narrower or wider with them, and names may be quoted.
-PASSING = re.compile(r"(\d+([.,:]\d+)*|\s|\\?\")+")
+#: What may differ: ages and rates, and the width of tables with them, quotes around names, and zones.
+PASSING = re.compile(r"(\d+([.,:]\d+)*|[-+\s]|\\?\")+")
 
 
 @pytest.fixture(scope="module")
