@@ -78,13 +78,14 @@ async def _send_steadily(producer: Producer, order: Order) -> AsyncIterator[int]
 async def _keep_full(producer: Producer, order: Order) -> AsyncIterator[int]:
     """A closed loop at full speed: with a window of messages unhandled, the consumer never waits for the sender."""
     handled, sent, until = Counter(order.counter), 0, time.perf_counter() + order.seconds
+    size = min(BATCH, order.window)
     while time.perf_counter() < until:
-        if sent + BATCH - handled.value > order.window:
+        if sent + size - handled.value > order.window:
             await asyncio.sleep(0.002)
             continue
-        await producer.send_batch([body(number) for number in range(sent, sent + BATCH)])
-        sent += BATCH
-        yield BATCH
+        await producer.send_batch([body(number) for number in range(sent, sent + size)])
+        sent += size
+        yield size
 
 
 SENDING = {
