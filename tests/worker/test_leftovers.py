@@ -316,11 +316,11 @@ def test_a_reset_that_fails_does_not_undo_the_commit(database: Database, settles
         owner.execute(f"revoke {unlock_all} from public".encode())
         owner.execute("create role resetter login")
         stack.callback(owner.execute, b"drop owned by resetter; drop role resetter")
-        with QueueClient(database.dsn) as admin:
+        with QueueClient(database.direct) as admin:
             admin.create_queue("q")
             admin.grant_send("q", "resetter")
             admin.grant_receive("q", "resetter")
-        client = stack.enter_context(QueueClient(make_conninfo(database.dsn, user="resetter")))
+        client = stack.enter_context(QueueClient(make_conninfo(database.direct, user="resetter")))
         queue = client.queue("q")
         queue.send_batch([Message(1), Message(2)])
         first, second = queue.receive(max_messages=2)
