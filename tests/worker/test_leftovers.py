@@ -314,13 +314,14 @@ def test_a_reset_that_fails_does_not_undo_the_commit(database: Database, settles
     unlock_all = "execute on function pg_advisory_unlock_all()"
     with database.connect(autocommit=True) as owner, ExitStack() as stack:
         owner.execute(f"revoke {unlock_all} from public".encode())
-        owner.execute("create role resetter login")
-        stack.callback(owner.execute, b"drop owned by resetter; drop role resetter")
+        role = f"{database.name}_resetter"  # roles belong to the server, where other tests run
+        owner.execute(f"create role {role} login".encode())
+        stack.callback(owner.execute, f"drop owned by {role}; drop role {role}".encode())
         with QueueClient(database.direct) as admin:
             admin.create_queue("q")
-            admin.grant_send("q", "resetter")
-            admin.grant_receive("q", "resetter")
-        client = stack.enter_context(QueueClient(make_conninfo(database.direct, user="resetter")))
+            admin.grant_send("q", role)
+            admin.grant_receive("q", role)
+        client = stack.enter_context(QueueClient(make_conninfo(database.direct, user=role)))
         queue = client.queue("q")
         queue.send_batch([Message(1), Message(2)])
         first, second = queue.receive(max_messages=2)
