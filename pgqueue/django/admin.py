@@ -68,7 +68,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     search_fields = ("queue", "dead_letter_reason", "message_id", "subject")
 
     def has_resubmit_permission(self, request: HttpRequest) -> bool:
-        """Who has the permission *resubmit dead letter*."""
+        """Whether the user has the permission *resubmit dead letter*."""
         return bool(request.user.has_perm("pgqueue.resubmit_deadletter"))
 
     @admin.action(permissions=["resubmit"], description="Resubmit selected dead letters")

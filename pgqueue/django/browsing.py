@@ -77,7 +77,7 @@ def message(queue: str, number: int) -> dict[str, Any]:
 
 
 def resubmit(letters: Sequence[tuple[str, int]], user: str) -> int:
-    """Gives dead letters, by queue and number, back to their queues, and records who has done it; returns how many.
+    """Resubmits dead letters, by queue and number, and records the user in the audit log; returns their number.
 
     All or none; those that are locked, or no longer there, are skipped.
     """

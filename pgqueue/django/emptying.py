@@ -9,7 +9,7 @@ from django.db.transaction import atomic
 
 from pgqueue.django import driver_connection
 
-#: What is not a queue, a topic, a schedule or a setting: messages, and what is remembered of them.
+#: Tables of messages and of records about them; queues, topics, schedules and settings are kept.
 EMPTIED: Final[tuple[LiteralString, ...]] = (
     "consumer",
     "message",

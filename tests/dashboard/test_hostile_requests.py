@@ -88,7 +88,7 @@ def test_of_a_request_without_a_length_no_more_is_read_than_is_allowed() -> None
     assert body.read <= LARGEST_UNKNOWN + 65_536
 
 
-def test_who_has_signed_in_sends_a_message_of_a_million_characters(opened: Open, client: QueueClient) -> None:
+def test_a_signed_in_user_sends_a_message_of_a_million_characters(opened: Open, client: QueueClient) -> None:
     client.create_queue("orders")
     site = opened(is_writable=True, accounts=RIGHT)
     sign_in(site, "postgres", "right")

@@ -165,7 +165,7 @@ def test_where_the_clock_was_moved_tokens_still_say_who_was_later(story: Story) 
     assert story.broken(effects=[story.settle("a")]) == ["fence"]
 
 
-def test_what_a_failover_may_have_forgotten_is_of_unknown_outcome(story: Story) -> None:
+def test_the_outcome_of_a_send_that_a_failover_may_have_forgotten_is_unknown(story: Story) -> None:
     story.forget(began=0, took=10)
     story.send(began=1)
     assert story.broken() == []
@@ -173,7 +173,7 @@ def test_what_a_failover_may_have_forgotten_is_of_unknown_outcome(story: Story) 
 
 
 @pytest.mark.parametrize("began", [0, 20])
-def test_what_was_acknowledged_before_or_after_a_failover_is_not_forgotten(story: Story, began: float) -> None:
+def test_a_send_acknowledged_before_or_after_a_failover_is_not_forgotten(story: Story, began: float) -> None:
     story.forget(began=5, took=10)
     story.send(began=began)
     assert story.broken() == LOST
