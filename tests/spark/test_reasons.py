@@ -77,7 +77,7 @@ def test_a_look_leaves_nothing_and_disturbs_nobody(database: Database) -> None:
     options = {"dsn": database.dsn, "queue": "q"}
     for look in LOOKS.values():
         look(options)
-    with database.connect() as connection:
+    with database.connect(autocommit=True) as connection:
         assert connection.execute("select from pgqueue.consumers").fetchall() == []
         assert connection.execute("select from pgqueue.staged_batch").fetchall() == []
         connection.execute("select pgqueue.attach_consumer('ledger', 'q')")
