@@ -33,6 +33,19 @@ embedded.default_directory = lambda: Path(sys.argv[1])
 sys.exit(run(["spark", "demo", "--source", "extract", "--flights", "1000", "--output", sys.argv[2]]))
 """
 
+#: Ends in the middle of a call to the JVM: its answer is not read.
+INTERRUPTED = """
+import sys
+from pathlib import Path
+from pgqueue.spark.pipelines import quiet
+
+with quiet.session("interrupted", None, Path(sys.argv[1])) as spark:
+    client = spark.sparkContext._gateway._gateway_client
+    connection = client.get_thread_connection()
+    connection.socket.sendall(b"r\\nu\\njava.lang\\nrj\\ne\\n")
+    sys.exit(3)
+"""
+
 Processes = Callable[[], set[str]]
 
 
@@ -82,6 +95,12 @@ def test_nothing_of_the_demo_is_left(server: Server, processes: Processes, tmp_p
     Path(said[1]).unlink()
     eventually(lambda: processes() == set(), "processes are left")
     assert not server.is_running()
+
+
+def test_a_session_is_stopped_after_an_interrupted_call(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "log")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr
 
 
 def _read_until(step: str, said: IO[str]) -> None:

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no type annotations
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -49,7 +50,7 @@ def session(name: str, master: str | None, log: Path | None) -> Iterator[SparkSe
         try:
             with _output_redirected_to(log):
                 spark = pgqueue.spark.session(name, master=master)
-            ending.callback(spark.stop)
+            ending.enter_context(_stopping(spark))
             yield spark
         except (*KNOWN, SystemExit):
             raise
@@ -58,6 +59,26 @@ def session(name: str, master: str | None, log: Path | None) -> Iterator[SparkSe
             raise
         else:
             log.unlink(missing_ok=True)
+
+
+@contextmanager
+def _stopping(spark: SparkSession) -> Iterator[None]:
+    """Stop a session at the end of the block, also if a signal has ended it in the middle of a call to the JVM."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        _drop_unread_answer()
+        raise
+    finally:
+        spark.stop()
+
+
+def _drop_unread_answer() -> None:
+    """Close this thread's connection to the JVM: the next call would read the answer to the interrupted one."""
+    gateway = SparkContext._gateway  # noqa: SLF001 - Spark has no public name for it
+    connection = gateway and gateway._gateway_client.get_thread_connection()  # noqa: SLF001
+    if connection is not None:
+        connection.close()
 
 
 def new_log() -> Path | None:
