@@ -191,7 +191,7 @@ class BegunConnection:
         self._deadlines = deadlines
         self._give_back = give_back
         self._is_ours = is_ours
-        self._before = handles.Attributes(connection)
+        self._before = handles.Attributes.of_ours(connection) if is_ours else handles.Attributes(connection)
         self._is_marked = False
         self._is_to_begin = False
         #: Whether work may have left something in the session, which is ours.

@@ -17,8 +17,7 @@ AnyHandle = Any
 #: Undoes what survives the end of a transaction: the settings go back to those of the DSN, the role and the database.
 #: DISCARD ALL does not run together with other commands; it would also forget the statements that psycopg has prepared.
 RESET: Sequence[str] = (
-    "reset session authorization",
-    "reset role",
+    "reset session authorization",  # and the role
     "reset all",
     "close all",
     "unlisten *",
@@ -31,6 +30,9 @@ RESET: Sequence[str] = (
 SET_BY_POOLERS = ("application_name", "client_encoding")
 
 ENDS = ("commit", "rollback")
+
+#: The attribute of a connection of ours in which they are kept.
+KEPT = "_pgqueue_attributes"
 
 
 def _refuse() -> NoReturn:
@@ -56,19 +58,23 @@ def allow_ends(*handles: AnyHandle) -> None:
 class Attributes:
     """What can be set on a psycopg connection: row factory, cursor factory, adapters, callbacks and the like."""
 
-    def __init__(self, connection: AnyHandle) -> None:
+    @classmethod
+    def of_ours(cls, connection: AnyHandle) -> Attributes:
+        """Those of a connection of our pools, which has them again after each transaction: they are read once."""
+        kept: Attributes | None = connection.__dict__.get(KEPT)
+        return kept or cls(connection, is_kept=True)
+
+    def __init__(self, connection: AnyHandle, *, is_kept: bool = False) -> None:
+        if is_kept:
+            connection.__dict__[KEPT] = self
         self._own = dict(connection.__dict__)
         #: Lists of callbacks and the like, which change in place.
         self._lists = {name: value.copy() for name, value in self._own.items() if type(value) in (list, deque)}
         self._prepared = connection.prepare_threshold, connection.prepared_max
         status = connection.info.parameter_status
-        self._settings = {} if connection.closed else {name: status(name) for name in SET_BY_POOLERS}
-
-    @property
-    def reset(self) -> Sequence[str]:
-        """Undoes what work has left in the session."""
-        calls = (f"pg_catalog.set_config('{name}', {literal(value)}, false)" for name, value in self._settings.items())
-        return (*RESET, f"select {', '.join(calls)}")
+        names = () if connection.closed else SET_BY_POOLERS
+        #: Undoes what work has left in the session.
+        self.reset: Sequence[str] = (*RESET, *(f"set {name} = {literal(status(name))}" for name in names))
 
     @property
     def reset_alone(self) -> Sequence[str]:
