@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.chaos import display
-from benchmarks.chaos.kinds import RECEIVERS, SENDERS
+from benchmarks.chaos.kinds import RECEIVERS, SENDERS, SESSIONS, spark
 from benchmarks.chaos.plan import FAILOVERS, FAULTS, MISCHIEF, Plan, draw
 from benchmarks.chaos.round import Result, Round, Watch
 from benchmarks.report import machine
@@ -87,7 +87,8 @@ class Arena:
         """A round in a database of its own."""
         kinds = [kind for kind in RECEIVERS if kind != "pgbouncer" or self.through]
         if FAILOVERS.keys() & set(only):
-            return self._fail_over(draw(seed, seconds, _directly(kinds), SENDING, only), books, watch)
+            plan = draw(seed, seconds, _directly(kinds), SENDING, only, sessions=list(SESSIONS), spark=spark.is_there())
+            return self._fail_over(plan, books, watch)
         with created(self.server.dsn(), self.template) as database:
             pooled = dsn(self.through, database.name) if self.through else None
             plan = draw(seed, seconds, kinds, SENDING, only)

@@ -23,6 +23,12 @@ class Send:
     message: str
     operation: Operation
 
+    @property
+    def session(self) -> tuple[str, str] | None:
+        """Queue and session, where the message has one."""
+        session = self.operation.facts.get("session")
+        return (self.operation.queue, session) if session else None
+
 
 @dataclass(frozen=True)
 class Delivery:
@@ -70,6 +76,7 @@ class Deeds:
     wipes: list[Operation] = field(default_factory=list)
     steps: list[Operation] = field(default_factory=list)
     rewinds: list[Operation] = field(default_factory=list)
+    losses: list[Operation] = field(default_factory=list)
     lost_takes: list[Operation] = field(default_factory=list)
     surprises: list[Operation] = field(default_factory=list)
 
@@ -77,7 +84,7 @@ class Deeds:
 def tell(operations: Iterable[Operation]) -> Deeds:
     deeds = Deeds()
     told = list(operations)
-    losses = [each for each in told if each.verb == "forget"]
+    deeds.losses = losses = [each for each in told if each.verb == "forget"]
     for operation in (_as_remembered(each, losses) for each in told):
         sqlstate = str(operation.facts.get("sqlstate"))
         if operation.verb == "surprise" or (sqlstate.startswith(SURPRISING) and sqlstate != NOT_SURPRISING):

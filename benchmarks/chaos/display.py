@@ -35,6 +35,8 @@ PROMISES = {
     "exclusivity": "no message is held by two",
     "fence": "no lost lock settles anything",
     "truth": "what is reported is so",
+    "order": "sessions keep their order",
+    "state": "a session's state agrees with its effects",
     "liveness": "every receiver gets what is there",
     "invariants": "the tables contradict nothing",
     "surprises": "every error has a fault behind it",
@@ -121,6 +123,8 @@ def verdict(console: Console, results: Sequence[Result]) -> None:
 
 def _tested(results: Sequence[Result]) -> dict[str, str]:
     messages = sum(len(result.deeds.sends) for result in results)
+    in_sessions = sum(send.session is not None for result in results for send in result.deeds.sends.values())
+    sessions = sum(len(result.evidence.sessions) for result in results)
     deliveries = sum(len(each) for result in results for each in result.deeds.deliveries.values())
     settlements = sum(len(each) for result in results for each in result.deeds.settlements.values())
     receivers = sum(
@@ -132,6 +136,8 @@ def _tested(results: Sequence[Result]) -> dict[str, str]:
         "exclusivity": f"{deliveries:,} deliveries",
         "fence": f"{settlements:,} settlements",
         "truth": f"{settlements:,} settlements",
+        "order": f"{in_sessions:,} messages",
+        "state": f"{sessions:,} sessions",
         "liveness": f"{receivers:,} receivers",
         "invariants": f"{len(results):,} rounds",
         "surprises": f"{messages + deliveries + settlements:,} calls",

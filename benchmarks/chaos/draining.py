@@ -39,6 +39,12 @@ PREPARED = f"""
 select gid from pg_prepared_xacts
  where database = current_database() and prepared < clock_timestamp() - interval '{LEFT_BEHIND}'"""
 
+RECEIVE = "select pgqueue.receive(%s, 1000)"
+ACCEPT = """
+select pgqueue.receive_from_session(queue, session_id, lock_token, 1000)
+  from (select %s::text as queue) as asked cross join lateral pgqueue.accept_session(queue)"""
+REQUIRES_SESSION = "select requires_session from pgqueue.queue where name = %s"
+
 IDS = """
 select body->>'id' from pgqueue.message join pgqueue.queue on queue.id = queue_id where name = %s
  order by sequence_number"""
@@ -93,7 +99,8 @@ class Drain:
     def _examine(self, connection: psycopg.Connection[Any], queue: str) -> Stuck:
         messages = tuple(message for (message,) in connection.execute(IDS, [queue]))
         with self.database.connect() as another:
-            given = another.execute("select pgqueue.receive(%s, 1000)", [queue]).rowcount
+            [requires_session] = another.execute(REQUIRES_SESSION, [queue]).fetchone() or [False]
+            given = another.execute(ACCEPT if requires_session else RECEIVE, [queue]).rowcount
             another.rollback()
         return Stuck(queue, messages, int(self.patience), given)
 

@@ -30,6 +30,13 @@ select body->>'id', 'scheduled', queue.name
 select body->>'id', 'dead', queue.name
   from pgqueue.dead_letter left join pgqueue.queue on queue.id = queue_id"""
 
+EFFECTS = "select message, attempt, extract(epoch from at)::float from chaos.effect order by at"
+
+STATES = """
+select queue.name, session_id, (state->>'done')::int, state->>'last'
+  from pgqueue.session join pgqueue.queue on queue.id = queue_id
+ where state is not null"""
+
 #: The longest time without any effect, between the first and the last.
 STALL = """
 select coalesce(extract(epoch from max(gap)), 0)::float
@@ -56,14 +63,27 @@ class Stuck:
 
 
 @dataclass(frozen=True)
+class State:
+    """What a session remembers: how many of its messages were done, and which was the last."""
+
+    queue: str
+    session: str
+    done: int
+    last: str
+
+
+@dataclass(frozen=True)
 class Evidence:
-    """``effects`` are the attempts that have left an effect, by message, one entry for each row."""
+    """``effects`` are the attempts that have left an effect, by message, one entry for each row; ``done_at`` is when
+    the last one was written."""
 
     effects: Mapping[str, tuple[str, ...]]
     stored: tuple[Stored, ...] = ()
     stuck: tuple[Stuck, ...] = ()
     broken_invariants: tuple[str, ...] = ()
     longest_stall: float = 0.0
+    done_at: Mapping[str, float] = field(default_factory=dict)
+    sessions: tuple[State, ...] = ()
     by_message: dict[str, list[Stored]] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -77,14 +97,18 @@ class Evidence:
 
 def collect(connection: psycopg.Connection[Any], stuck: tuple[Stuck, ...] = ()) -> Evidence:
     effects: dict[str, tuple[str, ...]] = {}
-    for message, attempt in connection.execute("select message, attempt from chaos.effect"):
+    done_at: dict[str, float] = {}
+    for message, attempt, at in connection.execute(EFFECTS):
         effects[message] = (*effects.get(message, ()), attempt)
+        done_at[message] = at
     return Evidence(
         effects=effects,
         stored=tuple(Stored(*row) for row in connection.execute(STORED)),
         stuck=stuck,
         broken_invariants=tuple(text for (text,) in connection.execute("select * from pgqueue.broken_invariants()")),
         longest_stall=next(_scalars(connection, STALL)),
+        done_at=done_at,
+        sessions=tuple(State(*row) for row in connection.execute(STATES)),
     )
 
 

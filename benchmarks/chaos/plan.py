@@ -11,6 +11,8 @@ from benchmarks.chaos.kinds.acting import Assignment
 LOCK_SECONDS = 2.0
 #: A queue without receivers, which is purged and dropped while messages are sent to it.
 BESIDE = "beside"
+#: The kind and the queue of the stream.
+SPARK = "spark"
 
 #: What the nemesis does to processes, connections, the server and the queues: name, and what a reader is told.
 FAULTS: Mapping[str, str] = {
@@ -82,10 +84,27 @@ class Plan:
     mischief: frozenset[str]
     processes: tuple[Process, ...]
     queues: tuple[str, ...]
+    sessions: frozenset[str] = frozenset()
+    has_spark: bool = False
+
+    @property
+    def plain(self) -> tuple[str, ...]:
+        """The queues that have receivers and require no sessions: faults send to these and take from them."""
+        return tuple(queue for queue in self.queues if queue != BESIDE and queue not in self.sessions)
 
 
-def draw(seed: int, seconds: float, receivers: Sequence[str], senders: Sequence[str], only: Sequence[str] = ()) -> Plan:
-    """A round: its faults, and its processes. ``only`` leaves all other faults out."""
+def draw(
+    seed: int,
+    seconds: float,
+    receivers: Sequence[str],
+    senders: Sequence[str],
+    only: Sequence[str] = (),
+    *,
+    sessions: Sequence[str] = (),
+    spark: bool = False,
+) -> Plan:
+    """A round: its faults, and its processes. ``only`` leaves all other faults out; ``sessions`` are receivers of
+    queues that require them, and ``spark`` adds a process with a stream."""
     chance = random.Random(seed)
     wanted = only or (*FAULTS, *MISCHIEF)
     return Plan(
@@ -102,8 +121,10 @@ def draw(seed: int, seconds: float, receivers: Sequence[str], senders: Sequence[
         ),
         floods=tuple(chance.sample(receivers, min(FLOODED, len(receivers)))) if "flood" in wanted else (),
         mischief=frozenset(MISCHIEF).intersection(wanted),
-        processes=tuple(_processes(chance, receivers, senders)),
-        queues=(*receivers, BESIDE),
+        processes=(*_processes(chance, receivers, senders), *_further(chance, receivers, sessions, spark=spark)),
+        queues=(*receivers, *sessions, *([SPARK] if spark else []), BESIDE),
+        sessions=frozenset(sessions),
+        has_spark=spark,
     )
 
 
@@ -140,11 +161,29 @@ def _processes(chance: random.Random, receivers: Sequence[str], senders: Sequenc
         yield Process(f"sender{number}", "sender", (actor,))
 
 
+def _further(
+    chance: random.Random, receivers: Sequence[str], sessions: Sequence[str], *, spark: bool
+) -> Iterator[Process]:
+    """The receivers of sessions, who visit each other, and Spark, which some plain receiver visits."""
+
+    def actor(name: str, kind: str, queue: str) -> Assignment:
+        return Assignment(f"{kind} {name}", kind, queue, chance.getrandbits(32))
+
+    yield from _shared_out("sessions", [actor("at home", kind, kind) for kind in sessions], 2, "home")
+    guests = [actor(f"visiting {queue}", chance.choice(sessions), queue) for queue in sessions]
+    yield from _shared_out("session-visitor", guests, 2, "visitor")
+    if spark:
+        yield Process(SPARK, "home", (actor("at home", SPARK, SPARK),))
+        yield Process(
+            "spark-visitor", "visitor", (actor("visiting spark", chance.choice(_sociable(receivers)), SPARK),)
+        )
+
+
 def _sociable(receivers: Sequence[str]) -> Sequence[str]:
     """Those who may work at a queue of others: nobody who loses messages, or leaves some aside that only it takes."""
     return [kind for kind in receivers if kind not in ("at-most-once", "deferring")] or receivers
 
 
-def _shared_out(role: str, actors: Sequence[Assignment], into: int) -> Iterator[Process]:
+def _shared_out(name: str, actors: Sequence[Assignment], into: int, role: str | None = None) -> Iterator[Process]:
     for place in range(min(into, len(actors))):
-        yield Process(f"{role}{place}", role, tuple(actors[place::into]))
+        yield Process(f"{name}{place}", role or name, tuple(actors[place::into]))

@@ -18,10 +18,12 @@ from pathlib import Path
 from benchmarks.chaos.history import Book
 from benchmarks.chaos.kinds import KINDS
 from benchmarks.chaos.kinds.acting import Actor, Assignment, Setting, live
-from benchmarks.chaos.plan import Process
+from benchmarks.chaos.plan import SPARK, Process
 
 #: Seconds between two signs of life.
 PULSE = 0.5
+#: Spark has few processes, each slow to start, and would get too little of the machine beside all others.
+POLITE = 10
 
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(["benchmarks.chaos.processes"])
@@ -49,6 +51,10 @@ class Member:
         self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
+        """With the processes that it has started, of which Spark has some."""
+        if self._process.is_alive() and self._process.pid is not None:
+            with suppress(ProcessLookupError):  # it has only just begun
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
         self._process.join()
 
@@ -78,6 +84,9 @@ class Member:
 
 def _work(setting: Setting, plan: Process, generation: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the conductor
+    os.setpgid(0, 0)
+    if SPARK in setting.queues and plan.name != SPARK:
+        os.nice(POLITE)
     _write_to(setting.directory / f"{plan.name}.{generation}.log")
     threading.Thread(target=_die_with_the_conductor, daemon=True).start()
     book = Book(setting.directory, f"{plan.name}.{generation}")

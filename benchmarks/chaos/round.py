@@ -16,9 +16,9 @@ from benchmarks.chaos.deeds import Deeds, tell
 from benchmarks.chaos.draining import Drain
 from benchmarks.chaos.evidence import Evidence
 from benchmarks.chaos.history import Book, Outcome, read
-from benchmarks.chaos.kinds.acting import REST, Setting
+from benchmarks.chaos.kinds.acting import READY, REST, Setting
 from benchmarks.chaos.nemesis import FAILURES, Nemesis
-from benchmarks.chaos.plan import LOCK_SECONDS, Plan
+from benchmarks.chaos.plan import LOCK_SECONDS, SPARK, Plan
 from benchmarks.chaos.processes import Member
 from benchmarks.chaos.rules import Case, Violation, judge
 from pgqueue.testing import Database, ThrowawayServer
@@ -74,9 +74,10 @@ class Round:
 
     def run(self) -> Result:
         self._prepare()
-        setting = Setting(self.database.direct, self.pooled, self.books, self.plan.mischief, self.plan.queues)
+        plan = self.plan
+        setting = Setting(self.database.direct, self.pooled, self.books, plan.mischief, plan.queues, plan.sessions)
         with self._members(setting) as members, self._book() as book:
-            nemesis = Nemesis(self.database, self.server, book, self.plan.queues[:-1], members, self.pair)
+            nemesis = Nemesis(self.database, self.server, book, plan.plain, members, self.pair)
             self._fire(nemesis)
             self._calm(nemesis, members)
             homes = {actor.queue: each for each in members if each.plan.role == "home" for actor in each.plan.actors}
@@ -88,7 +89,12 @@ class Round:
         self.books.mkdir(parents=True)
         with pgqueue.QueueClient(self.database.direct) as client:
             for queue in self.plan.queues:
-                client.create_queue(queue, lock_duration=timedelta(seconds=LOCK_SECONDS), max_delivery_count=100)
+                client.create_queue(
+                    queue,
+                    lock_duration=timedelta(seconds=LOCK_SECONDS),
+                    max_delivery_count=100,
+                    requires_session=queue in self.plan.sessions,
+                )
         with self.database.connect() as connection:
             connection.execute(evidences.INSTALL)
 
@@ -96,7 +102,9 @@ class Round:
     def _members(self, setting: Setting) -> Iterator[list[Member]]:
         members: list[Member] = []
         try:
-            members += (Member(setting, process) for process in self.plan.processes)
+            for process in sorted(self.plan.processes, key=lambda each: each.name != SPARK):
+                members.append(Member(setting, process))
+                self._await_spark(members[-1])
             while not all(member.pulses for member in members):
                 time.sleep(TICK)
             self._began = time.monotonic()
@@ -104,6 +112,12 @@ class Round:
         finally:
             for member in members:
                 member.kill()
+
+    def _await_spark(self, member: Member) -> None:
+        """Spark takes long to start: the others wait for it."""
+        while member.plan.name == SPARK and not (self.books / READY).exists():
+            assert member.pulses >= 0, "it is alive"
+            time.sleep(TICK)
 
     @contextmanager
     def _book(self) -> Iterator[Book]:

@@ -7,6 +7,7 @@ explains either; so silence is earned by operations that did end.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +18,9 @@ from benchmarks.chaos.history import Operation, Outcome
 
 USED_TWICE = re.compile(r"^number \d+ of queue \d+ is that of \d+ messages$")
 UNIQUE = "23505"
+
+#: A fault is between the library and its caller, and a session may be released whose lock is lost.
+UNPROVEN = ("fault", "release")
 
 #: A delivery that a handler notes was received before, by at most so many seconds.
 NOTED_LATE = 1.0
@@ -98,8 +102,8 @@ def fence(case: Case) -> Iterator[Violation]:
         deliveries = case.deeds.deliveries.get(message, [])
         counts = {each.token: each.count for each in deliveries}
         for settlement in settlements:
-            if settlement.how == "fault" or not (settlement.is_done or settlement.outcome is Outcome.OK):
-                continue  # a fault is between the library and its caller
+            if settlement.how in UNPROVEN or not (settlement.is_done or settlement.outcome is Outcome.OK):
+                continue
             for delivery in deliveries:
                 both = (delivery.operation, settlement.operation)
                 if _supersedes(delivery, settlement, counts):
@@ -117,14 +121,17 @@ def fence(case: Case) -> Iterator[Violation]:
 
 
 def truth(case: Case) -> Iterator[Violation]:
-    """What the library says of a settlement is so: COMPLETED is done, RECEIVED is not."""
+    """What the library says of a settlement is so: COMPLETED is done, RECEIVED is not.
+
+    Where a failover has forgotten the message itself, its completion was forgotten with it.
+    """
     for message, settlements in case.deeds.settlements.items():
         effects = case.evidence.effects.get(message, ())
         for each in settlements:
             if not each.effect:
                 continue
             is_there = each.operation.name in effects
-            if each.is_done and not is_there:
+            if each.is_done and not is_there and not _may_be_forgotten(case, message):
                 yield _lie(each, "but the database holds nothing of it")
             if each.is_undone and is_there:
                 yield _lie(each, "but the database holds its effect")
@@ -132,6 +139,39 @@ def truth(case: Case) -> Iterator[Violation]:
                 yield _lie(each, f"and {each.operation.facts['prepared_state']} while it was only prepared")
         if not case.evidence.places(message) and not _may_be_forgotten(case, message):
             yield from _denied(settlements)
+
+
+def order(case: Case) -> Iterator[Violation]:
+    """The messages of a session are done in the order in which they were sent, where one send ended before the next
+    began, or both were one. A scheduled message comes to the end of its session when it is due."""
+    at = case.evidence.done_at
+    for sends in _by_session(case).values():
+        known = [each for each in sends if _has_a_place(each) and not _may_be_done_again(case, each.message)]
+        for send in known:
+            late = [each for each in known if _precedes(each, send) and at[each.message] > at[send.message]]
+            if late:
+                about = _about(
+                    case, late[0].message, f"was done after message {send.message}, its successor in a session"
+                )
+                yield Violation("order", about.text, (*about.operations, send.operation), send.message)
+
+
+def state(case: Case) -> Iterator[Violation]:
+    """The state of a session counts its messages that were done, and names the last one."""
+    at = case.evidence.done_at
+    states = {(each.queue, each.session): each for each in case.evidence.sessions}
+    for session, sends in _by_session(case).items():
+        done = sorted((each.message for each in sends), key=at.__getitem__)
+        count = sum(len(case.evidence.effects[each]) for each in done)
+        kept = states.get(session)
+        if (kept.done, kept.last) != (count, done[-1]) if kept else done:
+            yield Violation(
+                "state",
+                f"the state of session {session[1]} of {session[0]} is {kept}, but {count} of its messages were done,"
+                f" the last {done[-1]}",
+                _about(case, done[-1], "").operations,
+                done[-1],
+            )
 
 
 def liveness(case: Case) -> Iterator[Violation]:
@@ -165,7 +205,18 @@ def surprises(case: Case) -> Iterator[Violation]:
         yield Violation("surprises", f"no fault explains this: {operation.facts.get('error')}", (operation,))
 
 
-RULES: tuple[Rule, ...] = (conservation, exactly_once, exclusivity, fence, truth, liveness, invariants, surprises)
+RULES: tuple[Rule, ...] = (
+    conservation,
+    exactly_once,
+    exclusivity,
+    fence,
+    truth,
+    order,
+    state,
+    liveness,
+    invariants,
+    surprises,
+)
 
 
 def judge(case: Case) -> list[Violation]:
@@ -180,6 +231,37 @@ def _may_be_gone(case: Case, send: Send) -> bool:
         any(each.how in FINAL and not each.effect and each.how != "dead_letter" for each in settlements)
         or any(wipe.queue == queue and _may_reach(wipe, send) for wipe in case.deeds.wipes)
         or any(take.queue == queue and take.ended >= send.operation.invoked for take in case.deeds.lost_takes)
+    )
+
+
+def _by_session(case: Case) -> dict[tuple[str, str], list[Send]]:
+    """The messages that were done, by session."""
+    by_session: dict[tuple[str, str], list[Send]] = defaultdict(list)
+    for send in case.deeds.sends.values():
+        if send.session and send.message in case.evidence.effects:
+            by_session[send.session].append(send)
+    return by_session
+
+
+def _has_a_place(send: Send) -> bool:
+    return send.operation.outcome is Outcome.OK and not send.operation.facts.get("scheduled")
+
+
+def _precedes(one: Send, other: Send) -> bool:
+    if one.operation is other.operation:
+        ids = one.operation.facts["ids"]
+        return bool(ids.index(one.message) < ids.index(other.message))
+    return one.operation.ended < other.operation.invoked
+
+
+def _may_be_done_again(case: Case, message: str) -> bool:
+    """Whether a failover may have forgotten that the message was done: its successors are done by then."""
+    effects = case.evidence.effects[message]
+    return any(
+        loss.invoked <= each.operation.ended and each.operation.invoked <= loss.ended
+        for each in case.deeds.settlements.get(message, ())
+        for loss in case.deeds.losses
+        if each.operation.name not in effects
     )
 
 

@@ -109,6 +109,14 @@ RENEW_CLAIM: LiteralString = """
     select pgqueue.renew_claim(%(consumer)s, %(lock_duration)s, claim => %(claim)s, epoch => %(epoch)s)
 """
 
+RELEASE_CLAIM: LiteralString = "select pgqueue.release_claim(%(consumer)s, %(claim)s, %(epoch)s)"
+
+KNOWN: LiteralString = """
+    select claim, settled_claim, pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8)
+      from pgqueue._consumer
+     where name = %(consumer)s
+"""
+
 CLAIMS: LiteralString = """
     select claim, messages,
            pg_catalog.lower(numbers), pg_catalog.upper(numbers), pg_catalog.lower(fresh), pg_catalog.upper(fresh),
@@ -164,6 +172,8 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._up_to: int | None = None
         self._backlog = Backlog(self._queue)
         self._open_claim: int | None = None
+        self._begun: int | None = None
+        self._is_transactional = False
         self._session: ConsumerSession | None = None  # on the driver only
 
     def look(self) -> None:
@@ -188,17 +198,44 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Note the newest message: those sent from now on are left for the next run."""
         self._up_to = self._ask("select pgqueue._newest_number(%(queue)s)", queue=self._queue)
 
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> dict[str, Any]:
         """The last settled claim of the consumer: a query without a checkpoint continues after it."""
         return {"claim": self._opened().settled}
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The next claim.
+
+        Its offset also says on which timeline of the server it was made, and whether the batches before it were
+        completed in the transactions of their effects.
+        """
         at_most = limit.max_rows if isinstance(limit, ReadMaxRows) else MOST
-        self._check(start["claim"])
+        timeline = self._settle(start)
         claim = self._opened().claim_batch(start["claim"], at_most, self._up_to)
         self._open_claim = claim if claim > start["claim"] else None
         self._backlog.count(self._opened().rows)
-        return {"claim": claim}
+        if self._open_claim is None:
+            return start
+        return {"claim": claim, "timeline": timeline, "transactional": self._is_transactional}
+
+    def _settle(self, start: dict[str, Any]) -> str:
+        """Give back the batch that Spark has recorded as done, if its effects were forgotten; return the timeline.
+
+        They were if the claim is open, although the sink completes in transactions, and a standby was promoted since.
+        """
+        claim: int = start["claim"]
+        settled, timeline = self._check(claim)
+        was_transactional = self._is_transactional or start.get("transactional", False)
+        if settled < claim and was_transactional and start.get("timeline", timeline) != timeline:
+            self._opened().rows(RELEASE_CLAIM, claim=claim)
+            sys.stderr.write(
+                f"a promoted standby has forgotten claim {claim} of {self._consumer!r}: it is given back\n"
+            )
+        elif self._begun == claim:
+            self._is_transactional = settled >= claim
+        else:
+            self._is_transactional = was_transactional
+        self._begun = None
+        return timeline
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """The claim in progress, so that ``foreachBatch`` settles exactly this one, and what waits besides.
@@ -208,11 +245,11 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         return asdict(self._opened().held) | {"open_claim": self._open_claim} | self._backlog.counted
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The shares of the open claim; claims that are settled have no messages left."""
         self._check(end["claim"])
         session = self._opened()
-        session.begin(end["claim"])
+        self._begun = end["claim"] if session.begin(end["claim"]) else None
         shares: list[InputPartition] = []
         for row in session.rows(CLAIMS, start=start["claim"], claim=end["claim"]):
             claim, *places, is_settled = row
@@ -246,13 +283,19 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ((answer,),) = self._opened().rows(query, **parameters)
         return int(answer)
 
-    def _check(self, claim: int) -> None:
-        made = self._ask("select claim from pgqueue._consumer where name = %(consumer)s")
+    def _check(self, claim: int) -> tuple[int, str]:
+        """Return the last settled claim, and the timeline of the server.
+
+        Raises:
+            CheckpointError: this database has not made the claim.
+        """
+        ((made, settled, timeline),) = self._opened().rows(KNOWN)
         if claim > made:
             raise CheckpointError(
                 f"the checkpoint is at claim {claim} of consumer {self._consumer!r}, whose last claim in this database "
                 f"is {made}: this is another database, or an older backup of it. Use a new checkpointLocation"
             )
+        return settled, timeline
 
     def _opened(self) -> ConsumerSession:
         if self._session is None:
@@ -329,9 +372,11 @@ class ConsumerSession:
         self.held = replace(self.held, claim=claim)
         return int(claim)
 
-    def begin(self, claim: int) -> None:
-        self.rows(BEGIN_CLAIM, claim=claim)
+    def begin(self, claim: int) -> bool:
+        """Renew the locks of a claim; return whether it is open."""
+        ((is_open,),) = self.rows(BEGIN_CLAIM, claim=claim)
         self.held = replace(self.held, claim=claim)
+        return bool(is_open)
 
     def close(self) -> None:
         self._closing.set()

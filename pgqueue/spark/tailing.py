@@ -29,29 +29,48 @@ SLACK = timedelta(minutes=1)
 
 BEGINNING = "0001-01-01T00:00:00+00:00"
 
+#: The snapshot is taken first, so its transactions have ended before the position.
+HORIZON: LiteralString = """
+    select pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+           left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_current_wal_insert_lsn()::text
+"""
+
+#: Whether the server, when it was promoted, had all WAL up to a position. Where its replay ended is known until it
+#: stops; after a crash it is where the recovery ended, and that was before the statistics began to count anew.
+HAS_KEPT: LiteralString = """
+    select coalesce(pg_last_wal_replay_lsn() >= %s::pg_lsn, false)
+       and coalesce(pg_last_xact_replay_timestamp() > pg_stat_get_bgwriter_stat_reset_time(), false)
+"""
+
 
 @dataclass(frozen=True)
 class Seen:
     """How far the history is final, by the database.
 
     ``horizon`` is the oldest open transaction: all before it have ended. ``fence`` is greater than the id of every
-    transaction that had an id at the time ``at``.
+    transaction that had an id at the time ``at``. ``timeline`` is the server's, which is another after a promotion, and
+    ``position`` is where its WAL was: what ended before it says so.
     """
 
     at: str
     horizon: int
     fence: int
+    timeline: str = ""
+    position: str = ""
 
     @classmethod
     def now(cls, connection: psycopg.Connection[Any]) -> Seen:
         """Read clock, fence and horizon, each in a statement of its own, in this order.
 
-        The order matters: the horizon can then be beyond the fence if no transaction is open.
+        The order matters: the horizon can then reach the fence if no transaction is open. It is not beyond, because an
+        id that was given out later may not have been written to disk, and is given out again after a crash.
         """
         at = reading.clock(connection).isoformat()
         fence = _number(connection, "select pgqueue._next_xid()::text::bigint")
-        horizon = _number(connection, "select pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
-        return cls(at, horizon, fence)
+        row = connection.execute(HORIZON).fetchone()
+        assert row is not None, "a select without a table has a row"
+        horizon, timeline, position = row
+        return cls(at, min(horizon, fence), fence, timeline, position)
 
 
 @dataclass(frozen=True)
@@ -67,6 +86,9 @@ class Offset:
     id after ``fence_at``, and was settled after that. So ``fence_at`` becomes the new ``since``, and a new fence is
     taken. A minute of slack allows for a clock that is set back.
 
+    A promotion begins another ``timeline``. Transaction ids continue where the standby had read the WAL of the old
+    primary. If that was before ``position``, ids that were read are given out again, and the stream cannot continue.
+
     ``at`` is the time for which a batch that ends here decides what the queues retain, so that a replay has the same
     rows. A row is missing from a replay only if its day of history was reclaimed in the meantime.
     """
@@ -76,12 +98,15 @@ class Offset:
     since: str = BEGINNING
     fence: int = 0
     fence_at: str = BEGINNING
+    timeline: str = ""
+    position: str = ""
 
     def advanced(self, seen: Seen) -> Offset:
         """The offset up to which the history is final now; its ``since`` is valid for all rows after this offset."""
+        place = (seen.timeline, seen.position)
         if self.transaction < self.fence:
-            return Offset(seen.horizon, seen.at, self.since, self.fence, self.fence_at)
-        return Offset(seen.horizon, seen.at, self.fence_at, seen.fence, seen.at)
+            return Offset(seen.horizon, seen.at, self.since, self.fence, self.fence_at, *place)
+        return Offset(seen.horizon, seen.at, self.fence_at, seen.fence, seen.at, *place)
 
     @property
     def is_bounded(self) -> bool:
@@ -119,7 +144,7 @@ class HistoryTail(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return asdict(Offset(0, BEGINNING))
         self._is_beginning = True
         seen = self._ask(Seen.now)
-        return asdict(Offset(seen.horizon, seen.at, BEGINNING, seen.fence, seen.at))
+        return asdict(Offset(seen.horizon, seen.at, BEGINNING, seen.fence, seen.at, seen.timeline, seen.position))
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._ask(Seen.now)
@@ -139,6 +164,7 @@ class HistoryTail(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"the checkpoint is at transaction {start.transaction}, but this database is at {seen.horizon}: "
                 "this is another database, or a restored one. Use a new checkpointLocation"
             )
+        _check_timeline(connection, start, seen)
         behind = self._empty_until
         known = behind if behind is not None and behind.transaction >= start.transaction else start
         end = known.advanced(seen)
@@ -173,6 +199,22 @@ class HistoryTail(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return question(connection)
 
         return trying_again(RETRIED_SECONDS)(ask_once)
+
+
+def _check_timeline(connection: psycopg.Connection[Any], start: Offset, seen: Seen) -> None:
+    """Refuse an offset of another timeline, unless this server was promoted from it and has forgotten nothing.
+
+    Raises:
+        CheckpointError: transaction ids that the stream has read past may be given out again.
+    """
+    if start.timeline in ("", seen.timeline):
+        return
+    is_next = int(seen.timeline, 16) == int(start.timeline, 16) + 1
+    if not is_next or connection.execute(HAS_KEPT, [start.position]).fetchone() != (True,):
+        raise CheckpointError(
+            "the server was promoted or restored since this checkpoint, and has forgotten settlements that it read, or "
+            "may have. Use a new checkpointLocation, and a new place for what the stream writes"
+        )
 
 
 def _between(start: Offset, end: Offset) -> list[str]:

@@ -15,16 +15,28 @@ from typing import Any, Protocol
 import psycopg
 import sqlalchemy.exc
 
+import pgqueue.aio
 from benchmarks.chaos.history import Book, Open, Outcome
+from pgqueue import ReceivedMessage
 from pgqueue.errors import PGQueueError
 
+
+class Broken(Exception):
+    """What a framework has made of an error: it leaves open whether anything was done."""
+
+
 #: What faults make of calls. Anything else is a defect, and ends the process with a traceback.
-EXPECTED = (PGQueueError, psycopg.Error, sqlalchemy.exc.SQLAlchemyError, TimeoutError)
+EXPECTED = (PGQueueError, psycopg.Error, sqlalchemy.exc.SQLAlchemyError, TimeoutError, Broken)
 
 REST = "rest"
+#: Written once the stream of Spark runs.
+READY = "spark-is-ready"
 PAUSE_AFTER_AN_ERROR = 0.1
 #: For how long a transaction is held open on purpose, in seconds: longer than a lock lasts.
 HELD = (2.5, 4.0)
+
+#: Sessions of each queue that requires them: fewer than receivers, so that each passes from one to another.
+SESSIONS = ("one", "two", "three")
 
 Lock = tuple[str, str]
 
@@ -38,6 +50,8 @@ class Setting:
     directory: Path
     mischief: frozenset[str]
     queues: tuple[str, ...]
+    sessions: frozenset[str] = frozenset()
+    """Those of the queues that require sessions."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +96,10 @@ class Actor:
     def new_messages(self, count: int = 1) -> list[str]:
         return [f"{self.name}-{next(self._numbers)}" for _ in range(count)]
 
+    def a_session(self, queue: str) -> str | None:
+        """The session to send to; all senders share a few."""
+        return self.chance.choice(SESSIONS) if queue in self.setting.sessions else None
+
     @contextmanager
     def operation(self, verb: str, queue: str | None = None, *, doubt: bool = False, **facts: Any) -> Iterator[Open]:
         with self._book.operation(verb, self.name, queue or self.queue, doubt=doubt, **facts) as operation:
@@ -113,6 +131,23 @@ def deliveries(received: Iterable[Any]) -> list[tuple[str, str, float, int]]:
     return [
         (each.body["id"], str(each.lock_token), each.locked_until.timestamp(), each.delivery_count) for each in received
     ]
+
+
+def remember(received: ReceivedMessage[Any], transaction: Any) -> None:
+    """Count the message in the state of its session, if it has one, in the transaction of its effect."""
+    if received.session_id is not None:
+        state = received.get_session_state(transaction=transaction)
+        received.set_session_state(counted(state, received), transaction=transaction)
+
+
+async def aremember(received: pgqueue.aio.ReceivedMessage[Any], transaction: Any) -> None:
+    if received.session_id is not None:
+        state = await received.get_session_state(transaction=transaction)
+        await received.set_session_state(counted(state, received), transaction=transaction)
+
+
+def counted(state: Any, received: Any) -> dict[str, Any]:
+    return {"done": state["done"] + 1 if state else 1, "last": received.body["id"]}
 
 
 def known_state(received: Any) -> str | None:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.chaos.evidence import EFFECT
 from benchmarks.chaos.history import Open
-from benchmarks.chaos.kinds.acting import Actor, Kind, failing, known_state
+from benchmarks.chaos.kinds.acting import Actor, Kind, failing, known_state, remember
 from benchmarks.chaos.kinds.receivers import Receiver
 from pgqueue import ReceivedMessage
 
@@ -100,6 +100,7 @@ def work(connection: Any, received: ReceivedMessage, attempt: str, transaction: 
         connection.execute(EFFECT, effect)
     else:
         connection.exec_driver_sql(EFFECT, effect)
+    remember(received, transaction)
     received.complete(transaction=transaction)
 
 

@@ -14,7 +14,16 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 import pgqueue.aio
 from benchmarks.chaos.evidence import EFFECT
 from benchmarks.chaos.history import Open
-from benchmarks.chaos.kinds.acting import EXPECTED, PAUSE_AFTER_AN_ERROR, Actor, Kind, deliveries, known_state, locks
+from benchmarks.chaos.kinds.acting import (
+    EXPECTED,
+    PAUSE_AFTER_AN_ERROR,
+    Actor,
+    Kind,
+    aremember,
+    deliveries,
+    known_state,
+    locks,
+)
 from pgqueue import Message
 from pgqueue.aio import ReceivedMessage
 
@@ -108,6 +117,7 @@ class AsyncByHand(AsyncReceiver):
         with self.settling(received, effect=True) as operation:
             try:
                 await connection.execute(EFFECT, [received.body["id"], operation.name])
+                await aremember(received, connection)
                 await received.complete(transaction=connection)
                 await connection.commit()
             finally:
@@ -159,8 +169,9 @@ class AsyncSender(Asynchronous):
 
     async def _send(self, queue: str) -> None:
         [message] = self.actor.new_messages()
-        with self.actor.operation("send", queue, ids=[message], doubt=True):
-            await self.client.queue(queue).send(Message({"id": message}))
+        session = self.actor.a_session(queue)
+        with self.actor.operation("send", queue, ids=[message], session=session, doubt=True):
+            await self.client.queue(queue).send(Message({"id": message}, session_id=session))
 
     async def _overlapped(self, queue: str) -> None:
         async with self.client.queue(queue).sender(max_in_flight=5) as sender:
@@ -168,8 +179,10 @@ class AsyncSender(Asynchronous):
             await asyncio.gather(*(self._through(sender, queue, message) for message in messages))
 
     async def _through(self, sender: pgqueue.aio.Sender, queue: str, message: str) -> None:
-        with suppress(*EXPECTED), self.actor.operation("send", queue, ids=[message], doubt=True) as operation:
-            pending = await sender.send(Message({"id": message}))
+        session = self.actor.a_session(queue)
+        facts = {"ids": [message], "session": session}
+        with suppress(*EXPECTED), self.actor.operation("send", queue, doubt=True, **facts) as operation:
+            pending = await sender.send(Message({"id": message}, session_id=session))
             operation.facts["number"] = await pending.result()
 
 

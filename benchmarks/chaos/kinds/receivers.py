@@ -12,7 +12,7 @@ import tenacity
 
 import pgqueue
 from benchmarks.chaos.evidence import EFFECT
-from benchmarks.chaos.kinds.acting import HELD, Actor, Kind, deliveries, failing
+from benchmarks.chaos.kinds.acting import HELD, Actor, Kind, deliveries, failing, remember
 from pgqueue import ReceivedMessage, ReceiveMode
 
 WAIT = timedelta(milliseconds=500)
@@ -56,6 +56,7 @@ class Receiver:
         connection = self.connection()
         with self.actor.settling("complete", [received], effect=True) as operation:
             connection.execute(EFFECT, [received.body["id"], operation.name])
+            remember(received, connection)
             received.complete(transaction=connection)
             if self.actor.commits("rollback", 0.05):
                 failing(operation)

@@ -18,6 +18,7 @@ from benchmarks.chaos.kinds.acting import EXPECTED, HELD, Actor, failing
 from pgqueue import Message
 
 MANY = 10
+IN_SQL = "select pgqueue.send(%s, jsonb_build_object('id', %s::text), session_id => %s)"
 
 
 class Sender:
@@ -28,6 +29,7 @@ class Sender:
         self._client = pgqueue.QueueClient(actor.setting.dsn)
         self._engine = create_engine(actor.setting.dsn.replace("postgresql://", "postgresql+psycopg://", 1))
         self._connection: psycopg.Connection[Any] | None = None
+        self._session: str | None = None
         self._ways: list[Callable[[pgqueue.Queue], None]] = [
             self._send,
             self._batch,
@@ -42,18 +44,19 @@ class Sender:
 
     def step(self) -> None:
         queue = self._client.queue(self._actor.chance.choice(self._actor.setting.queues))
+        self._session = self._actor.a_session(queue.name)
         self._actor.chance.choice(self._ways)(queue)
         self._actor.pause(self._actor.chance.uniform(0, 0.12))
 
     def _send(self, queue: pgqueue.Queue) -> None:
         [message] = self._actor.new_messages()
         with self._sending(queue, [message], doubt=True):
-            queue.send(Message({"id": message}))
+            queue.send(self._message(message))
 
     def _batch(self, queue: pgqueue.Queue) -> None:
         messages = self._actor.new_messages(MANY)
         with self._sending(queue, messages, doubt=True):
-            queue.send_batch(Message({"id": each}) for each in messages)
+            queue.send_batch(self._message(each) for each in messages)
 
     def _overlapped(self, queue: pgqueue.Queue) -> None:
         """Each is an operation of its own, which ends when its outcome is read."""
@@ -62,28 +65,28 @@ class Sender:
             for message in self._actor.new_messages(MANY):
                 operation = ExitStack()
                 operation.enter_context(self._sending(queue, [message], doubt=True, overlapped=True))
-                out.append((operation, sender.send(Message({"id": message}))))
+                out.append((operation, sender.send(self._message(message))))
             for operation, pending in out:
                 with suppress(*EXPECTED), operation:
                     pending.result()
 
     def _schedule(self, queue: pgqueue.Queue) -> None:
         [message] = self._actor.new_messages()
-        with self._sending(queue, [message], doubt=True):
-            queue.schedule(Message({"id": message}), at=datetime.now(UTC) + timedelta(seconds=1))
+        with self._sending(queue, [message], doubt=True, scheduled=True):
+            queue.schedule(self._message(message), at=datetime.now(UTC) + timedelta(seconds=1))
 
     def _in_a_transaction(self, queue: pgqueue.Queue) -> None:
         messages = self._actor.new_messages(2)
         connection = self._own_connection()
         with self._sending(queue, messages) as operation:
             for each in messages:
-                queue.send(Message({"id": each}), transaction=connection)
+                queue.send(self._message(each), transaction=connection)
             self._commit(connection, operation)
 
     def _in_a_session(self, queue: pgqueue.Queue) -> None:
         [message] = self._actor.new_messages()
         with Session(self._engine) as session, self._sending(queue, [message]) as operation:
-            queue.send(Message({"id": message}), transaction=session)
+            queue.send(self._message(message), transaction=session)
             operation.doubt = True
             session.commit()
 
@@ -91,7 +94,7 @@ class Sender:
         [message] = self._actor.new_messages()
         connection = self._own_connection()
         with self._sending(queue, [message]) as operation:
-            connection.execute("select pgqueue.send(%s, jsonb_build_object('id', %s::text))", [queue.name, message])
+            connection.execute(IN_SQL, [queue.name, message, self._session])
             self._commit(connection, operation)
 
     def _below_a_savepoint(self, queue: pgqueue.Queue) -> None:
@@ -102,9 +105,9 @@ class Sender:
             with self._sending(queue, [undone]) as below:
                 failing(below)
                 connection.execute("savepoint below")
-                queue.send(Message({"id": undone}), transaction=connection)
+                queue.send(self._message(undone), transaction=connection)
                 connection.execute("rollback to savepoint below")
-            queue.send(Message({"id": kept}), transaction=connection)
+            queue.send(self._message(kept), transaction=connection)
             self._commit(connection, operation)
 
     def _prepared(self, queue: pgqueue.Queue) -> None:
@@ -113,7 +116,7 @@ class Sender:
         try:
             with self._sending(queue, [message]) as operation:
                 connection.tpc_begin(connection.xid(1, f"chaos-{uuid4().hex}", "sender"))
-                queue.send(Message({"id": message}), transaction=connection)
+                queue.send(self._message(message), transaction=connection)
                 operation.doubt = True  # who prepares leaves it to others, if need be
                 connection.tpc_prepare()
                 self._actor.pause(self._actor.chance.uniform(0, 0.5))
@@ -136,7 +139,11 @@ class Sender:
     def _sending(
         self, queue: pgqueue.Queue, messages: list[str], *, doubt: bool = False, **facts: Any
     ) -> AbstractContextManager[Open]:
-        return self._actor.operation("send", queue.name, ids=messages, doubt=doubt, **facts)
+        session = self._session
+        return self._actor.operation("send", queue.name, ids=messages, session=session, doubt=doubt, **facts)
+
+    def _message(self, message: str) -> Message:
+        return Message({"id": message}, session_id=self._session)
 
     def _own_connection(self) -> psycopg.Connection[Any]:
         if self._connection is None or self._connection.closed:

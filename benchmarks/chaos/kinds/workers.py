@@ -9,7 +9,7 @@ from typing import Any
 import pgqueue
 import pgqueue.aio
 from benchmarks.chaos.evidence import EFFECT
-from benchmarks.chaos.kinds.acting import Actor, Kind, deliveries, locks
+from benchmarks.chaos.kinds.acting import Actor, Kind, aremember, deliveries, locks, remember
 
 #: Handlers fail now and then; their messages rest for a moment.
 RETRY = pgqueue.RetryPolicy(first_delay=timedelta(milliseconds=500), max_delay=timedelta(seconds=1))
@@ -48,6 +48,7 @@ class Threads:
         ) as attempt:
             attempt.leave_open()  # the worker completes it when this has returned
             self._write(tx, [message.body["id"], attempt.name])
+            remember(message, tx)
             stumble(self._actor)
 
     def _write(self, tx: Any, effect: list[str]) -> None:
@@ -100,6 +101,7 @@ class Tasks:
         ) as attempt:
             attempt.leave_open()
             await tx.execute(EFFECT, [message.body["id"], attempt.name])
+            await aremember(message, tx)
             stumble(self._actor)
 
 
