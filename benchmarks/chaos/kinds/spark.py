@@ -72,6 +72,10 @@ class Spark:
         else:
             self._send(self._actor.chance.choice(self._queues))
 
+    def stop(self) -> None:
+        if self._query is not None:
+            self._query.stop()
+
     def _start(self) -> None:
         """With its checkpoint, unless the stream refuses that."""
         if self._query is not None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.chaos.deeds import tell
-from benchmarks.chaos.evidence import Evidence, Stored, Stuck
+from benchmarks.chaos.evidence import Evidence, State, Stored, Stuck
 from benchmarks.chaos.history import Operation, Outcome
 from benchmarks.chaos.rules import Case, Violation, judge
 
@@ -22,6 +22,19 @@ class Story:
 
     def send(self, message: str = "m", outcome: str = "ok", **when: float) -> str:
         return self._tell("send", outcome, {"ids": [message]}, **when)
+
+    def send_to_session(self, *messages: str, outcome: str = "ok", scheduled: bool = False, **when: float) -> str:
+        facts = {"ids": list(messages), "session": "s", "scheduled": scheduled}
+        return self._tell("send", outcome, facts, **when)
+
+    def done(self, *messages: str, states: Sequence[State] = ()) -> list[str]:
+        """The rules that are broken when these messages were done, in this order."""
+        evidence = Evidence(
+            effects={message: ("somebody",) * messages.count(message) for message in messages},
+            done_at={message: float(place) for place, message in enumerate(messages)},
+            sessions=tuple(states),
+        )
+        return [violation.rule for violation in judge(Case(tell(self._operations), evidence, LOCK_SECONDS))]
 
     def receive(self, token: str, *, count: int = 1, delivered: float = 0.0, message: str = "m", **when: float) -> str:
         lock = (message, token, delivered + LOCK_SECONDS, count)
@@ -101,3 +114,8 @@ def waiting(message: str = "m", queue: str | None = "q") -> Stored:
 
 def dead(message: str = "m") -> Stored:
     return Stored(message, "dead", "q")
+
+
+def remembered(last: str, done: int) -> list[State]:
+    """What the state of the session says."""
+    return [State("q", "s", done, last)]

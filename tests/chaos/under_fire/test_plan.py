@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.chaos.history import Book, Outcome, read
-from benchmarks.chaos.kinds import KINDS, RECEIVERS
-from benchmarks.chaos.plan import FAILOVERS, FAULTS, HEAVY, MISCHIEF, Plan, draw
+from benchmarks.chaos.kinds import KINDS, RECEIVERS, SESSIONS
+from benchmarks.chaos.plan import BESIDE, FAILOVERS, FAULTS, HEAVY, MISCHIEF, SPARK, Plan, draw
 from pgqueue.errors import ConnectionLostError, LockLostError
 
 SENDING = ("sender", "async sender")
@@ -55,6 +55,34 @@ def test_one_fault_can_be_played_by_itself(name: str) -> None:
 def test_a_failover_happens_once_and_only_where_it_is_asked_for(name: str) -> None:
     assert [fault.name for fault in plan(only=(name, "kill")).faults].count(name) == 1
     assert name not in {fault.name for fault in plan().faults}
+
+
+@pytest.fixture
+def promoted() -> Plan:
+    return draw(7, 60, list(RECEIVERS), SENDING, ["failover"], sessions=list(SESSIONS), spark=True)
+
+
+def test_sessions_and_spark_take_part_where_a_standby_is_promoted(promoted: Plan) -> None:
+    homes = {actor.queue: actor.kind for each in promoted.processes if each.role == "home" for actor in each.actors}
+    assert homes == {kind: kind for kind in (*RECEIVERS, *SESSIONS, SPARK)}
+    assert {*promoted.queues} == {*homes, BESIDE}
+    assert {*promoted.plain} == {*RECEIVERS, SPARK}
+
+
+def test_queues_that_require_sessions_have_visitors_that_accept_them(promoted: Plan) -> None:
+    actors = [actor for process in promoted.processes for actor in process.actors if process.role == "visitor"]
+    assert {actor.queue for actor in actors if actor.kind in SESSIONS} == SESSIONS.keys()
+    assert not [actor for actor in actors if actor.queue in SESSIONS and actor.kind not in SESSIONS]
+
+
+def test_spark_has_a_process_of_its_own_and_is_the_only_one(promoted: Plan) -> None:
+    (alone,) = [each for each in promoted.processes if SPARK in {actor.kind for actor in each.actors}]
+    assert len(alone.actors) == 1
+
+
+def test_rounds_without_a_standby_have_neither() -> None:
+    kinds = {actor.kind for process in plan().processes for actor in process.actors}
+    assert kinds.isdisjoint({*SESSIONS, SPARK})
 
 
 @pytest.fixture

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from benchmarks.chaos.evidence import Stuck
-from tests.chaos.under_fire.stories import Story, dead, waiting
+from tests.chaos.under_fire.stories import Story, dead, remembered, waiting
 
 LOST, DOUBLED = ["conservation"], ["exactly once"]
 
@@ -317,3 +319,54 @@ def test_a_violation_tells_all_that_is_known_of_its_message(story: Story) -> Non
     [violation] = story.violations()
     assert [operation.verb for operation in violation.operations] == ["send", "receive", "settle"]
     assert "LOST" in str(violation)
+
+
+def test_a_session_is_done_in_the_order_of_its_sends(story: Story) -> None:
+    story.send_to_session("a", "b")
+    story.send_to_session("c")
+    assert story.done("a", "b", "c", states=remembered("c", 3)) == []
+
+
+@pytest.mark.parametrize("swapped", ["bac", "acb", "cba"])
+def test_two_of_a_session_that_are_swapped_are_seen(story: Story, swapped: str) -> None:
+    story.send_to_session("a", "b")
+    story.send_to_session("c")
+    assert set(story.done(*swapped, states=remembered(swapped[-1], 3))) == {"order"}
+
+
+def test_sends_at_the_same_time_have_no_order(story: Story) -> None:
+    story.send_to_session("a", began=0, took=2)
+    story.send_to_session("b", began=1, took=2)
+    assert story.done("b", "a", states=remembered("a", 2)) == []
+
+
+@pytest.mark.parametrize("how", [{"outcome": "unknown"}, {"scheduled": True}])
+def test_a_message_of_no_known_place_is_in_no_order(story: Story, how: dict[str, Any]) -> None:
+    story.send_to_session("a", **how)
+    story.send_to_session("b")
+    assert story.done("b", "a", states=remembered("a", 2)) == []
+
+
+def test_a_message_whose_completion_a_failover_forgot_comes_after_its_successors(story: Story) -> None:
+    story.send_to_session("m")
+    story.send_to_session("b")
+    story.forget(began=3, took=1)
+    story.settle("t", began=3.2, took=0.1)
+    assert story.done("b", "m", states=remembered("m", 2)) == []
+
+
+@pytest.mark.parametrize(("last", "done"), [("b", 1), ("a", 2), ("b", 3)])
+def test_a_state_that_disagrees_with_the_effects_is_seen(story: Story, last: str, done: int) -> None:
+    story.send_to_session("a")
+    story.send_to_session("b")
+    assert story.done("a", "b", states=remembered("b", 2)) == []
+    assert story.done("a", "b", states=remembered(last, done)) == ["state"]
+    assert story.done("a", "b") == ["state"]
+
+
+def test_a_session_may_be_released_whose_lock_is_lost(story: Story) -> None:
+    story.send()
+    story.receive("a")
+    story.receive("b", count=2, delivered=10)
+    story.settle("a", "release", effect=False)
+    assert story.broken(waiting()) == []

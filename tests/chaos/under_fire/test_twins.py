@@ -6,7 +6,7 @@ with a piece of its text taken out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,6 +23,7 @@ from benchmarks.chaos.evidence import EFFECT, Stuck
 from benchmarks.chaos.history import Book, read
 from benchmarks.chaos.kinds.acting import Actor, Assignment, Setting
 from benchmarks.chaos.kinds.receivers import Bare, Receiver
+from benchmarks.chaos.kinds.sessions import AlchemyInSessions, InSessions, TwoPhaseInSessions
 from benchmarks.chaos.plan import LOCK_SECONDS
 from benchmarks.chaos.rules import Case, judge
 from pgqueue import Message, ReceivedMessage
@@ -30,7 +31,7 @@ from pgqueue.testing import Database
 from tests.chaos.proxy import Cut, Proxy
 
 FUNCTIONS = Path(__file__).parents[3] / "sql" / "functions"
-QUEUE = "q"
+QUEUE, STEPS = "q", "steps"
 A_LOCK = timedelta(seconds=LOCK_SECONDS)
 
 
@@ -39,18 +40,19 @@ class Fire:
 
     def __init__(self, database: Database, directory: Path) -> None:
         self.database = database
-        self._setting = Setting(database.direct, None, directory, frozenset(), (QUEUE,))
+        self._setting = Setting(database.direct, None, directory, frozenset(), (QUEUE, STEPS), frozenset({STEPS}))
         self._book = Book(directory, "everybody")
         self._hands = 0
         self._receivers: list[Receiver] = []
         self.client = pgqueue.QueueClient(database.direct)
         self.client.create_queue(QUEUE, lock_duration=A_LOCK)
+        self.client.create_queue(STEPS, lock_duration=A_LOCK, requires_session=True)
         with database.connect() as connection:
             connection.execute(evidence.INSTALL)
 
-    def actor(self) -> Actor:
+    def actor(self, queue: str = QUEUE) -> Actor:
         self._hands += 1
-        return Actor(self._setting, Assignment(f"actor {self._hands}", "any", QUEUE, seed=self._hands), 0, self._book)
+        return Actor(self._setting, Assignment(f"actor {self._hands}", "any", queue, seed=self._hands), 0, self._book)
 
     def receiver(self, kind: type[Receiver] = Receiver) -> Receiver:
         self._receivers.append(kind(self.actor()))
@@ -61,6 +63,17 @@ class Fire:
         messages = actor.new_messages(count)
         with actor.operation("send", ids=messages):
             self.client.queue(QUEUE).send_batch(Message({"id": each}) for each in messages)
+
+    def steps(self, kind: type[InSessions]) -> None:
+        """Three messages of a session, received by this kind until there is nothing left."""
+        actor = self.actor(STEPS)
+        for message in actor.new_messages(3):
+            with actor.operation("send", ids=[message], session="s"):
+                self.client.queue(STEPS).send(Message({"id": message}, session_id="s"))
+        receiver = kind(actor)
+        self._receivers.append(receiver)
+        receiver.step()
+        assert self.client.queue(STEPS).peek() == []
 
     def pass_a_lock(self) -> None:
         self.database.move_clock(A_LOCK)
@@ -273,3 +286,49 @@ def test_an_error_that_no_fault_explains_is_seen(fire: Fire) -> None:
     with fire.database.connect() as connection, suppress(psycopg.Error), actor.operation("receive"):
         connection.execute("select from pgqueue.no_such_table")
     assert fire.broken() == {"surprises"}
+
+
+class Skipping(InSessions):
+    """Completes without an effect now and then."""
+
+    def complete(self, received: ReceivedMessage) -> None:
+        if received.body["id"].endswith("-1"):
+            with self.actor.settling("complete", [received], effect=True):
+                received.complete()
+        else:
+            super().complete(received)
+
+
+class Doubling(InSessions):
+    """Writes its effect twice."""
+
+    def complete(self, received: ReceivedMessage) -> None:
+        connection = self.connection()
+        connection.execute(EFFECT, [received.body["id"], "another"])
+        connection.commit()
+        super().complete(received)
+
+
+class Swapping(InSessions):
+    """Completes what it has received in the reverse order."""
+
+    def _receive_from(self, session: pgqueue.Session) -> Sequence[ReceivedMessage]:
+        return super()._receive_from(session)[::-1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "broken"),
+    [
+        (InSessions, set()),
+        (TwoPhaseInSessions, set()),
+        (AlchemyInSessions, set()),
+        (Skipping, {"conservation", "truth"}),
+        (Doubling, {"exactly once", "state"}),
+        (Swapping, {"order"}),
+    ],
+)
+def test_a_receiver_of_sessions_that_breaks_a_promise_is_seen(
+    fire: Fire, kind: type[InSessions], broken: set[str]
+) -> None:
+    fire.steps(kind)
+    assert fire.broken() == broken
