@@ -106,7 +106,8 @@ def _as_remembered(operation: Operation, losses: list[Operation]) -> Operation:
     facts = operation.facts
     for loss in losses:
         known_late = facts.get("overlapped") or (operation.verb == "settle" and not facts.get("effect"))
-        if loss.invoked <= operation.ended and (operation.invoked if known_late else operation.ended) <= loss.ended:
+        ended = facts.get("answered", operation.ended)
+        if loss.invoked <= ended and (operation.invoked if known_late else ended) <= loss.ended:
             facts = {
                 **facts,
                 "forgotten": True,

@@ -114,6 +114,7 @@ class Actor:
             try:
                 yield operation
             finally:
+                answered(operation)
                 operation.facts.setdefault("states", [known_state(each) for each in received])
 
     def receiving(self) -> AbstractContextManager[Open]:
@@ -172,6 +173,11 @@ def live(actor: Actor, kind: type[Kind], *, until_rest: bool) -> None:
             with suppress(type(surprise)), actor.operation("surprise", traceback=traceback.format_exc()):
                 raise
             time.sleep(PAUSE_AFTER_AN_ERROR)
+
+
+def answered(operation: Open) -> None:
+    """Says that the outcome is known, though the operation goes on: a frozen server may be asked for the state."""
+    operation.facts["answered"] = time.monotonic()
 
 
 def failing(operation: Open) -> None:

@@ -19,6 +19,7 @@ from benchmarks.chaos.kinds.acting import (
     PAUSE_AFTER_AN_ERROR,
     Actor,
     Kind,
+    answered,
     aremember,
     deliveries,
     known_state,
@@ -91,6 +92,7 @@ class AsyncReceiver(Asynchronous):
 
     async def ask(self, received: ReceivedMessage, operation: Open) -> None:
         """What the library says once it has asked the database, where it knows that it must."""
+        answered(operation)
         with suppress(*EXPECTED):
             await received.resolve()
         operation.facts["states"] = [known_state(received)]

@@ -370,3 +370,14 @@ def test_a_session_may_be_released_whose_lock_is_lost(story: Story) -> None:
     story.receive("b", count=2, delivered=10)
     story.settle("a", "release", effect=False)
     assert story.broken(waiting()) == []
+
+
+@pytest.mark.parametrize(("answered", "broken"), [(4.5, []), (5.5, ["truth"])])
+def test_an_answer_of_the_old_primary_is_forgotten_though_the_call_ended_later(
+    story: Story, answered: float, broken: list[str]
+) -> None:
+    """The state of a delivery was asked of a frozen server, after the COMMIT had been answered."""
+    story.send()
+    story.forget(began=4, took=1)
+    story.settle("a", began=4.2, took=2, answered=answered)
+    assert story.broken(waiting()) == broken
