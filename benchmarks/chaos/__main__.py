@@ -177,6 +177,7 @@ def faults_named(text: str) -> list[str]:
 
 def _conditions(place: Arena) -> str:
     kinds = f"{len(RECEIVERS) - (place.through is None)} kinds of receivers, {len(SENDERS)} of senders"
+    kinds += f"; with a standby {len(SESSIONS)} more in sessions, {'and' if spark.is_there() else 'without'} Spark"
     return kinds if place.through else f"{kinds}; PgBouncer is left out, because PGQUEUE_TEST_PGBOUNCER names none"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pgqueue
 from benchmarks.chaos import evidence as evidences
 from benchmarks.chaos.deeds import Deeds, tell
-from benchmarks.chaos.draining import Drain
+from benchmarks.chaos.draining import PATIENCE, Drain
 from benchmarks.chaos.evidence import Evidence
 from benchmarks.chaos.history import Book, Outcome, read
 from benchmarks.chaos.kinds.acting import READY, REST, Setting
@@ -25,6 +25,8 @@ from pgqueue.testing import Database, ThrowawayServer
 from pgqueue.testing.pair import Pair
 
 TICK = 0.05
+#: The same patience for all receivers, where a stream of Spark may have to start again.
+WITH_SPARK = 6 * PATIENCE
 #: For how long a sender may take to end what it has begun, before it is killed.
 SENDERS_END = 30.0
 
@@ -82,7 +84,10 @@ class Round:
             self._calm(nemesis, members)
             homes = {actor.queue: each for each in members if each.plan.role == "home" for actor in each.plan.actors}
             sweeps = nemesis.counts["rewind"] > 0
-            stuck = Drain(self.database, homes, lambda: self._show("draining", nemesis), sweeps=sweeps).run()
+            patience = WITH_SPARK if self.plan.has_spark else PATIENCE
+            stuck = Drain(
+                self.database, homes, lambda: self._show("draining", nemesis), patience=patience, sweeps=sweeps
+            ).run()
         return self._judge(nemesis, stuck)
 
     def _prepare(self) -> None:
