@@ -40,9 +40,10 @@ class Queue(Generic[BodyT]):
     """A queue, identified by its name. It is cheap to make, and safe to use from several threads.
 
     Made by :meth:`pgqueue.QueueClient.queue`. The queue need not exist before the first call. ``transaction`` is a
-    psycopg connection, or a SQLAlchemy session or connection: the call takes part in its transaction. Without
-    ``transaction`` each call has its own transaction. Every call raises :class:`~pgqueue.errors.QueueNotFoundError` for
-    an unknown queue, and :class:`~pgqueue.errors.ConnectionLostError` when the database cannot be reached.
+    psycopg Connection, or a SQLAlchemy Session or Connection: the call takes part in its transaction.
+    Without ``transaction`` each call has its own transaction. Every call raises
+    :class:`~pgqueue.errors.QueueNotFoundError` for an unknown queue, and :class:`~pgqueue.errors.ConnectionLostError`
+    when the database cannot be reached.
 
     A queue is generic in the type of its bodies, as messages are. One that was made with a ``body_type`` has bodies of
     that type only: a send refuses others, and a receive dead-letters them, as ``InvalidBody``, instead of handing them

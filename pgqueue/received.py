@@ -49,6 +49,9 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
     call has its own transaction.
     """
 
+    _asynchronous = False
+
+    # this face only: a property can ask the database
     @property
     def state(self) -> ReceiveState:
         """The state of this delivery.
@@ -62,6 +65,8 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
             except PGQueueError:
                 return self.context.state
         return self.context.state
+
+    # end
 
     @cached_property
     def lock_lost(self) -> LockLost:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 class Worker:
+    # this face only: threads and tasks
     """Receives the messages of a queue, or of several, and runs a handler on each, until it is stopped.
 
     ``Worker(queue, handler)`` serves one queue, ``Worker(client, handlers)`` all queues of :class:`pgqueue.Handlers`;
@@ -66,6 +67,8 @@ class Worker:
     Raises:
         InvalidArgumentError: an argument is invalid.
     """
+
+    # end
 
     @overload
     def __init__(
