@@ -1,3 +1,4 @@
+# Written by `make generate` from pgqueue/aio/client.py: change it there.
 """The synchronous client: queues by name, and the schema they live in."""
 
 from __future__ import annotations

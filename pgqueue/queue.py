@@ -1,3 +1,4 @@
+# Written by `make generate` from pgqueue/aio/queue.py: change it there.
 """The synchronous face of a queue: signatures and docstrings; each method is one call to the database."""
 
 from __future__ import annotations

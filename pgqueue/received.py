@@ -1,3 +1,4 @@
+# Written by `make generate` from pgqueue/aio/received.py: change it there.
 """The synchronous face of a received message."""
 
 from __future__ import annotations

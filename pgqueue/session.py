@@ -1,3 +1,4 @@
+# Written by `make generate` from pgqueue/aio/session.py: change it there.
 """The synchronous face of a session."""
 
 from __future__ import annotations

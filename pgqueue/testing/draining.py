@@ -1,3 +1,4 @@
+# Written by `make generate` from pgqueue/aio/testing.py: change it there.
 """Processing all messages of a queue in a test. The fixtures are in :mod:`pgqueue.testing`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Written by `make generate` from pgqueue/aio/worker.py: change it there.
 """The synchronous face of a worker."""
 
 from __future__ import annotations
