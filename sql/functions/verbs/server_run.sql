@@ -6,6 +6,7 @@
 create or replace function pgqueue.server_run()
 returns text
 language plpgsql volatile parallel safe
+set search_path = pg_catalog, pg_temp
 as $$
 begin                                    -- not in SQL: that is planned anew in each statement, which takes eight times as long
     return concat_ws(
