@@ -24,7 +24,8 @@ begin
         select held.place
           from ((select sequence_number, position
                    from pgqueue.dead_letter
-                  where queue_id = queue.id and sequence_number = any (sequence_numbers) and (after is null or sequence_number > after)
+                  where sequence_numbers is not null and queue_id = queue.id and sequence_number = any (sequence_numbers)
+                    and (after is null or sequence_number > after)
                   order by sequence_number)
                  union all
                 select sequence_number, position
