@@ -13,9 +13,25 @@ select queue.name as queue, sequence_number, locked_by,
        date_trunc('second', enqueued_time) as enqueued_time, message_id, correlation_id, subject
   from (select * from pgqueue.queue where pgqueue._may_see_locks(receivers) order by name) as queue
  cross join lateral (
-       select *                                               -- what is deferred
-         from pgqueue.message
-        where queue_id = queue.id and lane between 800 and 1200
+       select deferred.*                                      -- what is deferred
+         from (select unnest(lanes) as lane) as opened
+        cross join lateral (
+              select coalesce((
+                  select least(reached,
+                               (select min(above)
+                                  from unnest(awaited, awaited_above) as late (xid, above)
+                                 where pg_visible_in_snapshot(xid, pg_current_snapshot())))
+                    from pgqueue.front
+                   where front.queue_id = queue.id and kind = 'DEFERRED'
+                   order by turn desc
+                   limit 1), 0) as reached) as front
+        cross join lateral (
+              select *
+                from pgqueue.message
+               where message.queue_id = queue.id and message.lane = opened.lane + 999 and position > front.reached
+               order by position
+               limit (select null::bigint)) as deferred      -- no limit, but the planner takes the order from the index
+        where opened.lane % 2 <> 0
         union all
        select following.*                                     -- what was delivered before, beyond the cursor
          from pgqueue.progress

@@ -7,25 +7,48 @@ select queue.name as queue,
        date_trunc('second', dead_lettered_at) as dead_lettered_at,
        delivery_count,
        dead_letter_error_description,
-       (select pgqueue._error_line(last_error)
-          from pgqueue.failed_message as known
-         where known.queue_id = dead_letter.queue_id and known.sequence_number = dead_letter.sequence_number) as last_error,
+       pgqueue._error_line(last_error) as last_error,
        pgqueue._priority(lane) as priority,
        date_trunc('second', enqueued_time) as enqueued_time,
        date_trunc('second', locked_until) as locked_until,
        locked_by,
        message_id, correlation_id, subject, content_type, reply_to, session_id,
-       (select resubmitted_from
-          from pgqueue.failed_message as known
-         where known.queue_id = dead_letter.queue_id and known.sequence_number = dead_letter.sequence_number) as resubmitted_from,
-       (select forwarded_from ->> 'queue'
-          from pgqueue.failed_message as known
-         where known.queue_id = dead_letter.queue_id and known.sequence_number = dead_letter.sequence_number) as dead_letter_source,
+       resubmitted_from,
+       forwarded_from ->> 'queue' as dead_letter_source,
        application_properties, body, binary_body
   from (select * from pgqueue.queue where pgqueue._may_see_messages(receivers) order by name) as queue
  cross join lateral (
-       select *
-         from pgqueue.dead_letter
-        where dead_letter.queue_id = queue.id
-        order by sequence_number
-        limit (select null::bigint)) as dead_letter;          -- no limit, but the planner takes the order from the index
+       with front as materialized (                           -- as pgqueue._dead_letters_from does, which a view cannot call
+           select first_number,
+                  least(reached,
+                        (select min(above)
+                           from unnest(awaited, awaited_above) as late (xid, above)
+                          where pg_visible_in_snapshot(xid, pg_current_snapshot()))) as reached
+             from pgqueue.front
+            where front.queue_id = queue.id and kind = 'DEAD_LETTERED'
+            order by turn desc
+            limit 1
+       ), arrived as materialized (
+           select late.*
+             from front
+            cross join lateral (
+                  select *
+                    from pgqueue.dead_letter
+                   where dead_letter.queue_id::bigint = queue.id and position > front.reached and front.first_number > 0
+                   order by position
+                   limit (select 1000)) as late
+       ), known as materialized (
+           select first_number from front where (select count(*) from arrived) < 1000
+       )
+       (select * from arrived where sequence_number < (select first_number from known) order by sequence_number, position)
+        union all
+       (select *
+          from pgqueue.dead_letter
+         where dead_letter.queue_id = queue.id and sequence_number >= coalesce((select first_number from known), 0)
+         order by sequence_number, position
+         limit (select null::bigint))) as dead_letter         -- no limit, but the planner takes the order from the index
+  left join lateral (
+       select last_error, resubmitted_from, forwarded_from
+         from pgqueue.failed_message
+        where failed_message.queue_id = dead_letter.queue_id and failed_message.sequence_number = dead_letter.sequence_number
+        limit 1) as known on true;

@@ -17,21 +17,34 @@ select queue.name as queue,
        date_trunc('second', locked_until) as locked_until,
        locked_by,
        date_trunc('second', expires_at) as expires_at,
-       (select pgqueue._error_line(last_error)
-          from pgqueue.failed_message as known
-         where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as last_error,
+       pgqueue._error_line(last_error) as last_error,
        message_id, correlation_id, subject, content_type, reply_to, session_id,
-       (select resubmitted_from
-          from pgqueue.failed_message as known
-         where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as resubmitted_from,
-       (select forwarded_from ->> 'queue'
-          from pgqueue.failed_message as known
-         where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as dead_letter_source,
+       resubmitted_from,
+       forwarded_from ->> 'queue' as dead_letter_source,
        application_properties, body, binary_body
   from (select * from pgqueue.queue where pgqueue._may_see_messages(receivers) order by name) as queue
  cross join lateral (
-       select *
-         from pgqueue.message
-        where message.queue_id = queue.id and lane between 800 and 1200
-        order by lane, position
-        limit (select null::bigint)) as message;              -- no limit, but the planner takes the order from the index
+       select deferred.*                                      -- as pgqueue._deferred_messages does, which a view cannot call
+         from (select unnest(lanes) as lane) as opened
+        cross join lateral (
+              select coalesce((
+                  select least(reached,
+                               (select min(above)
+                                  from unnest(awaited, awaited_above) as late (xid, above)
+                                 where pg_visible_in_snapshot(xid, pg_current_snapshot())))
+                    from pgqueue.front
+                   where front.queue_id = queue.id and kind = 'DEFERRED'
+                   order by turn desc
+                   limit 1), 0) as reached) as front
+        cross join lateral (
+              select *
+                from pgqueue.message
+               where message.queue_id = queue.id and message.lane = opened.lane + 999 and position > front.reached
+               order by position
+               limit (select null::bigint)) as deferred      -- no limit, but the planner takes the order from the index
+        where opened.lane % 2 <> 0) as message
+  left join lateral (
+       select last_error, resubmitted_from, forwarded_from
+         from pgqueue.failed_message
+        where failed_message.queue_id = message.queue_id and failed_message.sequence_number = message.sequence_number
+        limit 1) as known on true;

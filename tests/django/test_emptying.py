@@ -22,6 +22,7 @@ KEPT = {
     "flow",
     "forwarding_change",
     "forwarding_target",
+    "front",
     "installation",
     "progress",
     "publishing_lock",

@@ -62,10 +62,10 @@ DAMAGE = [
     ),
     ("update pgqueue.dead_letter set queue_id = 77", "dead letter 1 of queue 77 belongs to no queue"),
     ("update pgqueue.dead_letter set sequence_number = 5", "number 5 of queue 1 is that of 2 messages"),
-    ("select setval('pgqueue.sequence_number', 3)", "queue q uses number 6, but the last that was handed out is 3"),
+    ("select setval('pgqueue.sequence_number', 3)", "queue q uses number 7, but the last that was handed out is 3"),
     (
         "select setval('pgqueue.sequence_number', 3)",
-        "the progress of lane 0 of queue 1 has the horizon 6 beyond the last number handed out",
+        "the progress of lane 0 of queue 1 has the horizon 7 beyond the last number handed out",
     ),
     ("update pgqueue.queue set lanes = '{0,1,2}'", "queue q has the fresh lanes {1} among the lanes {0,1,2}"),
     ("delete from pgqueue.progress where lane = 1", "lane 1 of queue q has no progress"),
@@ -80,6 +80,26 @@ DAMAGE = [
     (
         "update pgqueue.progress set awaited = '{9}', awaited_above = '{5}' where lane = 1",
         "the progress of lane 1 of queue 1 awaits messages above the cursor 4",
+    ),
+    (
+        "update pgqueue.front set reached = 7, first_number = 2 where kind = 'DEAD_LETTERED'",
+        "dead letter 1 of queue q is before the front, so nobody looks for it",
+    ),
+    (
+        "update pgqueue.front set reached = 7; update pgqueue.message set lane = 1000 where sequence_number = 3",
+        "deferred message 3 of queue q is before the front, so nobody looks for it",
+    ),
+    (
+        "update pgqueue.front set reached = 7, horizon = 6",
+        "the front of what is DEFERRED in queue 1 has reached 7, beyond the horizon 6",
+    ),
+    (
+        "update pgqueue.front set horizon = 8",
+        "the front of what is DEFERRED in queue 1 has the horizon 8 beyond the last number handed out",
+    ),
+    (
+        "update pgqueue.front set awaited = '{9}'",
+        "the front of what is DEAD_LETTERED in queue 1 awaits transactions without knowing where",
     ),
     ("delete from pgqueue.watch", "message 4 of queue 1 is behind the cursor 4, and not under watch"),
     (
@@ -109,4 +129,4 @@ def test_what_is_broken_is_said(database: Database) -> None:
             ann.rows(damage)
             assert sentence in ann.values(BROKEN), damage
             ann.rollback()
-            ann.value("select setval('pgqueue.sequence_number', 6)")
+            ann.value("select setval('pgqueue.sequence_number', 7)")

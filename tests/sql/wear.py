@@ -175,11 +175,13 @@ def fill(stage: Stage) -> dict[str, Any]:
 
 def left_over(stage: Stage, ann: Session) -> dict[str, Any]:
     """What lives on when the rest is dead, and a minute in which everybody polls."""
-    sources = ("q", "empty", "bounded", "limited")
+    sources = ("q", "empty", "bounded", "limited", "watched")
     for _ in range(5):
         stage.passes(2 * SECOND)
         for queue in sources:
             ann.receive(queue=queue)
+            ann.call("purge_queue", queue=f"{queue}/$deadletterqueue", max_messages=1)
+        ann.rows("select from pgqueue.sweep()")
     scheduled = ann.value("select pgqueue.schedule('q', '1', pgqueue.clock() + interval '10 days')")
     ann.send("deferred", "dead", "also dead")
     deferred, *dead = ann.receive(3)

@@ -1,5 +1,6 @@
 -- Moves messages whose rows are locked to the dead letters of their queue, or to the queue that collects these, if it has one
--- and they `may_forward`.
+-- and they `may_forward`. A dead letter gets its position when its message is gone, so the transaction has an id by then; see
+-- pgqueue._pass_front.
 create or replace function pgqueue._move_to_dead_letters(
     queue pgqueue.queue, places tid[], reason text, description text, may_forward boolean default true)
 returns void
@@ -24,7 +25,7 @@ begin
         sequence_number, position, enqueued_time, queue_id, delivery_count, lane, body, binary_body, message_id,
         correlation_id, subject, content_type, reply_to, application_properties, time_to_live,
         session_id, dead_letter_reason, dead_letter_error_description, dead_lettered_at)
-    select sequence_number, position, enqueued_time, queue_id, delivery_count,
+    select sequence_number, nextval('pgqueue.sequence_number'), enqueued_time, queue_id, delivery_count,
            case when queue.requires_session then 2000 else 2 * pgqueue._priority(lane) end, body, binary_body,
            message_id, correlation_id, subject, content_type, reply_to, application_properties, time_to_live,
            session_id, reason, description, pgqueue.clock()

@@ -10,18 +10,11 @@ set enable_sort = off
 as $$
 #variable_conflict use_column
 declare
-    gone bigint[];
+    places tid[] := pgqueue._lock_dead_letters_to_move(queue, null, null, null, null, max_messages, even_locked => true);
+    gone   bigint[];
 begin
     with purged as (
-        delete from pgqueue.dead_letter
-         where ctid = any (array(
-                   select ctid
-                     from pgqueue.dead_letter
-                    where queue_id = queue.id
-                    order by sequence_number, position
-                    limit max_messages
-                      for update skip locked))
-        returning sequence_number)
+        delete from pgqueue.dead_letter where ctid = any (places) returning sequence_number)
     select coalesce(array_agg(sequence_number), '{}') into gone from purged;
     perform pgqueue._forget_failures(queue.id, gone);
     return cardinality(gone);

@@ -14,5 +14,6 @@ as $$
                 select max(position) as number from pgqueue.message where queue_id = queue.id and lane = known.lane and position > above) as last),
         (select max(sequence_number) from pgqueue.message where queue_id = queue.id and lane % 2 = 0 and sequence_number > above),
         (select max(sequence_number) from pgqueue.scheduled_message where queue_id = queue.id and sequence_number > above),
-        (select max(sequence_number) from pgqueue.dead_letter where queue_id = queue.id and sequence_number > above));
+        (select max(sequence_number) from pgqueue.dead_letter where queue_id = queue.id and sequence_number > above),
+        (select max(position) from pgqueue.dead_letter where queue_id::bigint = queue.id and position > above));
 $$;

@@ -7,7 +7,7 @@ declare
     last  bigint := pgqueue._last_number_drawn();
     known pgqueue.queue;
 begin
-    if exists (select from pgqueue.progress where horizon > last) then
+    if exists (select from pgqueue.progress where horizon > last) or exists (select from pgqueue.front where horizon > last) then
         return true;
     end if;
     for known in select * from pgqueue.queue loop

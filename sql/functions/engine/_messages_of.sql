@@ -8,9 +8,11 @@ begin atomic
       from (select * from pgqueue.progress where progress.queue_id = _messages_of.queue_id order by lane) as progress
      cross join lateral pgqueue._lane_messages(progress, 0) as found
      union all
+    select * from pgqueue._deferred_messages(_messages_of.queue_id)
+     union all
    (select *
       from pgqueue.message
-     where message.queue_id = _messages_of.queue_id and message.lane between 800 and 2000
-     order by message.lane, message.position
+     where message.queue_id = _messages_of.queue_id and message.lane = 2000
+     order by message.position
      limit (select null::bigint));                            -- no limit, but the planner takes the order from the index
 end;

@@ -40,5 +40,19 @@ as $$
        and not exists (
            select
              from unnest(awaited, awaited_from) as late (xid, since)
-            where since <= scheduled_enqueue_time and xid not in (select pg_snapshot_xip(pg_current_snapshot())));
+            where since <= scheduled_enqueue_time and xid not in (select pg_snapshot_xip(pg_current_snapshot())))
+     union all
+    select format('the front of what is %s in queue %s %s', kind, queue_id, broken)
+      from pgqueue.front
+     cross join lateral (values
+           (reached > horizon, format('has reached %s, beyond the horizon %s', reached, horizon)),
+           (horizon > pgqueue._last_number_drawn(), format('has the horizon %s beyond the last number handed out', horizon)),
+           (cardinality(awaited) <> cardinality(awaited_above), 'awaits transactions without knowing where')
+           ) as rule (is_broken, broken)
+     where is_broken
+     union all
+    select format('%s %s of queue %I is before the front, so nobody looks for it',
+                  case kind when 'DEFERRED' then 'deferred message' else 'dead letter' end, sequence_number, name)
+      from pgqueue.queue
+     cross join lateral pgqueue._find_before_front(queue.id);
 $$;

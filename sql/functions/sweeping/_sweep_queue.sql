@@ -40,6 +40,7 @@ begin
     dead_lettered := cardinality(places);
     handled       := handled + dead_lettered;
     handled := handled + pgqueue._repair_watch(queue.id, max_messages - handled);
+    perform pgqueue._sweep_fronts(queue.id);
     if exists (select from pgqueue.watch where queue_id = queue.id and due <= moment) then
         select outcome.returned, handled + outcome.looked_at into returned, handled
           from pgqueue._redeliver_watched(queue.id, max_messages - handled) as outcome;

@@ -82,6 +82,7 @@ begin
     select id, awaited_until from pgqueue.queue where id = new_id and awaited_until > pgqueue.clock();
     perform pgqueue._create_lanes(new_id, 0);
     insert into pgqueue.scheduled_progress (queue_id) values (new_id);
+    insert into pgqueue.front (queue_id, kind) values (new_id, 'DEFERRED'), (new_id, 'DEAD_LETTERED');
     perform pgqueue._set_forwarding(queue, forward_to, forward_dead_lettered_messages_to);
     perform pgqueue._check_session_settings(queue);
     if auto_delete_on_idle is not null then

@@ -12,12 +12,14 @@ set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-    held record;
+    source pgqueue.queue := pgqueue._find_queue(queue, 'RECEIVE');
+    held   record;
 begin
     perform pgqueue._check_properties(properties);
-    select * into held from pgqueue._lock_proven(pgqueue._find_queue(queue, 'RECEIVE'), sequence_numbers, lock_tokens);
+    select * into held from pgqueue._lock_proven(source, sequence_numbers, lock_tokens);
     update pgqueue.message
        set lane                   = 2 * pgqueue._priority(lane) + 1000,
+           position               = nextval('pgqueue.sequence_number'),       -- with an id since it was locked; see pgqueue._pass_front
            delivery_count         = delivery_count - 1,
            locked_until           = null,
            lock_token             = null,
@@ -25,6 +27,7 @@ begin
            application_properties = case when properties is null then application_properties
                                          else coalesce(application_properties, '{}') || properties end
      where ctid = any (held.places);
+    perform pgqueue._pass_front(source.id, 'DEFERRED');
     return query select * from pgqueue._settlement_results(queue, sequence_numbers, held.proven, atomic);
 end
 $$;

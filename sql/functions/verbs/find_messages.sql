@@ -63,11 +63,10 @@ begin
               order by sequence_number
               limit max_read)
              union all
-            (select 3, ctid, null, sequence_number, lane, null, delivery_count, enqueued_time, null, locked_until, locked_by,
+            (select 3, null, position, sequence_number, lane, null, delivery_count, enqueued_time, null, locked_until, locked_by,
                     null, message_id, correlation_id, subject, session_id, dead_letter_reason, dead_lettered_at
-               from pgqueue.dead_letter
-              where queue_id = source.id and sequence_number > find_messages.after and wanted = 'DEAD_LETTERED'
-              order by sequence_number
+               from pgqueue._dead_letters_from(source.id, find_messages.after + 1)
+              where wanted = 'DEAD_LETTERED'
               limit max_read)
              order by number
              limit max_read
@@ -107,7 +106,9 @@ begin
                           union all
                          select body, binary_body from pgqueue.scheduled_message where kept = 2 and ctid = place
                           union all
-                         select body, binary_body from pgqueue.dead_letter where kept = 3 and ctid = place) as whole)
+                         select body, binary_body
+                           from pgqueue.dead_letter
+                          where kept = 3 and queue_id = source.id and sequence_number = number and position = matching.position) as whole)
            from matching
           order by number)
          union all

@@ -19,9 +19,7 @@ begin
     perform pgqueue._use(source);
     return query
         select (pgqueue._dead_letter_as_received(dead_letter)).*
-          from pgqueue.dead_letter
-         where queue_id = source.id and sequence_number >= from_sequence_number
-         order by sequence_number
+          from pgqueue._dead_letters_from(source.id, from_sequence_number) as dead_letter
          limit max_messages;
 end
 $$;

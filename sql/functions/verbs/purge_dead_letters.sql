@@ -20,27 +20,17 @@ set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
-    moment timestamptz := pgqueue.clock();
     source pgqueue.queue;
+    places tid[];
     purged bigint[];
 begin
     perform pgqueue._check_admin(queue);
     perform pgqueue._check_bound(max_messages);
     source := pgqueue._find_queue(queue, 'RECEIVE');
+    places := pgqueue._lock_dead_letters_to_move(
+        source, sequence_numbers, reason, pgqueue.clock() - older_than, null, max_messages);
     with gone as (
-        delete from pgqueue.dead_letter
-         where ctid = any (array(
-                   select ctid
-                     from pgqueue.dead_letter
-                    where queue_id = source.id
-                      and (sequence_numbers is null or sequence_number = any (sequence_numbers))
-                      and (reason is null or dead_letter_reason = reason)
-                      and (older_than is null or dead_lettered_at <= moment - older_than)
-                      and (locked_until is null or locked_until <= moment)
-                    order by sequence_number
-                    limit max_messages
-                      for update skip locked))
-        returning sequence_number)
+        delete from pgqueue.dead_letter where ctid = any (places) returning sequence_number)
     select coalesce(array_agg(sequence_number order by sequence_number), '{}') into purged from gone;
     perform pgqueue._forget_failures(source.id, purged);
     return query select unnest(purged);

@@ -31,6 +31,7 @@ begin
         places := array(select ctid from pgqueue.message where queue_id = source.id for update skip locked);
     else
         perform pgqueue._advance_cursors(source);            -- so that the next batch does not read what this one deletes
+        perform pgqueue._pass_front(source.id, 'DEFERRED');
         places := array(
             select message.ctid
               from pgqueue._messages_of(source.id) as found

@@ -58,7 +58,7 @@ begin
             select 3, false, queue.id, null, null, null, null, null, null, null
               from pgqueue.queue
              cross join lateral (
-                   select from pgqueue.dead_letter where queue_id = queue.id order by sequence_number limit 10) as dead
+                   select from pgqueue._dead_letters_from(queue.id, 0) limit 10) as dead
              union all
             select 1, true, queue_id, lane, delivery_count, enqueued_time, null, locked_until, expires_at,
                    coalesce(pg_column_size(body), pg_column_size(binary_body))

@@ -29,6 +29,7 @@ declare
     token  uuid          := gen_random_uuid();
     memory text          := 'pgqueue.dead_letters_' || source.id;
     known  bigint[]      := nullif(current_setting(memory, true), '');     -- when it began at the front; the last number
+    fetched bigint       := pg_stat_get_xact_blocks_fetched('pgqueue.dead_letter'::regclass);
     places tid[];
 begin
     perform pgqueue._check_receive(source, max_messages, receive_dead_letters.lock_duration);
@@ -38,15 +39,20 @@ begin
             known := array[second, 0];
         end if;
         places := array(
-            select ctid
-              from pgqueue.dead_letter
-             where queue_id = source.id and sequence_number > known[2] and (locked_until is null or locked_until <= moment)
-             order by sequence_number, position
-             limit max_messages
-               for update skip locked);
+            select held.place
+              from pgqueue._dead_letters_from(source.id, known[2] + 1) as found
+             cross join lateral (
+                   select ctid as place
+                     from pgqueue.dead_letter
+                    where queue_id = source.id and sequence_number = found.sequence_number and position = found.position
+                      and (locked_until is null or locked_until <= moment)
+                    limit 1
+                      for update skip locked) as held
+             limit max_messages);
         exit when known[2] = 0 or cardinality(places) = max_messages;
         known[2] := 0;
     end loop;
+    perform pgqueue._pass_read(source.id, fetched, cardinality(places));
     known[2] := (select max(sequence_number) from pgqueue.dead_letter where ctid = any (places));
     perform set_config(memory, known::text, false) where known[2] is not null;
     return query

@@ -33,18 +33,7 @@ declare
 begin
     perform pgqueue._check_bound(max_messages);
     perform pgqueue._use(source, sends => true);
-    places := array(
-        select ctid
-          from pgqueue.dead_letter
-         where queue_id = source.id
-           and (sequence_numbers is null or sequence_number = any (sequence_numbers))
-           and (reason is null or dead_letter_reason = reason)
-           and (older_than is null or dead_lettered_at <= moment - older_than)
-           and (after is null or sequence_number > after)
-           and (locked_until is null or locked_until <= moment)
-         order by sequence_number
-         limit max_messages
-           for update skip locked);
+    places := pgqueue._lock_dead_letters_to_move(source, sequence_numbers, reason, moment - older_than, after, max_messages);
     if source.awaited_until > moment then
         perform pgqueue._notify(source);
     end if;

@@ -19,15 +19,15 @@ TWINS = [
         test_dead_letter_queue.test_dead_letters_are_received_under_lock_in_the_order_they_were_sent,
     ),
     Twin(
-        "resubmit",
-        "and (locked_until is null or locked_until <= moment)",
+        "_lock_dead_letters_to_move",
+        "and (even_locked or locked_until is null or locked_until <= moment)",
         "",
         test_dead_letter_queue.test_a_resubmission_skips_what_is_held_under_lock,
     ),
     Twin(
-        "resubmit",
-        "after is null or sequence_number > after",
-        "true",
+        "_lock_dead_letters_to_move",
+        "coalesce(after + 1, 0)",
+        "0",
         test_dead_letter_queue.test_many_are_resubmitted_in_batches_each_after_the_last,
     ),
     Twin(

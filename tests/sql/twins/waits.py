@@ -16,6 +16,7 @@ from tests.sql import (
     test_expiring,
     test_explaining,
     test_forwarding,
+    test_fronts,
     test_idle,
     test_locks,
     test_races,
@@ -145,9 +146,6 @@ TWINS = [
         test_races.test_a_purge_skips_messages_being_activated,
     ),
     Twin(
-        "purge_dead_letters", " skip locked", "", test_dead_letter_queue.test_a_purge_skips_dead_letters_being_settled
-    ),
-    Twin(
         "_repair_watch",
         " skip locked",
         "",
@@ -161,7 +159,8 @@ TWINS = [
         "",
         test_races.test_a_consumer_that_starts_to_wait_is_not_blocked_by_a_change_of_the_queue,
     ),
-    Twin("resubmit", " skip locked", "", test_races.test_concurrent_resubmissions_never_move_the_same_message),
+    Twin("_pass_front", " skip locked", "", test_fronts.test_two_sessions_that_move_a_front_do_not_wait_for_each_other),
+    Twin("_sweep_fronts", " skip locked", "", test_fronts.test_a_sweep_does_not_wait_for_who_moves_a_front),
     Twin(
         "_refuse_old_snapshot",
         "position = _refuse_old_snapshot.sequence_number\n            for update skip locked",
@@ -225,7 +224,7 @@ TWINS = [
         test_dead_letter_queue.test_a_renewal_does_not_wait_for_the_completion_that_is_under_way,
     ),
     Twin(
-        "_purge_dead_letters",
+        "_lock_dead_letters_to_move",
         " skip locked",
         "",
         test_dead_letter_queue.test_a_purge_and_a_resubmission_skip_each_other,
