@@ -33,6 +33,7 @@ update pg_class set reltuples = {}, relpages = {}
 STATISTICS = {
     "never analyzed": BELIEVED.format(-1, 0),
     "analyzed when empty": BELIEVED.format(0, 0),
+    "vacuumed when empty": BELIEVED.format(0, 1),
     "a few in many pages": BELIEVED.format(3, "pg_relation_size(oid) / 8192"),
     "analyzed when full": BELIEVED.format(DEAD_ROWS * 10, "pg_relation_size(oid) / 8192"),
 }

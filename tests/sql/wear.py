@@ -175,7 +175,7 @@ def fill(stage: Stage) -> dict[str, Any]:
 
 def left_over(stage: Stage, ann: Session) -> dict[str, Any]:
     """What lives on when the rest is dead, and a minute in which everybody polls."""
-    sources = ("q", "empty", "bounded", "limited")
+    sources = ("q", "empty", "bounded", "limited", "watched")
     for _ in range(5):
         stage.passes(2 * SECOND)
         for queue in sources:
