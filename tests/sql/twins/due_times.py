@@ -73,8 +73,8 @@ TWINS = [
     ),
     Twin(
         "_sweep_queue",
-        "pgqueue._activate_scheduled(queue.id, '-infinity', max_messages)",
-        "pgqueue._activate_scheduled(queue.id, pgqueue._due_from(queue.id), max_messages)",
+        "case when since = '-infinity' then since else pgqueue._due_from(queue.id) end",
+        "pgqueue._due_from(queue.id)",
         test_due_times.test_a_sweep_finds_a_message_that_was_passed,
     ),
     Twin(
