@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 class QueueClient:
     """The entry point: creates and manages queues, and opens them.
 
-    ``source`` is a DSN, a ``psycopg_pool.AsyncConnectionPool`` or an ``AsyncEngine`` over psycopg. Without it the
-    client takes the database that libpq's environment variables name: ``PGSERVICE``, or ``PGHOST``, ``PGDATABASE`` and
-    so on. SQLAlchemy's form of a DSN, ``postgresql+psycopg://…``, is understood, too. With a DSN, or without a source,
-    the client has its own pool: it opens the pool at the first use, and closes it in :meth:`close` or at the end of an
-    ``async with`` block. A pool or an engine that you pass stays open. The client is safe to use from several tasks.
+    ``source`` is a DSN, a ``psycopg_pool.AsyncConnectionPool`` or an ``AsyncEngine`` of SQLAlchemy over psycopg.
+    Without it the client takes the database that libpq's environment variables name: ``PGSERVICE``, or ``PGHOST``,
+    ``PGDATABASE`` and so on. SQLAlchemy's form of a DSN, ``postgresql+psycopg://…``, is understood, too. With a DSN, or
+    without a source, the client has its own pool: it opens the pool at the first use, and closes it in :meth:`close` or
+    at the end of an ``async with`` block. A pool or an engine that you pass stays open. The client is safe to use from
+    several tasks.
 
     A forked child may use the client. With a DSN the child opens its own connections. Over an open pool, or an engine
     that has connections, the child gets :class:`~pgqueue.errors.InvalidStateError`.
@@ -344,8 +345,8 @@ class QueueClient:
         """Sweeps all queues in short transactions until nothing is left to do, and reports what it did.
 
         Correctness does not depend on it. It is safe to call at any time; while another sweep runs, it does nothing.
-        With ``dry_run`` it only counts what it would do. A queue in which a sweep reads much is looked over once an hour,
-        and when the sweep is ``thorough``; see ``docs/sweeper.md``.
+        With ``dry_run`` it only counts what it would do. A queue in which a sweep reads much is looked over as a whole
+        once an hour, and when the sweep is ``thorough``; see ``docs/sweeper.md``.
         """
         return await adrive(sweeping.sweep(self._source, dry_run=dry_run, thorough=thorough))
 
