@@ -597,8 +597,8 @@ def test_what_expires_after_a_sweep_has_recorded_its_place_is_found_by_the_next(
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         records_each_time(stage)
-        ann.send("a", time_to_live=2 * SECOND)
         assert sweep(bob) == []
+        ann.send("a", time_to_live=2 * SECOND)
         stage.passes(3 * SECOND)
         assert sweep(bob, dry_run=True) == sweep(bob) == EXPIRED
 

@@ -67,8 +67,8 @@ TWINS = [
     ),
     Twin(
         "reschedule",
-        "perform pg_current_xact_id();",
-        "",
+        "       for update;",
+        ";",
         test_due_times.test_a_time_is_read_by_a_transaction_that_has_an_id_when_a_message_is_rescheduled,
     ),
     Twin(
