@@ -1,7 +1,6 @@
 -- Pending notifications, by queue: the type of each, the state that its recipients have stored, when it is sent next and
--- when it times out, as far as its body says so. Notifications that were given up are among the dead letters, those that
--- somebody has deferred in pgqueue.deferred_messages. A lane of a queue is read if there is a notification among its first five messages
--- on the watch list, or its first five beyond the cursor; so are scheduled messages, if one is among the first five.
+-- when it times out, as far as its body says so. Notifications that were given up are among the dead letters. A queue is
+-- read if there is a notification among its first five messages, or its first five scheduled ones.
 create or replace view pgqueue.notifications with (security_barrier) as
 select queue.name as queue,
        sequence_number,
@@ -21,62 +20,18 @@ select queue.name as queue,
        body -> 'data' as data
   from (select * from pgqueue.queue where pgqueue._may_see_messages(receivers) order by name) as queue
  cross join lateral (
-       select coalesce(max(due_from), '-infinity') as due_from from pgqueue.scheduled_progress where queue_id = queue.id) as since
- cross join lateral (
-       select known.*                                         -- of each lane, as pgqueue._lane_messages does
-         from (select lane, least(cursor, (select min(above) from unnest(awaited_above) as above)) as reached
-                 from pgqueue.progress
-                where progress.queue_id = queue.id
-                order by lane) as progress
-        cross join lateral (
-              select array(
-                    (select watched.content_type
-                       from pgqueue.watch
-                      cross join lateral (
-                            select content_type
-                              from pgqueue.message
-                             where queue_id = queue.id and lane = watch.lane and position = watch.position
-                             limit 1) as watched
-                      where watch.queue_id = queue.id and watch.lane = progress.lane and watch.position <= reached
-                      order by watch.position
-                      limit 5)
-                      union all
-                    (select content_type
-                       from pgqueue.message
-                      where queue_id = queue.id and lane = progress.lane and position > reached
-                      order by position
-                      limit 5)) as kinds
-              offset 0) as first                              -- so it is read once
-        cross join lateral (
-             (select watched.sequence_number, watched.enqueued_time, watched.body, watched.content_type, watched.locked_by,
-                     watched.locked_until, null::timestamptz as scheduled_enqueue_time
-                from pgqueue.watch
-               cross join lateral (
-                     select *
-                       from pgqueue.message
-                      where queue_id = queue.id and lane = watch.lane and position = watch.position
-                      limit 1) as watched
-               where watch.queue_id = queue.id and watch.lane = progress.lane and watch.position <= reached
-                 and 'application/vnd.pgqueue.notification+json' = any (first.kinds)
-               order by watch.position
-               limit (select null::bigint))                   -- no limit, but the planner takes the order from the index
-               union all
-             (select sequence_number, enqueued_time, body, content_type, locked_by, locked_until, null
-                from pgqueue.message
-               where queue_id = queue.id and lane = progress.lane and position > reached
-                 and 'application/vnd.pgqueue.notification+json' = any (first.kinds)
-               order by position
-               limit (select null::bigint))) as known
+      (select sequence_number, enqueued_time, body, content_type, locked_by, locked_until,
+              null::timestamptz as scheduled_enqueue_time
+         from pgqueue.message
+        where message.queue_id = queue.id and 'application/vnd.pgqueue.notification+json' = any (array(
+              select content_type from pgqueue.message where queue_id = queue.id order by lane, position limit 5))
+        order by lane, position
+        limit (select null::bigint))                          -- no limit, but the planner takes the order from the index
         union all
       (select sequence_number, enqueued_time, body, content_type, null, null, scheduled_enqueue_time
          from pgqueue.scheduled_message
-        where scheduled_message.queue_id = queue.id and scheduled_enqueue_time >= since.due_from
-          and 'application/vnd.pgqueue.notification+json' = any (array(
-              select content_type
-                from pgqueue.scheduled_message
-               where queue_id = queue.id and scheduled_enqueue_time >= since.due_from
-               order by scheduled_enqueue_time
-               limit 5))
+        where scheduled_message.queue_id = queue.id and 'application/vnd.pgqueue.notification+json' = any (array(
+              select content_type from pgqueue.scheduled_message where queue_id = queue.id order by scheduled_enqueue_time limit 5))
         order by scheduled_enqueue_time
         limit (select null::bigint))) as message
  where content_type = 'application/vnd.pgqueue.notification+json';

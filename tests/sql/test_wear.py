@@ -256,6 +256,7 @@ WEARING = {
     "view locked_messages": Wearing(DEFERRED),
     "view expired_locks": Wearing(DEFERRED),
     "view delivery_log": Wearing(ERRORS),
+    "view notifications": Wearing("begins at the first messages of each queue, to see whether they are notifications"),
     "sweep": Wearing(WATCHED),
     "sweep without doing anything": Wearing(WATCHED),
     "view _upkeep": Wearing(f"{DEAD_LETTERS}; {SESSION}; {WATCHED}"),
