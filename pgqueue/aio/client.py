@@ -341,13 +341,14 @@ class QueueClient:
         """Returns the subscriptions of a topic, ordered by name. Raises :class:`~pgqueue.errors.TopicNotFoundError`."""
         return await adrive(self._source.execute(topics.list_subscriptions(topic)))
 
-    async def sweep(self, *, dry_run: bool = False) -> SweepReport:
+    async def sweep(self, *, dry_run: bool = False, thorough: bool = False) -> SweepReport:
         """Sweeps all queues in short transactions until nothing is left to do, and reports what it did.
 
         Correctness does not depend on it. It is safe to call at any time; while another sweep runs, it does nothing.
-        With ``dry_run`` it only counts what it would do.
+        With ``dry_run`` it only counts what it would do. A queue in which a sweep reads much is looked over as a whole
+        once an hour, and when the sweep is ``thorough``; see ``docs/sweeper.md``.
         """
-        return await adrive(sweeping.sweep(self._source, dry_run=dry_run))
+        return await adrive(sweeping.sweep(self._source, dry_run=dry_run, thorough=thorough))
 
     async def grant_send(self, queue: str, role: str) -> None:
         """Lets a database role send to a queue, schedule messages and cancel them, or send to a topic.

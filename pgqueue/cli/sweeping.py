@@ -20,6 +20,9 @@ def sweep(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Count what a sweep would do, and change nothing.")
     ] = False,
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help="Look everything over, as a sweep otherwise does once an hour.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Tidy up all queues: drop or dead-letter what is over, put back what can be received again, forget what may be.
@@ -28,7 +31,7 @@ def sweep(
     harm, and neither does killing it.
     """
     with working("sweeping", as_json=as_json):
-        report = database.client.sweep(dry_run=dry_run)
+        report = database.client.sweep(dry_run=dry_run, thorough=thorough)
     if as_json:
         output.document(asdict(report) | {"dry_run": dry_run})
     elif report == SweepReport():

@@ -10,13 +10,14 @@ from pgqueue.statements import sweeping
 SWEPT_AT_ONCE = 1000
 
 
-def sweep(source: Executor, *, dry_run: bool) -> Flow[SweepReport]:
+def sweep(source: Executor, *, dry_run: bool, thorough: bool = False) -> Flow[SweepReport]:
     report = SweepReport()
     if not dry_run:
         yield from schedules.plan(source)
     more = True
     while more:
-        swept = yield from source.execute(sweeping.sweep(max_messages=SWEPT_AT_ONCE, dry_run=dry_run))
+        batch = sweeping.sweep(max_messages=SWEPT_AT_ONCE, dry_run=dry_run, thorough=thorough)
+        swept = yield from source.execute(batch)
         report += swept.report
         more = swept.more
     return report

@@ -18,13 +18,14 @@ class Swept:
     more: bool
 
 
-def sweep(*, max_messages: int, dry_run: bool) -> Statement[Swept]:
+def sweep(*, max_messages: int, dry_run: bool, thorough: bool) -> Statement[Swept]:
     return Statement(
         """select coalesce(sum(expired), 0), coalesce(sum(dead_lettered), 0), coalesce(sum(returned), 0),
                   coalesce(sum(activated), 0), coalesce(sum(forgotten), 0), coalesce(sum(reclaimed_days), 0),
                   coalesce(sum(deleted_queues), 0), coalesce(sum(forwarded), 0), coalesce(bool_or(more), false)
-             from pgqueue.sweep(%(max_messages)s::integer, %(dry_run)s::boolean)""",
-        {"max_messages": max_messages, "dry_run": dry_run},
+             from pgqueue.sweep(%(max_messages)s::integer, %(dry_run)s::boolean,
+                                %(thorough)s::boolean)""",
+        {"max_messages": max_messages, "dry_run": dry_run, "thorough": thorough},
         _read_swept,
     )
 

@@ -66,16 +66,19 @@ select name as queue, status, updated_at, paused_at,
               limit 100) as last_dead_letters,
        least((select sent_at + duplicate_detection_history_time_window
                 from pgqueue.sent_message_id
-               where queue_id = queue.id
+               where queue_id = queue.id and sent_at >= swept.until - duplicate_detection_history_time_window
                order by sent_at
                limit 1),
-             (select forget_at from pgqueue.recorded_effect where queue_id = queue.id order by forget_at limit 1),
-             (select forget_at from pgqueue.published_batch where queue_id = queue.id order by forget_at limit 1)) as forget_at,
+             (select forget_at from pgqueue.recorded_effect where queue_id = queue.id and forget_at >= swept.until order by forget_at limit 1),
+             (select forget_at from pgqueue.published_batch where queue_id = queue.id and forget_at >= swept.until order by forget_at limit 1)
+             ) as forget_at,
        array(select distinct timezone from pgqueue.schedule where queue_id = queue.id and not is_paused) as timezones,
        (select min(coalesce(fire_at, plan_at)) from pgqueue.schedule where queue_id = queue.id and not is_paused) as next_due,
        (select jsonb_object_agg(schedule.name, last_error)
           from pgqueue.schedule
          where queue_id = queue.id and not is_paused and last_error is not null) as schedule_errors
   from pgqueue.queue
+ cross join lateral (
+       select coalesce((select removed_until from pgqueue.sweep_progress where queue_id = queue.id), '-infinity') as until) as swept
  where (select pgqueue._check_counts())
  order by name;

@@ -27,6 +27,7 @@ select consumer.name as consumer,
          where message.queue_id = consumer.queue_id and message.lane % 2 = 0
            and message.sequence_number >= lower(open.numbers) and message.sequence_number < upper(open.numbers)
            and message.lock_token = open.lock_token
+         order by message.sequence_number                     -- by the index in that order, whatever the statistics
          limit 1)
          limit 1) as held on true
  order by consumer.name;

@@ -49,7 +49,7 @@ QueueClient.create_subscription(topic, name, filter=, set_properties=, exist_ok=
 QueueClient.update_subscription(topic, name, filter=, set_properties=, **settings)
 QueueClient.delete_subscription(topic, name)
 QueueClient.list_subscriptions(topic)
-QueueClient.sweep(dry_run=)
+QueueClient.sweep(dry_run=, thorough=)
 QueueClient.grant_send(queue, role)
 QueueClient.grant_receive(queue, role)
 QueueClient.grant_monitor(role)
@@ -304,7 +304,7 @@ subscription create --subject --property --json-path --set-property --json --dsn
 subscription list --json --dsn
 subscription update --subject --property --json-path --set-property --no-filter --set-nothing --json --dsn
 subscription delete --json --dsn
-sweep --dry-run --json --dsn
+sweep --dry-run --thorough --json --dsn
 worker --dsn
 doctor --invariants --json --dsn
 bench --messages --size --queue --json --dsn

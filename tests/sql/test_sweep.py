@@ -22,6 +22,8 @@ from tests.sql.stage import (
     turns_until,
 )
 
+HOUR = 60 * LOCK_DURATION
+
 EVERYTHING = """
 select (select array_agg(message order by sequence_number) from pgqueue.message)::text,
        (select array_agg(letter order by sequence_number) from pgqueue.dead_letter as letter)::text,
@@ -547,3 +549,93 @@ def test_a_sweep_of_all_within_a_transaction_is_refused_and_changes_nothing(data
         with pytest.raises(InvalidTransactionTermination), connection.transaction():
             connection.execute("call pgqueue.sweep_all()")
         assert connection.execute("select count(*) from pgqueue.scheduled_message").fetchone() == (3,)
+
+
+def records_each_time(stage: Stage) -> None:
+    """From here on a sweep records how far it has come, however few pages it reads."""
+    stage.rewrite("_sweep_queue", "> pages + 100", ">= pages")
+
+
+def overlooked(stage: Stage, session: Session) -> Received:
+    """A message that the cursor has passed, free and not on the watch list."""
+    received = passed(stage, session)
+    session.rows("update pgqueue.message set locked_until = null, lock_token = null, locked_by = null")
+    session.rows("delete from pgqueue.watch")
+    return received
+
+
+FOUND = [("q", 0, 0, 1, 0, 0, 0, 0, 0, False)]
+EXPIRED = [("q", 1, 0, 0, 0, 0, 0, 0, 0, False)]
+
+
+def test_a_queue_in_which_a_sweep_has_read_much_is_looked_over_an_hour_later(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        records_each_time(stage)
+        assert sweep(bob) == []
+        overlooked(stage, ann)
+        since = ann.value("select looked_over_at from pgqueue.sweep_progress")
+        stage.passes(since + HOUR - ann.value("select pgqueue.clock()"))
+        assert sweep(bob, dry_run=True) == sweep(bob) == []
+        stage.passes(SECOND)
+        assert sweep(bob, dry_run=True) == FOUND
+        assert sweep(bob) == FOUND
+
+
+def test_a_thorough_sweep_looks_everything_over(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        records_each_time(stage)
+        sweep(bob)
+        overlooked(stage, ann)
+        assert sweep(bob) == []
+        assert sweep(bob, dry_run=True, thorough=True) == FOUND
+        assert sweep(bob, thorough=True) == FOUND
+
+
+def test_what_expires_after_a_sweep_has_recorded_its_place_is_found_by_the_next(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        records_each_time(stage)
+        assert sweep(bob) == []
+        ann.send("a", time_to_live=2 * SECOND)
+        stage.passes(3 * SECOND)
+        assert sweep(bob, dry_run=True) == sweep(bob) == EXPIRED
+
+
+def test_an_expired_message_that_was_locked_during_a_sweep_is_found_by_the_next(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        records_each_time(stage)
+        ann.send("a", time_to_live=SECOND)
+        ann.receive(lock_duration=10 * LOCK_DURATION)
+        stage.passes(5 * LOCK_DURATION)
+        assert sweep(bob) == []
+        stage.passes(6 * LOCK_DURATION)
+        assert sweep(bob) == EXPIRED
+
+
+def test_a_scheduled_message_that_is_committed_late_is_activated_and_expires_in_one_sweep(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, slow = stage.sessions("ann", "slow")
+        records_each_time(stage)
+        slow.begin()
+        at = slow.value("select pgqueue.clock()") + SECOND
+        slow.send("a", scheduled_enqueue_time=at, time_to_live=SECOND)
+        stage.passes(10 * LOCK_DURATION)
+        assert sweep(ann) == []
+        slow.commit()
+        assert sweep(ann) == [("q", 1, 0, 0, 1, 0, 0, 0, 0, False)]
+
+
+def test_a_sweep_records_its_place_where_it_has_read_much(database: Database) -> None:
+    with Stage(database) as stage, database.connect() as holder:
+        ann = stage.session("ann")
+        holder.execute("set transaction isolation level repeatable read; select")
+        ann.send_many(20_000)
+        ann.rows("select pgqueue.purge_queue('q')")
+        for _ in range(3):
+            stage.passes(2 * SECOND)
+            ann.receive()
+        sweep(ann)
+        assert ann.value("select count(*) from pgqueue.sweep_progress") == 1

@@ -128,11 +128,15 @@ class Worn:
     names: dict[str, Any]
 
     def statement(self, text: str, session: Session) -> str:
-        """The statement, with a message and a session that this session of the database has locked."""
+        """The statement, with messages and a session that this session of the database has locked."""
         names = dict(self.names)
         if "{number}" in text:
             (message,) = session.receive(take_turn=False)
             names |= {"number": message.sequence_number, "token": message.lock_token}
+        if "{numbers}" in text:
+            messages = session.receive(6, take_turn=False)
+            names["numbers"] = "{" + ",".join(str(message.sequence_number) for message in messages) + "}"
+            names["tokens"] = "{" + ",".join(str(message.lock_token) for message in messages) + "}"
         if "{session_token}" in text:
             names["session_token"] = session.value("select lock_token from pgqueue.accept_session('sessions', 'long')")
         return text.format(**names)
@@ -174,14 +178,15 @@ def fill(stage: Stage) -> dict[str, Any]:
 
 
 def left_over(stage: Stage, ann: Session) -> dict[str, Any]:
-    """What lives on when the rest is dead, and a minute in which everybody polls."""
+    """What lives on when the rest is dead, when everybody has polled and a sweep has looked everything over."""
     sources = ("q", "empty", "bounded", "limited", "watched")
     for _ in range(5):
         stage.passes(2 * SECOND)
         for queue in sources:
             ann.receive(queue=queue)
             ann.call("purge_queue", queue=f"{queue}/$deadletterqueue", max_messages=1)
-        ann.rows("select from pgqueue.sweep()")
+    stage.passes(timedelta(minutes=2))
+    ann.rows("select from pgqueue.sweep(null)")
     scheduled = ann.value("select pgqueue.schedule('q', '1', pgqueue.clock() + interval '10 days')")
     ann.send("deferred", "dead", "also dead")
     deferred, *dead = ann.receive(3)

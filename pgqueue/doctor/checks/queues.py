@@ -140,7 +140,7 @@ def broken_invariants(rows: Sequence[Row]) -> Iterator[Finding]:
         yield Finding(
             what=f"A rule is broken: {row.broken}.",
             cost="A message may be lost or received late. Somebody has changed the tables, or pgqueue has a bug.",
-            mend="pgqueue sweep",
+            mend="pgqueue sweep --thorough",
         )
 
 

@@ -5,6 +5,7 @@ returns bigint
 language sql stable
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_sort = off
 as $$
     -- fresh lane + 999 is the lane of deferred messages, 2000 that of sessions
     select greatest(
@@ -12,8 +13,19 @@ as $$
            from (select unnest(queue.lanes) union all select unnest(queue.fresh_lanes) + 999 union all select 2000) as known (lane)
           cross join lateral (
                 select max(position) as number from pgqueue.message where queue_id = queue.id and lane = known.lane and position > above) as last),
-        (select max(sequence_number) from pgqueue.message where queue_id = queue.id and lane % 2 = 0 and sequence_number > above),
-        (select max(sequence_number) from pgqueue.scheduled_message where queue_id = queue.id and sequence_number > above),
-        (select max(sequence_number) from pgqueue.dead_letter where queue_id = queue.id and sequence_number > above),
-        (select max(position) from pgqueue.dead_letter where queue_id::bigint = queue.id and position > above));
+        (select sequence_number
+           from pgqueue.message
+          where queue_id = queue.id and lane % 2 = 0 and sequence_number > above
+          order by sequence_number desc
+          limit 1),
+        (select sequence_number
+           from pgqueue.scheduled_message
+          where queue_id = queue.id and sequence_number > above
+          order by sequence_number desc
+          limit 1),
+        (select sequence_number
+           from pgqueue.dead_letter
+          where queue_id = queue.id and sequence_number > above
+          order by sequence_number desc
+          limit 1));
 $$;

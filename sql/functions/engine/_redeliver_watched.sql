@@ -27,11 +27,17 @@ begin
          limit max_messages
            for update skip locked);
     free := array(
-        select message.ctid
-          from pgqueue.watch
-          join pgqueue.message using (queue_id, lane, position)
-         where watch.ctid = any (watched) and (locked_until is null or locked_until <= moment)
-           for update of message skip locked);
+        select held.place
+          from unnest(watched) as entry (place)
+         cross join lateral (                                 -- one by one: a join may read both tables through
+               select * from pgqueue.watch where watch.ctid = entry.place limit 1) as watch
+         cross join lateral (
+               select message.ctid as place
+                 from pgqueue.message
+                where message.queue_id = watch.queue_id and message.lane = watch.lane and message.position = watch.position
+                  and (locked_until is null or locked_until <= moment)
+                limit 1
+                  for update of message skip locked) as held);
     select * into source from pgqueue.queue where id = _redeliver_watched.queue_id;
     spent := pgqueue._exhausted(source, free);
     if spent <> '{}' then
@@ -41,14 +47,17 @@ begin
     perform pgqueue._redeliver(free, settled => false);
     delete from pgqueue.watch
      where ctid = any (watched)
-       and not exists (
-           select from pgqueue.message
-            where message.queue_id = watch.queue_id and message.lane = watch.lane and message.position = watch.position);
+       and (select true
+              from pgqueue.message
+             where message.queue_id = watch.queue_id and message.lane = watch.lane and message.position = watch.position
+             limit 1) is null;
     update pgqueue.watch
-       set due = greatest(locked_until, moment + interval '1 second')
-      from pgqueue.message
-     where watch.ctid = any (watched)
-       and message.queue_id = watch.queue_id and message.lane = watch.lane and message.position = watch.position;
+       set due = greatest(moment + interval '1 second', (
+               select locked_until
+                 from pgqueue.message
+                where message.queue_id = watch.queue_id and message.lane = watch.lane and message.position = watch.position
+                limit 1))
+     where ctid = any (watched);
     returned  := cardinality(free);
     looked_at := cardinality(watched);
 end

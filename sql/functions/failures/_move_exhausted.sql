@@ -16,7 +16,11 @@ begin
         select message.ctid as place, delivery_count, lock_token, locked_by, last_error,
                (last_error -> 'delivery_count')::integer as failed
           from pgqueue.message
-          left join pgqueue.failed_message using (queue_id, sequence_number)
+          left join lateral (                                 -- one by one: a join may read both tables through
+               select last_error
+                 from pgqueue.failed_message as known
+                where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number
+                limit 1) as errors on true
          where message.ctid = any (places)
     loop
         perform pgqueue._move_to_dead_letters(

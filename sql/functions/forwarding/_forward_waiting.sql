@@ -28,7 +28,7 @@ begin
                   for update skip locked) as free
          limit max_messages);
     if places <> '{}' then
-        perform pgqueue._expire(source, array(select ctid from pgqueue.message where ctid = any (places) and expires_at <= moment));
+        perform pgqueue._expire(source, array(select ctid from pgqueue.message where ctid = any (places) and coalesce(expires_at <= moment, false)));
         perform pgqueue._move_exhausted(source, pgqueue._exhausted(source, places));
         perform pgqueue._try_to_forward(source, array(select ctid from pgqueue.message where ctid = any (places)));
     end if;

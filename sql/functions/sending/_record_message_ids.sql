@@ -11,6 +11,7 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set enable_sort = off
 as $$
 #variable_conflict use_column
 declare
@@ -28,7 +29,12 @@ begin
     return array(
         select coalesce(sequence_number, number)
           from unnest(message_ids, numbers) with ordinality as given (id, number, nth)
-          left join pgqueue.sent_message_id on queue_id = target.id and message_id = id
+          left join lateral (
+               select sequence_number
+                 from pgqueue.sent_message_id
+                where queue_id = target.id and message_id between id and id
+                order by message_id                      -- by the index in that order, whatever the statistics
+                limit 1) as known on true
          order by nth);
 end
 $$;

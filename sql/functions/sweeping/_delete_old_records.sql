@@ -1,7 +1,8 @@
 -- Deletes message ids of a queue whose window is over, and effects and published batches that need not be kept any
--- longer, and sessions without messages and state that nobody holds, at most `max_records` together.
+-- longer, and sessions without messages and state that nobody holds, at most `max_records` together. Records are looked for
+-- `since` the last sweep, sessions when everything is looked over (pgqueue._swept_until).
 -- Returns  how many were deleted.
-create or replace function pgqueue._delete_old_records(queue pgqueue.queue, max_records integer)
+create or replace function pgqueue._delete_old_records(queue pgqueue.queue, max_records integer, since timestamptz)
 returns integer
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -20,7 +21,8 @@ begin
      where ctid = any (array(
                select ctid
                  from pgqueue.sent_message_id
-                where queue_id = queue.id and sent_at <= moment - queue.duplicate_detection_history_time_window
+                where queue_id = queue.id and sent_at >= since - queue.duplicate_detection_history_time_window
+                  and sent_at <= moment - queue.duplicate_detection_history_time_window
                 order by sent_at
                 limit max_records
                   for update skip locked));
@@ -29,7 +31,7 @@ begin
      where ctid = any (array(
                select ctid
                  from pgqueue.recorded_effect
-                where queue_id = queue.id and forget_at <= moment
+                where queue_id = queue.id and forget_at >= since and forget_at <= moment
                 order by forget_at
                 limit max_records - ids
                   for update skip locked));
@@ -38,12 +40,12 @@ begin
      where ctid = any (array(
                select ctid
                  from pgqueue.published_batch
-                where queue_id = queue.id and forget_at <= moment
+                where queue_id = queue.id and forget_at >= since and forget_at <= moment
                 order by forget_at
                 limit max_records - ids - effects
                   for update skip locked));
     get diagnostics batches = row_count;
-    if queue.requires_session then
+    if queue.requires_session and since = '-infinity' then
         for known in
             select *
               from pgqueue.session

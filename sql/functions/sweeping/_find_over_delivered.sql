@@ -1,8 +1,8 @@
 -- Finds messages that were delivered as often as their queue allows, and that nobody holds. It examines the first 1000
--- of each lane, 100 deferred ones, and those that are due on the watch list. Others are dead-lettered by the receive
+-- of each lane, those that are due on the watch list, and 100 deferred ones when everything is looked over (pgqueue._swept_until). Others are dead-lettered by the receive
 -- that reaches them.
 -- Returns  the messages as they are now; no row is locked.
-create or replace function pgqueue._find_over_delivered(queue pgqueue.queue)
+create or replace function pgqueue._find_over_delivered(queue pgqueue.queue, since timestamptz)
 returns setof pgqueue.message
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -29,17 +29,24 @@ begin
         select message.*
           from (select *
                   from pgqueue.message
-                 where queue_id = queue.id and lane between 800 and 1200
+                 where since = '-infinity' and queue_id = queue.id and lane between 800 and 1200
                    and not (queue.requires_session and pgqueue._is_held_in_session(message))
                  order by lane, position
                  limit 100) as message
          where delivery_count >= queue.max_delivery_count and (locked_until is null or locked_until <= moment)
          union all
         select message.*
-          from pgqueue.watch
-          join pgqueue._progress(queue.id, queue.lanes) as progress using (queue_id, lane)
-          join pgqueue.message using (queue_id, lane, position)
-         where queue_id = queue.id and due <= moment and position <= cursor
-           and delivery_count >= queue.max_delivery_count and (locked_until is null or locked_until <= moment);
+          from pgqueue._progress(queue.id, queue.lanes) as progress
+         cross join lateral (
+               select lane, position
+                 from pgqueue.watch
+                where queue_id = queue.id and lane = progress.lane and due <= moment and position <= cursor
+               offset 0) as watch                             -- looked up one by one: a join may read the whole queue
+         cross join lateral (
+               select *
+                 from pgqueue.message
+                where message.queue_id = queue.id and message.lane = watch.lane and message.position = watch.position
+                limit 1) as message
+         where delivery_count >= queue.max_delivery_count and (locked_until is null or locked_until <= moment);
 end
 $$;

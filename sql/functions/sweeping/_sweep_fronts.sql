@@ -1,6 +1,6 @@
--- Moves the places at which the dead letters and the deferred messages of a queue begin, if much is gone there, and sets them to the
--- beginning if there is one before; see pgqueue._find_before_front.
-create or replace function pgqueue._sweep_fronts(queue_id integer)
+-- Moves the places at which the dead letters and the deferred messages of a queue begin, if much is gone there. A `thorough` sweep
+-- sets them to the beginning if there is one before; see pgqueue._find_before_front.
+create or replace function pgqueue._sweep_fronts(queue_id integer, thorough boolean)
 returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -11,7 +11,7 @@ as $$
 declare
     fetched bigint;
 begin
-    if exists (select from pgqueue._find_before_front(queue_id)) then
+    if thorough and exists (select from pgqueue._find_before_front(queue_id)) then
         update pgqueue.front
            set reached = 0, first_number = 0
          where ctid = any (array(

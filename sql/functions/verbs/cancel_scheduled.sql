@@ -12,18 +12,27 @@ set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_sort = off
 as $$
 #variable_conflict use_column
 declare
     source    pgqueue.queue := pgqueue._find_queue(queue, 'SEND');
+    places    tid[];
     cancelled bigint[];
     unknown   bigint;
 begin
+    places := array(
+        select place
+          from (select distinct number from unnest(sequence_numbers) as number order by number) as given
+         cross join lateral (
+               select ctid as place
+                 from pgqueue.scheduled_message
+                where queue_id = source.id and sequence_number between number and number
+                  and (pgqueue._is_sent_for_later(lane) or pgqueue._may_receive(source.receivers))
+                order by sequence_number                      -- by the index in that order, whatever the statistics
+                  for update) as held);
     with gone as (
-        delete from pgqueue.scheduled_message
-         where queue_id = source.id and sequence_number = any (sequence_numbers)
-           and (pgqueue._is_sent_for_later(lane) or pgqueue._may_receive(source.receivers))
-        returning *
+        delete from pgqueue.scheduled_message where ctid = any (places) returning *
     ), remembered as (
         insert into pgqueue.settled_message
         select settled.*

@@ -33,11 +33,10 @@ begin
     target := pgqueue._find_queue(queue, 'SEND');
     moment := pgqueue.clock();
     if publisher is not null then
-        select * into last
-          from pgqueue.published_batch
-         where queue_id = target.id and publisher = publish.publisher and (part = publish.part or ordered and part > publish.part)
-           and (forget_at is null or forget_at > moment)
-         order by part
+        select (batch).* into last
+          from pgqueue._published(target.id, publish.publisher, publish.part, case when not ordered then publish.part end)
+         where (batch).forget_at is null or (batch).forget_at > moment
+         order by (batch).part
          limit 1;
         if found and last.part > publish.part and rows > 0 then
             raise exception using
@@ -76,7 +75,10 @@ begin
     end if;
     if publisher is not null then
         delete from pgqueue.published_batch
-         where queue_id = target.id and publisher = publish.publisher and (ordered or part = publish.part);
+         where ctid = any (array(
+                   select place
+                     from pgqueue._published(target.id, publish.publisher, case when not ordered then publish.part end,
+                                             case when not ordered then publish.part end)));
         insert into pgqueue.published_batch (queue_id, publisher, part, sent, duplicates, published_at, forget_at)
         values (target.id, publish.publisher, publish.part, sent, duplicates, moment, case when not ordered then moment + coalesce(keep, interval '30 days') end);
     end if;

@@ -1,6 +1,7 @@
 -- Counts the messages of one queue, or of all queues when `queue` is null, by state. All queues are counted in one pass
--- over each table, one queue by its part of the indexes: ask for one where you need one. A scheduled message that is due
--- is counted as a receive would find it, although none has moved it yet.
+-- over each table, one queue by its part of the indexes: ask for one where you need one. Where most of the tables has died, and
+-- in a queue with fewer than 20,000 messages, they are counted from the cursors on instead (pgqueue._messages_of). A scheduled
+-- message that is due is counted as a receive would find it, although none has moved it yet.
 -- Returns  one row per queue, with the time at which the oldest ready message was enqueued, and the size of the bodies and
 --          application properties of all messages but dead letters: in bytes, as stored, so large ones are compressed.
 -- Raises   PQ002 unknown queue.
@@ -16,12 +17,15 @@ as $$
 declare
     moment timestamptz := pgqueue.clock();
     wanted integer;
+    by_cursors boolean;
 begin
     if queue_counts.queue is not null then
         wanted := (pgqueue._find_queue(queue_counts.queue, 'MONITOR')).id;
     else
         perform pgqueue._check_monitor();
     end if;
+    by_cursors := pgqueue._rows_to_count() is not null
+                  or wanted is not null and (select count(*) < 20000 from (select from pgqueue._messages_of(wanted) limit 20000) as first);
     -- Planned anew with `wanted` as a constant, so that the conditions choose between the index and the whole table. No
     -- function is called for a message: one that is not parallel safe would keep the pass in one process.
     return query
@@ -54,9 +58,15 @@ begin
                                    when delivery_count >= max_delivery_count then 'EXHAUSTED'
                                    when lane between 800 and 1200 then 'DEFERRED'
                                    else 'READY' end as state
-                         from pgqueue.message
+                         from (select *
+                                 from pgqueue.message
+                                where not by_cursors and (wanted is null or queue_id = wanted)
+                                union all
+                               select found.*
+                                 from pgqueue.queue
+                                cross join lateral pgqueue._messages_of(queue.id) as found
+                                where by_cursors and (wanted is null or queue.id = wanted)) as message
                          join pgqueue.queue on queue.id = queue_id
-                        where wanted is null or queue_id = wanted
                         union all
                        select queue_id, enqueued_time,
                               coalesce(pg_column_size(body), pg_column_size(binary_body))
@@ -65,9 +75,15 @@ begin
                                    when expires_at <= moment then 'EXPIRED'
                                    when delivery_count >= max_delivery_count then 'EXHAUSTED'
                                    else 'READY' end
-                         from pgqueue.scheduled_message
-                         join pgqueue.queue on queue.id = queue_id
-                        where wanted is null or queue_id = wanted) as message
+                         from (select *
+                                 from pgqueue.scheduled_message
+                                where not by_cursors and (wanted is null or queue_id = wanted)
+                                union all
+                               select found.*
+                                 from pgqueue.queue
+                                cross join lateral pgqueue._scheduled_messages_of(queue.id) as found
+                                where by_cursors and (wanted is null or queue.id = wanted)) as scheduled
+                         join pgqueue.queue on queue.id = queue_id) as message
                 group by queue_id) as present on present.queue_id = queue.id
           left join (
                select queue_id, count(*) as dead_letters

@@ -30,7 +30,7 @@ begin
           from unnest(array['pgqueue.message', 'pgqueue.scheduled_message', 'pgqueue.dead_letter']::regclass[])
                with ordinality as known (kept, nth)
          order by nth);
-    if 1 = all (shares) then
+    if shares[3] = 1 and (1 = all (shares) or pgqueue._rows_to_count() <= queue_estimates.pages) then
         return query select *, true from pgqueue.queue_counts();
         return;
     end if;

@@ -102,7 +102,7 @@ begin
             scan := pgqueue._load_scan(source, scan);
             exit when not came_back and scan[2:] = passed;
         elsif earliest <= moment then
-            perform pgqueue._expire(source, array(select ctid from pgqueue.message where ctid = any (places) and expires_at <= moment));
+            perform pgqueue._expire(source, array(select ctid from pgqueue.message where ctid = any (places) and coalesce(expires_at <= moment, false)));
             perform pgqueue._expire_due(source, ahead);
             ahead := 2 * ahead;          -- otherwise each scan would walk over what the previous one removed
         elsif deliveries < source.max_delivery_count then

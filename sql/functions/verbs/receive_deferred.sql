@@ -73,7 +73,7 @@ begin
                   for update skip locked) as deferred
          limit allowed);
     perform pgqueue._expire(source, array(
-        select ctid from pgqueue.message where ctid = any (places) and expires_at <= moment));
+        select ctid from pgqueue.message where ctid = any (places) and coalesce(expires_at <= moment, false)));
     perform pgqueue._move_exhausted(
         source, array(select ctid from pgqueue.message where ctid = any (places) and delivery_count >= source.max_delivery_count));
     if allowed > 0 then

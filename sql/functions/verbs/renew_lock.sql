@@ -17,13 +17,16 @@ begin
     unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     update pgqueue.message               -- fast path: a fresh message of priority 0, if its lock gets longer
        set locked_until = free.until
-      from (select message.ctid as place, moment + coalesce(renew_lock.lock_duration, source.lock_duration) as until
+      from (select held.place, moment + coalesce(renew_lock.lock_duration, source.lock_duration) as until
               from pgqueue.queue as source
-              join pgqueue.message on queue_id = source.id
-             where name = renew_lock.queue and pgqueue._may_receive(receivers)
-               and lane = 1 and position = renew_lock.sequence_number and lock_token = renew_lock.lock_token
-               and greatest(locked_until, moment) < moment + coalesce(renew_lock.lock_duration, source.lock_duration)
-               for update of message skip locked) as free
+             cross join lateral (                             -- by itself: a join may read the lanes of all queues
+                   select message.ctid as place
+                     from pgqueue.message
+                    where queue_id = source.id
+                      and lane = 1 and position = renew_lock.sequence_number and lock_token = renew_lock.lock_token
+                      and greatest(locked_until, moment) < moment + coalesce(renew_lock.lock_duration, source.lock_duration)
+                      for update of message skip locked) as held
+             where name = renew_lock.queue and pgqueue._may_receive(receivers)) as free
      where ctid = place
     returning locked_until into renewed;
     if not found then

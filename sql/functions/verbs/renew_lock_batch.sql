@@ -37,14 +37,17 @@ begin
         with prolonged as (
             update pgqueue.message
                set locked_until = free.until
-              from (select message.ctid as place, moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration) as until
+              from (select held.place, moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration) as until
                       from pgqueue.queue as source
-                      join pgqueue.message on queue_id = source.id
-                     where name = renew_lock_batch.queue and pgqueue._may_receive(receivers)
-                       and lane = 1 and position = any (sequence_numbers)
-                       and lock_token = lock_tokens[array_position(sequence_numbers, position)]
-                       and greatest(locked_until, moment) < moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration)
-                       for update of message skip locked) as free
+                     cross join lateral (                     -- by itself: a join may read the lanes of all queues
+                           select message.ctid as place
+                             from pgqueue.message
+                            where queue_id = source.id
+                              and lane = 1 and position = any (sequence_numbers)
+                              and lock_token = lock_tokens[array_position(sequence_numbers, position)]
+                              and greatest(locked_until, moment) < moment + coalesce(renew_lock_batch.lock_duration, source.lock_duration)
+                              for update of message skip locked) as held
+                     where name = renew_lock_batch.queue and pgqueue._may_receive(receivers)) as free
              where ctid = place
             returning locked_until)
         select count(*), max(prolonged.locked_until) into many, renewed from prolonged;

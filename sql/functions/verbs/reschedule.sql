@@ -8,20 +8,26 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set enable_sort = off
 as $$
 #variable_conflict use_column
 declare
     source pgqueue.queue := pgqueue._find_queue(queue, 'SEND');
+    place  tid;
 begin
     if at is null or not isfinite(at) then
         perform pgqueue._refuse_argument('at', 'a time', at::text);
     end if;
-    perform pg_current_xact_id();        -- before the clock is read: see pgqueue._pass_due_times
+    select ctid into place
+      from pgqueue.scheduled_message
+     where queue_id = source.id and sequence_number between reschedule.sequence_number and reschedule.sequence_number
+       and (pgqueue._is_sent_for_later(lane) or pgqueue._may_receive(source.receivers))
+     order by sequence_number                                 -- by the index in that order, whatever the statistics
+       for update;                                            -- a transaction id, before the clock is read: see pgqueue._pass_due_times
     update pgqueue.scheduled_message
        set scheduled_enqueue_time = greatest(at, pgqueue.clock()),
            expires_at = greatest(at, pgqueue.clock()) + time_to_live
-     where queue_id = source.id and sequence_number = reschedule.sequence_number
-       and (pgqueue._is_sent_for_later(lane) or pgqueue._may_receive(source.receivers));
+     where ctid = place;
     if not found then
         perform pgqueue._refuse_unknown_message(source, 'scheduled', reschedule.sequence_number);
     end if;

@@ -18,6 +18,10 @@
 --   - messages that no receive would find, after a manual change or a restore, are repaired, as far as
 --     pgqueue.broken_invariants reports them.
 --
+-- A queue in which that means reading many rows is looked over once an hour, and whenever the sweep is `thorough`. The others begin
+-- where the last one has ended; they leave repairs, deferred messages that were delivered too often, and what was written by
+-- transactions that had been open for longer than a minute, to the next one that looks everything over.
+--
 -- Receives do what messages need by themselves, so correctness does not depend on sweeps: they tidy up queues that
 -- nobody receives from, and free space. Only one sweep runs at a time in a database; another one that starts meanwhile
 -- returns no rows. That saves work; correctness does not depend on it either.
@@ -25,7 +29,7 @@
 --          was reclaimed, orphans were removed, the sequence was repaired or schedules were fired.
 -- Raises   PQ007 invalid argument.
 -- Locks    the messages; skips those that others hold.
-create or replace function pgqueue.sweep(max_messages integer default 1000, dry_run boolean default false)
+create or replace function pgqueue.sweep(max_messages integer default 1000, dry_run boolean default false, thorough boolean default false)
 returns table (
     queue text, expired integer, dead_lettered integer, returned integer, activated integer, forgotten integer,
     reclaimed_days integer, deleted_queues integer, forwarded integer, more boolean)
@@ -76,9 +80,9 @@ begin
             continue;
         end if;
         if dry_run then
-            select * into swept from pgqueue._preview_sweep(source);
+            select * into swept from pgqueue._preview_sweep(source, pgqueue._swept_until(source.id, thorough));
         else
-            select * into swept from pgqueue._sweep_queue(source, remaining);
+            select * into swept from pgqueue._sweep_queue(source, remaining, pgqueue._swept_until(source.id, thorough));
         end if;
         remaining      := remaining - swept.handled;
         queue          := source.name;

@@ -67,14 +67,14 @@ TWINS = [
     ),
     Twin(
         "reschedule",
-        "perform pg_current_xact_id();",
-        "",
+        "       for update;",
+        ";",
         test_due_times.test_a_time_is_read_by_a_transaction_that_has_an_id_when_a_message_is_rescheduled,
     ),
     Twin(
         "_sweep_queue",
-        "pgqueue._activate_scheduled(queue.id, '-infinity', max_messages)",
-        "pgqueue._activate_scheduled(queue.id, pgqueue._due_from(queue.id), max_messages)",
+        "case when since = '-infinity' then since else pgqueue._due_from(queue.id) end",
+        "pgqueue._due_from(queue.id)",
         test_due_times.test_a_sweep_finds_a_message_that_was_passed,
     ),
     Twin(

@@ -35,8 +35,9 @@ TWINS = [
     ),
     Twin(
         "_delete_old_records",
-        "from pgqueue.recorded_effect\n                where queue_id = queue.id and forget_at <= moment",
-        "from pgqueue.recorded_effect\n                where queue_id = queue.id",
+        "where queue_id = queue.id and forget_at >= since and forget_at <= moment\n"
+        "                order by forget_at\n                limit max_records - ids\n",
+        "where queue_id = queue.id\n                order by forget_at\n                limit max_records - ids\n",
         test_effects.test_a_sweep_forgets_effects_that_need_not_be_kept_and_no_others,
     ),
     Twin(

@@ -25,8 +25,8 @@ TWINS = [
     ),
     Twin(
         "publish",
-        "    if publisher is not null then\n        select * into last",
-        f"{REFUSES_TO_SEND}    if publisher is not null then\n        select * into last",
+        "    if publisher is not null then\n        select (batch).* into last",
+        f"{REFUSES_TO_SEND}    if publisher is not null then\n        select (batch).* into last",
         test_staging.test_that_a_part_was_sent_is_said_though_the_queue_takes_nothing_any_more,
     ),
     Twin(

@@ -28,7 +28,7 @@ TWINS = [
     ),
     Twin(
         "_sweep_queue",
-        "where message.locked_until is null or message.locked_until <= moment",
+        "and (message.locked_until is null or message.locked_until <= moment)",
         "",
         test_sweep.test_a_newer_delivery_is_never_dead_lettered,
     ),
@@ -43,6 +43,37 @@ TWINS = [
         "and position > cursor",
         "and false",
         test_sweep.test_what_was_delivered_too_often_is_dead_lettered_once_its_lock_has_expired,
+    ),
+    Twin(
+        "_swept_until",
+        "interval '1 hour'",
+        "interval '1 day'",
+        test_sweep.test_a_queue_in_which_a_sweep_has_read_much_is_looked_over_an_hour_later,
+    ),
+    Twin("_swept_until", " and not thorough", "", test_sweep.test_a_thorough_sweep_looks_everything_over),
+    Twin(
+        "_record_sweep",
+        "moment - interval '1 minute'",
+        "moment + interval '1 hour'",
+        test_sweep.test_what_expires_after_a_sweep_has_recorded_its_place_is_found_by_the_next,
+    ),
+    Twin(
+        "_record_sweep",
+        "where queue_id = queue.id and expires_at >= since",
+        "where false",
+        test_sweep.test_an_expired_message_that_was_locked_during_a_sweep_is_found_by_the_next,
+    ),
+    Twin(
+        "_sweep_queue",
+        "least(since, due)",
+        "since",
+        test_sweep.test_a_scheduled_message_that_is_committed_late_is_activated_and_expires_in_one_sweep,
+    ),
+    Twin(
+        "_sweep_queue",
+        "> pages + 100",
+        "> pages + 1000000",
+        test_sweep.test_a_sweep_records_its_place_where_it_has_read_much,
     ),
     Twin(
         "sweep",
