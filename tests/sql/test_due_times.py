@@ -30,7 +30,7 @@ def schedule(session: Session, after: timedelta) -> int:
 
 
 def due_from(session: Session) -> datetime:
-    since: datetime = session.value("select greatest(due_from, '2000-01-01') from pgqueue.scheduled_progress")
+    since: datetime = session.value("select greatest(pgqueue._due_from(1), '2000-01-01')")
     return since
 
 

@@ -52,11 +52,11 @@ SPARED = {
     "publishing_lock",
     "queue",
     "queue_use",
+    "registered_worker",
     "repair_lock",
     "sample",
     "sample_lock",
     "schedule",
-    "scheduled_progress",
     "secret",
     "slot",
     "staged_batch",
@@ -64,7 +64,6 @@ SPARED = {
     "sweep_lock",
     "topic",
     "waiting_consumer",
-    "worker",
 }
 
 #: Of a verb or internal function, by what it does; the placeholders are in `Worn`.
@@ -111,11 +110,13 @@ STATEMENTS = {
     "unlock": "select pgqueue.unlock('q', {number})",
     "peek": "select from pgqueue.peek('q', 10)",
     "peek from a number": "select from pgqueue.peek('q', 10, {number})",
+    "peek at what came back": "select from pgqueue.peek('returned', 10)",
     "peek dead letters": "select from pgqueue.peek('q/$deadletterqueue', 10)",
     "peek_dead_letters": "select from pgqueue.peek_dead_letters('q', 10)",
     "find_messages": "select from pgqueue.find_messages('q')",
     "find_messages that are ready": "select from pgqueue.find_messages('q', 'READY')",
     "find_messages that are scheduled": "select from pgqueue.find_messages('q', 'SCHEDULED')",
+    "find_messages that came back": "select from pgqueue.find_messages('returned')",
     "find_messages that are dead letters": "select from pgqueue.find_messages('q', 'DEAD_LETTERED')",
     "explain_message": "select pgqueue.explain_message('q', {number})",
     "resubmit": "select pgqueue.resubmit('q', max_messages => 1)",
@@ -135,8 +136,9 @@ STATEMENTS = {
     "create_queue": "select pgqueue.create_queue('new')",
     "record_effect": "select pgqueue.record_effect('distinct', 'new')",
     "recorded_effects": "select from pgqueue.recorded_effects('distinct', 'id 1')",
+    "heartbeat of a worker that runs": "select pgqueue.heartbeat('{worker}', 'h', 1, '1', '{{q}}', 1)",
     "heartbeat": "select pgqueue.heartbeat(gen_random_uuid(), 'h', 1, '1', '{{q}}', 1)",
-    "remove_worker": "select pgqueue.remove_worker(gen_random_uuid())",
+    "remove_worker": "select pgqueue.remove_worker('{worker}')",
     "accept_session": "select from pgqueue.accept_session('sessions')",
     "accept_session by its id": "select from pgqueue.accept_session('sessions', 'another')",
     "receive_from_session": "select from pgqueue.receive_from_session('sessions', 'long', '{session_token}', 10)",
@@ -207,23 +209,19 @@ UNTRIED = dict.fromkeys(
 }
 
 #: Statements that read what has died, and why that is so still.
-NUMBERS = (
-    "begins at the first number of messages that came back or are scheduled: they come in no order of their numbers"
-)
 DEAD_LETTERS = "begins at the first dead letter: they come in no order of their numbers"
 DEFERRED = "begins at the first deferred message: any of them may be received next"
 COUNTS = "counts: reads each table, or a sample of one with more than 25,000 pages"
 BY_PLACE = "reads a table by its pages, for the tasks of Spark"
 A_MINUTE = "once a minute: looks everything over, also for what turns may have missed"
-SESSION = "a session that is forgotten when it is empty begins at its first position when it comes back"
+SESSIONS = "looks for the sessions of a queue by their names, in which they come in no order"
 ERRORS = "begins at the first message that has failed"
 BY_AGE = "finds a row by another index of its queue, while the planner believes that there are a few rows"
 WEARING = {
-    "peek": NUMBERS,
-    "peek from a number": NUMBERS,
-    "find_messages": NUMBERS,
-    "find_messages that are ready": NUMBERS,
-    "find_messages that are scheduled": NUMBERS,
+    "peek": DEFERRED,
+    "peek from a number": DEFERRED,
+    "find_messages": DEFERRED,
+    "find_messages that are ready": DEFERRED,
     "receive dead letters": DEAD_LETTERS,
     "receive_dead_letters": DEAD_LETTERS,
     "peek dead letters": DEAD_LETTERS,
@@ -254,14 +252,10 @@ WEARING = {
     "view _scheduled_message": BY_PLACE,
     "view _claimed_message": BY_PLACE,
     "view _published_batch": BY_PLACE,
-    "accept_session": SESSION,
-    "receive_from_session": SESSION,
-    "release_session": SESSION,
-    "view sessions": SESSION,
+    "view sessions": SESSIONS,
     "reschedule": BY_AGE,
     "cancel_scheduled": BY_AGE,
     "publish": BY_AGE,
-    "take_turn of a queue that watched its messages": "begins at the first entry of the watch list",
 }
 
 

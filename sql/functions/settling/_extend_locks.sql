@@ -11,7 +11,7 @@ as $$
     with prolonged as (
         update pgqueue.message set locked_until = until where ctid = any (places) returning queue_id, lane, position)
     update pgqueue.watch
-       set due = until
+       set due = greatest(until, pgqueue.clock())            -- not before: see pgqueue._pass_due_times
       from prolonged
      where watch.queue_id = prolonged.queue_id and watch.lane = prolonged.lane and watch.position = prolonged.position
        and watch.due > until;

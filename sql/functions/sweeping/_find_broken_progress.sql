@@ -36,9 +36,29 @@ as $$
                   sequence_number, queue_id, scheduled_enqueue_time, due_from)
       from pgqueue.scheduled_progress
       join pgqueue.scheduled_message using (queue_id)
-     where scheduled_enqueue_time < due_from
+     where kind = 'MESSAGE' and scheduled_enqueue_time < due_from
        and not exists (
            select
              from unnest(awaited, awaited_from) as late (xid, since)
-            where since <= scheduled_enqueue_time and xid not in (select pg_snapshot_xip(pg_current_snapshot())));
+            where since <= scheduled_enqueue_time and xid not in (select pg_snapshot_xip(pg_current_snapshot())))
+     union all
+    select format('message %s of queue %s is to be checked at %s, but the watch list is looked through from %s on',
+                  position, queue_id, due, due_from)
+      from pgqueue.scheduled_progress
+      join pgqueue.watch using (queue_id)
+     where kind = 'WATCH' and due < due_from
+       and not exists (
+           select
+             from unnest(awaited, awaited_from) as late (xid, since)
+            where since <= due and xid not in (select pg_snapshot_xip(pg_current_snapshot())))
+     union all
+    select format('session %L of queue %s waits since %s, but sessions are looked for from %s on',
+                  session_id, queue_id, available_at, due_from)
+      from pgqueue.scheduled_progress
+      join pgqueue.waiting_session using (queue_id)
+     where kind = 'SESSION' and available_at < due_from
+       and not exists (
+           select
+             from unnest(awaited, awaited_from) as late (xid, since)
+            where since <= available_at and xid not in (select pg_snapshot_xip(pg_current_snapshot())));
 $$;

@@ -42,7 +42,7 @@ begin
     handled := handled + pgqueue._repair_watch(queue.id, max_messages - handled);
     if exists (select from pgqueue.watch where queue_id = queue.id and due <= moment) then
         select outcome.returned, handled + outcome.looked_at into returned, handled
-          from pgqueue._redeliver_watched(queue.id, max_messages - handled) as outcome;
+          from pgqueue._redeliver_watched(queue.id, '-infinity', max_messages - handled) as outcome;
     end if;
     if queue.forward_to is not null then
         forwarded := pgqueue._forward_waiting(queue, max_messages - handled);
