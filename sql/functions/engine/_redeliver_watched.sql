@@ -13,14 +13,12 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-    moment  timestamptz;
+    moment  timestamptz := pgqueue.clock();
     watched tid[];
     free    tid[];
     source  pgqueue.queue;
     spent   tid[];
 begin
-    perform pg_current_xact_id();        -- before the clock is read: see pgqueue._pass_due_times
-    moment  := pgqueue.clock();
     watched := array(
         select ctid
           from pgqueue.watch

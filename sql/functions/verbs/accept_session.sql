@@ -70,7 +70,9 @@ begin
         next := pgqueue._next_delivery(free);
         read := pg_stat_get_xact_blocks_fetched('pgqueue.message'::regclass) - read;
         if next <= moment then
-            perform pgqueue._move_waiting(waiting.place, moment + lasts);
+            update pgqueue.waiting_session
+               set available_at = moment + lasts, changed_by = pg_current_xact_id()
+             where ctid = waiting.place;
             return query select * from pgqueue._lock_session(free, moment + lasts, holder);
             if read > 32 then
                 perform pgqueue._move_session_cursor(free, reads_much => true);
@@ -83,7 +85,7 @@ begin
             perform pgqueue._forget_session(free);
             next := moment + interval '1 second';            -- a row that is still there is held by a sender
         end if;
-        perform pgqueue._move_waiting(waiting.place, next);
+        update pgqueue.waiting_session set available_at = next, changed_by = pg_current_xact_id() where ctid = waiting.place;
     end loop;
 end
 $$;
