@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(BUILD) $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test models lint format types layers check docs reference test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos wheel try-wheel lock clean
+.PHONY: help demo demo-spark test models lint format types layers check docs generate test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -55,7 +55,7 @@ check: lint types layers ## all that needs no database
 docs: $(READY) ## the documentation site, site/index.html; needs no network
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
-reference: $(READY) ## docs/reference.md and the lists of sql/README.md anew, from docstrings and the headers of SQL
+generate: $(READY) ## what is written from other files: the reference, lists of SQL, help, the synchronous face
 	$(BIN)/python -m docs.generate
 
 test-matrix: $(READY) ## the contract on every PostgreSQL, or on some: make test-matrix PG="14 16"

@@ -1,3 +1,4 @@
+# Written by `make generate` from pgqueue/aio/client.py: change it there.
 """The synchronous client: queues by name, and the schema they live in."""
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ if TYPE_CHECKING:
 class QueueClient:
     """The entry point: creates and manages queues, and opens them.
 
-    ``source`` is a DSN, a ``psycopg_pool.ConnectionPool`` or a ``sqlalchemy.Engine`` over psycopg. Without it the
-    client takes the database that libpq's environment variables name: ``PGSERVICE``, or ``PGHOST``, ``PGDATABASE`` and
-    so on. SQLAlchemy's form of a DSN, ``postgresql+psycopg://…``, is understood, too. With a DSN, or without a source,
-    the client has its own pool: it opens the pool at the first use, and closes it in :meth:`close` or at the end of a
-    ``with`` block. A pool or an engine that you pass stays open. The client is safe to use from several threads.
+    ``source`` is a DSN, a ``psycopg_pool.ConnectionPool`` or an ``Engine`` of SQLAlchemy over psycopg.
+    Without it the client takes the database that libpq's environment variables name: ``PGSERVICE``, or ``PGHOST``,
+    ``PGDATABASE`` and so on. SQLAlchemy's form of a DSN, ``postgresql+psycopg://…``, is understood, too. With a DSN, or
+    without a source, the client has its own pool: it opens the pool at the first use, and closes it in :meth:`close` or
+    at the end of a ``with`` block. A pool or an engine that you pass stays open. The client is safe to use from
+    several threads.
 
     A forked child may use the client. With a DSN the child opens its own connections. Over an open pool, or an engine
     that has connections, the child gets :class:`~pgqueue.errors.InvalidStateError`.

@@ -1,3 +1,4 @@
+# Written by `make generate` from pgqueue/aio/queue.py: change it there.
 """The synchronous face of a queue: signatures and docstrings; each method is one call to the database."""
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ class Queue(Generic[BodyT]):
     """A queue, identified by its name. It is cheap to make, and safe to use from several threads.
 
     Made by :meth:`pgqueue.QueueClient.queue`. The queue need not exist before the first call. ``transaction`` is a
-    psycopg connection, or a SQLAlchemy session or connection: the call takes part in its transaction. Without
-    ``transaction`` each call has its own transaction. Every call raises :class:`~pgqueue.errors.QueueNotFoundError` for
-    an unknown queue, and :class:`~pgqueue.errors.ConnectionLostError` when the database cannot be reached.
+    psycopg Connection, or a SQLAlchemy Session or Connection: the call takes part in its transaction.
+    Without ``transaction`` each call has its own transaction. Every call raises
+    :class:`~pgqueue.errors.QueueNotFoundError` for an unknown queue, and :class:`~pgqueue.errors.ConnectionLostError`
+    when the database cannot be reached.
 
     A queue is generic in the type of its bodies, as messages are. One that was made with a ``body_type`` has bodies of
     that type only: a send refuses others, and a receive dead-letters them, as ``InvalidBody``, instead of handing them

@@ -1,3 +1,4 @@
+# Written by `make generate` from pgqueue/aio/received.py: change it there.
 """The synchronous face of a received message."""
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
     call has its own transaction.
     """
 
+    _asynchronous = False
+
+    # this face only: a property can ask the database
     @property
     def state(self) -> ReceiveState:
         """The state of this delivery.
@@ -62,6 +66,8 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
             except PGQueueError:
                 return self.context.state
         return self.context.state
+
+    # end
 
     @cached_property
     def lock_lost(self) -> LockLost:

@@ -1,3 +1,4 @@
+# Written by `make generate` from pgqueue/aio/receiver.py: change it there.
 """The synchronous receiver: an endless iterator over incoming messages."""
 
 from __future__ import annotations

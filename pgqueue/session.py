@@ -1,3 +1,4 @@
+# Written by `make generate` from pgqueue/aio/session.py: change it there.
 """The synchronous face of a session."""
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
     """A session that is locked for you: only you receive its messages, in their order.
 
     Made by :meth:`pgqueue.Queue.accept_session`. ``locked_until`` is when the lock expires, by the clock of the
-    database: renew it before. The locks of its messages are its own. Use it in a ``with`` block, whose end releases it.
+    database: renew it before. The locks of its messages are its own. Use it in a ``with`` block, whose end
+    releases it.
 
     A lock that is lost raises :class:`~pgqueue.errors.SessionLockLostError`: from every method here, and when a message
     is settled.
     """
 
+    _lock_lost = LockLost
     lock_lost: LockLost
 
     def __enter__(self) -> Self:

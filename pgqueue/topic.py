@@ -1,3 +1,4 @@
+# Written by `make generate` from pgqueue/aio/topic.py: change it there.
 """The synchronous face of a topic: signatures and docstrings; each method is one call to the database."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes what pages say of the code: ``make reference``.
+"""Writes what pages say of the code: ``make generate``.
 
 A page names what belongs between two comments, and has the rest by hand::
 

@@ -50,6 +50,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
 
     _asynchronous = True
 
+    # this face only: a property cannot wait for the database
     @property
     def state(self) -> ReceiveState:
         """The last known state of this delivery.
@@ -58,6 +59,8 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         does not learn the outcome by itself: ask with :meth:`resolve`.
         """
         return self.context.state
+
+    # end
 
     @cached_property
     def lock_lost(self) -> LockLost:
@@ -309,8 +312,8 @@ async def process(
     :class:`~pgqueue.errors.DeadLetter`, the message is dead-lettered. After any other error the message is abandoned
     with backoff, and the error is raised.
 
-    The work is a coroutine function, or a plain function that does not block the event loop for long. If it returns an
-    awaitable, that is awaited.
+    The work is a coroutine function, or a plain function that does not block the event loop for long. If it
+    returns an awaitable, that is awaited.
 
     Raises:
         SettlementUndoneError: the work has settled the message in a transaction that it did not commit.
@@ -318,7 +321,7 @@ async def process(
             message was received with :mod:`pgqueue`. The message stays received.
     """
     require_received(received, asynchronous=True)
-    handler = Handler.of(work, "the work")
+    handler = Handler.of(work, "the work", asynchronous=True)
     handler.check_takes(type(received))
     return await adrive(traced.process(received, handler, _begin_for(handler, received, source), retry_policy(retry)))
 

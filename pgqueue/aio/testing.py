@@ -33,7 +33,7 @@ async def drain(
     """
     if not isinstance(queue, Queue):
         raise InvalidArgumentError(f"drain() takes a queue of pgqueue.aio, not {queue!r}: for others, pgqueue.testing")
-    Handler.of(handler).check_takes(ReceivedMessage)
+    Handler.of(handler, asynchronous=True).check_takes(ReceivedMessage)
     once = tenacity.Retrying(stop=tenacity.stop_after_attempt(1))
     work: Any = handler
     answers = []

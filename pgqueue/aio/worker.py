@@ -12,10 +12,12 @@ from pgqueue.aio.queue import Queue
 from pgqueue.aio.received import ReceivedMessage
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.message import BodyT
-from pgqueue.worker import Health, RetryPolicy, Tally
+from pgqueue.worker.dispatcher import Tally
 from pgqueue.worker.handlers import Handlers, routes_of
+from pgqueue.worker.health import Health
 from pgqueue.worker.lock_renewals import OnFailure
 from pgqueue.worker.options import Options, WorkerOptions
+from pgqueue.worker.policy import RetryPolicy
 from pgqueue.worker.service import tally_of
 from pgqueue.worker.tasks import TaskDriver
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 
 class Worker:
+    # this face only: threads and tasks
     """Receives the messages of a queue, or of several, and runs a handler on each, until it is stopped.
 
     ``Worker(queue, handler)`` serves one queue, ``Worker(client, handlers)`` all queues of :class:`pgqueue.Handlers`;
@@ -62,6 +65,8 @@ class Worker:
     Raises:
         InvalidArgumentError: an argument is invalid.
     """
+
+    # end
 
     @overload
     def __init__(

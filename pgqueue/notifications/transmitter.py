@@ -1,3 +1,4 @@
+# Written by `make generate` from pgqueue/aio/transmitter.py: change it there.
 """The synchronous transmitters."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Processing all messages of a queue in a test."""
+# Written by `make generate` from pgqueue/aio/testing.py: change it there.
+"""Processing all messages of a queue in a test. The fixtures are in :mod:`pgqueue.testing`."""
 
 from __future__ import annotations
 
@@ -7,10 +8,11 @@ from typing import Any
 
 import tenacity
 
-from pgqueue import Queue, ReceivedMessage, process
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.handler import Handler
 from pgqueue.model.message import BodyT
+from pgqueue.queue import Queue
+from pgqueue.received import ReceivedMessage, process
 
 
 def drain(
@@ -23,7 +25,8 @@ def drain(
 
     ``handler(message, tx)`` runs in the transaction that completes its message, ``handler(message)`` without one, as in
     :func:`pgqueue.process` and in a worker, but is called only once: its first error abandons the message and is
-    raised. ``source`` says where the transactions begin, as for :func:`pgqueue.process`: a session maker, for example.
+    raised. ``source`` says where the transactions begin, as for :func:`pgqueue.process`: a session maker, for
+    example.
 
     Raises:
         InvalidArgumentError: the handler takes other arguments, is a coroutine function or a generator function, or the
@@ -31,8 +34,7 @@ def drain(
     """
     if not isinstance(queue, Queue):
         raise InvalidArgumentError(f"drain() takes a queue of pgqueue, not {queue!r}: for others, pgqueue.aio.testing")
-    remedy = "drain it with pgqueue.aio.testing.drain()"
-    Handler.of(handler, asynchronous=False, remedy=remedy).check_takes(ReceivedMessage)
+    Handler.of(handler, asynchronous=False).check_takes(ReceivedMessage)
     once = tenacity.Retrying(stop=tenacity.stop_after_attempt(1))
     work: Any = handler
     answers = []

@@ -1,3 +1,4 @@
+# Written by `make generate` from pgqueue/aio/worker.py: change it there.
 """The synchronous face of a worker."""
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 
 class Worker:
+    # this face only: threads and tasks
     """Receives the messages of a queue, or of several, and runs a handler on each, until it is stopped.
 
     ``Worker(queue, handler)`` serves one queue, ``Worker(client, handlers)`` all queues of :class:`pgqueue.Handlers`;
@@ -66,6 +68,8 @@ class Worker:
     Raises:
         InvalidArgumentError: an argument is invalid.
     """
+
+    # end
 
     @overload
     def __init__(

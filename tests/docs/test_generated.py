@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.generate import BLOCK, PAGES, filled, sql
+from docs.generate import BLOCK, PAGES, faces, filled, sql
 from docs.generate.commands import overview
 from docs.generate.text import ROOT
 from pgqueue.cli.running import HELP
@@ -19,11 +19,16 @@ LIBRARY = "".join(path.read_text() for path in (ROOT / "pgqueue").rglob("*.py"))
 def test_a_generated_page_is_up_to_date(page: Path) -> None:
     text = page.read_text()
     assert BLOCK.search(text)
-    assert filled(text) == text, f"{page.relative_to(ROOT)} is not what the code says: run `make reference`"
+    assert filled(text) == text, f"{page.relative_to(ROOT)} is not what the code says: run `make generate`"
 
 
 def test_the_help_of_all_commands_is_up_to_date() -> None:
-    assert HELP.read_text() == overview(), "pgqueue/cli/help.txt is not what the code says: run `make reference`"
+    assert HELP.read_text() == overview(), "pgqueue/cli/help.txt is not what the code says: run `make generate`"
+
+
+@pytest.mark.parametrize(("path", "text"), [pytest.param(*each, id=each[0].name) for each in faces.written()])
+def test_the_synchronous_face_is_up_to_date(path: Path, text: str) -> None:
+    assert path.read_text() == text, f"{path.relative_to(ROOT)} is not what pgqueue/aio says: run `make generate`"
 
 
 def test_every_verb_is_described_once() -> None:

@@ -1,9 +1,8 @@
-"""The synchronous and the asynchronous face: the same names and the same signatures."""
+"""Both faces have the same names, and what each writes by hand has the same signatures."""
 
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,58 +10,30 @@ import pytest
 
 import pgqueue
 import pgqueue.aio.notifications
-import pgqueue.aio.testing
 import pgqueue.notifications
-import pgqueue.testing
+from docs.generate.faces import translated
 
 MODULES = [(pgqueue, pgqueue.aio), (pgqueue.notifications, pgqueue.aio.notifications)]
 
-TWINS = {
-    pgqueue: [
-        "AutoLockRenewer", "DeadLetters", "PendingSend", "Queue", "QueueClient", "ReceivedMessage", "Receiver",
-        "Sender", "Session", "Topic", "Worker",
-    ],
-    pgqueue.notifications: ["Bridge", "QueuedTransmitter", "Transmitter"],
-}  # fmt: skip
+#: Written in both faces. The rest of the synchronous one is written from the other.
+BY_HAND = ["AutoLockRenewer", "PendingSend", "Sender"]
 
-# What is said differently where one awaits.
-SPOKEN = {
-    "__aenter__": "__enter__",
-    "__aexit__": "__exit__",
-    "__aiter__": "__iter__",
-    "__anext__": "__next__",
-    "AsyncIterator": "Iterator",
-    "Awaitable[Sequence[PeekedMessage]]": "Sequence[PeekedMessage]",
-}
-
-# What asks nothing of the database, or is entered with `async with` and `async for`, is not awaited.
-NOT_AWAITED = {
-    "__init__", "__repr__", "__iter__", "queue", "receiver", "sender", "fault", "transaction", "register", "stop",
-    "health", "subscription", "topic", "_begin", "_make", "_where", "deregister",
-}  # fmt: skip
-
-
-def twins() -> Iterator[tuple[str, Any, Any]]:
-    """Each class that is written once for each face."""
-    for ours, theirs in MODULES:
-        yield from ((name, getattr(ours, name), getattr(theirs, name)) for name in TWINS[ours])
+#: What is entered with `async with`, or does not wait.
+NOT_AWAITED = {"__init__", "fault", "register", "deregister"}
 
 
 def members(owner: type) -> dict[str, Any]:
-    """What a class defines itself, by its name in the synchronous face."""
+    """The methods and properties that a class defines itself, by their names in the synchronous face."""
     return {
-        SPOKEN.get(name, name): value
+        translated(name): value
         for name, value in vars(owner).items()
         if inspect.isfunction(value) or isinstance(value, property | classmethod)
     }
 
 
 def pairs() -> Iterator[Any]:
-    """Each method, property or function of the one face with its twin."""
-    yield pytest.param(pgqueue.process, pgqueue.aio.process, id="process")
-    yield pytest.param(pgqueue.testing.drain, pgqueue.aio.testing.drain, id="drain")
-    for name, one, other in twins():
-        ours, theirs = members(one), members(other)
+    for name in BY_HAND:
+        ours, theirs = members(getattr(pgqueue, name)), members(getattr(pgqueue.aio, name))
         for member in sorted(ours.keys() & theirs.keys()):
             yield pytest.param(ours[member], theirs[member], id=f"{name}.{member}")
 
@@ -80,16 +51,9 @@ def shape(member: Any) -> tuple[list[tuple[str, Any, Any, str]], str]:
     """Names, kinds, defaults and annotations of the parameters, and the annotation of what is returned."""
     signature = inspect.signature(function(member))
     parameters = [
-        (each.name, each.kind, each.default, spoken(each.annotation)) for each in signature.parameters.values()
+        (each.name, each.kind, each.default, translated(str(each.annotation))) for each in signature.parameters.values()
     ]
-    return parameters, spoken(signature.return_annotation)
-
-
-def spoken(annotation: object) -> str:
-    said = str(annotation)
-    for theirs, ours in SPOKEN.items():
-        said = re.sub(rf"(?<!\w){re.escape(theirs)}", ours, said)
-    return said
+    return parameters, translated(str(signature.return_annotation))
 
 
 @pytest.mark.parametrize(("ours", "theirs"), MODULES)
@@ -98,42 +62,40 @@ def test_both_faces_export_the_same_names(ours: Any, theirs: Any) -> None:
 
 
 @pytest.mark.parametrize(("ours", "theirs"), MODULES)
-def test_what_is_not_a_twin_is_the_very_same(ours: Any, theirs: Any) -> None:
-    twins = {*TWINS[ours], "process"}
+def test_each_face_has_its_own_classes_and_shares_the_rest(ours: Any, theirs: Any) -> None:
     for name in ours.__all__:
-        assert (getattr(ours, name) is getattr(theirs, name)) == (name not in twins), name
+        face = getattr(theirs, name)
+        is_of_the_face = (getattr(face, "__module__", None) or "").startswith("pgqueue.aio")
+        assert (getattr(ours, name) is face) != is_of_the_face, name
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [pytest.param(*pair, id=name) for name, *pair in twins()])
-def test_twins_have_the_same_members(ours: type, theirs: type) -> None:
-    assert members(ours).keys() == members(theirs).keys()
+@pytest.mark.parametrize("name", BY_HAND)
+def test_what_is_written_by_hand_has_the_same_members(name: str) -> None:
+    assert members(getattr(pgqueue, name)).keys() == members(getattr(pgqueue.aio, name)).keys()
 
 
 @pytest.mark.parametrize(("ours", "theirs"), list(pairs()))
-def test_twins_have_the_same_signature(ours: Any, theirs: Any) -> None:
+def test_what_is_written_by_hand_has_the_same_signature(ours: Any, theirs: Any) -> None:
     assert type(ours) is type(theirs)
     assert shape(ours) == shape(theirs)
+    assert bool(inspect.getdoc(function(ours))) == bool(inspect.getdoc(function(theirs)))
 
 
 @pytest.mark.parametrize(("ours", "theirs"), list(pairs()))
 def test_what_may_wait_is_awaited(ours: Any, theirs: Any) -> None:
     assert not inspect.iscoroutinefunction(function(ours))
     if not isinstance(ours, property):
-        name = function(ours).__name__
-        assert inspect.iscoroutinefunction(function(theirs)) == (name not in NOT_AWAITED)
-
-
-@pytest.mark.parametrize(("ours", "theirs"), list(pairs()))
-def test_twins_are_documented_alike(ours: Any, theirs: Any) -> None:
-    assert bool(inspect.getdoc(function(ours))) == bool(inspect.getdoc(function(theirs)))
+        assert inspect.iscoroutinefunction(function(theirs)) == (function(ours).__name__ not in NOT_AWAITED)
 
 
 def test_options_are_named_never_placed() -> None:
     """Only what a verb acts on may be given by place, and the one reason that a dead letter must have."""
+    classes = [getattr(module, name) for module, _ in MODULES for name in module.__all__]
     placed = {
-        f"{owner}.{name}({parameter.name})"
-        for owner, ours, _ in twins()
-        for name, member in members(ours).items()
+        f"{owner.__name__}.{name}({parameter.name})"
+        for owner in classes
+        if inspect.isclass(owner) and owner not in (getattr(theirs, owner.__name__, None) for _, theirs in MODULES)
+        for name, member in members(owner).items()
         if not name.startswith("_") and not isinstance(member, property)
         for parameter in list(inspect.signature(function(member)).parameters.values())[1:]
         if parameter.kind is not parameter.KEYWORD_ONLY and parameter.default is not parameter.empty

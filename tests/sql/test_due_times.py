@@ -1,4 +1,4 @@
-"""Scheduled messages, the watch list and sessions are looked through from a time on that passes none of them, whoever commits late."""
+"""What becomes due is looked for from a time on that passes nothing, whoever commits late."""
 
 from __future__ import annotations
 
@@ -264,9 +264,8 @@ def test_a_message_that_is_put_back_on_the_watch_list_is_found(database: Databas
     with Stage(database) as stage:
         ann = stage.session("ann")
         held = passed(stage, ann)
-        ann.rows(
-            "delete from pgqueue.watch; update pgqueue.message set locked_until = null, lock_token = null, locked_by = null"
-        )
+        ann.rows("delete from pgqueue.watch")
+        ann.rows("update pgqueue.message set locked_until = null, lock_token = null, locked_by = null")
         passed_until(stage, ann, "WATCH")
         assert ann.call("_repair_watch", queue_id=1, max_messages=9) == 1
         assert ann.numbers() == [held.sequence_number]

@@ -315,9 +315,8 @@ def test_who_accepts_another_session_does_not_keep_a_holder_waiting(database: Da
 
 def emptied(stage: Stage, session: Session) -> None:
     """A session that is empty, and remembered because its holder has read much that was settled before."""
-    session.rows(
-        "select pgqueue.send_batch('q', array_fill('1'::jsonb, array[5000]), session_ids => array_fill('a'::text, array[5000]))"
-    )
+    ids = "array_fill('a'::text, array[5000])"
+    session.rows(f"select pgqueue.send_batch('q', array_fill('1'::jsonb, array[5000]), session_ids => {ids})")
     session.call("purge_queue", queue="q")
     for _ in range(3):
         session.send("b", session_id="a")

@@ -1,0 +1,139 @@
+"""Writes the synchronous face from the asynchronous one: ``await`` can be left out by rule, but not put in.
+
+Where the faces differ by nature, both files have a block with the same marks, and each keeps its own::
+
+    # this face only: how the state is looked up
+    # end
+
+Three files are written by hand in both faces: the sender, the lock renewer, and what is true once a lock is lost.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from docs.generate.text import ROOT
+
+PACKAGE = ROOT / "pgqueue"
+
+#: The files of the asynchronous face, and what they are in the synchronous one.
+FILES = {
+    "client.py": "client.py",
+    "queue.py": "queue.py",
+    "received.py": "received.py",
+    "receiver.py": "receiver.py",
+    "session.py": "session.py",
+    "topic.py": "topic.py",
+    "testing.py": "testing/draining.py",
+    "transmitter.py": "notifications/transmitter.py",
+    "worker.py": "worker/worker.py",
+}
+
+#: Modules that have another place.
+MODULES = {
+    "pgqueue.aio.lock_lost": "pgqueue.model.lock_lost",
+    "pgqueue.aio.worker": "pgqueue.worker.worker",
+    "pgqueue.aio.transmitter": "pgqueue.notifications.transmitter",
+    "pgqueue.worker.tasks": "pgqueue.worker.threads",
+}
+
+#: In this order: regular expressions, and what they become.
+SUBSTITUTIONS = [
+    (r"await asyncio\.to_thread\(([\w.]+), ", r"\1("),
+    (r"import asyncio\n", ""),
+    (r"await adrive\(", "drive("),
+    (r"\badrive\b", "drive"),
+    (r"\b([Aa])n(\s+``)async with\b", r"\1\2with"),
+    (r"\b(await|async) (?!lock_lost)", ""),
+    (r"__a(enter|exit|iter|next)__", r"__\1__"),
+    (r"StopAsyncIteration", "StopIteration"),
+    (r"\bAwaitable\[(\w+)\]", r"\1"),
+    (r"\bAwaitable, ", ""),
+    (r"\bAsync(\w+) as \1\b", r"\1"),
+    (r"(\b|(?<=Gives)|(?<=Abstract))Async(?=[A-Z])", ""),
+    (r"\basynccontextmanager\b", "contextmanager"),
+    (r"\basynchronous=True\b", "asynchronous=False"),
+    (r"\b_asynchronous = True\b", "_asynchronous = False"),
+    (r"\bTaskDriver\b", "ThreadDriver"),
+    (r"\ban asynchronous (?=test\b)", "a "),
+    (r"\basynchronous (?=iterator)", ""),
+    (r"\basynchronous\b(?!=)", "synchronous"),
+    (r"from(\s+)several tasks", r"from\1several threads"),
+    *((rf"\b{re.escape(theirs)}\b", ours) for theirs, ours in MODULES.items()),
+    (r"\bpgqueue\.aio\b", "pgqueue"),
+]
+
+#: What is true of the asynchronous face only, after these substitutions, and of the synchronous one.
+WORDS = [
+    ("for others, pgqueue.testing", "for others, pgqueue.aio.testing"),
+    ("``await lock_lost`` waits", "``lock_lost.wait(timeout)`` waits"),
+    (
+        """    The work is a coroutine function, or a plain function that does not block the event loop for long. If it
+    returns an awaitable, that is awaited.
+
+""",
+        "",
+    ),
+    (
+        """the work takes other arguments, is a generator function, or returned a generator; or the
+            message was received with :mod:`pgqueue`. The message stays received.
+""",
+        """the work takes other arguments, is a coroutine function (use :func:`pgqueue.aio.process`)
+            or a generator function, or it returned an awaitable or a generator; or the message was received with
+            :mod:`pgqueue.aio`. The message stays received.
+""",
+    ),
+    (
+        """the handler takes other arguments or is a generator function, or the queue belongs to
+            :mod:`pgqueue`; nothing was received.
+""",
+        """the handler takes other arguments, is a coroutine function or a generator function, or the
+            queue belongs to :mod:`pgqueue.aio`; nothing was received.
+""",
+    ),
+]
+
+#: What only the blocks of the synchronous face need.
+IMPORTS = {"received.py": "from pgqueue.errors import PGQueueError\n"}
+
+BLOCK = re.compile(r"^ *# this face only: .*?^ *# end$", re.DOTALL | re.MULTILINE)
+
+#: Stands for a block while the rest is translated.
+GAP = "# GAP #"
+
+HEADER = "# Written by `make generate` from pgqueue/aio/{name}: change it there.\n"
+
+
+def written() -> Iterator[tuple[Path, str]]:
+    """Each synchronous file, and what belongs in it."""
+    for name, ours in FILES.items():
+        path = PACKAGE / ours
+        yield path, synchronous(name, (PACKAGE / "aio" / name).read_text(), path.read_text(), path)
+
+
+def synchronous(name: str, theirs: str, ours: str, path: Path) -> str:
+    """The synchronous file: the asynchronous one by the rules, with the blocks that it has by hand."""
+    text = translated(BLOCK.sub(GAP, theirs)).replace("from pgqueue", IMPORTS.get(name, "") + "from pgqueue", 1)
+    first, *others = text.split(GAP)
+    kept = zip(BLOCK.findall(ours), others, strict=True)
+    return formatted(HEADER.format(name=name) + first + "".join(block + rest for block, rest in kept), path)
+
+
+def translated(text: str) -> str:
+    for pattern, replacement in SUBSTITUTIONS:
+        text = re.sub(pattern, replacement, text)
+    for theirs, ours in WORDS:
+        text = text.replace(theirs, ours)
+    return text
+
+
+def formatted(text: str, path: Path) -> str:
+    """As ruff formats that file, its imports sorted."""
+    for command in (["check", "--fix", "--exit-zero", "--quiet", "--select", "I"], ["format", "--quiet"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(path), "-"]
+        text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
+    return text
