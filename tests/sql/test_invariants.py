@@ -88,8 +88,10 @@ DAMAGE = [
     ),
     (
         "update pgqueue.scheduled_progress set due_from = '2031-01-01' where kind = 'WATCH'",
-        "message 4 of queue 1 is to be checked at 2030-01-01 01:00:00+00, "
-        "but the watch list is looked through from 2031-01-01 00:00:00+00 on",
+        (
+            "message 4 of queue 1 is to be checked at 2030-01-01 01:00:00+00, "
+            "but the watch list is looked through from 2031-01-01 00:00:00+00 on"
+        ),
     ),
 ]
 
