@@ -27,6 +27,7 @@ EMPTIED: Final[tuple[LiteralString, ...]] = (
     "sample",
     "audited_action",
     "worker",
+    "registered_worker",
 )
 DELETE: Final = "; ".join(f"delete from pgqueue.{table}" for table in EMPTIED)
 #: Limits that were used up are free again: a queue with limits has a row that ends its slots, and maybe a bucket.

@@ -50,7 +50,8 @@ select name as queue, status, updated_at, paused_at,
                limit 1)) as first_locked_until,
        (select scheduled_enqueue_time
           from pgqueue.scheduled_message
-         where queue_id = queue.id and scheduled_enqueue_time >= (select due_from from pgqueue.scheduled_progress where queue_id = queue.id)
+         where queue_id = queue.id and scheduled_enqueue_time >= (
+                   select due_from from pgqueue.scheduled_progress where queue_id = queue.id and kind = 'MESSAGE' order by turn desc limit 1)
          order by scheduled_enqueue_time
          limit 1) as next_scheduled,
        greatest((select due from pgqueue.watch where queue_id = queue.id order by due desc limit 1),

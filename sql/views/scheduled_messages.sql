@@ -22,6 +22,11 @@ select queue.name as queue,
  cross join lateral (
        select *
          from pgqueue.scheduled_message
-        where scheduled_message.queue_id = queue.id and scheduled_enqueue_time >= (select due_from from pgqueue.scheduled_progress where scheduled_progress.queue_id = queue.id)
+        where scheduled_message.queue_id = queue.id and scheduled_enqueue_time >= (
+                  select due_from
+                    from pgqueue.scheduled_progress
+                   where scheduled_progress.queue_id = queue.id and kind = 'MESSAGE'
+                   order by turn desc
+                   limit 1)
         order by scheduled_enqueue_time
         limit (select null::bigint)) as message;              -- no limit, but the planner takes the order from the index

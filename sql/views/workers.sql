@@ -15,8 +15,10 @@ select host || ':' || pid as name,
        case when cardinality(shown.queues) = cardinality(worker.queues) then failing end as failing,
        date_trunc('second', started_at) as started_at,
        date_trunc('second', seen_at) as seen_at,
-       version, host, pid, role, worker.id
-  from pgqueue.worker
+       version, host, pid, worker.role, worker.id
+  from pgqueue.registered_worker as registered
+ cross join lateral (
+       select * from pgqueue.worker where worker.id = registered.id order by beat desc limit 1) as worker
  cross join lateral (
        select array(select served
                       from unnest(worker.queues) as served

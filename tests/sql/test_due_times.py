@@ -1,11 +1,12 @@
-"""Scheduled messages are looked for from a time on that passes none of them, whoever commits late."""
+"""What becomes due is looked for from a time on that passes nothing, whoever commits late."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
 from pgqueue.testing import Database
-from tests.sql.stage import SECOND, Session, Stage, until_awaited_are_over
+from tests.sql.sessions import accepted, release, stage_of
+from tests.sql.stage import LOCK_DURATION, SECOND, Session, Stage, passed, until_awaited_are_over
 
 STOPPED_CLOCK = """
 create function pgqueue.stopped_clock()
@@ -30,16 +31,17 @@ def schedule(session: Session, after: timedelta) -> int:
 
 
 def due_from(session: Session) -> datetime:
-    since: datetime = session.value("select greatest(due_from, '2000-01-01') from pgqueue.scheduled_progress")
+    since: datetime = session.value("select greatest(pgqueue._due_from(1), '2000-01-01')")
     return since
 
 
-def passed_until(stage: Stage, session: Session) -> datetime:
+def passed_until(stage: Stage, session: Session, kind: str = "MESSAGE") -> datetime:
     """The time that turns have passed after some seconds in which they found many dead rows."""
     for _ in range(3):
         stage.passes(2 * SECOND)
-        session.call("_pass_due_times", queue_id=1)
-    return due_from(session)
+        session.call("_pass_due_times", queue_id=1, kind=kind)
+    until: datetime = session.value("select greatest(pgqueue._due_from(1, %(kind)s), '2000-01-01')", kind=kind)
+    return until
 
 
 def clock(session: Session) -> datetime:
@@ -204,3 +206,187 @@ def test_a_turn_in_an_idle_queue_writes_nothing(database: Database) -> None:
             ann.receive()
             assert ann.value("select pg_current_xact_id_if_assigned()") is None
             ann.commit()
+
+
+# --- the watch list ---
+
+
+def test_a_lock_that_is_shortened_by_a_transaction_that_commits_late_is_found(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        held = passed(stage, ann)
+        bob.call("_pass_due_times", queue_id=1, kind="WATCH")
+        ann.begin()
+        ann.settle_batch("renew_lock_batch", [held], lock_duration=SECOND)
+        due = clock(ann) + SECOND
+        assert passed_until(stage, bob, "WATCH") > due
+        ann.commit()
+        stage.passes(SECOND)
+        assert bob.numbers() == [held.sequence_number]
+
+
+def test_a_lock_that_was_to_be_shortened_before_its_transaction_had_an_id_is_found(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, slow, gate = stage.sessions("ann", "slow", "gate")
+        held = passed(stage, ann)
+        stage.prompter.rows(STOPPED_CLOCK)
+        stage.rewrite(
+            "renew_lock_batch",
+            "moment  timestamptz := pgqueue.clock()",
+            "moment  timestamptz := pgqueue.stopped_clock()",
+        )
+        gate.value("select pg_advisory_lock(1)")
+        due = clock(ann) + SECOND
+        renewing = slow.starts(lambda: slow.settle_batch("renew_lock_batch", [held], lock_duration=SECOND))
+        assert passed_until(stage, ann, "WATCH") > due
+        gate.value("select pg_advisory_unlock(1)")
+        renewing.result()
+        stage.passes(SECOND)
+        assert ann.numbers() == [held.sequence_number]
+
+
+def test_a_message_that_is_watched_long_after_its_lock_expired_is_found(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a")
+        (held,) = ann.receive()
+        stage.passes(LOCK_DURATION)
+        passed_until(stage, ann, "WATCH")
+        stage.prompter.rows(
+            "update pgqueue.progress set horizon_taken_at = '-infinity', horizon = 1, horizon_xid = '3'"
+        )
+        ann.rows("select from pgqueue.queue, pgqueue._advance_cursors(queue)")
+        assert ann.value("select count(*) from pgqueue.watch") == 1
+        assert ann.numbers() == [held.sequence_number]
+
+
+def test_a_message_that_is_put_back_on_the_watch_list_is_found(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        held = passed(stage, ann)
+        ann.rows("delete from pgqueue.watch")
+        ann.rows("update pgqueue.message set locked_until = null, lock_token = null, locked_by = null")
+        passed_until(stage, ann, "WATCH")
+        assert ann.call("_repair_watch", queue_id=1, max_messages=9) == 1
+        assert ann.numbers() == [held.sequence_number]
+
+
+def test_a_sweep_finds_a_message_under_watch_that_was_passed(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        held = passed(stage, ann)
+        passed_until(stage, ann, "WATCH")
+        ann.rows("update pgqueue.watch set due = '2020-01-01'")
+        ann.rows("update pgqueue.message set locked_until = '2020-01-01'")
+        ann.call("take_turn", queue="q")
+        assert len(ann.values("select pgqueue.broken_invariants()")) == 1
+        ann.table("sweep")
+        assert ann.numbers() == [held.sequence_number]
+
+
+def test_a_message_under_watch_is_not_passed(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        held = passed(stage, ann)
+        stage.passes(LOCK_DURATION)
+        assert passed_until(stage, ann, "WATCH") == held.locked_until
+        assert ann.numbers() == [held.sequence_number]
+
+
+# --- sessions ---
+
+
+def test_a_session_whose_sender_commits_late_is_found(database: Database) -> None:
+    with stage_of(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        bob.call("_pass_due_times", queue_id=1, kind="SESSION")
+        ann.begin()
+        ann.send("late", session_id="a")
+        sent = clock(bob)
+        assert passed_until(stage, bob, "SESSION") > sent
+        ann.commit()
+        stage.passes(SECOND)
+        assert accepted(bob).session_id == "a"
+
+
+def test_a_session_whose_sender_has_prepared_its_transaction_is_found(database: Database) -> None:
+    with stage_of(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        bob.call("_pass_due_times", queue_id=1, kind="SESSION")
+        ann.begin()
+        ann.send("late", session_id="a")
+        sent = clock(bob)
+        ann.rows("prepare transaction 'late'")
+        assert passed_until(stage, bob, "SESSION") > sent
+        ann.rows("commit prepared 'late'")
+        stage.passes(SECOND)
+        assert accepted(bob).session_id == "a"
+
+
+def test_a_session_that_waits_is_not_passed(database: Database) -> None:
+    with stage_of(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a", session_id="a")
+        sent = clock(ann)
+        assert passed_until(stage, ann, "SESSION") == sent
+        assert accepted(ann).session_id == "a"
+
+
+def test_sessions_are_found_when_the_clock_went_back(database: Database) -> None:
+    with stage_of(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        passed_until(stage, bob, "SESSION")
+        stage.passes(-30 * SECOND)
+        ann.send("a", session_id="a")
+        assert accepted(bob).session_id == "a"
+
+
+def test_a_session_that_is_released_is_found_before_the_end_of_its_lock(database: Database) -> None:
+    with stage_of(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a", session_id="a")
+        held = accepted(ann)
+        passed_until(stage, ann, "SESSION")
+        release(ann, held)
+        assert accepted(ann).session_id == "a"
+
+
+def test_accepting_passes_many_sessions_that_are_gone(database: Database) -> None:
+    with stage_of(database) as stage, stage.session("holder").connection as holder:
+        holder.execute("begin isolation level repeatable read; select")
+        ann = stage.session("ann")
+        gone = "select 1, 'gone ' || n, pgqueue.clock() from generate_series(1, 10000) n"
+        ann.rows(f"insert into pgqueue.waiting_session (queue_id, session_id, available_at) {gone}")
+        ann.rows("delete from pgqueue.waiting_session")
+        since = clock(ann)
+        for _ in range(3):
+            stage.passes(2 * SECOND)
+            ann.send("a", session_id="a")
+            release(ann, accepted(ann))
+        assert ann.value("select pgqueue._due_from(1, 'SESSION') > %(since)s", since=since)
+        holder.execute("rollback")
+
+
+# --- peeks ---
+
+
+def test_a_peek_shows_a_scheduled_message_that_is_committed_late(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        bob.call("_pass_due_times", queue_id=1)
+        ann.begin()
+        late = schedule(ann, SECOND)
+        passed_until(stage, bob)
+        ann.commit()
+        assert bob.values("select sequence_number from pgqueue.peek('q')") == [late]
+
+
+def test_a_peek_shows_scheduled_messages_when_the_clock_went_back(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        passed_until(stage, bob)
+        stage.passes(-30 * SECOND)
+        number = schedule(ann, SECOND)
+        assert bob.values("select sequence_number from pgqueue.peek('q')") == [number]
+        stage.passes(SECOND)
+        assert bob.numbers() == [number]

@@ -106,6 +106,13 @@ DAMAGE = [
         "update pgqueue.watch set due = due + interval '1 hour'",
         "message 4 of queue 1 is locked until 2030-01-01 01:00:00+00, but watched until 2030-01-01 02:00:00+00",
     ),
+    (
+        "update pgqueue.scheduled_progress set due_from = '2031-01-01' where kind = 'WATCH'",
+        (
+            "message 4 of queue 1 is to be checked at 2030-01-01 01:00:00+00, "
+            "but the watch list is looked through from 2031-01-01 00:00:00+00 on"
+        ),
+    ),
 ]
 
 

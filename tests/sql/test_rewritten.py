@@ -20,7 +20,18 @@ from tests.sql.stage import SECOND, Session, Stage, told
 from tests.sql.test_plans import FEW_PAGES, Explainer, Plan
 
 VERSIONS = 5000
-REWRITTEN = {"queue", "waiting_consumer", "progress", "flow", "slot"}
+REWRITTEN = {
+    "queue",
+    "waiting_consumer",
+    "progress",
+    "flow",
+    "slot",
+    "scheduled_progress",
+    "watch",
+    "waiting_session",
+    "registered_worker",
+    "worker",
+}
 
 #: Each time in a transaction of its own; the clock goes on.
 REPEATED = """
@@ -150,6 +161,52 @@ def test_limits_take_no_multixact_ids(quiet_database: Database, limit: dict[str,
         repeat(stage, CONSUMED, SECOND / 10, times=10)
         ann.rows("begin; select pgqueue.receive('q'); savepoint a; select pgqueue.receive('q'); commit")
         assert ann.value(taken) == before
+
+
+BEATS = "perform pgqueue.heartbeat('6f1c9a52-34c5-4d8e-9d58-2f6a3f0b8a11', 'host', 1, '1', '{q}', 1);"
+
+
+def test_the_heartbeats_of_a_day_are_not_walked_over(quiet_database: Database) -> None:
+    with behind_a_snapshot(quiet_database) as stage:
+        repeat(stage, BEATS, 15 * SECOND)
+        assert_cheap(
+            stage,
+            BEATS.replace("perform", "select"),
+            "select * from pgqueue.workers",
+            "select pgqueue._forget_workers(false)",
+        )
+
+
+PASSED = """
+perform pgqueue._pass_due_times(1, 'MESSAGE');
+perform pgqueue._pass_due_times(1, 'WATCH');
+"""
+
+
+def test_verbs_do_not_walk_over_the_due_times_that_were_passed_in_a_day(quiet_database: Database) -> None:
+    with behind_a_snapshot(quiet_database) as stage:
+        repeat(stage, PASSED, SECOND)
+        assert_cheap(stage, *VERBS, "select * from pgqueue.peek('q', 10)", "select * from pgqueue.scheduled_messages")
+
+
+CYCLE = """
+perform pgqueue.send('q', '1', session_id => 'a');
+perform pgqueue.complete('q', message.sequence_number, message.lock_token)
+   from pgqueue.accept_session('q') as held
+  cross join lateral pgqueue.receive_from_session('q', held.session_id, held.lock_token) as message;
+perform pgqueue.release_session('q', 'a', lock_token) from pgqueue.session where session_id = 'a';
+"""
+
+
+def test_the_cycles_of_a_session_leave_nothing_where_it_waits(quiet_database: Database) -> None:
+    with behind_a_snapshot(quiet_database, requires_session=True) as stage:
+        repeat(stage, CYCLE, SECOND / 10, times=2000)
+        assert_cheap(
+            stage,
+            "select pgqueue.send('q', '1', session_id => 'a')",
+            "select pgqueue.release_session('q', session_id, lock_token) from pgqueue.accept_session('q')",
+            "select pgqueue.release_session('q', session_id, lock_token) from pgqueue.accept_session('q', 'a')",
+        )
 
 
 # --- subscriptions ---

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import psycopg
 from psycopg.types.json import Jsonb
 
@@ -19,7 +21,7 @@ from tests.sql.sessions import (
     stage_of,
     waiting,
 )
-from tests.sql.stage import LOCK_DURATION, LOCK_LOST, SECOND, refused
+from tests.sql.stage import LOCK_DURATION, LOCK_LOST, SECOND, Session, Stage, refused
 
 
 def test_senders_to_one_session_do_not_wait_for_each_other(database: Database) -> None:
@@ -309,3 +311,50 @@ def test_who_accepts_another_session_does_not_keep_a_holder_waiting(database: Da
             stage.passes(SECOND)
             assert renew(ann, held) > renewed
             ann.complete(message)
+
+
+def emptied(stage: Stage, session: Session) -> None:
+    """A session that is empty, and remembered because its holder has read much that was settled before."""
+    ids = "array_fill('a'::text, array[5000])"
+    session.rows(f"select pgqueue.send_batch('q', array_fill('1'::jsonb, array[5000]), session_ids => {ids})")
+    session.call("purge_queue", queue="q")
+    for _ in range(3):
+        session.send("b", session_id="a")
+        held = accepted(session)
+        session.settle_batch("complete_batch", received(session, held))
+        assert release(session, held)
+        stage.passes(2 * SECOND)
+
+
+def test_an_empty_session_is_remembered_that_has_read_much(database: Database) -> None:
+    with stage_of(database) as stage, stage.session("holder").connection as holder:
+        holder.execute("begin isolation level repeatable read; select")
+        ann = stage.session("ann")
+        emptied(stage, ann)
+        assert ann.value("select horizon > 5000 from pgqueue.session")
+        assert waiting(ann) == []
+        stage.passes(timedelta(hours=2))
+        ann.table("sweep")
+        assert ann.values("select session_id from pgqueue.session") == []
+        holder.execute("rollback")
+
+
+def test_a_session_that_has_read_little_is_forgotten(database: Database) -> None:
+    with stage_of(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a", session_id="a")
+        held = accepted(ann)
+        ann.settle_batch("complete_batch", received(ann, held))
+        assert release(ann, held)
+        assert ann.values("select session_id from pgqueue.session") == []
+
+
+def test_a_remembered_session_begins_anew_when_the_sequence_went_back(database: Database) -> None:
+    with stage_of(database) as stage, stage.session("holder").connection as holder:
+        holder.execute("begin isolation level repeatable read; select")
+        ann = stage.session("ann")
+        emptied(stage, ann)
+        ann.value("select setval('pgqueue.sequence_number', 100)")
+        ann.send("early", session_id="a")
+        assert bodies(ann, accepted(ann)) == ["early"]
+        holder.execute("rollback")

@@ -24,7 +24,7 @@ from tests.sql.stage import SECOND, Stage
 from tests.sql.test_plans import Explainer, Plan
 from tests.sql.wear import DEAD_ROWS, TURN_OFF, Worn, fill
 
-#: What one statement may read, or for each queue, far less than the dead rows of any one table; and for each row returned.
+#: What one statement may read, or for each queue: far less than the dead rows of any table; and for each row returned.
 FEW_PAGES = 200
 FEW_PAGES_OF_A_QUEUE = 100
 PAGES_A_ROW = 10
@@ -58,11 +58,11 @@ SPARED = {
     "publishing_lock",
     "queue",
     "queue_use",
+    "registered_worker",
     "repair_lock",
     "sample",
     "sample_lock",
     "schedule",
-    "scheduled_progress",
     "secret",
     "slot",
     "staged_batch",
@@ -71,7 +71,6 @@ SPARED = {
     "sweep_progress",
     "topic",
     "waiting_consumer",
-    "worker",
 }
 
 #: Of a verb or internal function, by what it does; the placeholders are in `Worn`.
@@ -118,11 +117,13 @@ STATEMENTS = {
     "unlock": "select pgqueue.unlock('q', {number})",
     "peek": "select from pgqueue.peek('q', 10)",
     "peek from a number": "select from pgqueue.peek('q', 10, {number})",
+    "peek at what came back": "select from pgqueue.peek('returned', 10)",
     "peek dead letters": "select from pgqueue.peek('q/$deadletterqueue', 10)",
     "peek_dead_letters": "select from pgqueue.peek_dead_letters('q', 10)",
     "find_messages": "select from pgqueue.find_messages('q')",
     "find_messages that are ready": "select from pgqueue.find_messages('q', 'READY')",
     "find_messages that are scheduled": "select from pgqueue.find_messages('q', 'SCHEDULED')",
+    "find_messages that came back": "select from pgqueue.find_messages('returned')",
     "find_messages that are dead letters": "select from pgqueue.find_messages('q', 'DEAD_LETTERED')",
     "explain_message": "select pgqueue.explain_message('q', {number})",
     "resubmit": "select pgqueue.resubmit('q', max_messages => 1)",
@@ -143,8 +144,9 @@ STATEMENTS = {
     "create_queue": "select pgqueue.create_queue('new')",
     "record_effect": "select pgqueue.record_effect('distinct', 'new')",
     "recorded_effects": "select from pgqueue.recorded_effects('distinct', 'id 1')",
+    "heartbeat of a worker that runs": "select pgqueue.heartbeat('{worker}', 'h', 1, '1', '{{q}}', 1)",
     "heartbeat": "select pgqueue.heartbeat(gen_random_uuid(), 'h', 1, '1', '{{q}}', 1)",
-    "remove_worker": "select pgqueue.remove_worker(gen_random_uuid())",
+    "remove_worker": "select pgqueue.remove_worker('{worker}')",
     "accept_session": "select from pgqueue.accept_session('sessions')",
     "accept_session by its id": "select from pgqueue.accept_session('sessions', 'another')",
     "receive_from_session": "select from pgqueue.receive_from_session('sessions', 'long', '{session_token}', 10)",
@@ -223,20 +225,12 @@ class Wearing:
     states: frozenset[str] = frozenset(STATISTICS)
 
 
-NUMBERS = (
-    "begins at the first number of messages that came back or are scheduled: they come in no order of their numbers"
-)
 BY_PLACE = "reads a table by its pages, for the tasks of Spark"
-SESSION = "a session that is forgotten when it is empty begins at its first position when it comes back"
+SESSION = "looks for the sessions of a queue by their names, in which they come in no order"
 ERRORS = "begins at the first message that has failed, in the order of numbers"
 WATCHED = "begins at the first entry of the watch list"
 FEW_ROWS = frozenset({"vacuumed when empty", "a few in many pages"})
 WEARING = {
-    "peek": Wearing(NUMBERS),
-    "peek from a number": Wearing(NUMBERS, FEW_ROWS),
-    "find_messages": Wearing(NUMBERS),
-    "find_messages that are ready": Wearing(NUMBERS),
-    "find_messages that are scheduled": Wearing(NUMBERS),
     "queue_counts": Wearing(SESSION),
     "queue_counts of all": Wearing(SESSION),
     "queue_estimates": Wearing(SESSION),
@@ -255,11 +249,7 @@ WEARING = {
     "view _scheduled_message": Wearing(BY_PLACE),
     "view _claimed_message": Wearing(BY_PLACE),
     "view _published_batch": Wearing(BY_PLACE),
-    "accept_session": Wearing(SESSION),
-    "receive_from_session": Wearing(SESSION),
-    "release_session": Wearing(SESSION),
     "view sessions": Wearing(SESSION),
-    "take_turn of a queue that watched its messages": Wearing(WATCHED),
 }
 
 #: Statements that read something of each queue.

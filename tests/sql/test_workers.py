@@ -155,10 +155,8 @@ def test_a_role_registers_so_many_and_no_more(connection: Connection, roles: tup
     beat(connection, worker)
     connection.execute("reset role")
     connection.execute(
-        """insert into pgqueue.worker
-           select gen_random_uuid(), role, host, pid, version, queues, concurrency, started_at, seen_at, is_alive,
-                  is_stopping, running, waiting, overdue, handled, failed, failing
-             from pgqueue.worker, generate_series(1, 9999)"""
+        """insert into pgqueue.registered_worker
+           select gen_random_uuid(), role from pgqueue.worker, generate_series(1, 9999)"""
     )
     connection.execute(f"set role {roles[0]}".encode())
     with pytest.raises(psycopg.Error, match="has registered 10000 workers, the most it may"):
@@ -214,14 +212,3 @@ def not_waiting() -> Iterator[None]:
         yield
     except LockNotAvailable:
         raise AssertionError("it waited for a row") from None
-
-
-def test_its_row_is_changed_in_its_place(connection: Connection) -> None:
-    """No index is written, and the table stays as small as it is."""
-    worker = uuid4()
-    beat(connection, worker)
-    with connection.transaction():
-        for failed in range(10):
-            beat(connection, worker, failed=failed)
-        hot = "select pg_stat_get_xact_tuples_hot_updated('pgqueue.worker'::regclass) as hot"
-        assert connection.execute(hot).fetchone() == {"hot": 10}

@@ -120,6 +120,26 @@ delete from pgqueue.waiting_session where session_id like 'gone%';
 """
 
 
+ACCEPT_AND_RELEASE = """
+select pgqueue.release_session('sessions', session_id, lock_token) from pgqueue.accept_session('sessions')
+"""
+#: What is rewritten every few seconds, for days.
+REWRITE = """
+do $$
+begin
+    for nth in 1 .. {n} loop
+        perform pgqueue.heartbeat('{worker}', 'host', 1, '1', '{{q}}', 1, handled => nth);
+        update pgqueue.scheduled_progress
+           set turn = turn + 1
+         where queue_id = {id} and kind = 'MESSAGE'
+           and turn = (select max(turn) from pgqueue.scheduled_progress where queue_id = {id} and kind = 'MESSAGE');
+    end loop;
+end
+$$
+"""
+WORKER = "6f1c9a52-34c5-4d8e-9d58-2f6a3f0b8a11"
+
+
 @dataclass(frozen=True)
 class Worn:
     """A database in which much has died, and what is left there."""
@@ -150,6 +170,7 @@ def fill(stage: Stage) -> dict[str, Any]:
         "bounded": {"max_queue_length": DEAD_ROWS * 2},
         "limited": {"max_receive_rate": 10_000},
         "watched": {},
+        "returned": {},
         "distinct": {"requires_duplicate_detection": True},
         "sessions": {"requires_session": True},
     }
@@ -163,7 +184,8 @@ def fill(stage: Stage) -> dict[str, Any]:
         wear()
     for wear in (empty.consume, empty.schedule, empty.dead_letter, empty.expire, empty.purge):
         wear()
-    for wear in (bounded.consume, bounded.schedule):
+    returned = Wear(stage, ann, "returned")
+    for wear in (bounded.consume, bounded.schedule, returned.redeliver, returned.schedule):
         wear()
     Wear(stage, ann, "limited").purge()
     Wear(stage, ann, "watched").watch()
@@ -171,6 +193,7 @@ def fill(stage: Stage) -> dict[str, Any]:
     ann.rows("select pgqueue.purge_queue('sessions')")
     ids = dict(ann.rows("select name, id from pgqueue.queue"))
     ann.rows(SESSIONS.format(id=ids["sessions"], n=DEAD_ROWS))
+    ann.rows(REWRITE.format(id=ids["q"], n=DEAD_ROWS, worker=WORKER))
     for table, rows in RECORDS.items():
         ann.rows(f"insert into pgqueue.{table} {rows.format(id=ids['distinct'], n=DEAD_ROWS)}")
         ann.rows(f"delete from pgqueue.{table}")
@@ -179,12 +202,16 @@ def fill(stage: Stage) -> dict[str, Any]:
 
 def left_over(stage: Stage, ann: Session) -> dict[str, Any]:
     """What lives on when the rest is dead, when everybody has polled and a sweep has looked everything over."""
-    sources = ("q", "empty", "bounded", "limited", "watched")
+    sources = ("q", "empty", "bounded", "limited", "watched", "returned")
+    ann.send("first", queue="sessions", session_id="long")
+    ann.send("first", queue="sessions", session_id="another")
     for _ in range(5):
         stage.passes(2 * SECOND)
         for queue in sources:
             ann.receive(queue=queue)
             ann.call("purge_queue", queue=f"{queue}/$deadletterqueue", max_messages=1)
+        for _ in range(2):
+            ann.rows(ACCEPT_AND_RELEASE)
     stage.passes(timedelta(minutes=2))
     ann.rows("select from pgqueue.sweep(null)")
     scheduled = ann.value("select pgqueue.schedule('q', '1', pgqueue.clock() + interval '10 days')")
@@ -194,10 +221,17 @@ def left_over(stage: Stage, ann: Session) -> dict[str, Any]:
     ann.settle_batch("dead_letter_batch", dead, reason="r")
     ann.send_many(20)
     ann.send("limited", queue="limited")
-    ann.send("first", queue="sessions", session_id="long")
-    ann.send("first", queue="sessions", session_id="another")
+    ann.send_many(6, queue="returned")
+    for message in ann.receive(3, queue="returned"):
+        ann.abandon(message, queue="returned")
     ((_, epoch),) = ann.table("attach_consumer", consumer="c", queue="q")
     ((_, spare_epoch),) = ann.table("attach_consumer", consumer="spare", queue="q")
     ann.rows("select pg_advisory_unlock_all()")
     ann.call("claim_batch", consumer="c", after=0, max_messages=2, epoch=epoch)
-    return {"scheduled": scheduled, "deferred": deferred.sequence_number, "epoch": epoch, "spare_epoch": spare_epoch}
+    return {
+        "scheduled": scheduled,
+        "deferred": deferred.sequence_number,
+        "epoch": epoch,
+        "spare_epoch": spare_epoch,
+        "worker": WORKER,
+    }

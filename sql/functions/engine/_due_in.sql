@@ -29,7 +29,7 @@ begin
     end if;
     if source.requires_session or source.lock_duration < interval '5 seconds'
        or exists (select from pgqueue.queue where forward_to = source.id)
-       or exists (select from pgqueue.scheduled_progress where queue_id = source.id and awaited <> '{}')
+       or exists (select from pgqueue._scheduled_progress(source.id) where awaited <> '{}')
        or exists (
           select
             from pgqueue._progress(source.id, source.lanes) as progress
@@ -46,7 +46,7 @@ begin
         return 1;
     end if;
     next := least(
-        (select min(due) from pgqueue.watch where queue_id = source.id),
+        (select min(due) from pgqueue.watch where queue_id = source.id and due >= pgqueue._due_from(source.id, 'WATCH')),
         (select min(scheduled_enqueue_time)
            from pgqueue.scheduled_message
           where queue_id = source.id and scheduled_enqueue_time >= pgqueue._due_from(source.id)),

@@ -1,9 +1,9 @@
--- Examines up to `max_messages` entries of the watch list that are due. A message that nobody holds any more is moved
+-- Examines up to `max_messages` entries of the watch list that are due; see pgqueue._pass_due_times for `due_from`. A message that nobody holds any more is moved
 -- to the redelivery lane, or to the dead letters if it was delivered as often as its queue allows; one that was
 -- renewed, or that an open transaction holds, stays on the list; the entry of one that is gone is deleted.
 -- Returns  how many messages were redelivered, and how many entries were examined.
 create or replace function pgqueue._redeliver_watched(
-    queue_id integer, max_messages integer default 1000, out returned integer, out looked_at integer)
+    queue_id integer, due_from timestamptz, max_messages integer default 1000, out returned integer, out looked_at integer)
 language plpgsql
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -22,7 +22,7 @@ begin
     watched := array(
         select ctid
           from pgqueue.watch
-         where queue_id = _redeliver_watched.queue_id and due <= moment
+         where queue_id = _redeliver_watched.queue_id and due between _redeliver_watched.due_from and moment
          order by due
          limit max_messages
            for update skip locked);

@@ -10,7 +10,7 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
     with overlooked as materialized (
-        select lane, position, coalesce(locked_until, '-infinity') as free_at
+        select lane, position, locked_until as free_at, pg_current_xact_id()         -- before the clock is read: see pgqueue._pass_due_times
           from pgqueue._find_overlooked(queue_id)
          limit max_messages
     ), late as materialized (
@@ -20,10 +20,10 @@ as $$
          where watch.queue_id = _repair_watch.queue_id
            for update of watch skip locked
     ), hastened as (
-        update pgqueue.watch set due = free_at from late where ctid = place
+        update pgqueue.watch set due = greatest(free_at, pgqueue.clock()) from late where ctid = place
     ), added as (
         insert into pgqueue.watch (queue_id, lane, position, due)
-        select _repair_watch.queue_id, lane, position, free_at from overlooked
+        select _repair_watch.queue_id, lane, position, greatest(free_at, pgqueue.clock()) from overlooked
             on conflict on constraint watch_pkey do nothing
     )
     select count(*)::integer from overlooked;

@@ -1,6 +1,6 @@
 -- Takes a turn: the upkeep of a queue, which a receive does once a second, and whenever it finds nothing. No other
 -- process is needed. A turn in an idle queue writes nothing, unless it has read many pages of what is gone: then the cursors, or
--- the time from which on scheduled messages are looked for, move past that. A turn in any queue fires the schedules of all queues: one of
+-- the times from which on it looks for what is due, move past that. A turn in any queue fires the schedules of all queues: one of
 -- them may have no receivers. It is a turn in the queues that forward to this one, too: nobody receives from them.
 -- Returns  whether a message became available.
 create or replace function pgqueue._take_turn(queue pgqueue.queue)
@@ -16,7 +16,9 @@ declare
     moment   timestamptz := pgqueue.clock();
     fetched  bigint      := pg_stat_get_xact_blocks_fetched('pgqueue.message'::regclass);
     returned integer     := 0;
-    due      text;
+    checked  bigint;
+    passed   record;
+    due      record;
     upstream pgqueue.queue;
 begin
     for upstream in select * from pgqueue.queue as known where known.forward_to = queue.id loop
@@ -44,27 +46,31 @@ begin
         end if;
     end if;
     begin
-        if exists (select from pgqueue.watch where queue_id = queue.id and due <= moment) then
-            returned := returned + (pgqueue._redeliver_watched(queue.id)).returned;
-        end if;
+        for passed in
+            select kind
+              from pgqueue._scheduled_progress(queue.id)
+             where horizon > pgqueue.clock() or not awaited <@ array(select pg_snapshot_xip(pg_current_snapshot()))
+        loop
+            perform pgqueue._pass_due_times(queue.id, passed.kind);
+        end loop;
         fetched := pg_stat_get_xact_blocks_fetched('pgqueue.scheduled_message'::regclass);
-        due     := case
-            when exists (
-                select
-                  from pgqueue.scheduled_progress
-                 where queue_id = queue.id
-                   and (horizon > pgqueue.clock() or not awaited <@ array(select pg_snapshot_xip(pg_current_snapshot()))))
-            then 'EARLIER'
-            when exists (
-                select
-                  from pgqueue.scheduled_message
-                 where queue_id = queue.id and scheduled_enqueue_time between pgqueue._due_from(queue.id) and moment)
-            then 'NOW' end;
-        if due = 'EARLIER' then
-            perform pgqueue._pass_due_times(queue.id);
+        checked := pg_stat_get_xact_blocks_fetched('pgqueue.watch'::regclass);
+        select exists (
+                   select from pgqueue.watch where queue_id = queue.id and due between pgqueue._due_from(queue.id, 'WATCH') and moment
+                   ) as is_watched,
+               exists (
+                   select
+                     from pgqueue.scheduled_message
+                    where queue_id = queue.id and scheduled_enqueue_time between pgqueue._due_from(queue.id) and moment) as is_scheduled
+          into due;
+        if due.is_watched then
+            returned := returned + (pgqueue._redeliver_watched(queue.id, pgqueue._due_from(queue.id, 'WATCH'))).returned;
         end if;
-        if due is not null then
+        if due.is_scheduled then
             returned := returned + pgqueue._activate_scheduled(queue.id, pgqueue._due_from(queue.id));
+        end if;
+        if pg_stat_get_xact_blocks_fetched('pgqueue.watch'::regclass) > checked + 32 then
+            perform pgqueue._pass_due_times(queue.id, 'WATCH');
         end if;
         if pg_stat_get_xact_blocks_fetched('pgqueue.scheduled_message'::regclass) > fetched + 32 then
             perform pgqueue._pass_due_times(queue.id);

@@ -9,7 +9,7 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
     with passed as materialized (
-        select queue_id, lane, position, coalesce(locked_until, pgqueue.clock()) as due
+        select queue_id, lane, position, greatest(locked_until, pgqueue.clock()) as due
           from pgqueue.message
          where queue_id = progress.queue_id and lane = progress.lane
            and message.position > above and message.position <= up_to

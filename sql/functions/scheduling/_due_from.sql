@@ -1,5 +1,11 @@
--- Returns from where on the scheduled messages of a queue are looked for; see pgqueue._pass_due_times.
-create or replace function pgqueue._due_from(queue_id integer)
+-- Returns from where on what becomes due in a queue is looked for: scheduled messages, or another kind; see pgqueue._pass_due_times.
+create or replace function pgqueue._due_from(queue_id integer, kind text default 'MESSAGE')
 returns timestamptz
 language sql stable
-return coalesce((select due_from from pgqueue.scheduled_progress where scheduled_progress.queue_id = _due_from.queue_id), '-infinity');
+return coalesce(
+    (select due_from
+       from pgqueue.scheduled_progress
+      where scheduled_progress.queue_id = _due_from.queue_id and scheduled_progress.kind = _due_from.kind
+      order by turn desc
+      limit 1),
+    '-infinity');

@@ -1,12 +1,14 @@
--- Moves the time from which on the scheduled messages of a queue are looked for, at most once a second: to the first message
--- that is there, and at most to the horizon. Otherwise each turn would read what was due before and is gone.
+-- Moves the time from which on the scheduled messages of a queue are looked for, or those on the watch list, or the sessions that
+-- wait, at most once a second: to the first that is there, and at most to the horizon. Otherwise each turn would read what
+-- was due before and is gone.
 --
--- Whoever schedules a message takes a transaction id before it reads the clock. So nothing new can be due before the horizon,
+-- Whoever writes when one of them is due takes a transaction id before it reads the clock, and writes no time before that, or only a
+-- later time than the row has, which is visible meanwhile. So nothing new can be due before the horizon,
 -- which was read at least a second ago, except from a transaction that was open then and is still open. No such transaction is
--- waited for: it is awaited, and once it is over, messages are looked for again from where they were when it was passed.
+-- waited for: it is awaited, and once it is over, they are looked for again from where they were when it was passed.
 --
--- If the clock went back, messages may be due before: everything is looked through again.
-create or replace function pgqueue._pass_due_times(queue_id integer)
+-- If the clock went back, some may be due before: everything is looked through again.
+create or replace function pgqueue._pass_due_times(queue_id integer, kind text default 'MESSAGE')
 returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -26,7 +28,14 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         return;                                              -- an old snapshot proves nothing
     end if;
-    select * into was from pgqueue.scheduled_progress where queue_id = _pass_due_times.queue_id for update skip locked;
+    select held.* into was
+      from pgqueue._scheduled_progress(_pass_due_times.queue_id) as newest
+     cross join lateral (
+           select *
+             from pgqueue.scheduled_progress
+            where queue_id = newest.queue_id and kind = newest.kind and turn = newest.turn
+              for update skip locked) as held
+     where newest.kind = _pass_due_times.kind;
     if not found or was.horizon > moment - interval '1 second' and was.horizon <= pgqueue.clock() then
         return;
     end if;
@@ -41,24 +50,33 @@ begin
         was.due_from := '-infinity';
         was.horizon  := '-infinity';
     end if;
-    reached := least(
-        was.horizon,
-        (select scheduled_enqueue_time
-           from pgqueue.scheduled_message
-          where queue_id = was.queue_id and scheduled_enqueue_time >= was.due_from
-          order by scheduled_enqueue_time
-          limit 1));
+    reached := least(was.horizon, case was.kind
+        when 'MESSAGE' then
+            (select scheduled_enqueue_time
+               from pgqueue.scheduled_message
+              where queue_id = was.queue_id and scheduled_enqueue_time >= was.due_from
+              order by scheduled_enqueue_time
+              limit 1)
+        when 'WATCH' then
+            (select due from pgqueue.watch where queue_id = was.queue_id and due >= was.due_from order by due limit 1)
+        when 'SESSION' then
+            (select available_at
+               from pgqueue.waiting_session
+              where queue_id = was.queue_id and available_at >= was.due_from
+              order by available_at
+              limit 1) end);
     if reached > was.due_from then
         late             := array(select xid from unnest(open) as xid where xid < was.horizon_xid and xid <> all (was.awaited));
         was.awaited      := was.awaited || late;
         was.awaited_from := was.awaited_from || array_fill(was.due_from, array[cardinality(late)]);
     end if;
     update pgqueue.scheduled_progress
-       set due_from     = greatest(was.due_from, reached),
+       set turn         = turn + 1,
+           due_from     = greatest(was.due_from, reached),
            horizon      = moment,
            horizon_xid  = next_xid,
            awaited      = was.awaited,
            awaited_from = was.awaited_from
-     where queue_id = was.queue_id;
+     where queue_id = was.queue_id and kind = was.kind and turn = was.turn;
 end
 $$;

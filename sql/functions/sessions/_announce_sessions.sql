@@ -5,6 +5,7 @@
 -- At REPEATABLE READ a row that was removed since the snapshot would fail the transaction: there a row is always added.
 --
 -- Rows are looked up in the order of their sessions, which only waiting_session_by_id has, so that the planner takes no other index.
+-- The row that was changed last comes first: behind it lie its old versions, which nobody walks over.
 -- Locks    the rows, until the transaction ends; receivers may move them meanwhile.
 create or replace function pgqueue._announce_sessions(queue_id integer, session_ids text[])
 returns void
@@ -28,7 +29,7 @@ begin
                    select session_id
                      from pgqueue.waiting_session
                     where queue_id = _announce_sessions.queue_id and session_id between given.session_id and given.session_id
-                    order by session_id
+                    order by session_id desc, changed_by desc
                     limit 1
                       for key share skip locked) as held);
     end if;

@@ -1,5 +1,6 @@
 -- Forgets a session that is not locked and has no messages: it does not wait any more, and its row is deleted, unless it has
--- state or a transaction of its last holder keeps it. After a lock that has expired the row stays for an hour: until somebody
+-- state, or a transaction of its last holder keeps it, or its cursor was looked after within the last hour: it spares the
+-- next holder what was settled before. Whoever finds the session empty later, or a sweep, deletes it then. After a lock that has expired the row stays for an hour: until somebody
 -- accepts the session, its last holder may write the state, and settle deferred messages.
 create or replace function pgqueue._forget_session(known pgqueue.session)
 returns void
@@ -17,6 +18,7 @@ begin
                      from pgqueue.session
                     where queue_id = known.queue_id and session_id = known.session_id
                       and num_nonnulls(state, binary_state) = 0
+                      and (horizon = 0 or horizon_taken_at not between pgqueue.clock() - interval '1 hour' and pgqueue.clock())
                       and (locked_until is null or locked_until <= pgqueue.clock() - interval '1 hour')
                       for update skip locked));
     end if;

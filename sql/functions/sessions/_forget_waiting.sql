@@ -1,4 +1,4 @@
--- Removes a session from those that wait, if it has no messages. A row that a sender holds stays, because its message may
+-- Removes the newest row of a session among those that wait, if it has no messages; whoever finds another one later removes that. A row that a sender holds stays, because its message may
 -- come. Messages are looked for once more after the rows were locked, with a new snapshot, which sees what was committed by
 -- any sender that held a row before. An older snapshot proves nothing.
 --
@@ -25,7 +25,8 @@ begin
         select ctid
           from pgqueue.waiting_session
          where queue_id = known.queue_id and session_id between known.session_id and known.session_id
-         order by session_id                         -- see pgqueue._announce_sessions
+         order by session_id desc, changed_by desc   -- see pgqueue._announce_sessions
+         limit 1
            for update skip locked);
     if pgqueue._next_delivery(known) is not null then
         return false;

@@ -1,4 +1,5 @@
--- Locks the row of a session that nobody holds, and creates it if there is none.
+-- Locks the row of a session that nobody holds, and creates it if there is none. Where the sequence went back, the session begins
+-- at its first message.
 -- Returns  the session; null when somebody holds it, is accepting it just now, or has a transaction open in which a message
 --          of it was settled.
 -- Locks    the session, until the transaction ends; see pgqueue._create_session.
@@ -21,6 +22,9 @@ begin
     if not found and not exists (
         select from pgqueue.session where queue_id = _free_session.queue_id and session_id = _free_session.session_id) then
         known := pgqueue._create_session(_free_session.queue_id, _free_session.session_id);
+    elsif known.horizon > 0 and known.horizon > pgqueue._last_number_drawn() then    -- the sequence went back
+        known.cursor  := 0;
+        known.horizon := 0;
     end if;
     return known;
 end

@@ -13,18 +13,23 @@ as $$
 begin
     perform pgqueue._forget_session(known);
     update pgqueue.waiting_session
-       set available_at = pgqueue.clock()
+       set available_at = pgqueue.clock(), changed_by = pg_current_xact_id()
      where ctid = any (array(
                select ctid
                  from pgqueue.waiting_session
                 where queue_id = known.queue_id and session_id between known.session_id and known.session_id
-                order by session_id                  -- see pgqueue._announce_sessions
+                order by session_id desc, changed_by desc     -- see pgqueue._announce_sessions
+                limit 1
                   for no key update skip locked));
     if not found then
         insert into pgqueue.waiting_session (queue_id, session_id, available_at)
         select known.queue_id, known.session_id, pgqueue.clock()
          where exists (
-               select from pgqueue.waiting_session where queue_id = known.queue_id and session_id = known.session_id);
+               select
+                 from pgqueue.waiting_session
+                where queue_id = known.queue_id and session_id between known.session_id and known.session_id
+                order by session_id desc, changed_by desc
+                limit 1);
     end if;
 end
 $$;

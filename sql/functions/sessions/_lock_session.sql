@@ -6,7 +6,8 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
     update pgqueue.session as known
-       set lock_token = gen_random_uuid(), locked_until = until, locked_by = holder
+       set lock_token = gen_random_uuid(), locked_until = until, locked_by = holder,
+           cursor = (free).cursor, horizon = (free).horizon
      where known.queue_id = (free).queue_id and known.session_id = (free).session_id
     returning known.session_id, known.lock_token, known.locked_until, known.state, known.binary_state;
 $$;

@@ -1,8 +1,9 @@
 -- Moves the cursor of a session, at most once a second: receives of the session begin there, and do not walk over what was
 -- settled before. It follows the horizon, which was read at least a second ago, once every transaction that could have drawn
--- a smaller number is over; and stops before the first message.
+-- a smaller number is over; and stops before the first message. Where a call reads much that was settled before, the horizon is
+-- taken at once.
 -- Locks    the session's row; skips it if a transaction has written the session's state.
-create or replace function pgqueue._move_session_cursor(held pgqueue.session)
+create or replace function pgqueue._move_session_cursor(held pgqueue.session, reads_much boolean default false)
 returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -17,7 +18,8 @@ declare
     next_xid    xid8;
     reached     bigint      := held.cursor;
 begin
-    if abs(extract(epoch from moment - held.horizon_taken_at)) < 1 or current_setting('transaction_isolation') <> 'read committed' then
+    if current_setting('transaction_isolation') <> 'read committed'
+       or abs(extract(epoch from moment - held.horizon_taken_at)) < 1 and not (reads_much and held.horizon = 0) then
         return;
     end if;
     next_xid := pgqueue._next_xid();

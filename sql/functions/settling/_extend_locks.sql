@@ -23,7 +23,9 @@ begin
             limit 1
               for update) as entry;
     if late is not null then
-        update pgqueue.watch set due = until where ctid = any (late) and due > until;
+        update pgqueue.watch
+           set due = greatest(until, pgqueue.clock())        -- not before: see pgqueue._pass_due_times
+         where ctid = any (late) and due > until;
     end if;
 end
 $$;

@@ -50,6 +50,7 @@ begin
             select *
               from pgqueue.session
              where queue_id = queue.id and num_nonnulls(state, binary_state) = 0
+               and (horizon = 0 or horizon_taken_at not between moment - interval '1 hour' and moment)
                and (locked_until is null or locked_until <= moment - interval '1 hour')
              limit max_records - ids - effects - batches
         loop

@@ -36,7 +36,7 @@ as $$
                   sequence_number, queue_id, scheduled_enqueue_time, due_from)
       from pgqueue.scheduled_progress
       join pgqueue.scheduled_message using (queue_id)
-     where scheduled_enqueue_time < due_from
+     where kind = 'MESSAGE' and scheduled_enqueue_time < due_from
        and not exists (
            select
              from unnest(awaited, awaited_from) as late (xid, since)
@@ -54,5 +54,25 @@ as $$
     select format('%s %s of queue %I is before the front, so nobody looks for it',
                   case kind when 'DEFERRED' then 'deferred message' else 'dead letter' end, sequence_number, name)
       from pgqueue.queue
-     cross join lateral pgqueue._find_before_front(queue.id);
+     cross join lateral pgqueue._find_before_front(queue.id)
+     union all
+    select format('message %s of queue %s is to be checked at %s, but the watch list is looked through from %s on',
+                  position, queue_id, due, due_from)
+      from pgqueue.scheduled_progress
+      join pgqueue.watch using (queue_id)
+     where kind = 'WATCH' and due < due_from
+       and not exists (
+           select
+             from unnest(awaited, awaited_from) as late (xid, since)
+            where since <= due and xid not in (select pg_snapshot_xip(pg_current_snapshot())))
+     union all
+    select format('session %L of queue %s waits since %s, but sessions are looked for from %s on',
+                  session_id, queue_id, available_at, due_from)
+      from pgqueue.scheduled_progress
+      join pgqueue.waiting_session using (queue_id)
+     where kind = 'SESSION' and available_at < due_from
+       and not exists (
+           select
+             from unnest(awaited, awaited_from) as late (xid, since)
+            where since <= available_at and xid not in (select pg_snapshot_xip(pg_current_snapshot())));
 $$;

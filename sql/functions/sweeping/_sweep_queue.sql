@@ -20,6 +20,7 @@ declare
     pages   bigint      := pgqueue._pages_read();
     expires timestamptz := since;
     due     timestamptz;
+    watched timestamptz;
     places  tid[];
 begin
     returned  := 0;
@@ -56,9 +57,10 @@ begin
         handled := handled + pgqueue._repair_watch(queue.id, max_messages - handled);
     end if;
     perform pgqueue._sweep_fronts(queue.id, since = '-infinity');
-    if exists (select from pgqueue.watch where queue_id = queue.id and due <= moment) then
+    watched := case when since = '-infinity' then since else pgqueue._due_from(queue.id, 'WATCH') end;
+    if exists (select from pgqueue.watch where queue_id = queue.id and watch.due between watched and moment) then
         select outcome.returned, handled + outcome.looked_at into returned, handled
-          from pgqueue._redeliver_watched(queue.id, max_messages - handled) as outcome;
+          from pgqueue._redeliver_watched(queue.id, watched, max_messages - handled) as outcome;
     end if;
     if queue.forward_to is not null then
         forwarded := pgqueue._forward_waiting(queue, max_messages - handled);

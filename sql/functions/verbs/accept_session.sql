@@ -26,6 +26,8 @@ declare
     holder     text          := coalesce(accept_session.locked_by, pgqueue._backend_name());
     lasts      interval      := coalesce(accept_session.lock_duration, source.lock_duration);
     has_turned boolean       := false;
+    fetched    bigint        := pg_stat_get_xact_blocks_fetched('pgqueue.waiting_session'::regclass);
+    read       bigint;
     moment     timestamptz;
     waiting    record;
     free       pgqueue.session;
@@ -50,20 +52,31 @@ begin
         moment := pgqueue.clock();
         select ctid as place, session_id as id into waiting
           from pgqueue.waiting_session
-         where queue_id = source.id and available_at <= moment
+         where queue_id = source.id and available_at between pgqueue._due_from(source.id, 'SESSION') and moment
          order by available_at
          limit 1
            for no key update skip locked;
-        if not found then
+        if pg_stat_get_xact_blocks_fetched('pgqueue.waiting_session'::regclass) > fetched + 32 then
+            perform pgqueue._pass_due_times(source.id, 'SESSION');
+            fetched := pg_stat_get_xact_blocks_fetched('pgqueue.waiting_session'::regclass);
+        end if;
+        if waiting.id is null then
             exit when has_turned or not pgqueue._take_turn(source);
             has_turned := true;
             continue;
         end if;
         free := pgqueue._free_session(source.id, waiting.id);
+        read := pg_stat_get_xact_blocks_fetched('pgqueue.message'::regclass);
         next := pgqueue._next_delivery(free);
+        read := pg_stat_get_xact_blocks_fetched('pgqueue.message'::regclass) - read;
         if next <= moment then
-            update pgqueue.waiting_session set available_at = moment + lasts where ctid = waiting.place;
+            update pgqueue.waiting_session
+               set available_at = moment + lasts, changed_by = pg_current_xact_id()
+             where ctid = waiting.place;
             return query select * from pgqueue._lock_session(free, moment + lasts, holder);
+            if read > 32 then
+                perform pgqueue._move_session_cursor(free, reads_much => true);
+            end if;
             return;
         elsif free.queue_id is null then
             -- held; one that somebody accepts just now, or that a transaction of its holder keeps, is looked at in a second
@@ -72,7 +85,7 @@ begin
             perform pgqueue._forget_session(free);
             next := moment + interval '1 second';            -- a row that is still there is held by a sender
         end if;
-        update pgqueue.waiting_session set available_at = next where ctid = waiting.place;
+        update pgqueue.waiting_session set available_at = next, changed_by = pg_current_xact_id() where ctid = waiting.place;
     end loop;
 end
 $$;

@@ -81,7 +81,8 @@ begin
     insert into pgqueue.waiting_consumer (queue_id, waits_until)
     select id, awaited_until from pgqueue.queue where id = new_id and awaited_until > pgqueue.clock();
     perform pgqueue._create_lanes(new_id, 0);
-    insert into pgqueue.scheduled_progress (queue_id) values (new_id);
+    insert into pgqueue.scheduled_progress (queue_id, kind)
+    select new_id, kind from unnest('{MESSAGE,WATCH,SESSION}'::text[]) as kind where kind <> 'SESSION' or requires_session;
     insert into pgqueue.front (queue_id, kind) values (new_id, 'DEFERRED'), (new_id, 'DEAD_LETTERED');
     perform pgqueue._set_forwarding(queue, forward_to, forward_dead_lettered_messages_to);
     perform pgqueue._check_session_settings(queue);

@@ -39,29 +39,25 @@ begin
     return query
         with known as (                                      -- where it is, and what is needed to choose and to show it
             (select 1 as kept, fresh.*
-               from pgqueue.progress
+               from pgqueue._progress(source.id, source.lanes) as progress
               cross join lateral (
                     select null::tid as place, position, sequence_number as number, lane, lock_token, delivery_count, enqueued_time,
                            null::timestamptz as due, locked_until, locked_by, expires_at, message_id, correlation_id, subject,
                            session_id, null::text as reason, null::timestamptz as died_at
                       from pgqueue._lane_messages(progress, find_messages.after + 1)
                      limit max_read) as fresh
-              where progress.queue_id = source.id and progress.lane % 2 <> 0 and wanted not in ('SCHEDULED', 'DEFERRED', 'DEAD_LETTERED'))
+              where progress.lane % 2 <> 0 and wanted not in ('SCHEDULED', 'DEFERRED', 'DEAD_LETTERED'))
              union all
             (select 1, null, position, sequence_number, lane, lock_token, delivery_count, enqueued_time, null, locked_until, locked_by,
                     expires_at, message_id, correlation_id, subject, session_id, null, null
-               from pgqueue.message
-              where queue_id = source.id and lane % 2 = 0 and sequence_number > find_messages.after
-                and wanted not in ('SCHEDULED', 'DEAD_LETTERED')
-              order by sequence_number
-              limit max_read)
+               from pgqueue._returned_by_number(source, find_messages.after + 1, max_read)
+              where wanted not in ('SCHEDULED', 'DEAD_LETTERED'))
              union all
-            (select 2, ctid, null, sequence_number, lane, null, delivery_count, enqueued_time, scheduled_enqueue_time, null, null,
+            (select 2, place, null, sequence_number, lane, null, delivery_count, enqueued_time, scheduled_enqueue_time, null, null,
                     expires_at, message_id, correlation_id, subject, session_id, null, null
-               from pgqueue.scheduled_message
-              where queue_id = source.id and sequence_number > find_messages.after and wanted in ('ANY', 'SCHEDULED')
-              order by sequence_number
-              limit max_read)
+               from pgqueue._scheduled_by_number(source.id, find_messages.after + 1, max_read) as known
+              cross join lateral (select (known.scheduled).*) as scheduled
+              where wanted in ('ANY', 'SCHEDULED'))
              union all
             (select 3, null, position, sequence_number, lane, null, delivery_count, enqueued_time, null, locked_until, locked_by,
                     null, message_id, correlation_id, subject, session_id, dead_letter_reason, dead_lettered_at

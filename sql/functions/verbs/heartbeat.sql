@@ -47,7 +47,7 @@ begin
     foreach served in array queues loop
         perform pgqueue._find_queue(served, 'RECEIVE');
     end loop;
-    select * into known from pgqueue.worker as registered where registered.id = worker;
+    select * into known from pgqueue.worker as newest where newest.id = worker order by beat desc limit 1;
     if found then
         if known.role <> caller then
             raise exception using
@@ -56,22 +56,23 @@ begin
                 detail  = pgqueue._tracking_detail(),
                 hint    = 'Draw another id: gen_random_uuid().';
         end if;
-        select ctid into place from pgqueue.worker as registered where registered.id = worker for no key update skip locked;
-        update pgqueue.worker as registered
-           set seen_at = moment, is_alive = heartbeat.is_alive, is_stopping = heartbeat.is_stopping,
+        select ctid into place from pgqueue.worker as newest where newest.id = worker and beat = known.beat for update skip locked;
+        update pgqueue.worker as newest
+           set beat = beat + 1, seen_at = moment, is_alive = heartbeat.is_alive, is_stopping = heartbeat.is_stopping,
                running = heartbeat.running, waiting = heartbeat.waiting, overdue = heartbeat.overdue,
                handled = heartbeat.handled, failed = heartbeat.failed, failing = heartbeat.failing
          where ctid = place;
         return;
     end if;
     perform pgqueue._forget_workers(dry_run => false);
-    if most <= (select count(*) from (select from pgqueue.worker as registered where registered.role = caller limit most) as found) then
+    if most <= (select count(*) from (select from pgqueue.registered_worker as registered where registered.role = caller limit most) as found) then
         raise exception using
             errcode = '53400',
             message = format('role %I has registered %s workers, the most it may', caller, most),
             detail  = pgqueue._tracking_detail(),
             hint    = 'Workers that were not seen for an hour are forgotten; pgqueue.remove_worker removes one before.';
     end if;
+    insert into pgqueue.registered_worker (id, role) values (worker, caller) on conflict do nothing;
     insert into pgqueue.worker (
         id, role, host, pid, version, queues, concurrency, started_at, seen_at, is_alive, is_stopping, running, waiting, overdue,
         handled, failed, failing)

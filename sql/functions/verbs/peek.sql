@@ -29,24 +29,18 @@ begin
         select (pgqueue._as_received(message, null, scheduled_enqueue_time)).*
           from (
             (select message, sequence_number, null::timestamptz as scheduled_enqueue_time
-               from pgqueue.progress
+               from pgqueue._progress(source.id, source.lanes) as progress
               cross join lateral (
                     select message, sequence_number
                       from pgqueue._lane_messages(progress, from_sequence_number) as message
                      limit max_messages) as fresh
-              where queue_id = source.id and lane % 2 <> 0)
+              where progress.lane % 2 <> 0)
              union all
-            (select returned, sequence_number, null::timestamptz
-               from pgqueue.message as returned
-              where queue_id = source.id and lane % 2 = 0 and sequence_number >= from_sequence_number
-              order by sequence_number
-              limit max_messages)
+            select returned, sequence_number, null::timestamptz
+              from pgqueue._returned_by_number(source, from_sequence_number, max_messages) as returned
              union all
-            (select pgqueue._scheduled_as_message(scheduled), sequence_number, scheduled_enqueue_time
-               from pgqueue.scheduled_message as scheduled
-              where queue_id = source.id and sequence_number >= from_sequence_number
-              order by sequence_number
-              limit max_messages)) as found
+            select pgqueue._scheduled_as_message(scheduled), (scheduled).sequence_number, (scheduled).scheduled_enqueue_time
+              from pgqueue._scheduled_by_number(source.id, from_sequence_number, max_messages)) as found
          order by sequence_number
          limit max_messages;
 end

@@ -65,7 +65,7 @@ begin
     perform pgqueue._forget_failures(source.id, scheduled);
     if source.requires_session then      -- one that was to wait for a message which is gone is looked at now
         update pgqueue.waiting_session
-           set available_at = pgqueue.clock()
+           set available_at = pgqueue.clock(), changed_by = pg_current_xact_id()
          where ctid = any (array(
                    select ctid
                      from pgqueue.waiting_session

@@ -26,6 +26,7 @@ declare
     places     tid[];
     unfit      tid[];
     allowed    integer := max_messages;
+    fetched    bigint;
 begin
     perform pgqueue._check_receive(source, max_messages, null);
     perform pgqueue._take_turn_when_due(source);
@@ -39,7 +40,11 @@ begin
     end if;
     loop
         moment := pgqueue.clock();
+        fetched := pg_stat_get_xact_blocks_fetched('pgqueue.message'::regclass);
         places := pgqueue._next_in_session(held, allowed);
+        if pg_stat_get_xact_blocks_fetched('pgqueue.message'::regclass) > fetched + allowed + 32 then
+            perform pgqueue._move_session_cursor(held, reads_much => true);
+        end if;
         if places = '{}' then
             exit when has_turned or not pgqueue._take_turn(source);
             has_turned := true;

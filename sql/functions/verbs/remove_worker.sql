@@ -11,9 +11,15 @@ as $$
 #variable_conflict use_column
 begin
     unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
-    delete from pgqueue.worker
+    delete from pgqueue.registered_worker
      where id = remove_worker.worker
        and (role = pgqueue._caller() or pg_has_role(pgqueue._caller(), current_user, 'usage') or pgqueue._is_member('{pgqueue_admin}'));
-    return found;
+    if not found then
+        return false;
+    end if;
+    delete from pgqueue.worker
+     where id = remove_worker.worker
+       and beat = (select beat from pgqueue.worker where id = remove_worker.worker order by beat desc limit 1);
+    return true;
 end
 $$;

@@ -7,14 +7,29 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    moment  timestamptz := pgqueue.clock();
-    expired tid[]       := array(
-        select ctid from pgqueue.worker where seen_at not between moment - interval '1 hour' and moment + interval '1 hour');
+    since   timestamptz := pgqueue.clock() - interval '1 hour';
+    until   timestamptz := since + interval '2 hours';
+    expired uuid[]      := array(
+        select id
+          from pgqueue.registered_worker
+         cross join lateral (
+               select seen_at from pgqueue.worker where worker.id = registered_worker.id order by beat desc limit 1) as newest
+         where seen_at not between since and until);
+    places  tid[];
 begin
     if not dry_run then
-        expired := array(select ctid from pgqueue.worker where ctid = any (expired) for update skip locked);
-        delete from pgqueue.worker where ctid = any (expired);
+        select array_agg(gone.id), array_agg(place) into expired, places
+          from unnest(expired) as gone (id)
+         cross join lateral (
+               select ctid as place
+                 from pgqueue.worker
+                where worker.id = gone.id and seen_at not between since and until
+                order by beat desc
+                limit 1
+                  for update skip locked) as newest;
+        delete from pgqueue.worker where ctid = any (places);
+        delete from pgqueue.registered_worker where id = any (expired);
     end if;
-    return cardinality(expired);
+    return coalesce(cardinality(expired), 0);
 end
 $$;

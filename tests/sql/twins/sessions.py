@@ -59,9 +59,33 @@ TWINS = [
     ),
     Twin(
         "_forget_session",
-        " - interval '1 hour'",
-        "",
+        "locked_until <= pgqueue.clock() - interval '1 hour'",
+        "locked_until <= pgqueue.clock()",
         test_sessions.test_an_expired_lock_still_settles_deferred_messages_when_nobody_found_others,
+    ),
+    Twin(
+        "_forget_session",
+        "(horizon = 0 or horizon_taken_at not between",
+        "(true or horizon_taken_at not between",
+        test_waiting_sessions.test_an_empty_session_is_remembered_that_has_read_much,
+    ),
+    Twin(
+        "_forget_session",
+        "(horizon = 0 or horizon_taken_at not between",
+        "(horizon = 0 or false and horizon_taken_at not between",
+        test_waiting_sessions.test_an_empty_session_is_remembered_that_has_read_much,
+    ),
+    Twin(
+        "_free_session",
+        "known.horizon > pgqueue._last_number_drawn()",
+        "false",
+        test_waiting_sessions.test_a_remembered_session_begins_anew_when_the_sequence_went_back,
+    ),
+    Twin(
+        "_lock_session",
+        "cursor = (free).cursor, horizon = (free).horizon",
+        "cursor = known.cursor, horizon = known.horizon",
+        test_waiting_sessions.test_a_remembered_session_begins_anew_when_the_sequence_went_back,
     ),
     Twin(
         "_prove_sessions",
