@@ -55,13 +55,16 @@ begin
         end loop;
         fetched := pg_stat_get_xact_blocks_fetched('pgqueue.scheduled_message'::regclass);
         checked := pg_stat_get_xact_blocks_fetched('pgqueue.watch'::regclass);
-        select exists (
-                   select from pgqueue.watch where queue_id = queue.id and due between pgqueue._due_from(queue.id, 'WATCH') and moment
-                   ) as is_watched,
-               exists (
-                   select
-                     from pgqueue.scheduled_message
-                    where queue_id = queue.id and scheduled_enqueue_time between pgqueue._due_from(queue.id) and moment) as is_scheduled
+        select (select due                                   -- in this order, so that the planner takes its index
+                  from pgqueue.watch
+                 where queue_id = queue.id and due >= pgqueue._due_from(queue.id, 'WATCH')
+                 order by due
+                 limit 1) <= moment as is_watched,
+               (select scheduled_enqueue_time
+                  from pgqueue.scheduled_message
+                 where queue_id = queue.id and scheduled_enqueue_time >= pgqueue._due_from(queue.id)
+                 order by scheduled_enqueue_time
+                 limit 1) <= moment as is_scheduled
           into due;
         if due.is_watched then
             returned := returned + (pgqueue._redeliver_watched(queue.id, pgqueue._due_from(queue.id, 'WATCH'))).returned;

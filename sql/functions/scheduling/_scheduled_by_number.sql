@@ -27,10 +27,12 @@ begin
              limit max_messages;
     else
         return query
-            select ctid, known
-              from pgqueue.scheduled_message as known
-             where ctid = any (found) and sequence_number >= from_number
-             order by sequence_number
+            select entry.place, known
+              from unnest(found) as entry (place)
+             cross join lateral (                             -- one by one: otherwise an index of the numbers may be read through
+                   select message as known from pgqueue.scheduled_message as message where ctid = entry.place limit 1) as held
+             where (known).sequence_number >= from_number
+             order by (known).sequence_number
              limit max_messages;
     end if;
 end
