@@ -179,7 +179,7 @@ class FaultedError(InvalidStateError):
 
 
 class TransactionRequiredError(PGQueueError):
-    """The library cannot take part in the given transaction; nothing was changed.
+    """The library cannot take part in the given transaction; this call changed nothing.
 
     The ``transaction`` argument has no open transaction, or one that has failed or is already prepared. Or the library
     began the transaction, and its work calls ``commit()`` or ``rollback()``, has ended it, or occupies its connection.
@@ -197,7 +197,7 @@ class TransactionConflictError(PGQueueError):
 
 
 class OperationTimeoutError(PGQueueError):
-    """The database or the connection pool did not answer in time; nothing was changed.
+    """No connection could be had in time, or the statement was cancelled; nothing was changed.
 
     A send whose ``result()`` timed out is still in flight, and gets its outcome later.
     """
@@ -206,7 +206,7 @@ class OperationTimeoutError(PGQueueError):
 
 
 class WrongTransactionError(TransactionRequiredError):
-    """The message is pinned in another transaction than this one; nothing was settled.
+    """The message is pinned in another transaction; this call settled nothing.
 
     The work has ended the transaction that was begun for its message, or settles it on another connection. What the
     work has run after that end was committed by itself; roll back what is open. Where the connection does not show it,

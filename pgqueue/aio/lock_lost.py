@@ -6,12 +6,12 @@ import asyncio
 import threading
 from collections.abc import Generator
 
-from pgqueue.model.lock_lost import LostOnce
+from pgqueue.model.lock_lost import LockLostFlag
 
 Waiter = tuple[asyncio.AbstractEventLoop, asyncio.Event]
 
 
-class LockLost(LostOnce):
+class LockLost(LockLostFlag):
     """True once the lock is lost; awaiting it, or ``wait(timeout)``, waits for that."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class LockLost(LostOnce):
             self._waiting.clear()
 
     async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - as of threading.Event
-        """Waits until the lock is lost; returns False if it is not when the time is over."""
+        """Waits until the lock is lost, ``timeout`` seconds at most; returns whether it is."""
         waiter = asyncio.get_running_loop(), asyncio.Event()
         with self._turning:
             if not self:

@@ -45,8 +45,8 @@ class Sender(Generic[BodyT]):
     Messages that arrive while a flush is in flight go into the next flush. Each message is stored exactly once and its
     outcome is known, even when the connection breaks: the sender learns the transaction id of a flush before it sends
     the COMMIT, and later asks the database for the outcome of that transaction. The outcome is a
-    :class:`~pgqueue.errors.CommitInDoubtError` only if the database cannot answer for many seconds, or the server has
-    crashed or failed over meanwhile.
+    :class:`~pgqueue.errors.CommitInDoubtError` only if no primary answers for 15 s, the sender is cancelled, or the
+    server has crashed or failed over meanwhile.
 
     Use it in one event loop, from any number of its tasks. It holds one connection while a send is in flight.
     """

@@ -146,7 +146,7 @@ def _execute(
         statement = settling.in_transaction(pinned_in, statement)
     if transaction is None or outcome is Outcome.ABANDONED:
         return (yield from (transaction or source).execute(statement))
-    results, transaction_id = yield from transaction.execute(settling.settled_in(statement))
+    results, transaction_id = yield from transaction.execute(settling.batch_with_transaction_id(statement))
     for message in begun:
         message.context.transaction_id = transaction_id
     return results

@@ -10,13 +10,13 @@ from pgqueue.errors import InvalidArgumentError, InvalidStateError
 from pgqueue.flows.flow import Source
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.context import ReceiveContext, ReceiveState
-from pgqueue.model.lock_lost import LostOnce
+from pgqueue.model.lock_lost import LockLostFlag
 from pgqueue.model.message import BodyT_co, Lock, PeekedMessage, row_fields
 from pgqueue.model.names import dead_letters_of
 from pgqueue.model.row import Row
 from pgqueue.statements.sessions import SessionLock
 
-LostT = TypeVar("LostT", bound=LostOnce)
+LostT = TypeVar("LostT", bound=LockLostFlag)
 
 
 @row_fields

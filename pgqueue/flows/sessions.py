@@ -12,7 +12,7 @@ from pgqueue.flows import receiving
 from pgqueue.flows.flow import Executor, Flow, Pause, Source
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.holder import this_process
-from pgqueue.model.lock_lost import LockLost, LostOnce
+from pgqueue.model.lock_lost import LockLost, LockLostFlag
 from pgqueue.model.row import Row
 from pgqueue.statements import sessions
 from pgqueue.statements.arguments import duration
@@ -26,7 +26,7 @@ PATIENCE = timedelta(seconds=1)
 class AcceptedSession:
     """A session that this receiver has locked."""
 
-    _lock_lost: ClassVar[type[LostOnce]] = LockLost
+    _lock_lost: ClassVar[type[LockLostFlag]] = LockLost
 
     queue: str
     session_id: str
@@ -35,7 +35,7 @@ class AcceptedSession:
     _source: Source = field(repr=False)
     _body_type: BodyType | None = field(default=None, repr=False)
     #: True once a renewer has found the lock lost, or could not renew it in time.
-    lock_lost: LostOnce = field(init=False, repr=False)
+    lock_lost: LockLostFlag = field(init=False, repr=False)
     is_released: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:

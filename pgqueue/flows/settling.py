@@ -67,7 +67,7 @@ def settle(
             yield from (transaction or message._source).execute(statement)
             context.apply(Event.COMMITTED)
         else:
-            context.transaction_id = yield from transaction.execute(settling.settled_by(statement))
+            context.transaction_id = yield from transaction.execute(settling.with_transaction_id(statement))
             yield from transaction.follow([context])
             context.end(call)
     except LockLostError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 
-class LostOnce:
+class LockLostFlag:
     """What both faces have; they differ in how one waits."""
 
     def __init__(self) -> None:
@@ -26,9 +26,9 @@ class LostOnce:
         self._event.set()
 
 
-class LockLost(LostOnce):
+class LockLost(LockLostFlag):
     """True once the lock is lost; ``wait(timeout)`` waits for that, for so many seconds at most."""
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the lock is lost; returns False if it is not when the time is over."""
+        """Waits until the lock is lost, ``timeout`` seconds at most; returns whether it is."""
         return self._event.wait(timeout)

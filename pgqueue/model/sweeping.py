@@ -14,9 +14,10 @@ class SweepReport:
     ``dead_lettered``: messages that had reached the maximum delivery count. ``returned``: messages whose locks had
     expired; they can be received again. ``activated``: scheduled messages that are due and can be received now, and
     messages that schedules sent (in a dry run, schedules that are due). ``forgotten``: message ids and recorded effects
-    whose retention is over, and messages that were sent to a queue while it was deleted. ``reclaimed_days``: days of
-    history that no queue retains. ``deleted_queues``: queues that were idle for their ``auto_delete_on_idle``; what was
-    in them counts as forgotten. ``forwarded``: messages that waited in a queue which forwards.
+    whose retention is over, entries of the audit log, workers that are gone, and messages of deleted queues.
+    ``reclaimed_days``: days of history that no queue retains. ``deleted_queues``: queues that were idle for their
+    ``auto_delete_on_idle``; what was in them counts as forgotten. ``forwarded``: messages that waited in a queue which
+    forwards.
     """
 
     expired: int = 0

@@ -20,7 +20,7 @@ from pgqueue.model.settings import (
     QueueStatus,
 )
 from pgqueue.statements.arguments import duration, flag, queue_name, real, text, whole
-from pgqueue.statements.statement import AS_LONG_AS_IT_TAKES, Statement, nothing, scalar
+from pgqueue.statements.statement import NO_LIMIT, Statement, nothing, scalar
 
 T = TypeVar("T")
 
@@ -122,9 +122,7 @@ def altered_settings(settings: QueueSettings) -> dict[str, Any]:
 
 
 def drop_queue(name: str) -> Statement[None]:
-    return Statement(
-        "select pgqueue.drop_queue(%(name)s::text)", {"name": queue_name(name)}, nothing, AS_LONG_AS_IT_TAKES
-    )
+    return Statement("select pgqueue.drop_queue(%(name)s::text)", {"name": queue_name(name)}, nothing, NO_LIMIT)
 
 
 def purge_queue(name: str, *, max_messages: int) -> Statement[int]:
@@ -149,7 +147,7 @@ def get_queue_runtime_properties(name: str) -> Statement[QueueRuntimeProperties]
 
 def list_queues_runtime_properties(*, exact: bool) -> Statement[list[QueueRuntimeProperties]]:
     columns, function = (COUNTS, "queue_counts") if flag("exact", exact) else (f"{COUNTS}, is_exact", "queue_estimates")
-    limit = AS_LONG_AS_IT_TAKES if exact else None
+    limit = NO_LIMIT if exact else None
     sql = f"select {columns} from pgqueue.{function}() as counts order by counts.name"
     return Statement(sql, {}, _read_counts, limit)
 

@@ -12,7 +12,7 @@ from pgqueue.model.row import SEQUENCE_NUMBER, Row
 from pgqueue.model.settings import SessionProperties
 from pgqueue.statements.arguments import duration, numbers, queue_name, text, whole
 from pgqueue.statements.receiving import RECEIVED_COLUMNS
-from pgqueue.statements.statement import AS_LONG_AS_IT_TAKES, Statement, column, nothing, rows, scalar
+from pgqueue.statements.statement import NO_LIMIT, Statement, column, nothing, rows, scalar
 
 
 class SessionLock(NamedTuple):
@@ -93,7 +93,7 @@ def list_sessions(queue: str) -> Statement[list[SessionProperties]]:
             order by session_id""",
         {"queue": queue_name(queue)},
         lambda rows: [SessionProperties(*row) for row in rows],
-        AS_LONG_AS_IT_TAKES,
+        NO_LIMIT,
     )
 
 

@@ -227,7 +227,7 @@ def _server_run(transaction_id: TransactionId | None) -> str | None:
     return None if transaction_id is None else transaction_id.server_run
 
 
-def settled_by(settlement: Statement[str]) -> Statement[TransactionId]:
+def with_transaction_id(settlement: Statement[str]) -> Statement[TransactionId]:
     """Returns the id that the settlement returns, with the run of the server."""
     return Statement(
         f"select id, pgqueue.server_run() from ({settlement.sql}) as settled (id)",
@@ -236,7 +236,9 @@ def settled_by(settlement: Statement[str]) -> Statement[TransactionId]:
     )
 
 
-def settled_in(batch: Statement[list[SettlementResult]]) -> Statement[tuple[list[SettlementResult], TransactionId]]:
+def batch_with_transaction_id(
+    batch: Statement[list[SettlementResult]],
+) -> Statement[tuple[list[SettlementResult], TransactionId]]:
     """Returns the results of a batch, and the id of the transaction, or of the savepoint in it, that it is part of."""
     return Statement(
         f"""with settled as ({batch.sql})

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 #: The limit of a statement that takes the longer, the longer its queue is.
-AS_LONG_AS_IT_TAKES = inf
+NO_LIMIT = inf
 
 
 class Statement(NamedTuple, Generic[T]):

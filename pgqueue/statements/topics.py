@@ -14,7 +14,7 @@ from pgqueue.model.settings import QueueSettings
 from pgqueue.model.topic import CorrelationFilter, Filter, JsonPathFilter, SubscriptionProperties, TopicProperties
 from pgqueue.statements import queues, sending
 from pgqueue.statements.arguments import flag, text
-from pgqueue.statements.statement import AS_LONG_AS_IT_TAKES, Statement, column, nothing, scalar
+from pgqueue.statements.statement import NO_LIMIT, Statement, column, nothing, scalar
 
 #: Passed instead of a filter or properties: the subscription keeps what it has. (None removes it.)
 UNCHANGED: Any = object()
@@ -49,7 +49,7 @@ def create_topic(name: str) -> Statement[None]:
 
 
 def drop_topic(name: str) -> Statement[None]:
-    return Statement("select pgqueue.drop_topic(%(topic)s::text)", _named(name), nothing, AS_LONG_AS_IT_TAKES)
+    return Statement("select pgqueue.drop_topic(%(topic)s::text)", _named(name), nothing, NO_LIMIT)
 
 
 def list_topics() -> Statement[list[TopicProperties]]:
@@ -95,7 +95,7 @@ def drop_subscription(topic: str, name: str) -> Statement[None]:
         "select pgqueue.drop_subscription(%(topic)s::text, %(subscription)s::text)",
         _subscription(topic, name),
         nothing,
-        AS_LONG_AS_IT_TAKES,
+        NO_LIMIT,
     )
 
 

@@ -59,14 +59,15 @@ _block: ContextVar[Block] = ContextVar("pgqueue_deadline", default=NO_BLOCK)
 
 @contextmanager
 def deadline(timeout: timedelta) -> Iterator[None]:
-    """Gives all calls in a ``with`` block together this long, in place of the ``timeout`` of their client.
+    """Limits all calls in a ``with`` block together, ``wait=`` included, in place of the client's ``timeout``.
 
     A call that gets no answer by then raises what it raises at the client's timeout, and a later call in the block
     raises :class:`~pgqueue.errors.OperationTimeoutError`. It applies to the calls of the thread or task that enters the
-    block, in both faces, and not to statements of your own. An inner block never lasts longer than an outer one.
+    block, synchronous or not; statements of your own are not limited. An inner block never lasts longer than an outer
+    one.
 
     Raises:
-        InvalidArgumentError: ``timeout`` is no positive timedelta.
+        InvalidArgumentError: ``timeout`` is not positive, or no timedelta. None sets no limit of its own.
     """
     with until(time.monotonic() + seconds_of(timeout)):
         yield
@@ -136,7 +137,7 @@ class Deadlines:
         return Limited(self, connection, time.monotonic() + min(self.timeout, LAST_STEP))
 
     def trusts(self, connection: AnyConnection) -> bool:
-        """Whether to use an idle connection: not if it is older than the last one that gave no answer."""
+        """Whether an idle connection may be used: only if first used after the last call that expired."""
         used_since = connection.__dict__.get(USED_SINCE)
         if used_since is None:
             used_since = connection.__dict__[USED_SINCE] = time.monotonic()

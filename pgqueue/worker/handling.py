@@ -154,7 +154,7 @@ class Limit:
 
 
 def _limit(message: LockedMessage, policy: RetryPolicy) -> Flow[Limit]:
-    """The lower one of the queue's limit, unless it cannot be asked, and the worker's."""
+    """The lower of the queue's and the worker's limit; the worker's if the queue's cannot be read."""
     limit = Limit() if policy.max_attempts is None else Limit(policy.max_attempts, " (max_attempts)")
     try:
         settings = yield from message._source.execute(queues.get_queue(message.queue))

@@ -33,12 +33,12 @@ class Stopping(threading.Event):
 
     @property
     def time_left(self) -> float:
-        """In seconds."""
+        """The seconds until ``ends_at``, at least 0; infinite before ``set``."""
         return max(self.ends_at - time.monotonic(), 0.0)
 
 
 def warn_of_silence() -> None:
-    """Say what is left behind."""
+    """Log that locks and sessions are not released, and expire."""
     logger.warning(
         "the grace period is over, and the database has not answered: locks and sessions of this worker run out"
     )

@@ -51,7 +51,7 @@ def test_a_dry_run_only_counts(pgqueue: CommandLine, client: QueueClient) -> Non
     assert pgqueue("sweep", "--json").document == foreseen | {"dry_run": False}
 
 
-def test_waiting_messages_that_are_forwarded_are_called_so(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_a_sweep_reports_forwarded_messages_as_forwarded(pgqueue: CommandLine, client: QueueClient) -> None:
     client.create_queue("parcels")
     client.queue("parcels").send_batch([Message(1), Message(2)])
     client.update_queue("parcels", forward_to="orders")

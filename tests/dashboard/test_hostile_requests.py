@@ -65,7 +65,7 @@ def test_a_large_request_is_refused_before_it_is_read(opened: Open, path: str) -
     assert "at most 65,536 bytes" in answer.text
 
 
-def test_of_a_request_without_a_length_no_more_is_read_than_is_allowed() -> None:
+def test_a_request_without_a_length_is_read_only_up_to_the_bound() -> None:
     """Straight to the application: a test client would read the body before it sends it."""
     from pgqueue.dashboard.app import create_app
 
@@ -99,7 +99,7 @@ def test_a_signed_in_user_sends_a_message_of_a_million_characters(opened: Open, 
     assert site.post("/act", content=b"x" * (LARGEST + 1)).status_code == 413
 
 
-def test_of_the_sign_ins_from_an_address_ten_wait_and_those_from_others_do_not() -> None:
+def test_ten_sign_ins_of_an_address_wait_and_other_addresses_do_not() -> None:
     async def crowd() -> list[str]:
         lines, answers = Lines(), []
         end = asyncio.Event()

@@ -284,7 +284,7 @@ def test_a_client_closes_in_time_while_the_server_is_frozen(silenced: Silenced, 
             client.close()
 
 
-def test_silence_is_warned_of(
+def test_a_warning_names_the_server_that_does_not_answer(
     silenced: Silenced, sources: Sources, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("pgqueue.transports.deadlines.SILENCE", 0.2)
@@ -294,7 +294,7 @@ def test_silence_is_warned_of(
     assert [record.message for record in caplog.records if "no answer from the server on" in record.message]
 
 
-def test_connections_keep_their_own_way_to_wait(sources: Sources) -> None:
+def test_a_call_leaves_no_wait_override_on_the_connection(sources: Sources) -> None:
     """What a deadline adds to a connection goes with the call."""
     queue = made(sources, "dsn").queue("q")
     transaction = sources.transaction("connection")

@@ -100,7 +100,7 @@ def _stops_in_time(running: Running) -> None:
     assert time.monotonic() - began_at < GRACE.total_seconds() + LATE
 
 
-def test_a_worker_without_an_answer_says_so_and_goes_on_afterwards(
+def test_a_worker_reports_a_silent_database_and_resumes(
     silenced: Silenced, scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def handler(message: Any, tx: Any) -> None:

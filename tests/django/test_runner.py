@@ -40,7 +40,7 @@ class Project:
         )
         return ran.returncode, ran.stdout
 
-    def test_databases(self) -> list[str]:
+    def leftover_databases(self) -> list[str]:
         """The databases that the runner has left behind."""
         with self._databases[0].connect() as connection:
             names = [f"test_{each.name}" for each in self._databases]
@@ -71,25 +71,25 @@ def project(empty_database: Database, another_empty_database: Database) -> Itera
             client.queue("parcels").send(Message("of the development"))
     yield project
     assert project.bodies() == [["of the development"]] * 2
-    project.drop(project.test_databases())
+    project.drop(project.leftover_databases())
 
 
 @pytest.mark.parametrize("options", [[], ["--parallel", "2"], ["--reverse"]], ids=str)
-def test_the_runner_works_on_test_databases_and_drops_them(project: Project, options: list[str]) -> None:
+def test_the_runner_works_on_leftover_databases_and_drops_them(project: Project, options: list[str]) -> None:
     code, output = project.manage("test", SUITE, *options)
     assert code == 0, output
     assert "OK" in output
-    assert project.test_databases() == [], output
+    assert project.leftover_databases() == [], output
 
 
 def test_kept_databases_are_used_again(project: Project) -> None:
     for _ in range(2):
         code, output = project.manage("test", SUITE, "--keepdb")
         assert code == 0, output
-        assert len(project.test_databases()) == 2
+        assert len(project.leftover_databases()) == 2
 
 
 def test_the_schema_is_there_without_migrations(project: Project) -> None:
     code, output = project.manage("test", SUITE, PGQUEUE_NO_MIGRATIONS="yes")
     assert code == 0, output
-    assert project.test_databases() == []
+    assert project.leftover_databases() == []

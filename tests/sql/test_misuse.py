@@ -107,7 +107,7 @@ def test_a_note_of_a_higher_bound_does_not_pass_a_lower_one(database: Database) 
         assert ann.value(LENGTH % 1).startswith("{3,")  # counted anew
 
 
-def test_an_own_note_saves_counting(database: Database) -> None:
+def test_a_send_does_not_count_again_after_its_own_count(database: Database) -> None:
     with Stage(database, max_queue_length=1_000_000) as stage:
         ann = stage.session("ann")
         ann.send("a", "b", "c")
@@ -343,7 +343,7 @@ def test_entries_of_the_audit_log_are_short_and_kept_a_year(database: Database) 
         assert ann.values(RECORDED) == ["pause"]
 
 
-def test_a_retry_is_not_its_senders(database: Database) -> None:
+def test_a_sender_cannot_reschedule_or_cancel_a_delivered_message(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         at = stage.prompter.value("select pgqueue.clock() + '1 hour'")
@@ -367,7 +367,7 @@ def test_a_retry_is_not_its_senders(database: Database) -> None:
             assert ann.call("cancel_scheduled", queue="q", sequence_numbers=retries) == 2
 
 
-def test_a_sender_cancels_a_message_for_later_of_a_session(database: Database) -> None:
+def test_a_sender_can_cancel_a_scheduled_message_of_a_session(database: Database) -> None:
     with sessions.stage_of(database) as stage:
         ann = stage.session("ann")
         with as_a_login(ann, SENDER):

@@ -37,7 +37,7 @@ def test_a_failover_may_have_forgotten_the_lock(database: Database) -> None:
 
 
 @pytest.mark.parametrize("is_same_timeline", [False, True])
-def test_in_another_run_the_message_tells_that_nothing_was_committed(
+def test_in_another_run_a_message_with_our_token_proves_no_commit(
     database: Database, *, is_same_timeline: bool
 ) -> None:
     with Stage(database) as stage:

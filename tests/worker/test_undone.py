@@ -147,7 +147,7 @@ def test_a_transaction_left_open_is_a_failure_unless_it_commits(
 
 
 @pytest.mark.parametrize("runner", ["process", "drain"])
-def test_a_forgotten_commit_is_told_at_once_to_who_waits_for_the_handler(scene: Scene, runner: str) -> None:
+def test_process_and_drain_raise_when_the_handler_leaves_its_transaction_open(scene: Scene, runner: str) -> None:
     opened: list[Any] = []
 
     async def handler(message: Any) -> None:

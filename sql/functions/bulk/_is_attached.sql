@@ -1,5 +1,5 @@
 -- Returns whether another session works for a consumer: the one that attached last is there, and holds the lock that it took
--- then. A lock on the same key that a stranger holds counts for nothing.
+-- then. A lock on the same key by any other process does not count.
 create or replace function pgqueue._is_attached(consumer pgqueue.consumer)
 returns boolean
 language sql stable

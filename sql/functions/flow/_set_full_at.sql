@@ -1,5 +1,5 @@
 -- Records when the bucket of a queue with a `max_receive_rate` is full again. A sequence is set at once, and for good: a rollback
--- gives no tokens back, and no version of a row is left behind. Whoever sets it has locked the row of the queue's limits.
+-- gives no tokens back, and no version of a row is left behind. The caller has locked the row of the queue's limits.
 create or replace function pgqueue._set_full_at(queue_id integer, full_at timestamptz)
 returns void
 language plpgsql

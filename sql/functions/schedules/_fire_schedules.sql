@@ -1,6 +1,6 @@
 -- Fires the schedules that are due, of all queues, until `max_messages` were sent; skips those that others are firing. An
 -- error of one, whatever it is, concerns that one only: it is recorded, and the schedule is fired again ten seconds later.
--- Whoever fires schedules receives from some other queue. An error of the sequence is for the caller, who repairs it.
+-- The caller receives from another queue, and must not fail. Sequence errors are raised: the caller repairs it.
 --
 -- The row of a schedule is locked and updated in the same subtransaction: otherwise each firing would take a multixact.
 -- Returns  how many messages were sent.

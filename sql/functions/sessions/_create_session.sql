@@ -1,5 +1,5 @@
--- Creates the row of a session that nobody has accepted yet. Two who create the same row would wait for each other: whoever
--- comes second gives up.
+-- Creates the row of a session that nobody has accepted yet. Of two transactions that create the same row, the second
+-- gives up instead of waiting for the first.
 -- Returns  the session; null when there is one, or another transaction creates it.
 -- Locks    the session, until the transaction ends; waits a millisecond for others.
 create or replace function pgqueue._create_session(queue_id integer, session_id text)

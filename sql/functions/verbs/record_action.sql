@@ -1,5 +1,5 @@
 -- Records in pgqueue.audit_log what the caller does to a queue or to `messages` of its messages, in the transaction that does
--- it: both are committed, or neither. Who may record an action is who may do it: send, cancel and reschedule take the right
+-- it: both are committed, or neither. Recording takes the same right as the action: send, cancel and reschedule that
 -- to send, resubmit that to receive, all others that of an administrator. Besides, the role that has logged in must be one
 -- that may monitor, as that of the dashboard: a sender with a connection of its own writes nothing here. Sweeps delete
 -- entries that are a year old.

@@ -2,7 +2,7 @@
 -- its caller was interrupted, or nobody kept the outcome. `transaction_id` is what the settlement returned, or null
 -- when that is not known. With null, the message itself is examined: call it outside of the transaction in question.
 -- `server_run` is what pgqueue.server_run returned in that transaction: in another run of the server the id may be
--- another transaction's, so it proves no COMMIT, and the message is examined. Without it the id is believed.
+-- another transaction's, so it proves no COMMIT, and the message is examined. Without it the id counts in any run.
 -- `locked_until` is when the lock expires, as the caller knows it.
 --
 -- A settlement that was undone by a rollback to a savepoint counts as aborted. So does a settlement whose transaction

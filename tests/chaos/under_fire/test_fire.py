@@ -37,7 +37,7 @@ def test_whatever_breaks_the_books_balance(place: Arena, tmp_path: Path, seed: i
 @pytest.mark.chaos
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", FAILOVERS)
-def test_when_a_standby_is_promoted_the_books_balance(place: Arena, tmp_path: Path, name: str) -> None:
+def test_no_operation_is_lost_or_repeated_when_a_standby_is_promoted(place: Arena, tmp_path: Path, name: str) -> None:
     result = place.play(1, FIRE, (name, "two-phase"), tmp_path / "books", watch=_look_away)
     assert result.violations == (), "\n".join(map(str, result.violations[:5]))
     assert result.acknowledged > 0

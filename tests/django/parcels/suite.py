@@ -153,7 +153,7 @@ class InTheTransactionOfATest(TestCase):
             run_tasks(queues=["default"])
         assert Parcel.objects.count() == 1
 
-    def test_refusals(self) -> None:
+    def test_wrong_backends_queues_and_senders_are_refused(self) -> None:
         with self.assertRaisesMessage(InvalidArgumentError, "TASKS has no backend 'nothing'"):
             run_tasks("nothing")
         with self.assertRaisesMessage(InvalidArgumentError, "name the queues by queues="):

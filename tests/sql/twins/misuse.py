@@ -74,7 +74,7 @@ TWINS = [
             verb,
             "(pgqueue._is_sent_for_later(lane) or pgqueue._may_receive(source.receivers))",
             "true",
-            test_misuse.test_a_retry_is_not_its_senders,
+            test_misuse.test_a_sender_cannot_reschedule_or_cancel_a_delivered_message,
         )
         for verb in ("reschedule", "cancel_scheduled")
     ),
@@ -82,6 +82,6 @@ TWINS = [
         "_is_sent_for_later",
         " or lane = 2000",
         "",
-        test_misuse.test_a_sender_cancels_a_message_for_later_of_a_session,
+        test_misuse.test_a_sender_can_cancel_a_scheduled_message_of_a_session,
     ),
 ]
