@@ -36,6 +36,7 @@ KEPT = {
     "staged_batch",
     "subscription",
     "sweep_lock",
+    "sweep_progress",
     "topic",
 }
 CASCADES = {"claim"}

@@ -75,7 +75,7 @@ def project(empty_database: Database, another_empty_database: Database) -> Itera
 
 
 @pytest.mark.parametrize("options", [[], ["--parallel", "2"], ["--reverse"]], ids=str)
-def test_the_runner_works_on_leftover_databases_and_drops_them(project: Project, options: list[str]) -> None:
+def test_the_runner_works_on_test_databases_and_drops_them(project: Project, options: list[str]) -> None:
     code, output = project.manage("test", SUITE, *options)
     assert code == 0, output
     assert "OK" in output

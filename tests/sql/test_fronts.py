@@ -390,7 +390,7 @@ def test_a_sweep_finds_what_was_restored_before_the_front(database: Database) ->
             ann = stage.session("ann")
             numbers = restored_before_the_front(stage, ann, kind)
             assert len(ann.values("select pgqueue.broken_invariants()")) == 1
-            ann.table("sweep")
+            ann.table("sweep", thorough=True)
             assert shown(ann, kind) == numbers
             forget(ann)
 

@@ -27,5 +27,10 @@ as $$
            from pgqueue.dead_letter
           where queue_id = queue.id and sequence_number > above
           order by sequence_number desc
+          limit 1),
+        (select position
+           from pgqueue.dead_letter
+          where queue_id::bigint = queue.id and position > above
+          order by position desc
           limit 1));
 $$;

@@ -125,8 +125,8 @@ TWINS = [
     ),
     Twin(
         "_sweep_queue",
-        "pgqueue._redeliver_watched(queue.id, '-infinity', ",
-        "pgqueue._redeliver_watched(queue.id, pgqueue._due_from(queue.id, 'WATCH'), ",
+        "case when since = '-infinity' then since else pgqueue._due_from(queue.id, 'WATCH') end",
+        "pgqueue._due_from(queue.id, 'WATCH')",
         test_due_times.test_a_sweep_finds_a_message_under_watch_that_was_passed,
     ),
     Twin(

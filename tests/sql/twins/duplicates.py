@@ -17,14 +17,14 @@ TWINS = [
     Twin("_record_message_ids", f"where {WINDOW}", "where false", test_duplicates.test_after_the_window_an_id_is_new),
     Twin(
         "_record_message_ids",
-        "order by message_id",
-        "order by min(number)",
+        "order by message_id\n        on conflict",
+        "order by min(number)\n        on conflict",
         test_duplicates.test_batches_with_the_same_ids_in_opposite_order_do_not_deadlock,
     ),
     Twin(
         "_record_message_ids",
-        "queue_id = target.id and message_id = id",
-        "message_id = id",
+        "queue_id = target.id and message_id between",
+        "message_id between",
         test_duplicates.test_other_queues_do_not_matter,
     ),
     Twin(

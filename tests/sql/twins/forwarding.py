@@ -86,7 +86,7 @@ TWINS = [
     ),
     Twin(
         "_forward_waiting",
-        "and expires_at <= moment",
+        "and coalesce(expires_at <= moment, false)",
         "and false",
         test_forwarding.test_an_expired_or_exhausted_message_is_not_forwarded,
     ),
