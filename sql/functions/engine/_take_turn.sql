@@ -59,7 +59,7 @@ begin
                   from pgqueue.watch
                  where queue_id = queue.id and due >= pgqueue._due_from(queue.id, 'WATCH')
                  order by due
-                 limit 1) <= moment as is_watched,
+                 limit 1) <= pgqueue.clock() as is_watched,   -- not `moment`: some were added to the list since
                (select scheduled_enqueue_time
                   from pgqueue.scheduled_message
                  where queue_id = queue.id and scheduled_enqueue_time >= pgqueue._due_from(queue.id)

@@ -58,7 +58,7 @@ begin
     end if;
     perform pgqueue._sweep_fronts(queue.id, since = '-infinity');
     watched := case when since = '-infinity' then since else pgqueue._due_from(queue.id, 'WATCH') end;
-    if exists (select from pgqueue.watch where queue_id = queue.id and watch.due between watched and moment) then
+    if exists (select from pgqueue.watch where queue_id = queue.id and watch.due between watched and pgqueue.clock()) then
         select outcome.returned, handled + outcome.looked_at into returned, handled
           from pgqueue._redeliver_watched(queue.id, watched, max_messages - handled) as outcome;
     end if;
