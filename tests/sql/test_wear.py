@@ -252,6 +252,15 @@ WEARING = {
     "view sessions": Wearing(SESSION),
 }
 
+#: Statements that look up several messages by `= any`, alone or in a helper. Before PostgreSQL 17 that is no condition of an
+#: index if one row is expected, and they read the lane.
+BEFORE_17 = {
+    "abandon with a delay", "abandon_batch", "begin_claim", "claim_batch", "complete_batch", "complete_claim",
+    "dead_letter", "dead_letter_batch", "defer", "defer_batch", "explain_message", "pin_batch", "postpone",
+    "release_batch", "release_claim", "renew_claim", "renew_lock", "renew_lock_batch", "resolve", "unlock",
+    "view consumers",
+}  # fmt: skip
+
 #: Statements that read something of each queue.
 OF_EACH_QUEUE = {
     "queue_counts of all",
@@ -263,6 +272,9 @@ OF_EACH_QUEUE = {
     "view notifications",
     "view queues",
 }
+
+
+SLOW_ANY = "before PostgreSQL 17 `= any` is no condition of an index where one row is expected"
 
 
 @pytest.fixture(scope="module")
@@ -281,7 +293,7 @@ def believed(request: pytest.FixtureRequest, worn: Worn) -> tuple[Worn, str]:
     state: str = request.param
     prompter = worn.stage.prompter
     if state == "vacuumed when empty" and prompter.connection.info.server_version < 170000:
-        pytest.skip("before PostgreSQL 17 `= any` is no condition of an index where one row is expected")
+        pytest.skip(SLOW_ANY)
     prompter.rows(STATISTICS[state])
     return worn, state
 
@@ -303,6 +315,8 @@ def pages_allowed(worn: Worn, name: str) -> int:
 @pytest.mark.parametrize("name", [*STATEMENTS, *PAGES_OF_VIEWS])
 def test_a_statement_does_not_read_what_has_died(believed: tuple[Worn, str], name: str) -> None:
     worn, state = believed
+    if name in BEFORE_17 and worn.stage.prompter.connection.info.server_version < 170000:
+        pytest.skip(SLOW_ANY)
     worn.stage.passes(2 * SECOND)
     explainer = Explainer(worn.stage.session("bob"))
     bob = explainer.session
