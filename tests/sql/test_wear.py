@@ -252,7 +252,7 @@ WEARING = {
     "view sessions": Wearing(SESSION),
 }
 
-#: Statements that look up several messages by `= any`, alone or in a helper. Before PostgreSQL 17 that is no condition of an
+#: Statements that look up messages by `= any`, alone or in a helper. Before PostgreSQL 17 that is no condition of an
 #: index if one row is expected, and they read the lane.
 BEFORE_17 = {
     "abandon with a delay", "abandon_batch", "begin_claim", "claim_batch", "complete_batch", "complete_claim",
