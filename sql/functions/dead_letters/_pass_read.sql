@@ -1,4 +1,5 @@
--- Moves the place at which the dead letters of a queue begin, when a statement since `fetched` has read many more pages than it has chosen rows.
+-- Moves the place at which the dead letters of a queue begin, when a statement since `fetched` has read many more pages than it
+-- has chosen rows.
 create or replace function pgqueue._pass_read(queue_id integer, fetched bigint, chosen integer)
 returns void
 language plpgsql

@@ -1,4 +1,5 @@
--- Removes the newest row of a session among those that wait, if it has no messages; whoever finds another one later removes that. A row that a sender holds stays, because its message may
+-- Removes the newest row of a session among those that wait, if it has no messages; whoever finds another one later removes
+-- that. A row that a sender holds stays, because its message may
 -- come. Messages are looked for once more after the rows were locked, with a new snapshot, which sees what was committed by
 -- any sender that held a row before. An older snapshot proves nothing.
 --

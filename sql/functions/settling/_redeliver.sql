@@ -1,5 +1,6 @@
 -- Moves locked rows into the redelivery lanes of their priorities, in the order they were sent; a message of a session keeps
--- its place in it. A `settled` lock is over; a lock that has merely expired keeps its token, so that its last holder may still settle the message.
+-- its place in it. A `settled` lock is over; a lock that has merely expired keeps its token, so that its last holder may still
+-- settle the message.
 create or replace function pgqueue._redeliver(places tid[], settled boolean)
 returns void
 language plpgsql
