@@ -97,7 +97,10 @@ def exclusivity(case: Case) -> Iterator[Violation]:
 
 
 def fence(case: Case) -> Iterator[Violation]:
-    """No settlement succeeds with a lock that was given to somebody else before; nothing settled is delivered."""
+    """No settlement succeeds with a lock that was given to somebody else before; nothing settled is delivered.
+
+    A receiver that prefetches may hand out what it has locked earlier, which is a delivery with a smaller count.
+    """
     for message, settlements in case.deeds.settlements.items():
         deliveries = case.deeds.deliveries.get(message, [])
         counts = {each.token: each.count for each in deliveries}
@@ -114,6 +117,7 @@ def fence(case: Case) -> Iterator[Violation]:
                     settlement.how in FINAL
                     and settlement.is_done
                     and settlement.operation.ended < delivery.operation.invoked
+                    and delivery.count >= counts.get(settlement.token or "", 0)
                 ):
                     yield Violation(
                         "fence", f"message {message} was delivered after it was settled", both[::-1], message

@@ -51,6 +51,18 @@ def test_a_dry_run_only_counts(pgqueue: CommandLine, client: QueueClient) -> Non
     assert pgqueue("sweep", "--json").document == foreseen | {"dry_run": False}
 
 
+def test_a_thorough_sweep_looks_everything_over(pgqueue: CommandLine, client: QueueClient, database: Database) -> None:
+    pgqueue("sweep")
+    client.queue("orders").send(Message(1, time_to_live=timedelta(seconds=1)))
+    database.move_clock(timedelta(minutes=1))
+    with database.connect() as connection:
+        connection.execute(
+            "insert into pgqueue.sweep_progress select id, pgqueue.clock(), pgqueue.clock() from pgqueue.queue"
+        )
+    assert pgqueue("sweep", "--json").document["expired"] == 0
+    assert pgqueue("sweep", "--thorough", "--json").document["expired"] == 1
+
+
 def test_a_sweep_reports_forwarded_messages_as_forwarded(pgqueue: CommandLine, client: QueueClient) -> None:
     client.create_queue("parcels")
     client.queue("parcels").send_batch([Message(1), Message(2)])

@@ -34,8 +34,8 @@ begin
                       for key share skip locked) as held);
     end if;
     insert into pgqueue.waiting_session (queue_id, session_id, available_at)
-    select distinct _announce_sessions.queue_id, session_id, pgqueue.clock()
-      from unnest(session_ids) as session_id
+    select _announce_sessions.queue_id, session_id, pgqueue.clock()
+      from (select distinct session_id from unnest(session_ids) as session_id) as given   -- one row each: clock() is another one each time
      where session_id <> all (coalesce(waiting, '{}'));
 end
 $$;

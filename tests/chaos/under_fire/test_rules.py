@@ -239,6 +239,14 @@ def test_a_message_that_is_delivered_after_it_was_completed_is_seen(story: Story
     assert story.broken(effects=[done]) == ["fence"]
 
 
+def test_a_prefetched_message_may_be_handed_out_after_another_has_completed_it(story: Story) -> None:
+    story.send()
+    story.receive("b", count=2, delivered=12)
+    done = story.settle("b")
+    story.receive("a", count=1, delivered=10)
+    assert story.broken(effects=[done]) == []
+
+
 def test_completed_is_done(story: Story) -> None:
     story.send()
     story.receive("a")
