@@ -38,6 +38,8 @@ INTRODUCTION = (
 )
 #: Everything that a round can be about, and what a reader is told.
 ALL = {**FAULTS, **MISCHIEF, **FAILOVERS}
+#: Connections of a server that is promoted: all actors connect to it at the same time.
+MANY = "400"
 #: So many faults are named in a line.
 FEW = 3
 #: Each by itself; a failover with transactions that are prepared.
@@ -97,6 +99,8 @@ class Arena:
     def _fail_over(self, plan: Plan, books: Path, watch: Watch) -> Result:
         """A round on a primary and a standby of its own."""
         pair = Pair(binaries())
+        for server in (pair.primary, pair.standby):
+            server.settings["max_connections"] = MANY
         try:
             pair.create()
             database = Database(f"{pair.dsn(create_template(pair.primary.dsn()))}&connect_timeout=2")

@@ -16,7 +16,7 @@ import psycopg
 
 import pgqueue
 from benchmarks.chaos.history import Book
-from benchmarks.chaos.plan import BESIDE, LOCK_SECONDS, Fault
+from benchmarks.chaos.plan import BESIDE, FAILOVERS, LOCK_SECONDS, Fault
 from benchmarks.chaos.processes import Member
 from pgqueue import Message, PGQueueError
 from pgqueue.embedded.server import ServerError
@@ -87,10 +87,13 @@ class Nemesis:
         }
 
     def strike(self, fault: Fault) -> None:
-        """Carries it out. One that comes to nothing, because of another, is none."""
-        with suppress(*FAILURES):
+        """Carries it out. One that comes to nothing because of another is none, but a failover has to happen."""
+        try:
             self._acts[fault.name](fault)
             self.counts[fault.name] += 1
+        except FAILURES:
+            if fault.name in FAILOVERS:
+                raise
 
     def undo_what_is_due(self, now: float) -> None:
         while self._due and self._due[0][0] <= now:

@@ -67,7 +67,7 @@ SUBSTITUTIONS = [
     (r"\bpgqueue\.aio\b", "pgqueue"),
 ]
 
-#: What is true of the asynchronous face only, after these substitutions, and of the synchronous one.
+#: Words of the asynchronous face, after these substitutions, and their counterparts in the synchronous one.
 WORDS = [
     ("for others, pgqueue.testing", "for others, pgqueue.aio.testing"),
     ("``await lock_lost`` waits", "``lock_lost.wait(timeout)`` waits"),

@@ -18,7 +18,7 @@ MODULES = [(pgqueue, pgqueue.aio), (pgqueue.notifications, pgqueue.aio.notificat
 #: Written in both faces. The rest of the synchronous one is written from the other.
 BY_HAND = ["AutoLockRenewer", "PendingSend", "Sender"]
 
-#: What is entered with `async with`, or does not wait.
+#: These are entered with `async with`, or do not wait.
 NOT_AWAITED = {"__init__", "fault", "register", "deregister"}
 
 
@@ -70,12 +70,12 @@ def test_each_face_has_its_own_classes_and_shares_the_rest(ours: Any, theirs: An
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-def test_what_is_written_by_hand_has_the_same_members(name: str) -> None:
+def test_hand_written_classes_have_the_same_members(name: str) -> None:
     assert members(getattr(pgqueue, name)).keys() == members(getattr(pgqueue.aio, name)).keys()
 
 
 @pytest.mark.parametrize(("ours", "theirs"), list(pairs()))
-def test_what_is_written_by_hand_has_the_same_signature(ours: Any, theirs: Any) -> None:
+def test_hand_written_methods_have_the_same_signature(ours: Any, theirs: Any) -> None:
     assert type(ours) is type(theirs)
     assert shape(ours) == shape(theirs)
     assert bool(inspect.getdoc(function(ours))) == bool(inspect.getdoc(function(theirs)))

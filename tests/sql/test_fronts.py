@@ -329,7 +329,7 @@ def test_messages_are_found_when_the_sequence_went_back(database: Database) -> N
         assert {kind: shown(ann, kind) for kind in SETTLE} == numbers
 
 
-def test_who_moves_a_front_repairs_a_sequence_that_went_back(database: Database) -> None:
+def test_moving_a_front_repairs_a_sequence_that_went_back(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.value(GO_BACK, number=3_000_000)

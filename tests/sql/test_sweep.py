@@ -593,7 +593,7 @@ def test_a_thorough_sweep_looks_everything_over(database: Database) -> None:
         assert sweep(bob, thorough=True) == FOUND
 
 
-def test_what_expires_after_a_sweep_has_recorded_its_place_is_found_by_the_next(database: Database) -> None:
+def test_a_sweep_finds_messages_that_expired_since_the_last_one(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         records_each_time(stage)

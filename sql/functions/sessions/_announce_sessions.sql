@@ -35,7 +35,7 @@ begin
     end if;
     insert into pgqueue.waiting_session (queue_id, session_id, available_at)
     select _announce_sessions.queue_id, session_id, pgqueue.clock()
-      from (select distinct session_id from unnest(session_ids) as session_id) as given   -- one row each: clock() is another one each time
+      from (select distinct session_id from unnest(session_ids) as session_id) as given         -- the clock goes on meanwhile
      where session_id <> all (coalesce(waiting, '{}'));
 end
 $$;

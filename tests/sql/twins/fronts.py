@@ -64,7 +64,7 @@ TWINS = [
         "_pass_front",
         "if was.horizon > pgqueue._last_number_drawn() then",
         "if false then",
-        test_fronts.test_who_moves_a_front_repairs_a_sequence_that_went_back,
+        test_fronts.test_moving_a_front_repairs_a_sequence_that_went_back,
     ),
     Twin(
         "_pass_front",
@@ -100,7 +100,7 @@ TWINS = [
         "_repair_sequence",
         "or exists (select from pgqueue.front where horizon > last_number and horizon_xid <> all_open)",
         "",
-        test_fronts.test_who_moves_a_front_repairs_a_sequence_that_went_back,
+        test_fronts.test_moving_a_front_repairs_a_sequence_that_went_back,
     ),
     Twin(
         "_repair_sequence",
@@ -112,7 +112,7 @@ TWINS = [
         "_repair_sequence",
         "(select max(horizon) from pgqueue.front), ",
         "",
-        test_fronts.test_who_moves_a_front_repairs_a_sequence_that_went_back,
+        test_fronts.test_moving_a_front_repairs_a_sequence_that_went_back,
     ),
     Twin(
         "_is_sequence_behind",

@@ -55,7 +55,7 @@ TWINS = [
         "_record_sweep",
         "moment - interval '1 minute'",
         "moment + interval '1 hour'",
-        test_sweep.test_what_expires_after_a_sweep_has_recorded_its_place_is_found_by_the_next,
+        test_sweep.test_a_sweep_finds_messages_that_expired_since_the_last_one,
     ),
     Twin(
         "_record_sweep",
