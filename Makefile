@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(BUILD) $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test test-all models lint format types layers check docs generate test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos wheel try-wheel lock clean
+.PHONY: help demo demo-spark test test-all models lint format types layers check docs generate test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos dist wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -118,6 +118,10 @@ chaos: $(READY) ## a ledger under fire: make chaos MINUTES=10, again with SEED=7
 
 bench-engine: $(READY) ## the engine beside a front-scanning design and the raw floor
 	$(BIN)/python -m benchmarks.engine $(if $(BESIDE),--beside $(BESIDE))
+
+dist: $(or $(wildcard $(READY)),$(BUILD)) ## dist/: the wheel and the sdist that are published
+	@rm -rf dist
+	$(BIN)/python -m hatchling build
 
 wheel: $(or $(wildcard $(READY)),$(BUILD)) ## dist/*.whl
 	@rm -rf dist
