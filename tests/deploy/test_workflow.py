@@ -16,6 +16,8 @@ import yaml
 
 import pgqueue
 
+pytestmark = pytest.mark.core
+
 ROOT = Path(__file__).parents[2]
 WORKFLOW = ROOT / ".github" / "workflows" / "ci.yml"
 JOBS: dict[str, Any] = yaml.safe_load(WORKFLOW.read_text())["jobs"]
