@@ -7,6 +7,8 @@
 -- It is stable, so it sees the subscriptions as the calling statement sees their queues.
 create or replace function pgqueue._matching_subscriptions(
     topic_id               integer,
+    -- generated rows: bodies | jsonb[], {message_id to reply_to: $arrays | $type[]}, application_properties | jsonb[],
+    --     {from session_id if is_filterable: $arrays | $type[]}
     bodies                 jsonb[],
     message_ids            text[],
     correlation_ids        text[],
@@ -15,6 +17,7 @@ create or replace function pgqueue._matching_subscriptions(
     reply_tos              text[],
     application_properties jsonb[],
     session_ids            text[]
+    -- end
 )
 returns table (nth bigint, queue_id integer)
 language plpgsql stable
@@ -30,12 +33,23 @@ begin
         with recursive message as materialized (
             select nth, body, properties,
                    jsonb_build_object(
+                       -- generated: {all if is_filterable: '$key', $name}
                        'message_id', message_id, 'correlation_id', correlation_id, 'subject', subject,
-                       'content_type', content_type, 'reply_to', reply_to, 'session_id', session_id) as fields
-              from unnest(bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-                          _matching_subscriptions.application_properties, session_ids)
-                   with ordinality as given (body, message_id, correlation_id, subject, content_type, reply_to, properties,
-                                             session_id, nth)
+                       'content_type', content_type, 'reply_to', reply_to, 'session_id', session_id
+                       -- end
+                   ) as fields
+              from unnest(
+                          -- generated: bodies, {message_id to application_properties: $given},
+                          --     {from session_id if is_filterable: $given}
+                          bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
+                          _matching_subscriptions.application_properties, session_ids
+                          -- end
+                   ) with ordinality as given (
+                          -- generated: body, {message_id to application_properties: $alias},
+                          --     {from session_id if is_filterable: $alias},
+                          body, message_id, correlation_id, subject, content_type, reply_to, properties, session_id,
+                          -- end
+                          nth)
         ), shape (fields) as (
             (select fields
                from pgqueue.subscription

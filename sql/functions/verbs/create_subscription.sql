@@ -2,9 +2,9 @@
 -- pgqueue.create_queue gives it, in which the messages of the topic are stored that its filter matches; without a filter, all.
 -- What sends in open transactions have stored already is not sent again.
 --
--- A `correlation_filter` is a JSON object of the values that a message must have: its message_id, correlation_id, subject,
--- content_type, reply_to, session_id, and some of its application_properties, which is an object, too. A `json_path_filter` is a
--- condition over the message as JSON: its fields by these names, and its body. A message on which it fails does not match.
+-- A `correlation_filter` is a JSON object of the values that a message must have: its fields that are ids or
+-- names, such as message_id, subject and reply_to, and some of its application_properties, which is an object, too. A
+-- `json_path_filter` is a condition over the message as JSON: its fields by these names, and its body. A message on which it fails does not match.
 -- `set_properties` are merged into the application properties of what is stored in the subscription.
 -- Returns  the id of the queue.
 -- Raises   PQ003 queue already exists, PQ007 invalid argument, PQ040 unknown topic.
