@@ -7,9 +7,9 @@ A list names what it consists of in the comment before it, which may go on in li
     -- end
 
 Lines are broken where they are full. ``generated rows`` begins one with every item, and aligns what bars separate;
-``generated lines`` has no commas between them. In braces are the fields: ``all``, ``body to subject``, ``from session_id`` or
-``after session_id``; ``if most and is_staged`` chooses those that have these attributes; after the colon is what is written
-for each. Punctuation at either end of the list is that of the list, and is left out with it.
+``generated lines`` has no commas between them. In braces are the fields: ``all``, ``body to subject``,
+``from session_id`` or ``after session_id``; ``if most and is_staged`` chooses those that have these attributes; after
+the colon is what is written for each. A comma at either end is left out where the list is empty.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from itertools import zip_longest
 from pathlib import Path
 from string import Template
 
-from docs.generate.text import ROOT
-from pgqueue.model.columns import MESSAGE, Column
+from docs.generate.text import ROOT, table
+from pgqueue.model.columns import MESSAGE, TEXTS, Column
 
 WIDTH = 120
 
@@ -120,11 +120,17 @@ def _values(column: Column, function: str) -> Mapping[str, object]:
     given = f"{function}.{column.arrays}" if column.arrays == column.name else column.arrays
     # A list beside such an argument has the column under another name.
     alias = column.name.removeprefix("application_") if column.arrays == column.name else column.identifier
+    optional = column.python if column.unset != "None" or column.python == "Any" else f"{column.python} | None"
     quoted = column.meaning.replace("'", "''")
     return {
         **{name: getattr(column, name) for name in ("type", "python", "most", "arrays", "unset", "default")},
-        **{"key": column.name, "name": column.identifier, "given": given, "alias": alias, "meaning": quoted},
-        "optional": column.python if column.unset != "None" or column.python == "Any" else f"{column.python} | None",
+        "key": column.name,
+        "name": column.identifier,
+        "given": given,
+        "alias": alias,
+        "meaning": quoted,
+        "encoded": "str | None" if column.type == "jsonb" else optional,
+        "optional": optional,
     }
 
 
@@ -133,3 +139,17 @@ def _aligned(items: Sequence[str]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
     for row in rows:
         yield " ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
+
+
+def message_texts() -> str:
+    """The fields that are texts, for a page."""
+    rows = (
+        [
+            f"`{each.name}`",
+            f"{each.most} characters",
+            "yes" if each.is_filterable else "",
+            "yes" if each.is_staged else "",
+        ]
+        for each in TEXTS
+    )
+    return table(["", "at most", "filters", "Spark"], rows)

@@ -30,6 +30,7 @@ from pgqueue.cli import output
 from pgqueue.cli.quantities import NONE, format_duration
 from pgqueue.cli.watching import Trend
 from pgqueue.errors import MessageNotReadableError
+from pgqueue.model.columns import TEXTS
 from pgqueue.model.encoding import DEEPEST, is_nested_deeper
 from pgqueue.model.recurrence import zone
 
@@ -44,12 +45,7 @@ MESSAGE_FIELDS = (
     "locked_until",
     "locked_by",
     "priority",
-    "message_id",
-    "correlation_id",
-    "subject",
-    "content_type",
-    "reply_to",
-    "session_id",
+    *(column.name for column in TEXTS),
 )
 DEAD_LETTER_FIELDS = (
     "dead_letter_reason",

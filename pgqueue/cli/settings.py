@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from inspect import Parameter
 from typing import Annotated, Any
 
 import typer
 
 from pgqueue import QueueStatus
 from pgqueue.cli.completion import queue_names
+from pgqueue.cli.options import with_options
 from pgqueue.cli.quantities import NONE, parse_count, parse_duration, parse_rate, parse_size
 from pgqueue.model.json_text import decode
 
@@ -207,25 +206,13 @@ SETTINGS: dict[str, Any] = {
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command an option for each setting, and those that were said as its argument ``settings``."""
-    signature = inspect.signature(command, eval_str=True)
-    own = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()]
-    place = [parameter.name for parameter in own].index("settings")
-    own[place : place + 1] = [
-        Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=None)
-        for name, annotation in SETTINGS.items()
-    ]
+    """Gives a command an option for each setting, and those that were given as its argument ``settings``."""
 
     @functools.wraps(command)
-    def told(*database: Any, **arguments: Any) -> None:
-        said = {name: arguments.pop(name) for name in SETTINGS}
-        settings = {
-            name: value.value if isinstance(value, Given) else value
-            for name, value in said.items()
-            if value is not None
+    def run(*database: Any, settings: dict[str, Any], **arguments: Any) -> None:
+        given = {
+            name: each.value if isinstance(each, Given) else each for name, each in settings.items() if each is not None
         }
-        command(*database, settings=settings, **arguments)
+        command(*database, settings=given, **arguments)
 
-    told.__doc__ = f"{inspect.getdoc(command)}\n\n{LONG_NAMES}"
-    told.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]  # inspect reads it
-    return told
+    return with_options("settings", SETTINGS, LONG_NAMES)(run)

@@ -1,7 +1,7 @@
 """What a message consists of: one row a field, in the order of the arguments of ``pgqueue.send``.
 
-Whatever lists the fields of a message is made from this table: at import, where Python does, or by ``make generate``, in
-SQL, in the classes for type checkers and in pages. A new field comes last: positions are promised.
+All lists of the fields of a message are made from this table: at import in Python, by ``make generate`` in SQL, in the
+classes that type checkers read, and in pages. A new field comes last: positions are promised.
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-
 #: The names that SQL reserves for itself.
 RESERVED: Final = frozenset({"to"})
+
+
+def identifier(name: str) -> str:
+    """The name of a column as SQL has it."""
+    return f'"{name}"' if name in RESERVED else name
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,11 @@ class Column:
     @property
     def identifier(self) -> str:
         """The name in SQL."""
-        return f'"{self.name}"' if self.name in RESERVED else self.name
+        return identifier(self.name)
 
     @property
     def arrays(self) -> str:
+        """The name of the argument of verbs that take many messages."""
         return self.array or f"{self.name}s"
 
     @property
@@ -53,8 +58,10 @@ class Column:
         return "null" if self.unset == "None" else self.unset
 
 
-def _text(name: str, most: int, meaning: str, option: str, **more: bool) -> Column:
-    return Column(name, "text", "str", meaning, option, most, **more)
+def _text(
+    name: str, most: int, meaning: str, option: str, *, is_filterable: bool = False, is_staged: bool = True
+) -> Column:
+    return Column(name, "text", "str", meaning, option, most, is_filterable=is_filterable, is_staged=is_staged)
 
 
 MESSAGE: Final = (
@@ -130,11 +137,11 @@ MESSAGE: Final = (
 
 TEXTS: Final = tuple(column for column in MESSAGE if column.most is not None)
 
-#: The columns that a message keeps as they are given, in every table of messages.
+#: The columns of every table of messages: what decides when a message is delivered is stored in another form.
 KEPT: Final = tuple(
-    column.name for column in MESSAGE if column.name not in ("priority", "time_to_live", "scheduled_enqueue_time")
+    column for column in MESSAGE if column.name not in ("priority", "time_to_live", "scheduled_enqueue_time")
 )
 
-FILTERABLE: Final = tuple(column.name for column in MESSAGE if column.is_filterable)
+FILTERABLE: Final = tuple(column for column in MESSAGE if column.is_filterable)
 
 STAGED: Final = tuple(column for column in MESSAGE if column.is_staged)

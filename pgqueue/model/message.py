@@ -45,6 +45,8 @@ class Message(Generic[BodyT_co]):
     priority: int = 0
     time_to_live: timedelta | None = None
     scheduled_enqueue_time: datetime | None = None
+    # generated lines: {after session_id: $key: $optional = $unset}
+    # end
 
 
 class SequenceNumber(int):

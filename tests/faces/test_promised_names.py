@@ -195,7 +195,7 @@ OPTIONS = {
     "process": {"received", "work", "source", "retry"},
     "DeadLetter": {"reason", "description"},
     "CorrelationFilter": {
-        "message_id", "correlation_id", "subject", "content_type", "reply_to", "application_properties",
+        "message_id", "correlation_id", "subject", "content_type", "reply_to", "session_id", "application_properties",
     },
     "JsonPathFilter": {"path"},
 }  # fmt: skip
