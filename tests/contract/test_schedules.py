@@ -65,7 +65,7 @@ def test_a_schedule_says_what_it_was_created_with(either: World) -> None:
         application_properties={"p": [1]},
         priority=-3,
         time_to_live=MINUTE,
-        **TEXT_VALUES,  # type: ignore[arg-type]  # by name
+        **TEXT_VALUES,
     )
     created = create(
         either,
