@@ -133,6 +133,13 @@ MESSAGE: Final = (
         is_filterable=True,
         is_staged=False,
     ),
+    _text(
+        "reply_to_session_id",
+        128,
+        "The session that an answer shall belong to, as the sender has given it.",
+        "The session for a reply.",
+        is_filterable=True,
+    ),
 )
 
 TEXTS: Final = tuple(column for column in MESSAGE if column.most is not None)

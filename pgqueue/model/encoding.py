@@ -68,6 +68,7 @@ class EncodedMessage(NamedTuple):
     time_to_live: timedelta | None = None
     scheduled_enqueue_time: datetime | None = None
     session_id: str | None = None
+    reply_to_session_id: str | None = None
     # end
 
     @property

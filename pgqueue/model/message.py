@@ -46,6 +46,7 @@ class Message(Generic[BodyT_co]):
     time_to_live: timedelta | None = None
     scheduled_enqueue_time: datetime | None = None
     # generated lines: {after session_id: $key: $optional = $unset}
+    reply_to_session_id: str | None = None
     # end
 
 

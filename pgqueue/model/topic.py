@@ -25,6 +25,7 @@ class CorrelationFilter:
     content_type: str | None = None
     reply_to: str | None = None
     session_id: str | None = None
+    reply_to_session_id: str | None = None
     # end
     application_properties: Mapping[str, Any] | None = None
 

@@ -74,6 +74,7 @@ def ingest(
     priority: str | None = None,
     time_to_live: str | None = None,
     scheduled_enqueue_time: str | None = None,
+    reply_to_session_id: str | None = None,
     # end
     where: str | None = None,
     infer_schema: bool = False,
@@ -104,6 +105,7 @@ def ingest(
         correlation_id: the correlation id.
         content_type: the content type.
         reply_to: the queue for a reply.
+        reply_to_session_id: the session for a reply.
         application_properties: the application properties, a structure or text that holds JSON.
         priority: the priority.
         time_to_live: the time to live, an interval: ``interval 2 hours``.
@@ -135,6 +137,7 @@ def ingest(
         "priority": priority,
         "time_to_live": time_to_live,
         "scheduled_enqueue_time": scheduled_enqueue_time,
+        "reply_to_session_id": reply_to_session_id,
         # end
     }
     if atomicity not in (JOB, TASK):

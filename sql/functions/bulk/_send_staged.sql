@@ -55,7 +55,7 @@ begin
                     --     {after session_id if is_staged}
                     sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id,
                     correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
-                    scheduled_enqueue_time
+                    scheduled_enqueue_time, reply_to_session_id
                     -- end
                 )
                 select
@@ -67,6 +67,7 @@ begin
                        enqueued_time + least(time_to_live, $1.default_message_time_to_live),
                        least(time_to_live, $1.default_message_time_to_live), enqueued_time
                        -- generated: , {after session_id if is_staged}
+                       , reply_to_session_id
                        -- end
                   from kept
                  where enqueued_time > $2
@@ -75,7 +76,8 @@ begin
                     -- generated: sequence_number, position, enqueued_time, queue_id, lane,
                     --     {body to application_properties}, expires_at, time_to_live, {after session_id if is_staged}
                     sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id,
-                    correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live
+                    correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
+                    reply_to_session_id
                     -- end
                 )
                 select
@@ -87,6 +89,7 @@ begin
                        $2 + least(time_to_live, $1.default_message_time_to_live),
                        least(time_to_live, $1.default_message_time_to_live)
                        -- generated: , {after session_id if is_staged}
+                       , reply_to_session_id
                        -- end
                   from kept
                  where enqueued_time <= $2)
@@ -100,7 +103,7 @@ begin
                 -- generated: sequence_number, position, enqueued_time, queue_id, lane,
                 --     {body to application_properties}, expires_at, time_to_live, {after session_id if is_staged}
                 sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
-                subject, content_type, reply_to, application_properties, expires_at, time_to_live
+                subject, content_type, reply_to, application_properties, expires_at, time_to_live, reply_to_session_id
                 -- end
             )
             select
@@ -111,6 +114,7 @@ begin
                    -- end
                    $2 + least(time_to_live, $3), least(time_to_live, $3)
                    -- generated: , {after session_id if is_staged}
+                   , reply_to_session_id
                    -- end
               from (select nextval('pgqueue.sequence_number') as number, * from (%s) as staged) as given
             $query$, source)

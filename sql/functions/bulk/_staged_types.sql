@@ -7,6 +7,7 @@ as $$
         -- generated: {all if is_staged: ('$key', '$type')}
         ('body', 'jsonb'), ('binary_body', 'bytea'), ('message_id', 'text'), ('correlation_id', 'text'),
         ('subject', 'text'), ('content_type', 'text'), ('reply_to', 'text'), ('application_properties', 'jsonb'),
-        ('priority', 'integer'), ('time_to_live', 'interval'), ('scheduled_enqueue_time', 'timestamptz')
+        ('priority', 'integer'), ('time_to_live', 'interval'), ('scheduled_enqueue_time', 'timestamptz'),
+        ('reply_to_session_id', 'text')
         -- end
 $$;

@@ -38,7 +38,8 @@ begin
             -- generated: sequence_number, position, enqueued_time, queue_id, lane, {body to application_properties},
             --     expires_at, time_to_live, {from session_id}
             sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
-            subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id
+            subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id,
+            reply_to_session_id
             -- end
         )
         select
@@ -49,7 +50,7 @@ begin
                -- end
                pgqueue.clock() + time_to_live, time_to_live,
                -- generated: {from session_id}
-               session_id
+               session_id, reply_to_session_id
                -- end
           from ordered
         returning sequence_number;

@@ -27,7 +27,8 @@ as $$
                      from unnest(due_times) as due),
                negate_duplicates => false,
                -- generated: {from session_id: $arrays => array_fill(known.$name, size)}
-               session_ids => array_fill(known.session_id, size)
+               session_ids => array_fill(known.session_id, size),
+               reply_to_session_ids => array_fill(known.reply_to_session_id, size)
                -- end
                ))
       from pgqueue.queue

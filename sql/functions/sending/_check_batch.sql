@@ -19,6 +19,7 @@ create or replace function pgqueue._check_batch(
     times_to_live           interval[],
     scheduled_enqueue_times timestamptz[],
     session_ids             text[]        default null,
+    reply_to_session_ids    text[]        default null,
     -- end
     labels                  text[] default null
 )
@@ -36,12 +37,13 @@ begin
                   -- generated: {all: $arrays},
                   bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
                   application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
+                  reply_to_session_ids,
                   -- end
                   labels)
            with ordinality as given (
                   -- generated: {all: $alias},
                   body, binary_body, message_id, correlation_id, subject, content_type, reply_to, properties, priority,
-                  time_to_live, scheduled_enqueue_time, session_id,
+                  time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id,
                   -- end
                   label, nth)
      cross join lateral (
@@ -61,6 +63,7 @@ begin
            -- generated rows:
            --     {from session_id if most: ('$key', 'at most $most characters', length($name)::text, length($name) <= $most)},
            ('session_id', 'at most 128 characters', length(session_id)::text, length(session_id) <= 128),
+           ('reply_to_session_id', 'at most 128 characters', length(reply_to_session_id)::text, length(reply_to_session_id) <= 128),
            -- end
            ('time_to_live', 'positive and at most a hundred years', time_to_live::text,
             time_to_live > interval '0' and time_to_live <= interval '100 years'),

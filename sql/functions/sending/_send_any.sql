@@ -19,6 +19,7 @@ create or replace function pgqueue._send_any(
     scheduled_enqueue_times timestamptz[],
     negate_duplicates       boolean,
     session_ids             text[]        default null,
+    reply_to_session_ids    text[]        default null,
     -- end
     labels                  text[] default null
 )
@@ -33,7 +34,7 @@ declare
         cardinality(bodies), cardinality(binary_bodies), cardinality(message_ids), cardinality(correlation_ids),
         cardinality(subjects), cardinality(content_types), cardinality(reply_tos),
         cardinality(_send_any.application_properties), cardinality(priorities), cardinality(times_to_live),
-        cardinality(scheduled_enqueue_times), cardinality(session_ids)
+        cardinality(scheduled_enqueue_times), cardinality(session_ids), cardinality(reply_to_session_ids)
         -- end
     );
     numbers bigint[];
@@ -42,7 +43,8 @@ begin
     perform pgqueue._check_batch(
         -- generated: target, count, {all: $given}, labels
         target, count, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-        _send_any.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids, labels
+        _send_any.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
+        reply_to_session_ids, labels
         -- end
     );
     perform pgqueue._use(target, sends => true);
@@ -65,18 +67,18 @@ begin
                greatest(scheduled_enqueue_time, moment) + least(time_to_live, target.default_message_time_to_live),
                least(time_to_live, target.default_message_time_to_live),
                -- generated: {from session_id}
-               session_id
+               session_id, reply_to_session_id
                -- end
           from unnest(
                       -- generated: numbers, answers, {all: $given}
                       numbers, answers, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types,
                       reply_tos, _send_any.application_properties, priorities, times_to_live, scheduled_enqueue_times,
-                      session_ids
+                      session_ids, reply_to_session_ids
                       -- end
                ) as given (
                       -- generated: number, answer, {all: $alias}
                       number, answer, body, binary_body, message_id, correlation_id, subject, content_type, reply_to,
-                      properties, priority, time_to_live, scheduled_enqueue_time, session_id
+                      properties, priority, time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id
                       -- end
                )
          where answer = number
@@ -86,6 +88,7 @@ begin
             --     expires_at, time_to_live, {from session_id},
             sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
             subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id,
+            reply_to_session_id,
             -- end
             scheduled_enqueue_time)
         select *, enqueued_time from given where enqueued_time > moment)
@@ -93,7 +96,8 @@ begin
         -- generated: sequence_number, position, enqueued_time, queue_id, lane, {body to application_properties},
         --     expires_at, time_to_live, {from session_id}
         sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
-        subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id
+        subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id,
+        reply_to_session_id
         -- end
     )
     select * from given where enqueued_time <= moment;

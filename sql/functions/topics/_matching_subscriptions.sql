@@ -16,7 +16,8 @@ create or replace function pgqueue._matching_subscriptions(
     content_types          text[],
     reply_tos              text[],
     application_properties jsonb[],
-    session_ids            text[]
+    session_ids            text[],
+    reply_to_session_ids   text[]
     -- end
 )
 returns table (nth bigint, queue_id integer)
@@ -35,19 +36,21 @@ begin
                    jsonb_build_object(
                        -- generated: {all if is_filterable: '$key', $name}
                        'message_id', message_id, 'correlation_id', correlation_id, 'subject', subject,
-                       'content_type', content_type, 'reply_to', reply_to, 'session_id', session_id
+                       'content_type', content_type, 'reply_to', reply_to, 'session_id', session_id,
+                       'reply_to_session_id', reply_to_session_id
                        -- end
                    ) as fields
               from unnest(
                           -- generated: bodies, {message_id to application_properties: $given},
                           --     {from session_id if is_filterable: $given}
                           bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-                          _matching_subscriptions.application_properties, session_ids
+                          _matching_subscriptions.application_properties, session_ids, reply_to_session_ids
                           -- end
                    ) with ordinality as given (
                           -- generated: body, {message_id to application_properties: $alias},
                           --     {from session_id if is_filterable: $alias},
                           body, message_id, correlation_id, subject, content_type, reply_to, properties, session_id,
+                          reply_to_session_id,
                           -- end
                           nth)
         ), shape (fields) as (

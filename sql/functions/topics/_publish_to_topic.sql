@@ -18,7 +18,8 @@ create or replace function pgqueue._publish_to_topic(
     times_to_live           interval[],
     scheduled_enqueue_times timestamptz[],
     require_subscription    boolean,
-    session_ids             text[]
+    session_ids             text[],
+    reply_to_session_ids    text[]
     -- end
 )
 returns integer[]
@@ -38,7 +39,7 @@ declare
         cardinality(bodies), cardinality(binary_bodies), cardinality(message_ids), cardinality(correlation_ids),
         cardinality(subjects), cardinality(content_types), cardinality(reply_tos),
         cardinality(_publish_to_topic.application_properties), cardinality(priorities), cardinality(times_to_live),
-        cardinality(scheduled_enqueue_times), cardinality(session_ids)
+        cardinality(scheduled_enqueue_times), cardinality(session_ids), cardinality(reply_to_session_ids)
         -- end
     );
     counts   integer[];
@@ -60,7 +61,8 @@ begin
     perform pgqueue._check_batch(
         -- generated: null, size, {all: $given}
         null, size, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-        _publish_to_topic.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids
+        _publish_to_topic.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
+        reply_to_session_ids
         -- end
     );
     with message as materialized (
@@ -69,12 +71,13 @@ begin
                       -- generated: {all: $given}
                       bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
                       _publish_to_topic.application_properties, priorities, times_to_live, scheduled_enqueue_times,
-                      session_ids
+                      session_ids, reply_to_session_ids
                       -- end
                ) with ordinality as given (
                       -- generated: {all}, nth
                       body, binary_body, message_id, correlation_id, subject, content_type, reply_to,
-                      application_properties, priority, time_to_live, scheduled_enqueue_time, session_id, nth
+                      application_properties, priority, time_to_live, scheduled_enqueue_time, session_id,
+                      reply_to_session_id, nth
                       -- end
                )
     ), matched as materialized (
@@ -88,7 +91,7 @@ begin
                    -- generated: known.id, bodies, {message_id to application_properties: $given},
                    --     {from session_id if is_filterable: $given}
                    known.id, bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-                   _publish_to_topic.application_properties, session_ids
+                   _publish_to_topic.application_properties, session_ids, reply_to_session_ids
                    -- end
                )
           join message using (nth)
@@ -101,7 +104,8 @@ begin
             -- generated: sequence_number, position, enqueued_time, queue_id, lane, {body to application_properties},
             --     expires_at, time_to_live, {from session_id}
             sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
-            subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id
+            subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id,
+            reply_to_session_id
             -- end
         )
         select
@@ -109,7 +113,7 @@ begin
                --     default_message_time_to_live, default_message_time_to_live, {from session_id}
                number, number, moment, queue_id, 1, body, binary_body, message_id, correlation_id, subject,
                content_type, reply_to, properties, moment + default_message_time_to_live, default_message_time_to_live,
-               session_id
+               session_id, reply_to_session_id
                -- end
           from (select nextval('pgqueue.sequence_number') as number, *
                   from (select * from matched where is_plain order by nth, queue_id) as ordered) as numbered
@@ -147,6 +151,7 @@ begin
             array_agg(reply_tos[place]), array_agg(properties), array_agg(coalesce(priorities[place], 0)),
             array_agg(times_to_live[place]), array_agg(scheduled_enqueue_times[place]), negate_duplicates => true,
             session_ids => array_agg(session_ids[place]),
+            reply_to_session_ids => array_agg(reply_to_session_ids[place]),
             -- end
             labels => array_agg(case when size = 1 then 'the message' else format('message %s', place) end))
            from (select place, properties

@@ -19,7 +19,8 @@ create or replace function pgqueue.publish_batch_to_topic(
     times_to_live           interval[]    default null,
     scheduled_enqueue_times timestamptz[] default null,
     require_subscription    boolean       default false,
-    session_ids             text[]        default null
+    session_ids             text[]        default null,
+    reply_to_session_ids    text[]        default null
     -- end
 )
 returns setof integer
@@ -34,7 +35,7 @@ begin
             --     {from session_id: $arrays}
             topic, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
             application_properties, priorities, times_to_live, scheduled_enqueue_times, require_subscription,
-            session_ids
+            session_ids, reply_to_session_ids
             -- end
         ));
 end

@@ -22,7 +22,8 @@ create or replace function pgqueue.publish_to_topic(
     time_to_live           interval    default null,
     scheduled_enqueue_time timestamptz default null,
     require_subscription   boolean     default false,
-    session_id             text        default null
+    session_id             text        default null,
+    reply_to_session_id    text        default null
     -- end
 )
 returns integer
@@ -36,7 +37,7 @@ begin
         --     {from session_id: array[$name]}
         topic, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
         array[content_type], array[reply_to], array[application_properties], array[priority], array[time_to_live],
-        array[scheduled_enqueue_time], require_subscription, array[session_id]
+        array[scheduled_enqueue_time], require_subscription, array[session_id], array[reply_to_session_id]
         -- end
     ))[1];
 end

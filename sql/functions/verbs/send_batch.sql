@@ -19,7 +19,8 @@ create or replace function pgqueue.send_batch(
     times_to_live           interval[]    default null,
     scheduled_enqueue_times timestamptz[] default null,
     negate_duplicates       boolean       default false,
-    session_ids             text[]        default null
+    session_ids             text[]        default null,
+    reply_to_session_ids    text[]        default null
     -- end
 )
 returns setof bigint
@@ -45,7 +46,8 @@ begin
        and num_nonnulls(
            -- generated: {from binary_body: $given}
            binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-           send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids
+           send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
+           reply_to_session_ids
            -- end
            ) = 0
        and array_position(bodies, null) is null then
@@ -66,7 +68,7 @@ begin
                 --     {from session_id: $given}
                 target, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
                 send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times,
-                negate_duplicates, session_ids
+                negate_duplicates, session_ids, reply_to_session_ids
                 -- end
             ));
     end if;

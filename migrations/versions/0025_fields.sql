@@ -1,0 +1,11 @@
+-- The session in which an answer is expected, as the sender has given it.
+alter table pgqueue.message add column reply_to_session_id text;
+alter table pgqueue.scheduled_message add column reply_to_session_id text;
+alter table pgqueue.dead_letter add column reply_to_session_id text;
+alter table pgqueue.schedule add column reply_to_session_id text;
+alter type pgqueue.received_message add attribute reply_to_session_id text;
+
+-- No statistics of what senders have written; see revision 0010.
+alter table pgqueue.message alter column reply_to_session_id set statistics 0;
+alter table pgqueue.scheduled_message alter column reply_to_session_id set statistics 0;
+alter table pgqueue.dead_letter alter column reply_to_session_id set statistics 0;
