@@ -60,6 +60,7 @@ begin
             ('scheduled_enqueue_time', 'When the message becomes available.'),
             ('session_id', 'The session that the message belongs to, as the sender has given it.'),
             ('reply_to_session_id', 'The session that an answer shall belong to, as the sender has given it.'),
+            ('to', 'Whom the message is meant for, as the sender has given it.'),
             -- end
             ('secret.key', 'The key.'),
             ('publishing_lock.slot', 'The hash of queue, publisher and part, from 0 to 255.'),

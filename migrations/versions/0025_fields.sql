@@ -9,3 +9,13 @@ alter type pgqueue.received_message add attribute reply_to_session_id text;
 alter table pgqueue.message alter column reply_to_session_id set statistics 0;
 alter table pgqueue.scheduled_message alter column reply_to_session_id set statistics 0;
 alter table pgqueue.dead_letter alter column reply_to_session_id set statistics 0;
+
+-- Whom the message is meant for, as the sender has given it; the name is that of Service Bus and AMQP, and is reserved in SQL.
+alter table pgqueue.message add column "to" text;
+alter table pgqueue.scheduled_message add column "to" text;
+alter table pgqueue.dead_letter add column "to" text;
+alter table pgqueue.schedule add column "to" text;
+alter type pgqueue.received_message add attribute "to" text;
+alter table pgqueue.message alter column "to" set statistics 0;
+alter table pgqueue.scheduled_message alter column "to" set statistics 0;
+alter table pgqueue.dead_letter alter column "to" set statistics 0;

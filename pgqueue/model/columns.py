@@ -140,6 +140,13 @@ MESSAGE: Final = (
         "The session for a reply.",
         is_filterable=True,
     ),
+    _text(
+        "to",
+        260,
+        "Whom the message is meant for, as the sender has given it.",
+        "Whom it is meant for.",
+        is_filterable=True,
+    ),
 )
 
 TEXTS: Final = tuple(column for column in MESSAGE if column.most is not None)

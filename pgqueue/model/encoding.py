@@ -69,6 +69,7 @@ class EncodedMessage(NamedTuple):
     scheduled_enqueue_time: datetime | None = None
     session_id: str | None = None
     reply_to_session_id: str | None = None
+    to: str | None = None
     # end
 
     @property

@@ -47,6 +47,7 @@ class Message(Generic[BodyT_co]):
     scheduled_enqueue_time: datetime | None = None
     # generated lines: {after session_id: $key: $optional = $unset}
     reply_to_session_id: str | None = None
+    to: str | None = None
     # end
 
 

@@ -26,6 +26,7 @@ class CorrelationFilter:
     reply_to: str | None = None
     session_id: str | None = None
     reply_to_session_id: str | None = None
+    to: str | None = None
     # end
     application_properties: Mapping[str, Any] | None = None
 

@@ -145,7 +145,7 @@ Pace.rest_unready(age)
 FIELDS = {
     "Message": {
         "body", "message_id", "application_properties", "content_type", "correlation_id", "subject", "reply_to",
-        "priority", "time_to_live", "scheduled_enqueue_time", "session_id", "reply_to_session_id",
+        "priority", "time_to_live", "scheduled_enqueue_time", "session_id", "reply_to_session_id", "to",
     },
     "ReceivedMessage": {
         "body", "message_id", "application_properties", "content_type", "correlation_id", "subject", "reply_to",

@@ -75,6 +75,7 @@ def ingest(
     time_to_live: str | None = None,
     scheduled_enqueue_time: str | None = None,
     reply_to_session_id: str | None = None,
+    to: str | None = None,
     # end
     where: str | None = None,
     infer_schema: bool = False,
@@ -106,6 +107,7 @@ def ingest(
         content_type: the content type.
         reply_to: the queue for a reply.
         reply_to_session_id: the session for a reply.
+        to: whom the message is meant for.
         application_properties: the application properties, a structure or text that holds JSON.
         priority: the priority.
         time_to_live: the time to live, an interval: ``interval 2 hours``.
@@ -138,6 +140,7 @@ def ingest(
         "time_to_live": time_to_live,
         "scheduled_enqueue_time": scheduled_enqueue_time,
         "reply_to_session_id": reply_to_session_id,
+        "to": to,
         # end
     }
     if atomicity not in (JOB, TASK):

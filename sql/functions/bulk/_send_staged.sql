@@ -55,7 +55,7 @@ begin
                     --     {after session_id if is_staged}
                     sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id,
                     correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
-                    scheduled_enqueue_time, reply_to_session_id
+                    scheduled_enqueue_time, reply_to_session_id, "to"
                     -- end
                 )
                 select
@@ -67,7 +67,7 @@ begin
                        enqueued_time + least(time_to_live, $1.default_message_time_to_live),
                        least(time_to_live, $1.default_message_time_to_live), enqueued_time
                        -- generated: , {after session_id if is_staged}
-                       , reply_to_session_id
+                       , reply_to_session_id, "to"
                        -- end
                   from kept
                  where enqueued_time > $2
@@ -77,7 +77,7 @@ begin
                     --     {body to application_properties}, expires_at, time_to_live, {after session_id if is_staged}
                     sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id,
                     correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
-                    reply_to_session_id
+                    reply_to_session_id, "to"
                     -- end
                 )
                 select
@@ -89,7 +89,7 @@ begin
                        $2 + least(time_to_live, $1.default_message_time_to_live),
                        least(time_to_live, $1.default_message_time_to_live)
                        -- generated: , {after session_id if is_staged}
-                       , reply_to_session_id
+                       , reply_to_session_id, "to"
                        -- end
                   from kept
                  where enqueued_time <= $2)
@@ -103,7 +103,8 @@ begin
                 -- generated: sequence_number, position, enqueued_time, queue_id, lane,
                 --     {body to application_properties}, expires_at, time_to_live, {after session_id if is_staged}
                 sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
-                subject, content_type, reply_to, application_properties, expires_at, time_to_live, reply_to_session_id
+                subject, content_type, reply_to, application_properties, expires_at, time_to_live, reply_to_session_id,
+                "to"
                 -- end
             )
             select
@@ -114,7 +115,7 @@ begin
                    -- end
                    $2 + least(time_to_live, $3), least(time_to_live, $3)
                    -- generated: , {after session_id if is_staged}
-                   , reply_to_session_id
+                   , reply_to_session_id, "to"
                    -- end
               from (select nextval('pgqueue.sequence_number') as number, * from (%s) as staged) as given
             $query$, source)

@@ -15,7 +15,7 @@ as $$
         -- end
         case when message.lane & 1::smallint = 0::smallint then pgqueue._failures(message.queue_id, message.sequence_number) end,
         -- generated: message.queue_id, message.lane, message.position, {from session_id: message.$name}
-        message.queue_id, message.lane, message.position, message.session_id, message.reply_to_session_id
+        message.queue_id, message.lane, message.position, message.session_id, message.reply_to_session_id, message."to"
         -- end
         )::pgqueue.received_message;
 $$;

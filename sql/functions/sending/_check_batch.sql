@@ -20,6 +20,7 @@ create or replace function pgqueue._check_batch(
     scheduled_enqueue_times timestamptz[],
     session_ids             text[]        default null,
     reply_to_session_ids    text[]        default null,
+    tos                     text[]        default null,
     -- end
     labels                  text[] default null
 )
@@ -37,13 +38,13 @@ begin
                   -- generated: {all: $arrays},
                   bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
                   application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
-                  reply_to_session_ids,
+                  reply_to_session_ids, tos,
                   -- end
                   labels)
            with ordinality as given (
                   -- generated: {all: $alias},
                   body, binary_body, message_id, correlation_id, subject, content_type, reply_to, properties, priority,
-                  time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id,
+                  time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id, "to",
                   -- end
                   label, nth)
      cross join lateral (
@@ -64,6 +65,7 @@ begin
            --     {from session_id if most: ('$key', 'at most $most characters', length($name)::text, length($name) <= $most)},
            ('session_id', 'at most 128 characters', length(session_id)::text, length(session_id) <= 128),
            ('reply_to_session_id', 'at most 128 characters', length(reply_to_session_id)::text, length(reply_to_session_id) <= 128),
+           ('to', 'at most 260 characters', length("to")::text, length("to") <= 260),
            -- end
            ('time_to_live', 'positive and at most a hundred years', time_to_live::text,
             time_to_live > interval '0' and time_to_live <= interval '100 years'),

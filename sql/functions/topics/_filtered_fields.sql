@@ -9,7 +9,8 @@ as $$
 declare
     texts  text[] := array[
         -- generated: {all if is_filterable: '$key'}
-        'message_id', 'correlation_id', 'subject', 'content_type', 'reply_to', 'session_id', 'reply_to_session_id'
+        'message_id', 'correlation_id', 'subject', 'content_type', 'reply_to', 'session_id', 'reply_to_session_id',
+        'to'
         -- end
     ];
     fields jsonb  := correlation_filter - 'application_properties';

@@ -17,7 +17,8 @@ create or replace function pgqueue._matching_subscriptions(
     reply_tos              text[],
     application_properties jsonb[],
     session_ids            text[],
-    reply_to_session_ids   text[]
+    reply_to_session_ids   text[],
+    tos                    text[]
     -- end
 )
 returns table (nth bigint, queue_id integer)
@@ -37,20 +38,20 @@ begin
                        -- generated: {all if is_filterable: '$key', $name}
                        'message_id', message_id, 'correlation_id', correlation_id, 'subject', subject,
                        'content_type', content_type, 'reply_to', reply_to, 'session_id', session_id,
-                       'reply_to_session_id', reply_to_session_id
+                       'reply_to_session_id', reply_to_session_id, 'to', "to"
                        -- end
                    ) as fields
               from unnest(
                           -- generated: bodies, {message_id to application_properties: $given},
                           --     {from session_id if is_filterable: $given}
                           bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-                          _matching_subscriptions.application_properties, session_ids, reply_to_session_ids
+                          _matching_subscriptions.application_properties, session_ids, reply_to_session_ids, tos
                           -- end
                    ) with ordinality as given (
                           -- generated: body, {message_id to application_properties: $alias},
                           --     {from session_id if is_filterable: $alias},
                           body, message_id, correlation_id, subject, content_type, reply_to, properties, session_id,
-                          reply_to_session_id,
+                          reply_to_session_id, "to",
                           -- end
                           nth)
         ), shape (fields) as (

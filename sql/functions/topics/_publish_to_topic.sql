@@ -19,7 +19,8 @@ create or replace function pgqueue._publish_to_topic(
     scheduled_enqueue_times timestamptz[],
     require_subscription    boolean,
     session_ids             text[],
-    reply_to_session_ids    text[]
+    reply_to_session_ids    text[],
+    tos                     text[]
     -- end
 )
 returns integer[]
@@ -39,7 +40,8 @@ declare
         cardinality(bodies), cardinality(binary_bodies), cardinality(message_ids), cardinality(correlation_ids),
         cardinality(subjects), cardinality(content_types), cardinality(reply_tos),
         cardinality(_publish_to_topic.application_properties), cardinality(priorities), cardinality(times_to_live),
-        cardinality(scheduled_enqueue_times), cardinality(session_ids), cardinality(reply_to_session_ids)
+        cardinality(scheduled_enqueue_times), cardinality(session_ids), cardinality(reply_to_session_ids),
+        cardinality(tos)
         -- end
     );
     counts   integer[];
@@ -62,7 +64,7 @@ begin
         -- generated: null, size, {all: $given}
         null, size, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
         _publish_to_topic.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
-        reply_to_session_ids
+        reply_to_session_ids, tos
         -- end
     );
     with message as materialized (
@@ -71,13 +73,13 @@ begin
                       -- generated: {all: $given}
                       bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
                       _publish_to_topic.application_properties, priorities, times_to_live, scheduled_enqueue_times,
-                      session_ids, reply_to_session_ids
+                      session_ids, reply_to_session_ids, tos
                       -- end
                ) with ordinality as given (
                       -- generated: {all}, nth
                       body, binary_body, message_id, correlation_id, subject, content_type, reply_to,
                       application_properties, priority, time_to_live, scheduled_enqueue_time, session_id,
-                      reply_to_session_id, nth
+                      reply_to_session_id, "to", nth
                       -- end
                )
     ), matched as materialized (
@@ -91,7 +93,7 @@ begin
                    -- generated: known.id, bodies, {message_id to application_properties: $given},
                    --     {from session_id if is_filterable: $given}
                    known.id, bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-                   _publish_to_topic.application_properties, session_ids, reply_to_session_ids
+                   _publish_to_topic.application_properties, session_ids, reply_to_session_ids, tos
                    -- end
                )
           join message using (nth)
@@ -105,7 +107,7 @@ begin
             --     expires_at, time_to_live, {from session_id}
             sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
             subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id,
-            reply_to_session_id
+            reply_to_session_id, "to"
             -- end
         )
         select
@@ -113,7 +115,7 @@ begin
                --     default_message_time_to_live, default_message_time_to_live, {from session_id}
                number, number, moment, queue_id, 1, body, binary_body, message_id, correlation_id, subject,
                content_type, reply_to, properties, moment + default_message_time_to_live, default_message_time_to_live,
-               session_id, reply_to_session_id
+               session_id, reply_to_session_id, "to"
                -- end
           from (select nextval('pgqueue.sequence_number') as number, *
                   from (select * from matched where is_plain order by nth, queue_id) as ordered) as numbered
@@ -151,7 +153,7 @@ begin
             array_agg(reply_tos[place]), array_agg(properties), array_agg(coalesce(priorities[place], 0)),
             array_agg(times_to_live[place]), array_agg(scheduled_enqueue_times[place]), negate_duplicates => true,
             session_ids => array_agg(session_ids[place]),
-            reply_to_session_ids => array_agg(reply_to_session_ids[place]),
+            reply_to_session_ids => array_agg(reply_to_session_ids[place]), tos => array_agg(tos[place]),
             -- end
             labels => array_agg(case when size = 1 then 'the message' else format('message %s', place) end))
            from (select place, properties

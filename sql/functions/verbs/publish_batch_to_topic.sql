@@ -20,7 +20,8 @@ create or replace function pgqueue.publish_batch_to_topic(
     scheduled_enqueue_times timestamptz[] default null,
     require_subscription    boolean       default false,
     session_ids             text[]        default null,
-    reply_to_session_ids    text[]        default null
+    reply_to_session_ids    text[]        default null,
+    tos                     text[]        default null
     -- end
 )
 returns setof integer
@@ -35,7 +36,7 @@ begin
             --     {from session_id: $arrays}
             topic, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
             application_properties, priorities, times_to_live, scheduled_enqueue_times, require_subscription,
-            session_ids, reply_to_session_ids
+            session_ids, reply_to_session_ids, tos
             -- end
         ));
 end

@@ -23,7 +23,8 @@ create or replace function pgqueue.publish_to_topic(
     scheduled_enqueue_time timestamptz default null,
     require_subscription   boolean     default false,
     session_id             text        default null,
-    reply_to_session_id    text        default null
+    reply_to_session_id    text        default null,
+    "to"                   text        default null
     -- end
 )
 returns integer
@@ -37,7 +38,7 @@ begin
         --     {from session_id: array[$name]}
         topic, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
         array[content_type], array[reply_to], array[application_properties], array[priority], array[time_to_live],
-        array[scheduled_enqueue_time], require_subscription, array[session_id], array[reply_to_session_id]
+        array[scheduled_enqueue_time], require_subscription, array[session_id], array[reply_to_session_id], array["to"]
         -- end
     ))[1];
 end

@@ -30,7 +30,8 @@ create or replace function pgqueue.send(
     scheduled_enqueue_time timestamptz default null,
     negate_duplicate       boolean     default false,
     session_id             text        default null,
-    reply_to_session_id    text        default null
+    reply_to_session_id    text        default null,
+    "to"                   text        default null
     -- end
 )
 returns bigint
@@ -57,7 +58,7 @@ begin
        or priority is distinct from 0 or (body is null) = (binary_body is null)
        or num_nonnulls(
            -- generated: time_to_live, scheduled_enqueue_time, {from session_id}
-           time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id
+           time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id, "to"
            -- end
           ) > 0
        or jsonb_typeof(application_properties) <> 'object' or pg_column_size(application_properties) > 65536
@@ -68,7 +69,7 @@ begin
             --     {from session_id: array[$name]}
             target, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
             array[content_type], array[reply_to], array[application_properties], array[priority], array[time_to_live],
-            array[scheduled_enqueue_time], negate_duplicate, array[session_id], array[reply_to_session_id]
+            array[scheduled_enqueue_time], negate_duplicate, array[session_id], array[reply_to_session_id], array["to"]
             -- end
         ))[1];
     end if;
