@@ -61,6 +61,7 @@ begin
             ('session_id', 'The session that the message belongs to, as the sender has given it.'),
             ('reply_to_session_id', 'The session that an answer shall belong to, as the sender has given it.'),
             ('to', 'Whom the message is meant for, as the sender has given it.'),
+            ('partition_key', 'What the sender wants to keep together, as it has given it; there are no partitions.'),
             -- end
             ('secret.key', 'The key.'),
             ('publishing_lock.slot', 'The hash of queue, publisher and part, from 0 to 255.'),

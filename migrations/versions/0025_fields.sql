@@ -19,3 +19,13 @@ alter type pgqueue.received_message add attribute "to" text;
 alter table pgqueue.message alter column "to" set statistics 0;
 alter table pgqueue.scheduled_message alter column "to" set statistics 0;
 alter table pgqueue.dead_letter alter column "to" set statistics 0;
+
+-- What the sender wants to keep together, as it has given it: stored and handed out, for there are no partitions.
+alter table pgqueue.message add column partition_key text;
+alter table pgqueue.scheduled_message add column partition_key text;
+alter table pgqueue.dead_letter add column partition_key text;
+alter table pgqueue.schedule add column partition_key text;
+alter type pgqueue.received_message add attribute partition_key text;
+alter table pgqueue.message alter column partition_key set statistics 0;
+alter table pgqueue.scheduled_message alter column partition_key set statistics 0;
+alter table pgqueue.dead_letter alter column partition_key set statistics 0;

@@ -147,6 +147,12 @@ MESSAGE: Final = (
         "Whom it is meant for.",
         is_filterable=True,
     ),
+    _text(
+        "partition_key",
+        128,
+        "What the sender wants to keep together, as it has given it; there are no partitions.",
+        "What it belongs together with; the session, if it has one.",
+    ),
 )
 
 TEXTS: Final = tuple(column for column in MESSAGE if column.most is not None)

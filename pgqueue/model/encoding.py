@@ -70,6 +70,7 @@ class EncodedMessage(NamedTuple):
     session_id: str | None = None
     reply_to_session_id: str | None = None
     to: str | None = None
+    partition_key: str | None = None
     # end
 
     @property

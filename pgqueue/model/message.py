@@ -48,6 +48,7 @@ class Message(Generic[BodyT_co]):
     # generated lines: {after session_id: $key: $optional = $unset}
     reply_to_session_id: str | None = None
     to: str | None = None
+    partition_key: str | None = None
     # end
 
 

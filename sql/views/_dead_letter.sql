@@ -5,7 +5,7 @@ select dead_letter.ctid as place, queue_id, queue.name as queue,
        delivery_count, enqueued_time, locked_until, locked_by,
        -- generated: {message_id to application_properties}, body, binary_body, {from session_id}
        message_id, correlation_id, subject, content_type, reply_to, application_properties, body, binary_body,
-       session_id, reply_to_session_id, "to"
+       session_id, reply_to_session_id, "to", partition_key
        -- end
   from pgqueue.dead_letter
   join pgqueue.queue on queue.id = queue_id

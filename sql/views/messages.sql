@@ -27,7 +27,7 @@ select queue.name as queue,
        resubmitted_from,
        forwarded_from ->> 'queue' as dead_letter_source,
        -- generated: application_properties, body, binary_body, {after session_id}
-       application_properties, body, binary_body, reply_to_session_id, "to"
+       application_properties, body, binary_body, reply_to_session_id, "to", partition_key
        -- end
   from (select * from pgqueue.queue where pgqueue._may_see_messages(receivers) order by name) as queue
  cross join lateral (

@@ -146,6 +146,7 @@ FIELDS = {
     "Message": {
         "body", "message_id", "application_properties", "content_type", "correlation_id", "subject", "reply_to",
         "priority", "time_to_live", "scheduled_enqueue_time", "session_id", "reply_to_session_id", "to",
+        "partition_key",
     },
     "ReceivedMessage": {
         "body", "message_id", "application_properties", "content_type", "correlation_id", "subject", "reply_to",

@@ -76,6 +76,7 @@ def ingest(
     scheduled_enqueue_time: str | None = None,
     reply_to_session_id: str | None = None,
     to: str | None = None,
+    partition_key: str | None = None,
     # end
     where: str | None = None,
     infer_schema: bool = False,
@@ -108,6 +109,7 @@ def ingest(
         reply_to: the queue for a reply.
         reply_to_session_id: the session for a reply.
         to: whom the message is meant for.
+        partition_key: what the message belongs together with.
         application_properties: the application properties, a structure or text that holds JSON.
         priority: the priority.
         time_to_live: the time to live, an interval: ``interval 2 hours``.
@@ -141,6 +143,7 @@ def ingest(
         "scheduled_enqueue_time": scheduled_enqueue_time,
         "reply_to_session_id": reply_to_session_id,
         "to": to,
+        "partition_key": partition_key,
         # end
     }
     if atomicity not in (JOB, TASK):

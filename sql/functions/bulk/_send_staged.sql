@@ -55,7 +55,7 @@ begin
                     --     {after session_id if is_staged}
                     sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id,
                     correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
-                    scheduled_enqueue_time, reply_to_session_id, "to"
+                    scheduled_enqueue_time, reply_to_session_id, "to", partition_key
                     -- end
                 )
                 select
@@ -67,7 +67,7 @@ begin
                        enqueued_time + least(time_to_live, $1.default_message_time_to_live),
                        least(time_to_live, $1.default_message_time_to_live), enqueued_time
                        -- generated: , {after session_id if is_staged}
-                       , reply_to_session_id, "to"
+                       , reply_to_session_id, "to", partition_key
                        -- end
                   from kept
                  where enqueued_time > $2
@@ -77,7 +77,7 @@ begin
                     --     {body to application_properties}, expires_at, time_to_live, {after session_id if is_staged}
                     sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id,
                     correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
-                    reply_to_session_id, "to"
+                    reply_to_session_id, "to", partition_key
                     -- end
                 )
                 select
@@ -89,7 +89,7 @@ begin
                        $2 + least(time_to_live, $1.default_message_time_to_live),
                        least(time_to_live, $1.default_message_time_to_live)
                        -- generated: , {after session_id if is_staged}
-                       , reply_to_session_id, "to"
+                       , reply_to_session_id, "to", partition_key
                        -- end
                   from kept
                  where enqueued_time <= $2)
@@ -104,7 +104,7 @@ begin
                 --     {body to application_properties}, expires_at, time_to_live, {after session_id if is_staged}
                 sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
                 subject, content_type, reply_to, application_properties, expires_at, time_to_live, reply_to_session_id,
-                "to"
+                "to", partition_key
                 -- end
             )
             select
@@ -115,7 +115,7 @@ begin
                    -- end
                    $2 + least(time_to_live, $3), least(time_to_live, $3)
                    -- generated: , {after session_id if is_staged}
-                   , reply_to_session_id, "to"
+                   , reply_to_session_id, "to", partition_key
                    -- end
               from (select nextval('pgqueue.sequence_number') as number, * from (%s) as staged) as given
             $query$, source)

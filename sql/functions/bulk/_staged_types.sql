@@ -8,6 +8,6 @@ as $$
         ('body', 'jsonb'), ('binary_body', 'bytea'), ('message_id', 'text'), ('correlation_id', 'text'),
         ('subject', 'text'), ('content_type', 'text'), ('reply_to', 'text'), ('application_properties', 'jsonb'),
         ('priority', 'integer'), ('time_to_live', 'interval'), ('scheduled_enqueue_time', 'timestamptz'),
-        ('reply_to_session_id', 'text'), ('to', 'text')
+        ('reply_to_session_id', 'text'), ('to', 'text'), ('partition_key', 'text')
         -- end
 $$;

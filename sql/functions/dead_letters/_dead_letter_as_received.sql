@@ -13,7 +13,8 @@ as $$
         dead.dead_letter_reason, dead.dead_letter_error_description, dead.dead_lettered_at,
         pgqueue._failures(dead.queue_id, dead.sequence_number),
         -- generated: dead.queue_id, dead.lane, dead.position, {from session_id: dead.$name}
-        dead.queue_id, dead.lane, dead.position, dead.session_id, dead.reply_to_session_id, dead."to"
+        dead.queue_id, dead.lane, dead.position, dead.session_id, dead.reply_to_session_id, dead."to",
+        dead.partition_key
         -- end
         )::pgqueue.received_message;
 $$;

@@ -39,7 +39,7 @@ begin
             --     expires_at, time_to_live, {from session_id}
             sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
             subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id,
-            reply_to_session_id, "to"
+            reply_to_session_id, "to", partition_key
             -- end
         )
         select
@@ -50,7 +50,7 @@ begin
                -- end
                pgqueue.clock() + time_to_live, time_to_live,
                -- generated: {from session_id}
-               session_id, reply_to_session_id, "to"
+               session_id, reply_to_session_id, "to", partition_key
                -- end
           from ordered
         returning sequence_number;

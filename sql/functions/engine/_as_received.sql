@@ -15,7 +15,8 @@ as $$
         -- end
         case when message.lane & 1::smallint = 0::smallint then pgqueue._failures(message.queue_id, message.sequence_number) end,
         -- generated: message.queue_id, message.lane, message.position, {from session_id: message.$name}
-        message.queue_id, message.lane, message.position, message.session_id, message.reply_to_session_id, message."to"
+        message.queue_id, message.lane, message.position, message.session_id, message.reply_to_session_id, message."to",
+        message.partition_key
         -- end
         )::pgqueue.received_message;
 $$;

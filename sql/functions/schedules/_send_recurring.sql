@@ -28,7 +28,8 @@ as $$
                negate_duplicates => false,
                -- generated: {from session_id: $arrays => array_fill(known.$name, size)}
                session_ids => array_fill(known.session_id, size),
-               reply_to_session_ids => array_fill(known.reply_to_session_id, size), tos => array_fill(known."to", size)
+               reply_to_session_ids => array_fill(known.reply_to_session_id, size), tos => array_fill(known."to", size),
+               partition_keys => array_fill(known.partition_key, size)
                -- end
                ))
       from pgqueue.queue

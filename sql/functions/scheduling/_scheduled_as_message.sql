@@ -11,7 +11,7 @@ as $$
            scheduled.body, scheduled.binary_body, scheduled.message_id, scheduled.correlation_id, scheduled.subject,
            scheduled.content_type, scheduled.reply_to, scheduled.application_properties, scheduled.expires_at,
            scheduled.time_to_live, scheduled.first_locked_at, scheduled.session_id, scheduled.hops,
-           scheduled.reply_to_session_id, scheduled."to"
+           scheduled.reply_to_session_id, scheduled."to", scheduled.partition_key
            -- end
            ;
 $$;

@@ -21,6 +21,7 @@ create or replace function pgqueue._check_batch(
     session_ids             text[]        default null,
     reply_to_session_ids    text[]        default null,
     tos                     text[]        default null,
+    partition_keys          text[]        default null,
     -- end
     labels                  text[] default null
 )
@@ -38,13 +39,13 @@ begin
                   -- generated: {all: $arrays},
                   bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
                   application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
-                  reply_to_session_ids, tos,
+                  reply_to_session_ids, tos, partition_keys,
                   -- end
                   labels)
            with ordinality as given (
                   -- generated: {all: $alias},
                   body, binary_body, message_id, correlation_id, subject, content_type, reply_to, properties, priority,
-                  time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id, "to",
+                  time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id, "to", partition_key,
                   -- end
                   label, nth)
      cross join lateral (
@@ -66,6 +67,7 @@ begin
            ('session_id', 'at most 128 characters', length(session_id)::text, length(session_id) <= 128),
            ('reply_to_session_id', 'at most 128 characters', length(reply_to_session_id)::text, length(reply_to_session_id) <= 128),
            ('to', 'at most 260 characters', length("to")::text, length("to") <= 260),
+           ('partition_key', 'at most 128 characters', length(partition_key)::text, length(partition_key) <= 128),
            -- end
            ('time_to_live', 'positive and at most a hundred years', time_to_live::text,
             time_to_live > interval '0' and time_to_live <= interval '100 years'),

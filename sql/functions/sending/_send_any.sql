@@ -21,6 +21,7 @@ create or replace function pgqueue._send_any(
     session_ids             text[]        default null,
     reply_to_session_ids    text[]        default null,
     tos                     text[]        default null,
+    partition_keys          text[]        default null,
     -- end
     labels                  text[] default null
 )
@@ -36,7 +37,7 @@ declare
         cardinality(subjects), cardinality(content_types), cardinality(reply_tos),
         cardinality(_send_any.application_properties), cardinality(priorities), cardinality(times_to_live),
         cardinality(scheduled_enqueue_times), cardinality(session_ids), cardinality(reply_to_session_ids),
-        cardinality(tos)
+        cardinality(tos), cardinality(partition_keys)
         -- end
     );
     numbers bigint[];
@@ -46,7 +47,7 @@ begin
         -- generated: target, count, {all: $given}, labels
         target, count, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
         _send_any.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
-        reply_to_session_ids, tos, labels
+        reply_to_session_ids, tos, partition_keys, labels
         -- end
     );
     perform pgqueue._use(target, sends => true);
@@ -69,18 +70,19 @@ begin
                greatest(scheduled_enqueue_time, moment) + least(time_to_live, target.default_message_time_to_live),
                least(time_to_live, target.default_message_time_to_live),
                -- generated: {from session_id}
-               session_id, reply_to_session_id, "to"
+               session_id, reply_to_session_id, "to", partition_key
                -- end
           from unnest(
                       -- generated: numbers, answers, {all: $given}
                       numbers, answers, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types,
                       reply_tos, _send_any.application_properties, priorities, times_to_live, scheduled_enqueue_times,
-                      session_ids, reply_to_session_ids, tos
+                      session_ids, reply_to_session_ids, tos, partition_keys
                       -- end
                ) as given (
                       -- generated: number, answer, {all: $alias}
                       number, answer, body, binary_body, message_id, correlation_id, subject, content_type, reply_to,
-                      properties, priority, time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id, "to"
+                      properties, priority, time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id, "to",
+                      partition_key
                       -- end
                )
          where answer = number
@@ -90,7 +92,7 @@ begin
             --     expires_at, time_to_live, {from session_id},
             sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
             subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id,
-            reply_to_session_id, "to",
+            reply_to_session_id, "to", partition_key,
             -- end
             scheduled_enqueue_time)
         select *, enqueued_time from given where enqueued_time > moment)
@@ -99,7 +101,7 @@ begin
         --     expires_at, time_to_live, {from session_id}
         sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
         subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id,
-        reply_to_session_id, "to"
+        reply_to_session_id, "to", partition_key
         -- end
     )
     select * from given where enqueued_time <= moment;

@@ -16,7 +16,7 @@ as $$
         --     {body to application_properties}, expires_at, time_to_live, first_locked_at, {from session_id}, hops,
         sequence_number, position, enqueued_time, queue_id, delivery_count, lane, body, binary_body, message_id,
         correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
-        first_locked_at, session_id, reply_to_session_id, "to", hops,
+        first_locked_at, session_id, reply_to_session_id, "to", partition_key, hops,
         -- end
         scheduled_enqueue_time)
     select
@@ -24,7 +24,7 @@ as $$
            --     {body to application_properties}, expires_at, time_to_live, first_locked_at, {from session_id},
            sequence_number, position, enqueued_time, queue_id, delivery_count, lane & ~1, body, binary_body, message_id,
            correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
-           first_locked_at, session_id, reply_to_session_id, "to",
+           first_locked_at, session_id, reply_to_session_id, "to", partition_key,
            -- end
            hops, until
       from gone;

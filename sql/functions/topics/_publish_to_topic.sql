@@ -20,7 +20,8 @@ create or replace function pgqueue._publish_to_topic(
     require_subscription    boolean,
     session_ids             text[],
     reply_to_session_ids    text[],
-    tos                     text[]
+    tos                     text[],
+    partition_keys          text[]
     -- end
 )
 returns integer[]
@@ -41,7 +42,7 @@ declare
         cardinality(subjects), cardinality(content_types), cardinality(reply_tos),
         cardinality(_publish_to_topic.application_properties), cardinality(priorities), cardinality(times_to_live),
         cardinality(scheduled_enqueue_times), cardinality(session_ids), cardinality(reply_to_session_ids),
-        cardinality(tos)
+        cardinality(tos), cardinality(partition_keys)
         -- end
     );
     counts   integer[];
@@ -64,7 +65,7 @@ begin
         -- generated: null, size, {all: $given}
         null, size, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
         _publish_to_topic.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
-        reply_to_session_ids, tos
+        reply_to_session_ids, tos, partition_keys
         -- end
     );
     with message as materialized (
@@ -73,13 +74,13 @@ begin
                       -- generated: {all: $given}
                       bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
                       _publish_to_topic.application_properties, priorities, times_to_live, scheduled_enqueue_times,
-                      session_ids, reply_to_session_ids, tos
+                      session_ids, reply_to_session_ids, tos, partition_keys
                       -- end
                ) with ordinality as given (
                       -- generated: {all}, nth
                       body, binary_body, message_id, correlation_id, subject, content_type, reply_to,
                       application_properties, priority, time_to_live, scheduled_enqueue_time, session_id,
-                      reply_to_session_id, "to", nth
+                      reply_to_session_id, "to", partition_key, nth
                       -- end
                )
     ), matched as materialized (
@@ -107,7 +108,7 @@ begin
             --     expires_at, time_to_live, {from session_id}
             sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
             subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id,
-            reply_to_session_id, "to"
+            reply_to_session_id, "to", partition_key
             -- end
         )
         select
@@ -115,7 +116,7 @@ begin
                --     default_message_time_to_live, default_message_time_to_live, {from session_id}
                number, number, moment, queue_id, 1, body, binary_body, message_id, correlation_id, subject,
                content_type, reply_to, properties, moment + default_message_time_to_live, default_message_time_to_live,
-               session_id, reply_to_session_id, "to"
+               session_id, reply_to_session_id, "to", partition_key
                -- end
           from (select nextval('pgqueue.sequence_number') as number, *
                   from (select * from matched where is_plain order by nth, queue_id) as ordered) as numbered
@@ -154,6 +155,7 @@ begin
             array_agg(times_to_live[place]), array_agg(scheduled_enqueue_times[place]), negate_duplicates => true,
             session_ids => array_agg(session_ids[place]),
             reply_to_session_ids => array_agg(reply_to_session_ids[place]), tos => array_agg(tos[place]),
+            partition_keys => array_agg(partition_keys[place]),
             -- end
             labels => array_agg(case when size = 1 then 'the message' else format('message %s', place) end))
            from (select place, properties

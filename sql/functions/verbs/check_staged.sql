@@ -31,6 +31,7 @@ begin
                     or length(reply_to) > 260
                     or length(reply_to_session_id) > 128
                     or length("to") > 260
+                    or length(partition_key) > 128
                     -- end
                     or jsonb_typeof(application_properties) <> 'object' or pg_column_size(case when jsonb_typeof(application_properties) = 'object' then application_properties || '{}' end) > 65536
                     or not coalesce(time_to_live between interval '1 microsecond' and interval '100 years', time_to_live is null)
@@ -53,7 +54,8 @@ begin
                                   then application_properties || '{}' else application_properties end],
                        array[coalesce(priority, 0)], array[time_to_live], array[scheduled_enqueue_time]
                        -- generated: , {after session_id if is_staged: $arrays => array[$name]}
-                       , reply_to_session_ids => array[reply_to_session_id], tos => array["to"]
+                       , reply_to_session_ids => array[reply_to_session_id], tos => array["to"],
+                       partition_keys => array[partition_key]
                        -- end
                        )
                   from (select %s from pgqueue.%I where ctid = $2) as given

@@ -39,7 +39,8 @@ create or replace function pgqueue.create_schedule(
     -- generated rows: {from session_id: $name | $type | default $default}
     session_id          text default null,
     reply_to_session_id text default null,
-    "to"                text default null
+    "to"                text default null,
+    partition_key       text default null
     -- end
 )
 returns integer
@@ -61,7 +62,7 @@ begin
         -- generated: target, 1, {body to time_to_live: array[$name]}, null, {from session_id: array[$name]}
         target, 1, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
         array[content_type], array[reply_to], array[application_properties], array[priority], array[time_to_live], null,
-        array[session_id], array[reply_to_session_id], array["to"]
+        array[session_id], array[reply_to_session_id], array["to"], array[partition_key]
         -- end
     );
     perform pgqueue._repair_ids('pgqueue.schedule');
@@ -70,7 +71,7 @@ begin
         --     {body to time_to_live}, passed_until, plan_at, created_at, {from session_id}
         name, queue_id, cron, every, timezone, starts_at, ends_at, jitter, catch_up, body, binary_body, message_id,
         correlation_id, subject, content_type, reply_to, application_properties, priority, time_to_live, passed_until,
-        plan_at, created_at, session_id, reply_to_session_id, "to"
+        plan_at, created_at, session_id, reply_to_session_id, "to", partition_key
         -- end
     ) values (
         schedule, target.id, cron, make_interval(secs => extract(epoch from every)::double precision), timezone,
@@ -81,7 +82,7 @@ begin
         -- end
         greatest(moment, starts_at - interval '1 microsecond'), case when cron is not null then moment end, moment,
         -- generated: {from session_id}
-        session_id, reply_to_session_id, "to"
+        session_id, reply_to_session_id, "to", partition_key
         -- end
     )
         on conflict on constraint schedule_name_is_taken do nothing

@@ -24,7 +24,8 @@ create or replace function pgqueue.publish_to_topic(
     require_subscription   boolean     default false,
     session_id             text        default null,
     reply_to_session_id    text        default null,
-    "to"                   text        default null
+    "to"                   text        default null,
+    partition_key          text        default null
     -- end
 )
 returns integer
@@ -38,7 +39,8 @@ begin
         --     {from session_id: array[$name]}
         topic, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
         array[content_type], array[reply_to], array[application_properties], array[priority], array[time_to_live],
-        array[scheduled_enqueue_time], require_subscription, array[session_id], array[reply_to_session_id], array["to"]
+        array[scheduled_enqueue_time], require_subscription, array[session_id], array[reply_to_session_id], array["to"],
+        array[partition_key]
         -- end
     ))[1];
 end

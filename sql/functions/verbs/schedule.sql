@@ -19,7 +19,8 @@ create or replace function pgqueue.schedule(
     time_to_live           interval default null,
     session_id             text     default null,
     reply_to_session_id    text     default null,
-    "to"                   text     default null
+    "to"                   text     default null,
+    partition_key          text     default null
     -- end
 )
 returns bigint
@@ -34,7 +35,8 @@ begin
     return pgqueue.send(
         -- generated: queue, body, null, {message_id to time_to_live}, at, {from session_id: $name => $name}
         queue, body, null, message_id, correlation_id, subject, content_type, reply_to, application_properties,
-        priority, time_to_live, at, session_id => session_id, reply_to_session_id => reply_to_session_id, "to" => "to"
+        priority, time_to_live, at, session_id => session_id, reply_to_session_id => reply_to_session_id, "to" => "to",
+        partition_key => partition_key
         -- end
     );
 end

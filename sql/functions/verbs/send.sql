@@ -31,7 +31,8 @@ create or replace function pgqueue.send(
     negate_duplicate       boolean     default false,
     session_id             text        default null,
     reply_to_session_id    text        default null,
-    "to"                   text        default null
+    "to"                   text        default null,
+    partition_key          text        default null
     -- end
 )
 returns bigint
@@ -58,7 +59,7 @@ begin
        or priority is distinct from 0 or (body is null) = (binary_body is null)
        or num_nonnulls(
            -- generated: time_to_live, scheduled_enqueue_time, {from session_id}
-           time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id, "to"
+           time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id, "to", partition_key
            -- end
           ) > 0
        or jsonb_typeof(application_properties) <> 'object' or pg_column_size(application_properties) > 65536
@@ -69,7 +70,8 @@ begin
             --     {from session_id: array[$name]}
             target, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
             array[content_type], array[reply_to], array[application_properties], array[priority], array[time_to_live],
-            array[scheduled_enqueue_time], negate_duplicate, array[session_id], array[reply_to_session_id], array["to"]
+            array[scheduled_enqueue_time], negate_duplicate, array[session_id], array[reply_to_session_id], array["to"],
+            array[partition_key]
             -- end
         ))[1];
     end if;

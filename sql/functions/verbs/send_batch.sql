@@ -21,7 +21,8 @@ create or replace function pgqueue.send_batch(
     negate_duplicates       boolean       default false,
     session_ids             text[]        default null,
     reply_to_session_ids    text[]        default null,
-    tos                     text[]        default null
+    tos                     text[]        default null,
+    partition_keys          text[]        default null
     -- end
 )
 returns setof bigint
@@ -48,7 +49,7 @@ begin
            -- generated: {from binary_body: $given}
            binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
            send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
-           reply_to_session_ids, tos
+           reply_to_session_ids, tos, partition_keys
            -- end
            ) = 0
        and array_position(bodies, null) is null then
@@ -69,7 +70,7 @@ begin
                 --     {from session_id: $given}
                 target, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
                 send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times,
-                negate_duplicates, session_ids, reply_to_session_ids, tos
+                negate_duplicates, session_ids, reply_to_session_ids, tos, partition_keys
                 -- end
             ));
     end if;
