@@ -8,6 +8,9 @@ from pgqueue.model.columns import STAGED, TEXTS
 
 TEXT_VALUES: dict[str, Any] = {column.name: f"the {column.name}" for column in TEXTS}
 
+# Of a session, it is the session.
+TEXT_VALUES["partition_key"] = TEXT_VALUES["session_id"]
+
 STAGED_VALUES: dict[str, Any] = {
     column.name: TEXT_VALUES[column.name] for column in STAGED if column.name in TEXT_VALUES
 }

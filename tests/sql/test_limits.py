@@ -233,6 +233,15 @@ def test_a_bound_is_honoured_in_a_transaction_that_is_open_already(database: Dat
         ann.rollback()
 
 
+def test_the_partition_key_of_a_session_is_its_id(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a", partition_key="x")
+        ann.send("a", partition_key="x", session_id="x")
+        with refused(INVALID_ARGUMENT):
+            ann.send("a", partition_key="x", session_id="y")
+
+
 @pytest.mark.parametrize("column", TEXTS, ids=[column.name for column in TEXTS])
 def test_a_field_may_be_so_long_and_no_longer(database: Database, column: Column) -> None:
     field, longest = column.name, column.most or 0

@@ -81,6 +81,7 @@ begin
            ('content_type', 'at most 260 characters', length(content_type)::text, length(content_type) <= 260),
            ('reply_to', 'at most 260 characters', length(reply_to)::text, length(reply_to) <= 260),
            -- end
+           ('partition_key', 'its session_id, where it has one', partition_key, partition_key = session_id),
            ('application_properties', 'a JSON object', jsonb_typeof(properties), jsonb_typeof(properties) = 'object'),
            ('application_properties', 'at most 65536 bytes as jsonb', pg_column_size(properties)::text,
             pg_column_size(properties) <= 65536),
