@@ -1,4 +1,6 @@
-"""Lists of the fields of a message, from ``pgqueue.model.columns``, in files of SQL and in classes of Python.
+"""Lists of the fields of a message and of the settings of a queue, in files of SQL and in classes of Python.
+
+They come from ``pgqueue.model.columns`` and ``pgqueue.model.queue_settings``.
 
 A list names what it consists of in the comment before it, which may go on in lines that begin with three spaces::
 
@@ -8,8 +10,9 @@ A list names what it consists of in the comment before it, which may go on in li
 
 Lines are broken where they are full. ``generated rows`` begins one with every item, and aligns what bars separate;
 ``generated lines`` has no commas between them. In braces are the fields: ``all``, ``body to subject``,
-``from session_id`` or ``after session_id``; ``if most and is_staged`` chooses those that have these attributes; after
-the colon is what is written for each. A comma at either end is left out where the list is empty.
+``from session_id`` or ``after session_id``; or settings: ``all settings``, ``lock_duration to status``. ``if most and
+is_staged`` chooses those that have these attributes; after the colon is what is written for each. A comma at either
+end is left out where the list is empty.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from string import Template
 
 from docs.generate.text import ROOT, table
 from pgqueue.model.columns import MESSAGE, TEXTS, Column
+from pgqueue.model.queue_settings import SETTINGS, Setting
 
 WIDTH = 120
 
@@ -57,7 +61,7 @@ def _written(how: str, what: str, indent: str, function: str) -> str:
     if not items:
         return ""
     if how == " lines":
-        return "".join(f"{indent}{line}\n" for line in items)
+        return "".join(f"{indent}{line}\n" for item in items for line in item.splitlines())
     if how == " rows":
         rows = ",\n".join(f"{indent}{line}" for line in _aligned(items))
         return f"{rows}{trailing}\n"
@@ -95,42 +99,69 @@ def _items(term: str, function: str) -> Iterator[str]:
     yield from written
 
 
-def _range(words: str) -> Sequence[Column]:
-    names = [column.name for column in MESSAGE]
+def _range(words: str) -> Sequence[Column | Setting]:
     match words.split():
         case ["all"]:
             return MESSAGE
+        case ["all", "settings"]:
+            return SETTINGS
         case ["from", first]:
-            return MESSAGE[names.index(first) :]
+            table, at = _place(first)
+            return table[at:]
         case ["after", last_before]:
-            return MESSAGE[names.index(last_before) + 1 :]
+            table, at = _place(last_before)
+            return table[at + 1 :]
         case [first, "to", last]:
-            return MESSAGE[names.index(first) : names.index(last) + 1]
-        case [only]:
-            return [MESSAGE[names.index(only)]]
-    raise ValueError(f"no fields of a message: {words}")
+            table, at = _place(first)
+            return table[at : _place(last)[1] + 1]
+    raise ValueError(f"no fields of a message, and no settings: {words}")
 
 
-def _has(column: Column, attributes: str | None) -> bool:
-    return all(getattr(column, attribute) for attribute in (attributes or "name").split(" and "))
+def _place(name: str) -> tuple[Sequence[Column | Setting], int]:
+    table: Sequence[Column | Setting]
+    for table in (MESSAGE, SETTINGS):
+        names = [each.name for each in table]
+        if name in names:
+            return table, names.index(name)
+    raise ValueError(f"no field of a message, and no setting: {name}")
 
 
-def _values(column: Column, function: str) -> Mapping[str, object]:
-    """What a template may name; ``given`` is the argument of the function where a column has its name, too."""
-    given = f"{function}.{column.arrays}" if column.arrays == column.name else column.arrays
-    # A list beside such an argument has the column under another name.
-    alias = column.name.removeprefix("application_") if column.arrays == column.name else column.identifier
-    optional = column.python if column.unset != "None" or column.python == "Any" else f"{column.python} | None"
-    quoted = column.meaning.replace("'", "''")
+def _has(each: Column | Setting, attributes: str | None) -> bool:
+    return all(getattr(each, attribute) for attribute in (attributes or "name").split(" and "))
+
+
+def _values(each: Column | Setting, function: str) -> Mapping[str, object]:
+    """What a template may name: the attributes, and what follows from them in this function."""
+    more = _of_field(each, function) if isinstance(each, Column) else _of_setting(each, function)
+    return vars(each) | {"key": each.name, "name": each.identifier, "meaning": each.meaning.replace("'", "''")} | more
+
+
+def _of_field(field: Column, function: str) -> dict[str, object]:
+    """``given`` is the argument of the function: a list of columns beside it has the column under an ``alias``."""
+    is_hidden = field.arrays == field.name
+    optional = field.python if field.unset != "None" or field.python == "Any" else f"{field.python} | None"
     return {
-        **{name: getattr(column, name) for name in ("type", "python", "most", "arrays", "unset", "default")},
-        "key": column.name,
-        "name": column.identifier,
-        "given": given,
-        "alias": alias,
-        "meaning": quoted,
-        "encoded": "str | None" if column.type == "jsonb" else optional,
+        "arrays": field.arrays,
+        "default": field.default,
+        "given": f"{function}.{field.arrays}" if is_hidden else field.arrays,
+        "alias": field.name.removeprefix("application_") if is_hidden else field.identifier,
         "optional": optional,
+        "encoded": "str | None" if field.type == "jsonb" else optional,
+    }
+
+
+def _of_setting(setting: Setting, function: str) -> dict[str, object]:
+    name, given = setting.name, f"{function}.{setting.name}"
+    kept = setting.python.removesuffix(" | str")
+    optional = "Any" if setting.python == "Any" else f"{setting.python} | None"
+    merged = f"coalesce({given}, {name})"
+    return {
+        "or_default": f"coalesce({name}, {setting.default})" if setting.default else name,
+        "or_removed": f"nullif({given}, {setting.none})" if setting.none else given,
+        "altered": f"nullif({merged}, {setting.none})" if setting.none else merged,
+        "was": f"quote_literal({name})" if setting.type == "text" else f"{name}::text",
+        "declared": f'{name}: {optional}\n"""{setting.doc}"""',
+        "kept": optional if setting.none else kept,
     }
 
 
