@@ -29,3 +29,9 @@ alter type pgqueue.received_message add attribute partition_key text;
 alter table pgqueue.message alter column partition_key set statistics 0;
 alter table pgqueue.scheduled_message alter column partition_key set statistics 0;
 alter table pgqueue.dead_letter alter column partition_key set statistics 0;
+
+-- Of the media type, which senders write too, statistics were left.
+alter table pgqueue.message alter column content_type set statistics 0;
+alter table pgqueue.scheduled_message alter column content_type set statistics 0;
+alter table pgqueue.dead_letter alter column content_type set statistics 0;
+alter table pgqueue.settled_message alter column content_type set statistics 0;

@@ -16,7 +16,7 @@ NIGHTLY = ("schedule", "create", "nightly", "orders", '{"n": 1}', "--cron", "30 
 
 def test_a_schedule_is_created_with_all_that_can_be_said(pgqueue: CommandLine, client: QueueClient) -> None:
     options = "--catch-up all --jitter 30s --start 2100-01-01T00:00Z --end 2100-01-09T00:00Z -p a:=1"
-    texts = {name: name.upper() for name in TEXT_VALUES}
+    texts = {name: text.removeprefix("the ") for name, text in TEXT_VALUES.items()}
     options += "".join(f" --{name.replace('_', '-')} {text}" for name, text in texts.items())
     options += " --priority -3 --time-to-live 1h"
     document = pgqueue(*NIGHTLY, *options.split(), "--json").document
