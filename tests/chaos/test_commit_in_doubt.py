@@ -56,6 +56,7 @@ def test_a_transaction_fails_when_its_commit_never_arrived_and_the_message_is_st
     assert scene.balance() == COMPLETED
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("kind", ["sqlalchemy engine", "sqlalchemy session maker"])
 @pytest.mark.parametrize(("cut", "times"), [(Cut.BEFORE, 2), (Cut.AFTER, 1)])
 def test_process_works_again_only_when_the_commit_never_arrived(

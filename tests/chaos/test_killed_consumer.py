@@ -48,6 +48,7 @@ def test_a_commit_goes_through_although_who_asked_for_it_was_killed_meanwhile(sc
     assert scene.balance() == SENT_AND_COMPLETED
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_commit_that_was_broken_off_on_both_sides_is_undone_and_the_message_comes_again(
     scene: Scene, kind: str

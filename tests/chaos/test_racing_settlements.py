@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from itertools import combinations_with_replacement
 
+import pytest
+
 from pgqueue import LockLostError, PGQueueError, ReceiveContext, ReceivedMessage, ReceiveState
 from pgqueue.errors import InvalidStateError
 from tests.chaos.scene import Scene
@@ -26,6 +28,7 @@ ENDS = {"complete": "gone", "abandon": "ready", "dead-letter": "dead"}
 ROUNDS = 4
 
 
+@pytest.mark.core
 def test_of_two_processes_that_settle_with_the_same_token_one_wins_and_the_other_has_lost_its_lock(
     scene: Scene,
 ) -> None:

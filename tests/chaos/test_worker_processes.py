@@ -102,6 +102,7 @@ def test_workers_that_are_killed_lose_and_double_nothing(
     assert scene.queue.peek() == []
 
 
+@pytest.mark.core
 def test_a_frozen_worker_completes_nothing_when_it_wakes(scene: Scene, directory: Path) -> None:
     scene.client.update_queue(QUEUE, lock_duration=LOCK_DURATION)
     scene.queue.send(Message("a"))

@@ -32,6 +32,7 @@ def commands(path: tuple[str, ...] = (), command: Any = None) -> Iterator[tuple[
 COMMANDS = dict(commands())
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("path", COMMANDS)
 def test_every_command_and_option_is_explained(path: str) -> None:
     assert COMMANDS[path].help
@@ -39,6 +40,7 @@ def test_every_command_and_option_is_explained(path: str) -> None:
         assert parameter.help, f"pgqueue {path} does not explain {parameter.name}"
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("path", [path for path, command in COMMANDS.items() if not hasattr(command, "commands")])
 def test_every_command_and_option_is_in_the_reference(path: str) -> None:
     reference = (ROOT / "docs" / "reference.md").read_text()

@@ -11,6 +11,8 @@ from pgqueue import Message, QueueClient, QueueSettings, QueueStatus
 from pgqueue.cli.settings import OPTIONS
 from tests.cli.command_line import CommandLine
 
+pytestmark = pytest.mark.core
+
 
 def test_a_queue_is_created_with_what_is_said(pgqueue: CommandLine, client: QueueClient) -> None:
     created = pgqueue(

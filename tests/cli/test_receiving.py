@@ -77,6 +77,7 @@ def test_what_a_message_says_cannot_command_the_terminal(pgqueue: CommandLine, c
         assert "[bold]x[/bold]" in shown
 
 
+@pytest.mark.core
 def test_receiving_locks_and_completes_nothing(pgqueue: CommandLine, client: QueueClient) -> None:
     ended = pgqueue("receive", "orders")
     assert ended.code == 0
@@ -109,6 +110,7 @@ def test_the_token_that_is_printed_settles_in_sql(
     assert (counts.ready, counts.locked) == (2, 0)
 
 
+@pytest.mark.core
 def test_completed_messages_are_gone(pgqueue: CommandLine, client: QueueClient) -> None:
     ended = pgqueue("receive", "orders", "--max-messages", "2", "--complete")
     assert '{"id": 2}' in ended.out

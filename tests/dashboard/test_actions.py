@@ -151,6 +151,7 @@ def test_a_dashboard_that_is_not_writable_changes_nothing(orders: QueueClient, s
     assert "Pause" not in site.get("/queue?name=orders").text
 
 
+@pytest.mark.core
 def test_an_action_without_the_token_of_the_page_is_refused(orders: QueueClient, opened: Open) -> None:
     site, other = opened(is_writable=True), opened(is_writable=True)
     token = other.get("/api/session").json()["token"]

@@ -89,6 +89,7 @@ def test_a_narrow_screen_scrolls_tables_and_nothing_else(shop: QueueClient, serv
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
 
 
+@pytest.mark.core
 def test_dead_letters_are_selected_and_resubmitted_by_keyboard(
     shop: QueueClient, served: str, browser: Browser
 ) -> None:

@@ -35,6 +35,7 @@ PAGES = [
 ]
 
 
+@pytest.mark.core
 def test_every_page_is_served_with_its_protection(shop: QueueClient, site: TestClient) -> None:
     for page in PAGES:
         answer = site.get(page)
@@ -48,6 +49,7 @@ def test_every_page_is_served_with_its_protection(shop: QueueClient, site: TestC
     assert html.escape(HOSTILE, quote=False)[:10] in site.get("/messages?queue=orders").text
 
 
+@pytest.mark.core
 def test_queues_are_shown_with_their_figures(shop: QueueClient, site: TestClient) -> None:
     page = site.get("/api/queues").json()
     orders = next(queue for queue in page["queues"] if queue["name"] == "orders")

@@ -29,6 +29,7 @@ def pgqueue(tmp_path: Path) -> CommandLine:
     return CommandLine(tmp_path)
 
 
+@pytest.mark.core
 def test_every_flight_is_posted_once_though_consumers_are_killed(pgqueue: CommandLine, database: Database) -> None:
     run = pgqueue("demo", "--dsn", database.dsn, "--flights", "2000", "--kills", "2", "--seed", "7", "--json")
     assert run.document["holds"], run.out
@@ -64,6 +65,7 @@ def hinted(pgqueue: CommandLine, said: str, **environment: str) -> Ended:
     return pgqueue(*arguments, **environment)
 
 
+@pytest.mark.core
 def test_what_is_spoilt_while_it_runs_is_found_in_the_end(pgqueue: CommandLine, database: Database) -> None:
     with pgqueue.start("demo", "--dsn", database.dsn, "--flights", "300", "--consumers", "1", "--kills", "0") as demo:
         with database.connect(autocommit=True) as connection:

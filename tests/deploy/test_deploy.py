@@ -80,6 +80,7 @@ def _calls(words: list[str]) -> Iterator[list[str]]:
                 yield shlex.split(call)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("arguments", list(command_lines()), ids=" ".join)
 def test_each_command_is_one_of_ours_with_options_that_it_has(arguments: list[str]) -> None:
     command = typer.main.get_command(app)

@@ -70,6 +70,7 @@ def admin(client: QueueClient) -> Client:
     return browser
 
 
+@pytest.mark.core
 def test_the_admin_shows_queues_and_dead_letters(client: QueueClient, admin: Client) -> None:
     orders = client.queue("orders")
     orders.send(Message({"order": 7}, subject="<b>paid</b>"))

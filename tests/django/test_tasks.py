@@ -69,6 +69,7 @@ def run_next(queue: Queue) -> Any:
     return message
 
 
+@pytest.mark.core
 def test_a_task_is_enqueued_if_the_block_commits(queue: Queue) -> None:
     with transaction.atomic():
         Shipped.objects.create(order=1)
@@ -100,6 +101,7 @@ def test_a_task_is_enqueued_from_a_coroutine(queue: Queue) -> None:
     assert shipped() == [7]
 
 
+@pytest.mark.core
 def test_a_task_and_its_completion_are_committed_together(queue: Queue) -> None:
     errands.ship_and_fail.enqueue(7)
     (message,) = queue.receive()

@@ -52,6 +52,7 @@ def test_the_first_statement_of_a_block_may_be_ours(orders: Queue) -> None:
     assert len(orders.peek()) == 1
 
 
+@pytest.mark.core
 def test_work_and_completion_are_committed_together(orders: Queue) -> None:
     message = received(orders)
     with pgqueue.django.completing(message):
@@ -60,6 +61,7 @@ def test_work_and_completion_are_committed_together(orders: Queue) -> None:
     assert message.state is ReceiveState.COMPLETED
 
 
+@pytest.mark.core
 def test_a_rollback_keeps_the_lock(orders: Queue) -> None:
     message = received(orders)
     with pytest.raises(ZeroDivisionError), pgqueue.django.completing(message):

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from pgqueue.doctor.registry import CHECKS, INVARIANTS, NOT_INSTALLED
+
+pytestmark = pytest.mark.core
 
 PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
 

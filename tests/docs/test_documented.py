@@ -26,6 +26,8 @@ import pgqueue.spark.errors
 from pgqueue.cli.app import app
 from pgqueue.spark import consuming, pipelines, reading, report, tailing, writing
 
+pytestmark = pytest.mark.core
+
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs" / "reference.md").read_text()
 SPARK_PAGE = (ROOT / "docs" / "spark.md").read_text()

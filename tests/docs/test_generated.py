@@ -12,6 +12,8 @@ from docs.generate.commands import overview
 from docs.generate.text import ROOT
 from pgqueue.cli.running import HELP
 
+pytestmark = pytest.mark.core
+
 LIBRARY = "".join(path.read_text() for path in (ROOT / "pgqueue").rglob("*.py"))
 
 

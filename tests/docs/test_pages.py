@@ -11,6 +11,8 @@ from pgqueue.model.context import TRANSITIONS, ReceiveState
 from pgqueue.notifications import AGGREGATION, REMOVAL
 from pgqueue.testing.database import Database
 
+pytestmark = pytest.mark.core
+
 ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",

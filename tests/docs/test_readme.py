@@ -13,6 +13,8 @@ from pgqueue.testing import Database
 from tests.docs.snippets import ROOT, snippets
 from tests.docs.test_pages import EXAMPLE_DSN
 
+pytestmark = pytest.mark.core
+
 
 def test_the_web_application_sends_if_and_only_if_it_commits(database: Database) -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL))

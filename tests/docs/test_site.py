@@ -51,6 +51,7 @@ def pages(site: Path) -> Iterator[tuple[Path, Tags]]:
             yield page, Tags(page)
 
 
+@pytest.mark.core
 def test_a_page_loads_nothing_from_elsewhere_and_its_links_lead_somewhere(site: Path) -> None:
     found = list(pages(site))
     assert len(found) > 100

@@ -24,6 +24,8 @@ from pgqueue.cli.app import app
 from tests.docs import test_pages, test_tutorial
 from tests.docs.snippets import ROOT, Snippet, snippets
 
+pytestmark = pytest.mark.core
+
 ALL = list(snippets())
 
 #: Pages whose blocks of these languages another test runs.

@@ -56,6 +56,7 @@ def traffic(database: Database) -> Iterator[Event]:
                 thread.join()
 
 
+@pytest.mark.core
 def test_nothing_is_found_in_a_healthy_database_with_traffic(database: Database) -> None:
     with traffic(database) as busy:
         assert busy.wait(60)

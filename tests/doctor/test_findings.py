@@ -466,6 +466,7 @@ def mend(scene: Scene, check: str, findings: list[Finding]) -> bool:
     return True
 
 
+@pytest.mark.core
 def test_every_check_is_provoked() -> None:
     here = {check for check, _, _ in PROVOKED} | PROVOKED_BELOW
     assert here == {check.name for check in (NOT_INSTALLED, *CHECKS, INVARIANTS)}

@@ -11,6 +11,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
@@ -278,6 +279,7 @@ class QueueMachine(Sending, Settling, Renewing, Calling, Passing):
         self.send(0, 2, None)
 
 
+@pytest.mark.core
 def test_a_queue_does_what_its_model_does(database: Database) -> None:
     with created(database) as world:
 

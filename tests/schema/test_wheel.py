@@ -31,6 +31,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@pytest.mark.core
 def test_sql_and_migrations_travel_inside_the_wheel(wheel: Path) -> None:
     travelling = {
         f"pgqueue/_{path.relative_to(REPOSITORY)}"

@@ -28,6 +28,7 @@ def test_what_has_grown_only_at_first_does_not_grow() -> None:
     assert growing([replace(CALM[0], memory=40, connections=1), *CALM[1:]]) == []
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("name", ["memory", "threads", "connections", "backend_memory", "dead_rows", "p50"])
 def test_what_rises_all_the_time_grows(name: str) -> None:
     rising = [replace(sample, **{name: getattr(sample, name) * (1 + sample.minutes)}) for sample in CALM]

@@ -76,6 +76,7 @@ def open_claims(database: Database) -> list[Any]:
         return connection.execute("select open_claim, messages from pgqueue.consumers").fetchall()
 
 
+@pytest.mark.core
 def test_it_drains_the_queue_and_leaves_nothing_locked(stream: Stream, queue: Queue) -> None:
     send(queue, *range(5))
     assert stream.run(maxMessagesPerTrigger="2") == [(1, [0, 1]), (2, [2, 3]), (3, [4])]
@@ -117,6 +118,7 @@ def test_the_columns_that_are_asked_for_are_read(stream: Stream, queue: Queue) -
         stream.frame(columns="colour")
 
 
+@pytest.mark.core
 def test_a_batch_that_failed_comes_again_as_it_was(stream: Stream, queue: Queue) -> None:
     send(queue, 1, 2)
 

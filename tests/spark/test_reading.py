@@ -122,6 +122,7 @@ def test_a_table_is_what_its_view_shows(spark: SparkSession, orders: Database, t
     assert _sorted(arrived) == _sorted(expected)
 
 
+@pytest.mark.core
 def test_messages_are_read_when_nothing_is_said(spark: SparkSession, orders: Database) -> None:
     assert {row.sequence_number for row in frame(spark, orders).collect()} == {
         row["sequence_number"] for row in in_the_view(orders, "messages")

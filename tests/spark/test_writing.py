@@ -50,6 +50,7 @@ def ids(database: Database) -> list[int]:
     return [number for (number,) in found]
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("atomicity", ["job", "task"])
 def test_every_row_is_a_message_and_nothing_is_left_over(
     spark: SparkSession, database: Database, client: QueueClient, atomicity: str

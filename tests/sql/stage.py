@@ -43,9 +43,17 @@ as $$
 $$
 """
 
+# Transactions of other databases count for the engine, too: those of other tests.
 AWAITED_ARE_OPEN = """
 select exists (
-    select from pgqueue.progress where awaited && array(select pg_snapshot_xip(pg_current_snapshot())))
+    select from (select awaited from pgqueue.progress
+                 union all
+                 select awaited from pgqueue.scheduled_progress
+                 union all
+                 select awaited from pgqueue.front) as known
+     where awaited && array(select pg_snapshot_xip(pg_current_snapshot())
+                            except
+                            select backend_xid::text::xid8 from pg_stat_activity where datname = current_database()))
 """
 
 T = TypeVar("T")
@@ -226,17 +234,18 @@ def not_held_up_by_other_tests(stage: Stage) -> None:
 
 
 def turns_until(stage: Stage, session: Session, condition: Callable[[], bool], queue: str = "q") -> None:
-    """Seconds pass and turns are taken: cursors wait for transactions of other tests on the same server too."""
+    """Seconds pass and turns are taken; in between, transactions of other tests end that turns await."""
     for _ in range(30):
         stage.passes(SECOND)
         assert session.receive(queue=queue) == []
+        until_awaited_are_over(session)
         if condition():
             return
     raise AssertionError("half a minute of turns was not enough")
 
 
 def until_awaited_are_over(session: Session) -> None:
-    """Until no transaction is open that turns await, of other tests neither. No time passes."""
+    """Wait until turns await no transaction of another test. No time passes on the movable clock."""
     while session.value(AWAITED_ARE_OPEN):
         pass
 

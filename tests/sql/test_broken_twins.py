@@ -71,14 +71,14 @@ THEMES = [
     waking,
 ]
 
+ALL = [*(twin for theme in THEMES for twin in theme.TWINS), *sessions.TOKENS, *sessions.WAITS]
+
 TOKEN_CHECK = re.compile(r"lock_token = (?:token|lock_tokens\[|(?!dead_letter\.)[a-z_]+\.lock_token)")
 SKIP_LOCKED = re.compile(r"skip locked")
 FENCE = re.compile(r"_(?:find|check)_consumer\((?:consumer|known), epoch\)|_find_open_claim\(known, claim\)")
 
 
-@pytest.mark.parametrize(
-    "twin", [twin for theme in THEMES for twin in theme.TWINS] + sessions.TOKENS + sessions.WAITS, ids=str
-)
+@pytest.mark.parametrize("twin", ALL, ids=str)
 def test_a_broken_twin_is_caught(quiet_server: QuietServer, twin: Twin) -> None:
     assert twin.text in twin.original, f"{twin.function} does not say that any more: change the twin's text, too"
     assert twin.original.count(twin.text) == 1, f"{twin.function} says that more than once: quote more of it"

@@ -334,11 +334,13 @@ def test_a_statement_does_not_read_what_has_died(believed: tuple[Worn, str], nam
         assert read <= allowed, described(plans)
 
 
+@pytest.mark.core
 def test_an_exception_names_a_statement_and_its_statistics() -> None:
     assert WEARING.keys() <= (STATEMENTS | PAGES_OF_VIEWS).keys()
     assert all(wearing.reason and wearing.states <= STATISTICS.keys() for wearing in WEARING.values())
 
 
+@pytest.mark.core
 def test_a_session_that_receives_dead_letters_does_not_read_again_what_it_has_received(worn: Worn) -> None:
     explainer = Explainer(worn.stage.session("bob"))
     bob = explainer.session
@@ -355,6 +357,7 @@ def described(plans: list[Plan]) -> str:
     return "\n".join(f"{plan.pages} pages: {' '.join(plan.text.split())}" for plan in plans if plan.pages)
 
 
+@pytest.mark.core
 def test_every_function_that_is_called_is_tried(worn: Worn) -> None:
     verbs = {path.stem for path in (SQL / "functions" / "verbs").glob("*.sql")}
     sources = Path(pgqueue.__file__).parent.rglob("*.py")

@@ -24,6 +24,7 @@ def client(database: Database) -> Any:
         yield client
 
 
+@pytest.mark.core
 def test_drain_works_off_what_is_there_and_answers_for_each(client: QueueClient) -> None:
     orders = client.queue("orders")
     orders.send_batch([Message(1), Message(2)])

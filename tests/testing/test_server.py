@@ -6,6 +6,7 @@ import pytest
 from pgqueue.testing import ThrowawayServer
 
 
+@pytest.mark.core
 def test_what_was_committed_survives_a_kill_and_what_was_not_does_not(throwaway_server: ThrowawayServer) -> None:
     with psycopg.connect(throwaway_server.dsn(), autocommit=True) as connection:
         connection.execute("create table kept (number int)")

@@ -50,6 +50,7 @@ def test_sqlalchemy_is_loaded_only_by_who_uses_it(module: str) -> None:
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "[]"
 
 
+@pytest.mark.core
 def test_names_of_the_library_are_loaded_only_by_who_asks_for_one() -> None:
     program = "import sys, pgqueue.spark.source; print('pgqueue.public' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "False"

@@ -1,0 +1,198 @@
+"""Which tests `pytest --lean`, which is `make test`, leaves out: those whose outcome others already prove.
+
+- *Modes.* A test of the contract that runs in every mode runs in one mode of each kind, another one for each test.
+  So each test runs, each mode is used by many of them, and not every pair is tried.
+- *Rooms.* A folder or file of `ROOMS` runs whole when something that it rests on differs from what was proved last;
+  otherwise only its tests that are marked `core` run.
+- *Twins.* A twin runs when its function, or the file of the test that catches it, differs from what was proved last.
+
+`proof.json` holds digests of what was proved: `make test-all` writes them when all tests have passed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import zlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sql.twins.twin import Twin
+
+ROOT = Path(__file__).parents[1]
+PROOF = ROOT / "tests" / "proof.json"
+
+#: Fixtures with many modes, and what tells their kinds apart.
+MODES: dict[str, Callable[[Any], Hashable]] = {
+    "world": lambda mode: mode.caller is None,
+    "own": lambda _: None,
+    "caller": lambda _: None,
+    "prepared": lambda _: None,
+    "either": lambda _: None,
+    "workplace": lambda _: None,
+}
+
+#: Folders and files of `tests`, and what each rests on besides itself and the queue.
+ROOMS: dict[str, Sequence[str]] = {
+    "benchmarks": ["benchmarks"],
+    "chaos": ["benchmarks", "pgqueue/spark"],
+    "cli": ["pgqueue/cli", "pgqueue/dashboard", "pgqueue/demo", "pgqueue/doctor"],
+    "dashboard": ["pgqueue/cli", "pgqueue/dashboard", "pgqueue/doctor"],
+    "demo": ["pgqueue/cli", "pgqueue/demo"],
+    "deploy": ["deploy", "pgqueue/cli", "pgqueue/dashboard"],
+    "django": ["pgqueue/cli", "pgqueue/dashboard", "pgqueue/django"],
+    "docs": ["README.md", "docs", "examples", "mkdocs.yml", "pgqueue"],
+    "doctor": ["pgqueue/doctor"],
+    "properties": [],
+    "schema/test_wheel.py": ["Makefile", "pgqueue", "pyproject.toml"],
+    "soak": ["benchmarks"],
+    "spark": ["pgqueue/cli", "pgqueue/demo", "pgqueue/spark"],
+    "sql/test_wear.py": ["tests/sql"],
+    "testing": [],
+    "unit/test_imports.py": ["pgqueue"],
+}
+
+#: Parts of `pgqueue` that the queue itself does not import.
+ANNEXES = {"cli", "dashboard", "demo", "django", "doctor", "spark"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("pgqueue")
+    group.addoption("--lean", action="store_true", help="leave out what others prove; see tests/selection.py")
+    group.addoption("--prove", action="store_true", help="write tests/proof.json if all tests pass")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "core: runs even if nothing that its room rests on has changed")
+    if config.getoption("prove") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Prover(config))
+
+
+@pytest.hookimpl(trylast=True)  # after -k and -m
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("lean"):
+        return
+    chosen = list(zip(items, selected(items, proved()), strict=True))
+    config.hook.pytest_deselected(items=[item for item, runs in chosen if not runs])
+    items[:] = [item for item, runs in chosen if runs]
+
+
+class Prover:
+    """Writes what a run has proved, if it was whole and nothing has changed meanwhile."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        if (
+            config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+            or config.option.keyword
+            or config.option.markexpr
+        ):
+            raise pytest.UsageError("--prove runs all tests: leave out paths, -k and -m")
+        self._before = provable()
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if exitstatus == pytest.ExitCode.OK and provable() == self._before:
+            PROOF.write_text(json.dumps(self._before, indent=1) + "\n")
+
+
+def proved() -> dict[str, Any]:
+    """What the last whole run has proved."""
+    return dict(json.loads(PROOF.read_text())) if PROOF.exists() else {"rooms": {}, "twins": []}
+
+
+def provable() -> dict[str, Any]:
+    """What a whole run of the present files proves."""
+    from tests.sql.test_broken_twins import ALL
+
+    for function in (_contents, digest_of_room):
+        function.cache_clear()
+    return {
+        "rooms": {room: digest_of_room(room) for room in ROOMS},
+        "twins": sorted({digest_of_twin(twin) for twin in ALL}),
+    }
+
+
+def selected(items: Sequence[pytest.Item], proof: dict[str, Any]) -> Iterator[bool]:
+    """Whether each test runs."""
+    modes = _modes(items)
+    for item in items:
+        parameters = _parameters(item)
+        if (room := _room(item)) and proof["rooms"].get(room) == digest_of_room(room):
+            yield item.get_closest_marker("core") is not None
+        elif isinstance(twin := parameters.get("twin"), Twin):
+            yield digest_of_twin(twin) not in proof["twins"]
+        else:
+            yield all(parameters[name] in chosen for name, chosen in modes.get(_test(item), {}).items())
+
+
+def _room(item: pytest.Item) -> str | None:
+    path = item.path.relative_to(ROOT / "tests")
+    return next((room for room in (str(path), path.parts[0]) if room in ROOMS), None)
+
+
+def _modes(items: Iterable[pytest.Item]) -> dict[Hashable, dict[str, set[Any]]]:
+    """For each test that has modes, those that are chosen."""
+    offered: dict[Hashable, dict[str, dict[Any, None]]] = {}
+    for item in items:
+        for name in MODES.keys() & _parameters(item).keys():
+            offered.setdefault(_test(item), {}).setdefault(name, {})[_parameters(item)[name]] = None
+    return {
+        test: {name: set(_one_of_each_kind(str(test), name, list(modes))) for name, modes in named.items()}
+        for test, named in offered.items()
+    }
+
+
+def _one_of_each_kind(test: str, name: str, modes: Sequence[Any]) -> Iterator[Any]:
+    kinds: dict[Any, list[Any]] = {}
+    for mode in modes:
+        kinds.setdefault(MODES[name](mode), []).append(mode)
+    for of_a_kind in kinds.values():
+        yield of_a_kind[zlib.crc32(test.encode()) % len(of_a_kind)]
+
+
+def _parameters(item: pytest.Item) -> dict[str, Any]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def _test(item: pytest.Item) -> str:
+    """The name of a test without its modes."""
+    name = item.nodeid
+    for mode in MODES.keys() & _parameters(item).keys():
+        name = name.replace(str(_parameters(item)[mode]), mode, 1)
+    return name
+
+
+@cache
+def digest_of_room(room: str) -> str:
+    """Of all that the tests of a room rest on."""
+    queue = [path for path in sorted((ROOT / "pgqueue").iterdir()) if path.name not in ANNEXES]
+    shared = sorted((ROOT / "tests").glob("*.py"))
+    others = [ROOT / name for name in ("sql", "migrations", "requirements.lock", f"tests/{room}", *ROOMS[room])]
+    return _digest(b"".join(_contents(path) for path in (*queue, *shared, *others)))
+
+
+def digest_of_twin(twin: Twin) -> str:
+    """Of a twin, its function, and the files of what catches it."""
+    catches = twin.caught_by.func if isinstance(twin.caught_by, partial) else twin.caught_by
+    files = (Path(inspect.getfile(catches)), ROOT / "tests/sql/stage.py")
+    return _digest(f"{twin}\n{twin.broken}".encode() + b"".join(map(_contents, files)))
+
+
+@cache
+def _contents(path: Path) -> bytes:
+    """Names and contents of a file, or of all files of a folder."""
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    hashes = (
+        f"{file.relative_to(ROOT)} {hashlib.sha256(file.read_bytes()).hexdigest()}\n"
+        for file in files
+        if file.is_file() and "__pycache__" not in file.parts
+    )
+    return "".join(hashes).encode()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:12]

@@ -1,0 +1,147 @@
+"""``pytest --lean`` leaves out only what others prove."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from pgqueue.testing import Database
+from tests import selection
+from tests.contract.world import OWN, SHARED
+from tests.selection import MODES, ROOMS, ROOT, Prover, digest_of_room, digest_of_twin, provable, proved, selected
+from tests.sql.twins import tokens
+from tests.sql.twins.twin import Twin
+
+NOTHING: dict[str, Any] = {"rooms": {}, "twins": []}
+TWIN = tokens.TWINS[0]
+
+
+@dataclass
+class Calls:
+    params: dict[str, Any]
+
+
+@dataclass
+class Collected:
+    """What the selection reads of a test."""
+
+    nodeid: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    is_core: bool = False
+
+    @property
+    def path(self) -> Path:
+        return ROOT / self.nodeid.partition("::")[0]
+
+    @property
+    def callspec(self) -> Calls:
+        return Calls(self.parameters)
+
+    def get_closest_marker(self, name: str) -> object:
+        return (self.is_core and name == "core") or None
+
+
+def chosen(*tests: Collected, proof: dict[str, Any] = NOTHING) -> list[Collected]:
+    runs = selected(cast("list[pytest.Item]", list(tests)), proof)
+    return [test for test, is_chosen in zip(tests, runs, strict=True) if is_chosen]
+
+
+def in_every_mode(test: str) -> list[Collected]:
+    return [
+        Collected(f"tests/contract/test_a.py::{test}[{mode}-x]", {"world": mode, "other": "x"}) for mode in OWN + SHARED
+    ]
+
+
+def test_a_test_runs_in_one_mode_of_each_kind() -> None:
+    modes = [test.parameters["world"] for test in chosen(*in_every_mode("test_it"))]
+    assert [mode.caller is None for mode in modes] == [True, False]
+
+
+def test_every_mode_is_that_of_some_test() -> None:
+    tests = [test for number in range(200) for test in in_every_mode(f"test_{number}")]
+    assert {test.parameters["world"] for test in chosen(*tests)} == {*OWN, *SHARED}
+
+
+def test_other_parameters_are_not_thinned() -> None:
+    tests = [Collected(f"tests/contract/test_a.py::test_it[{each}]", {"verb": each}) for each in range(3)]
+    assert chosen(*tests) == tests
+
+
+def test_fixtures_with_modes_are_those_of_the_contract(request: pytest.FixtureRequest) -> None:
+    text = (ROOT / "tests/contract/conftest.py").read_text()
+    assert MODES.keys() == {name for name in MODES if f"def {name}(request" in text}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_proved_room_runs_its_core(room: str) -> None:
+    file = room if room.endswith(".py") else f"{room}/test_a.py"
+    core, other = Collected(f"tests/{file}::test_a", is_core=True), Collected(f"tests/{file}::test_b")
+    assert chosen(core, other, proof={"rooms": {room: digest_of_room(room)}, "twins": []}) == [core]
+    assert chosen(core, other, proof={"rooms": {room: "other"}, "twins": []}) == [core, other]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_room_has_a_core(room: str) -> None:
+    path = ROOT / "tests" / room
+    files = [path] if path.is_file() else list(path.rglob("test_*.py"))
+    assert any("pytest.mark.core" in file.read_text() for file in files)
+
+
+@pytest.mark.parametrize("changed", ["pgqueue/queue.py", "sql/functions/verbs/send.sql", "pgqueue/spark/schema.py"])
+def test_a_room_is_proved_anew_when_what_it_rests_on_changes(changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms = ["spark"] if changed.startswith("pgqueue/spark") else list(ROOMS)
+    before = {room: digest_of_room(room) for room in ROOMS}
+    contents = selection._contents
+
+    def otherwise(path: Path) -> bytes:
+        return contents(path) + (b"changed" if (ROOT / changed).is_relative_to(path) else b"")
+
+    monkeypatch.setattr(selection, "_contents", otherwise)
+    digest_of_room.cache_clear()
+    try:
+        assert all(digest_of_room(room) != before[room] for room in rooms)
+    finally:
+        digest_of_room.cache_clear()
+
+
+def test_a_proved_twin_runs_when_it_differs() -> None:
+    test = Collected("tests/sql/test_broken_twins.py::test_a_broken_twin_is_caught[x]", {"twin": TWIN})
+    assert chosen(test) == [test]
+    assert chosen(test, proof={"rooms": {}, "twins": [digest_of_twin(TWIN)]}) == []
+
+
+def test_a_twin_differs_when_its_function_or_its_test_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    def otherwise(database: Database) -> None: ...
+
+    digests = {
+        digest_of_twin(twin) for twin in (TWIN, replace(TWIN, replacement="x"), replace(TWIN, caught_by=otherwise))
+    }
+    monkeypatch.setattr(Twin, "original", property(lambda twin: f"changed {twin.text}"))
+    assert len(digests | {digest_of_twin(TWIN)}) == 4
+
+
+def test_a_run_proves_what_was_there_when_it_began(
+    pytestconfig: pytest.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "PROOF", tmp_path / "proof.json")
+    monkeypatch.setattr(pytestconfig, "args_source", pytest.Config.ArgsSource.TESTPATHS)
+    monkeypatch.setattr(pytestconfig.option, "keyword", "")
+    monkeypatch.setattr(pytestconfig.option, "markexpr", "")
+    prover = Prover(pytestconfig)
+    prover.pytest_sessionfinish(pytest.ExitCode.TESTS_FAILED)
+    assert proved() == NOTHING
+    prover.pytest_sessionfinish(pytest.ExitCode.OK)
+    assert proved() == provable()
+    (tmp_path / "proof.json").unlink()
+    monkeypatch.setattr(selection, "provable", lambda: NOTHING)
+    prover.pytest_sessionfinish(pytest.ExitCode.OK)
+    assert proved() == NOTHING
+
+
+def test_a_part_of_the_tests_proves_nothing(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pytestconfig, "args_source", pytest.Config.ArgsSource.ARGS)
+    with pytest.raises(pytest.UsageError, match="leave out paths"):
+        Prover(pytestconfig)
