@@ -9,18 +9,14 @@ from contextlib import ExitStack
 from pgqueue import transports
 from pgqueue.errors import PGQueueError
 from pgqueue.flows import Flow, Source, sweeping
+from pgqueue.leases.loop import LAST_STATEMENT, Heartbeat, Loop
+from pgqueue.leases.renewals import Renewals
 from pgqueue.transports import drive, time_left
-from pgqueue.worker.health import Heartbeat
-from pgqueue.worker.lock_renewals import Renewals
-from pgqueue.worker.loop import Loop
+from pgqueue.worker.health import Monitored
 from pgqueue.worker.options import Options
 from pgqueue.worker.registration import Registration
-from pgqueue.worker.service import Monitored
 
 Died = Callable[[BaseException], None]
-
-#: In seconds: how long a thread that ends may take for its last statement.
-LAST_STATEMENT = 5.0
 
 
 class Background:

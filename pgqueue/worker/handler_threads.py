@@ -17,10 +17,9 @@ from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Ahead, Chain
 from pgqueue.model.handler import Handler
 from pgqueue.transports import drive
+from pgqueue.worker.execution import Failures, HandlerSpec, handle_each, handle_together
 from pgqueue.worker.handlers import Routes
-from pgqueue.worker.handling import HandlerSpec
 from pgqueue.worker.options import Options
-from pgqueue.worker.shared_transaction import Failures, handle_each, handle_together
 
 Finish = Callable[[LockedMessage, BaseException | None], None]
 

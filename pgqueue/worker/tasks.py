@@ -14,21 +14,19 @@ from pgqueue.errors import HandlerTimeoutError, InvalidArgumentError, InvalidSta
 from pgqueue.flows import Source, WakeSignal
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Transactions
+from pgqueue.leases.loop import Heartbeat, Recovery
+from pgqueue.leases.renewals import Renewals
 from pgqueue.model.context import ReceiveState, call_on_fault
 from pgqueue.model.handler import Handler
 from pgqueue.transports import adrive
 from pgqueue.worker.background import Background
 from pgqueue.worker.dispatcher import Dispatcher
+from pgqueue.worker.execution import Failures, HandlerSpec, handle_each, handle_together
 from pgqueue.worker.handlers import Routes
-from pgqueue.worker.handling import HandlerSpec
-from pgqueue.worker.health import Health, Heartbeat
-from pgqueue.worker.lock_renewals import Renewals
-from pgqueue.worker.loop import Recovery
+from pgqueue.worker.health import Health, health_of
 from pgqueue.worker.options import Options
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
-from pgqueue.worker.service import health_of
 from pgqueue.worker.sessions import Make
-from pgqueue.worker.shared_transaction import Failures, handle_each, handle_together
 from pgqueue.worker.signals import stopped_by_signals
 from pgqueue.worker.stopping import LAST_CLOSES, Stopping, warn_of_silence
 

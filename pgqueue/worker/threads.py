@@ -12,19 +12,18 @@ from pgqueue.errors import HandlerTimeoutError, InvalidArgumentError, InvalidSta
 from pgqueue.flows import Source, WakeSignal
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Transactions
+from pgqueue.leases.loop import Heartbeat, Loop, Recovery
+from pgqueue.leases.renewals import Renewals
 from pgqueue.model.context import ReceiveState
 from pgqueue.transports import drive
 from pgqueue.worker.background import Background
 from pgqueue.worker.dispatcher import Dispatcher
+from pgqueue.worker.execution import HandlerSpec, end_transaction, fail
 from pgqueue.worker.handler_threads import HandlerThreads
 from pgqueue.worker.handlers import Routes
-from pgqueue.worker.handling import HandlerSpec, end_transaction, fail
-from pgqueue.worker.health import Health, Heartbeat
-from pgqueue.worker.lock_renewals import Renewals
-from pgqueue.worker.loop import Loop, Recovery
+from pgqueue.worker.health import Health, health_of
 from pgqueue.worker.options import Options
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
-from pgqueue.worker.service import health_of
 from pgqueue.worker.sessions import Make
 from pgqueue.worker.signals import stopped_by_signals
 from pgqueue.worker.stopping import LAST_CLOSES, Stopping, warn_of_silence

@@ -14,10 +14,9 @@ from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Chain, Transactions
 from pgqueue.testing import Database
 from pgqueue.transports import drive, sized, transactions
+from pgqueue.worker.execution import HandlerSpec, handle_each, handle_together
 from pgqueue.worker.handler_threads import Inbox
 from pgqueue.worker.handlers import Routes
-from pgqueue.worker.handling import HandlerSpec
-from pgqueue.worker.shared_transaction import handle_each, handle_together
 from tests.contract.interruption import AFTER, BEFORE, INTERRUPTIONS, interruptions
 from tests.contract.transactions import Transaction
 from tests.patience import eventually

@@ -13,12 +13,10 @@ from pgqueue.errors import InvalidStateError, logger
 from pgqueue.flows import Source
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.sessions import AcceptedSession
+from pgqueue.leases.loop import LAST_STATEMENT, Loop
+from pgqueue.leases.renewals import LONGEST_ROUND, OnFailure, Renewals, SessionRenewals, check_renewal_callback
 from pgqueue.model.context import ReceiveState
 from pgqueue.transports import drive, forking, time_left
-from pgqueue.worker.background import LAST_STATEMENT
-from pgqueue.worker.lock_renewals import LONGEST_ROUND, OnFailure, Renewals, check_renewal_callback
-from pgqueue.worker.loop import Loop
-from pgqueue.worker.session_renewals import SessionRenewals
 
 
 class LockRenewals:

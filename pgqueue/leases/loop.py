@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import timedelta
 
 from pgqueue.errors import (
     AccessDeniedError,
@@ -18,12 +20,48 @@ from pgqueue.errors import (
     logger,
 )
 from pgqueue.model.backoff import AFTER_FAILURES
-from pgqueue.worker.health import Heartbeat
 
 #: Errors that do not pass by themselves: they end the worker.
 FATAL = (AccessDeniedError, InvalidArgumentError, QueueNotFoundError, SchemaVersionError)
 
+#: A loop that has waited for the database for so long fails, though there is no error yet.
+SILENT_AFTER = timedelta(seconds=10)
+
+#: In seconds: how long a thread that ends may take for its last statement.
+LAST_STATEMENT = 5.0
+
 Turn = Callable[[], float | None]
+
+
+@dataclass
+class Heartbeat:
+    """When a loop last completed a round, and its error since then, if any.
+
+    ``asked_at`` is when it turned to the database, if it waits for that now.
+    """
+
+    turned_at: float = field(default_factory=time.monotonic)
+    asked_at: float | None = None
+    failures: int = 0
+    error: BaseException | None = None
+
+    def beat(self) -> None:
+        """Note that the loop has completed a round."""
+        self.turned_at = time.monotonic()
+
+    @property
+    def trouble(self) -> str | None:
+        """What fails at the moment, as text."""
+        if self.error is not None:
+            return str(self.error)
+        asked_at = self.asked_at
+        silence = timedelta(seconds=0 if asked_at is None else time.monotonic() - asked_at)
+        return f"no answer from the database for {silence.seconds} s" if silence >= SILENT_AFTER else None
+
+    @property
+    def age(self) -> timedelta:
+        """How long ago the loop last completed a round."""
+        return timedelta(seconds=time.monotonic() - self.turned_at)
 
 
 class Recovery:
