@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pgqueue.errors import LockLostError, PGQueueError, logger
 from pgqueue.flows import Executor, Flow
@@ -17,6 +17,10 @@ from pgqueue.model.about import about
 from pgqueue.model.calls import must_finish
 from pgqueue.model.context import ReceiveState
 from pgqueue.statements import sessions, settling
+
+ReceivedT = TypeVar("ReceivedT", LockedMessage, AcceptedSession)
+
+Extra = Mapping[str, object]
 
 #: It is called with a message, or with a session.
 OnFailure = Callable[[Any, PGQueueError], object]
@@ -37,13 +41,13 @@ AT_ONCE = 1_000
 
 
 @dataclass(slots=True)
-class Renewal:
-    """A message whose lock is renewed, and the times for it."""
+class Renewal(Generic[ReceivedT]):
+    """A message or a session whose lock is renewed, and the times for it."""
 
-    message: LockedMessage
+    received: ReceivedT
     since: float
     renewed_at: float
-    lasts: float | None
+    lasts: float | None = None
 
     def is_due(self, now: float) -> bool:
         return self.lasts is None or now >= self.renewed_at + self.lasts * RENEWED_AFTER
@@ -51,14 +55,25 @@ class Renewal:
     def has_run_out(self, now: float) -> bool:
         return self.lasts is not None and now >= self.renewed_at + self.lasts
 
-    @property
-    def is_over(self) -> bool:
-        return self.message.context.state in OVER
 
-    @property
-    def is_wanted(self) -> bool:
-        """Whether the lock must be renewed: not while a transaction has it pinned, nor after a settlement."""
-        return self.message.context.state is ReceiveState.RECEIVED and self.message.context.pinned_in is None
+def _next_round(shortest: float) -> float:
+    """The seconds until the next check, given how long the shortest lock lasts."""
+    return min(max(shortest * RENEWED_AFTER / 2, SHORTEST_ROUND), LONGEST_ROUND)
+
+
+def _shortest(kept: Iterable[Renewal[Any]]) -> float:
+    return min((renewal.lasts for renewal in kept if renewal.lasts is not None), default=float("inf"))
+
+
+def _report(received: object, name: str, error: PGQueueError, on_failure: OnFailure | None, extra: Extra) -> None:
+    """Log that a lock was not renewed, and call ``on_failure``; an error of it does not concern other locks."""
+    logger.warning("the lock on %s was not renewed: %s", name, error, extra=extra)
+    if on_failure is None:
+        return
+    try:
+        on_failure(received, error)
+    except Exception:  # noqa: BLE001 - a callback of the application may raise anything
+        logger.exception("on_lock_renew_failure raised for %s", name, extra=extra)
 
 
 class Renewals:
@@ -75,7 +90,7 @@ class Renewals:
         self._on_failure = on_failure
         self._woken = woken
         self._shortest = float("inf")
-        self._kept: dict[int, Renewal] = {}
+        self._kept: dict[int, Renewal[LockedMessage]] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -90,7 +105,7 @@ class Renewals:
     def drop(self, message: LockedMessage) -> None:
         """Stop renewing this lock; if the message was claimed again meanwhile, the new lock is still renewed."""
         renewal = self._kept.pop(message.sequence_number, None)
-        if renewal is not None and renewal.message is not message:
+        if renewal is not None and renewal.received is not message:
             self._kept.setdefault(message.sequence_number, renewal)
 
     def turn(self, own: Executor) -> Flow[float]:
@@ -98,75 +113,45 @@ class Renewals:
         now = time.monotonic()
         kept = list(self._kept.values())
         for renewal in kept:
-            if renewal.is_over or now - renewal.since >= self._longest:
-                self.drop(renewal.message)
-        due = [renewal for renewal in kept if renewal.is_due(now) and renewal.is_wanted]
+            if renewal.received.context.state in OVER or now - renewal.since >= self._longest:
+                self.drop(renewal.received)
+        due = [renewal for renewal in kept if renewal.is_due(now) and _is_wanted(renewal.received)]
         try:
             for first in range(0, len(due), AT_ONCE):
                 yield from self._renew(due[first : first + AT_ONCE], own)
         except PGQueueError as error:
             self._give_up([renewal for renewal in due if renewal.has_run_out(time.monotonic())], error)
             raise
-        self._shortest = min((renewal.lasts for renewal in kept if renewal.lasts is not None), default=float("inf"))
-        return min(max(self._shortest * RENEWED_AFTER / 2, SHORTEST_ROUND), LONGEST_ROUND)
+        self._shortest = _shortest(kept)
+        return _next_round(self._shortest)
 
-    def _renew(self, due: list[Renewal], own: Executor) -> Flow[None]:
+    def _renew(self, due: list[Renewal[LockedMessage]], own: Executor) -> Flow[None]:
         now = time.monotonic()
-        statement = settling.keep_locks(self._queue, [renewal.message.lock for renewal in due])
+        statement = settling.keep_locks(self._queue, [renewal.received.lock for renewal in due])
         for renewal, (locked_until, remaining) in zip(due, (yield from own.execute(statement)), strict=True):
             self._note(renewal, now, locked_until, remaining)
 
-    def _note(self, renewal: Renewal, now: float, locked_until: datetime | None, remaining: timedelta | None) -> None:
+    def _note(
+        self, renewal: Renewal[LockedMessage], now: float, locked_until: datetime | None, remaining: timedelta | None
+    ) -> None:
         if locked_until is not None and remaining is not None:
-            renewal.message.locked_until = locked_until
+            renewal.received.locked_until = locked_until
             renewal.renewed_at, renewal.lasts = now, remaining.total_seconds()
-        elif renewal.is_wanted:
-            number = renewal.message.sequence_number
+        elif _is_wanted(renewal.received):
+            number = renewal.received.sequence_number
             self._give_up([renewal], LockLostError(f"the lock on message {number} of queue {self._queue} is lost"))
 
-    def _give_up(self, lost: Iterable[Renewal], error: PGQueueError) -> None:
-        for renewal in lost:
-            self.drop(renewal.message)
-            renewal.message.context.lose()
-            logger.warning(
-                "the lock on message %s of %s was not renewed: %s",
-                renewal.message.sequence_number,
-                self._queue,
-                error,
-                extra=about(renewal.message, renewal.message.delivery_count, error),
-            )
-            self._call_back(renewal.message, error)
-
-    def _call_back(self, message: LockedMessage, error: PGQueueError) -> None:
-        if self._on_failure is not None:
-            try:
-                self._on_failure(message, error)
-            except Exception:  # noqa: BLE001 - the callback's failure is its own, the locks of others go on
-                extra = about(message, message.delivery_count, error)
-                logger.exception(
-                    "on_lock_renew_failure raised for message %s of %s",
-                    message.sequence_number,
-                    self._queue,
-                    extra=extra,
-                )
+    def _give_up(self, lost: Iterable[Renewal[LockedMessage]], error: PGQueueError) -> None:
+        for message in [renewal.received for renewal in lost]:
+            self.drop(message)
+            message.context.lose()
+            name = f"message {message.sequence_number} of {self._queue}"
+            _report(message, name, error, self._on_failure, about(message, message.delivery_count, error))
 
 
-@dataclass(slots=True)
-class SessionRenewal:
-    """A session whose lock is renewed, and the times for it."""
-
-    session: AcceptedSession
-    since: float
-    renewed_at: float
-    lasts: float | None = None
-
-    def is_due(self, now: float) -> bool:
-        """Whether the lock is to be renewed now."""
-        return self.lasts is None or now >= self.renewed_at + self.lasts * RENEWED_AFTER
-
-    def has_run_out(self, now: float) -> bool:
-        """Whether the lock has expired, as far as is known here."""
-        return self.lasts is not None and now >= self.renewed_at + self.lasts
+def _is_wanted(message: LockedMessage) -> bool:
+    """Whether the lock must be renewed: not while a transaction has it pinned, nor after a settlement."""
+    return message.context.state is ReceiveState.RECEIVED and message.context.pinned_in is None
 
 
 class SessionRenewals:
@@ -176,52 +161,45 @@ class SessionRenewals:
         self._longest = longest.total_seconds()
         self._on_failure = on_failure
         self._woken = woken
-        self._kept: dict[str, SessionRenewal] = {}
+        self._kept: dict[str, Renewal[AcceptedSession]] = {}
 
     def keep(self, session: AcceptedSession) -> None:
         """Renew the lock of this session from now on."""
         now = time.monotonic()
-        self._kept[session.lock.lock_token] = SessionRenewal(session, now, now)
+        self._kept[session.lock.lock_token] = Renewal(session, now, now)
         self._woken.set()
 
     def turn(self, own: Executor) -> Flow[float]:
         """Renew the locks that are due; return the seconds until the next check."""
         for renewal in list(self._kept.values()):
             now = time.monotonic()
-            if renewal.session.is_released or now - renewal.since >= self._longest:
+            if renewal.received.is_released or now - renewal.since >= self._longest:
                 self._drop(renewal)
             elif renewal.is_due(now):
                 yield from self._renew(renewal, own)
-        shortest = min((kept.lasts for kept in self._kept.values() if kept.lasts is not None), default=LONGEST_ROUND)
-        return min(max(shortest * RENEWED_AFTER / 2, SHORTEST_ROUND), LONGEST_ROUND)
+        return _next_round(_shortest(list(self._kept.values())))
 
-    def _renew(self, renewal: SessionRenewal, own: Executor) -> Flow[None]:
+    def _renew(self, renewal: Renewal[AcceptedSession], own: Executor) -> Flow[None]:
         now = time.monotonic()
         try:
-            until, lasts = yield from own.execute(sessions.keep_session_lock(renewal.session.lock))
+            until, lasts = yield from own.execute(sessions.keep_session_lock(renewal.received.lock))
         except PGQueueError as error:
             if isinstance(error, LockLostError) or renewal.has_run_out(time.monotonic()):
                 self._give_up(renewal, error)
                 return
             raise
-        renewal.session.locked_until = until
+        renewal.received.locked_until = until
         renewal.renewed_at, renewal.lasts = now, lasts.total_seconds()
 
-    def _give_up(self, renewal: SessionRenewal, error: PGQueueError) -> None:
+    def _give_up(self, renewal: Renewal[AcceptedSession], error: PGQueueError) -> None:
         self._drop(renewal)
-        session = renewal.session
+        session = renewal.received
         if session.is_released:
             return
         session.lock_lost.set()
         extra = {"queue": session.queue, "tracking_id": error.tracking_id}
-        logger.warning(
-            "the lock on session %s of %s was not renewed: %s", session.session_id, session.queue, error, extra=extra
-        )
-        if self._on_failure is not None:
-            try:
-                self._on_failure(session, error)
-            except Exception:  # noqa: BLE001 - the callback's failure is its own, the locks of others go on
-                logger.exception("on_lock_renew_failure raised for session %s", session.session_id, extra=extra)
+        name = f"session {session.session_id} of {session.queue}"
+        _report(session, name, error, self._on_failure, extra)
 
-    def _drop(self, renewal: SessionRenewal) -> None:
-        self._kept.pop(renewal.session.lock.lock_token, None)
+    def _drop(self, renewal: Renewal[AcceptedSession]) -> None:
+        self._kept.pop(renewal.received.lock.lock_token, None)

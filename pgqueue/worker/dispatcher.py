@@ -9,7 +9,14 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any
 
-from pgqueue.errors import InvalidArgumentError, PGQueueError, QueueDisabledError, SettlementUndoneError, logger
+from pgqueue.errors import (
+    HandlerTimeoutError,
+    InvalidArgumentError,
+    PGQueueError,
+    QueueDisabledError,
+    SettlementUndoneError,
+    logger,
+)
 from pgqueue.flows import Flow, Source, WakeSignal, batches, schedules
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.leases.renewals import Renewals
@@ -20,7 +27,7 @@ from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.settings import QueueProperties
 from pgqueue.statements import looking, queues, receiving, settling
 from pgqueue.statements.looking import SHORTEST_PAUSE, Look
-from pgqueue.worker.execution import fail
+from pgqueue.worker.failures import fail
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
 from pgqueue.worker.policy import RetryPolicy
 from pgqueue.worker.sessions import SETTLED, Make, SessionLimits, Sessions
@@ -306,6 +313,7 @@ class Dispatcher:
         return settling.complete_batch(self._queue, locks, atomic=False)
 
     def _count(self, message: LockedMessage, failure: BaseException | None) -> None:
+        self.tally.timed_out += isinstance(failure, HandlerTimeoutError)
         if failure is not None or message.context.state is ReceiveState.ABANDONED:
             self.tally.failed += 1
         elif message.context.state is ReceiveState.COMPLETED:

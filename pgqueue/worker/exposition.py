@@ -112,7 +112,7 @@ def of_worker(worker: Monitored) -> Iterator[Metric]:
     for name, meaning in AT_THE_MOMENT.items():
         gauge = GaugeMetricFamily(f"pgqueue_worker_{name}", meaning, labels=["queue"])
         for service in worker.services:
-            gauge.add_metric([service.queue], getattr(service, name))
+            gauge.add_metric([service.queue], getattr(service.handlers, name))
         yield gauge
     histogram = HistogramMetricFamily("pgqueue_handling_seconds", "How long handlers take.", labels=["queue"])
     for service in worker.services:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from pgqueue.leases.loop import Heartbeat
-from pgqueue.worker.dispatcher import Dispatcher
+from pgqueue.worker.service import QueueService
 from pgqueue.worker.tally import Tally
 
 #: A loop without a heartbeat for so long is stuck. No loop waits longer than half a minute, even on a dead socket.
@@ -53,46 +53,23 @@ class Health:
         }
 
 
-class Service(Protocol):
-    """What works off one queue."""
-
-    queue: str
-    dispatcher: Dispatcher
-
-    @property
-    def running(self) -> int:
-        """How many messages are in handlers."""
-
-    @property
-    def waiting(self) -> int:
-        """How many messages lie ready."""
-
-    @property
-    def overdue(self) -> int:
-        """How many handlers exceeded their timeout and still run."""
-
-    @property
-    def beats(self) -> Mapping[str, Heartbeat]:
-        """The heartbeats of its loops."""
-
-
 class Monitored(Protocol):
     """The driver of a worker."""
 
     @property
-    def services(self) -> Sequence[Service]:
+    def services(self) -> Sequence[QueueService]:
         """What it runs, by queue."""
 
     def health(self) -> Health:
         """How it is."""
 
 
-def tally_of(services: Sequence[Service]) -> Tally:
+def tally_of(services: Sequence[QueueService]) -> Tally:
     """The counts of all queues together."""
     return Tally(*map(sum, zip(*(astuple(service.dispatcher.tally) for service in services), strict=True)))
 
 
-def health_of(services: Sequence[Service], beside: Mapping[str, Heartbeat], *, is_stopping: bool) -> Health:
+def health_of(services: Sequence[QueueService], beside: Mapping[str, Heartbeat], *, is_stopping: bool) -> Health:
     """The health of a worker; with several queues, its loops have their names."""
     beats = dict(beside)
     for service in services:
@@ -100,9 +77,9 @@ def health_of(services: Sequence[Service], beside: Mapping[str, Heartbeat], *, i
         beats |= {f"{prefix}{name}": beat for name, beat in service.beats.items()}
     return Health(
         is_stopping=is_stopping,
-        running=sum(service.running for service in services),
-        waiting=sum(service.waiting for service in services),
-        overdue=sum(service.overdue for service in services),
+        running=sum(service.handlers.running for service in services),
+        waiting=sum(service.handlers.waiting for service in services),
+        overdue=sum(service.handlers.overdue for service in services),
         loops={name: beat.age for name, beat in beats.items()},
         failing={name: trouble for name, beat in beats.items() if (trouble := beat.trouble) is not None},
         paused=[service.queue for service in services if service.dispatcher.is_paused],
