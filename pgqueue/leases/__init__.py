@@ -1,1 +1,1 @@
-"""Locks that are kept: their renewal, and the loops that run until they are told to stop, or fail for good."""
+"""Renewal of locks, and loops in threads or tasks that run until they are stopped."""

@@ -136,14 +136,14 @@ class Recovery:
         self._beat.failures += 1
         self._beat.error = error
         pause = AFTER_FAILURES.pause(self._beat.failures, random.random())
-        self.tell(error, f"; trying again in {pause:.1f} s")
+        self.log(error, f"; trying again in {pause:.1f} s")
         return pause
 
     def _may_be_an_upgrade(self, error: PGQueueError) -> bool:
         """Whether a function that ran during a migration may have called one that was dropped; true only once."""
         return isinstance(error, SchemaVersionError) and not self._beat.failures
 
-    def tell(self, error: PGQueueError, what_follows: str = "") -> None:
+    def log(self, error: PGQueueError, what_follows: str = "") -> None:
         """Log an error; only the first of each kind in a row is a warning."""
         level = logging.DEBUG if type(error) in self._logged else logging.WARNING
         self._logged.add(type(error))

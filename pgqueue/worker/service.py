@@ -168,7 +168,7 @@ class QueueService:
                 yield from self.dispatcher.settle()
                 yield from self.dispatcher.release_sessions()
             except PGQueueError as error:
-                recovery.tell(error)
+                recovery.log(error)
             if self.handlers.is_over and not (unstarted or self.handlers.waiting or self.dispatcher.has_finished):
                 return
             if time.monotonic() >= self.stopping.handlers_end_at:
