@@ -44,6 +44,18 @@ class Monitored(Protocol):
         """How it is."""
 
 
+class Driven(Protocol):
+    """A worker of either face."""
+
+    @property
+    def _driver(self) -> Monitored: ...
+
+
+def driver_of(worker: Driven) -> Monitored:
+    """What the health and the metrics of a worker are read from."""
+    return worker._driver  # noqa: SLF001 - a public name would be a promise to users
+
+
 def tally_of(services: Sequence[Service]) -> Tally:
     """The counts of all queues together."""
     return Tally(*map(sum, zip(*(astuple(service.dispatcher.tally) for service in services), strict=True)))
