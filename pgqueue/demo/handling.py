@@ -10,7 +10,6 @@ import logging
 import time
 from datetime import timedelta
 from random import Random
-from uuid import UUID
 
 from psycopg.errors import DeadlockDetected, SerializationFailure
 
@@ -57,15 +56,15 @@ class Handler:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._worker = this_process()
-        self._aborted: dict[UUID, str] = {}
+        self._aborted: dict[int, str] = {}  # by sequence number: messages of one receive share a lock token
 
     def __call__(self, message: ReceivedMessage, transaction: Connection) -> None:
         flight = Flight.from_body(message.body)
-        cause = self._aborted.pop(message.lock_token, None)
+        cause = self._aborted.pop(message.sequence_number, None)
         try:
             self._post(flight, message.delivery_count, transaction, cause)
         except CONFLICTS as conflict:
-            self._aborted[message.lock_token] = str(conflict).splitlines()[0]
+            self._aborted[message.sequence_number] = str(conflict).splitlines()[0]
             raise
 
     def _post(self, flight: Flight, delivery_count: int, transaction: Connection, cause: str | None) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import psycopg
 import pytest
 
 from pgqueue import Message, QueueClient
-from pgqueue.demo.handling import worker_on
+from pgqueue.demo.handling import ABORTED, worker_on
 from pgqueue.demo.plan import LOCK_DURATION, QUEUE, Plan
 from pgqueue.demo.running import prepare
 from pgqueue.demo.sender import send_departures
@@ -92,6 +93,12 @@ def test_a_run_that_was_right_is_found_right(run: Run) -> None:
     assert run.failed() == set()
     assert verdict.holds
     assert verdict.messages_per_second > 0
+
+
+def test_each_transaction_that_the_seed_aborts_is_retried_once(run: Run) -> None:
+    aborted = sum(Random(f"{Plan('').seed} {flight}").random() < ABORTED for flight in range(1, FLIGHTS + 1))
+    causes = run.connection.execute("select cause, count(*) from pgqueue_demo.retry group by cause").fetchall()
+    assert dict(causes)["aborted on purpose"] == aborted
 
 
 @pytest.mark.parametrize(
