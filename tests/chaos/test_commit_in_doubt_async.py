@@ -85,7 +85,7 @@ async def test_resolve_finds_out_what_became_of_the_callers_commit(
         await received.complete(transaction=transaction)
         with pytest.raises(BROKEN):
             await transaction.commit()
-        assert received.state is ReceiveState.COMPLETING, "nobody knows yet"
+        assert received.state is ReceiveState.COMPLETING, "the outcome is not known yet"
         scene.await_workers()
         assert await received.resolve() is truth
     assert scene.balance() == (COMPLETED if truth is ReceiveState.COMPLETED else SENT)

@@ -57,7 +57,7 @@ def test_of_two_threads_that_settle_one_delivery_the_history_is_legal(scene: Sce
 
 
 def legal_ends(done: set[str]) -> set[tuple[ReceiveState, str]]:
-    """What may have come of a delivery when these verbs succeeded: at most one of them was a settlement.
+    """Possible ends of a delivery when these verbs succeeded: at most one of them was a settlement.
 
     A fault may come before or after a settlement has reached the database.
     """

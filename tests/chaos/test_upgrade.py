@@ -90,7 +90,7 @@ with psycopg.connect(dsn) as connection, pgqueue.QueueClient(dsn) as client:
 """
 
 #: A function that is under way when the migration commits may call another that is gone then. The earlier version's
-#: worker ends with it, and whoever supervises it starts another; this version's worker tries again.
+#: worker ends with it, and its supervisor starts another; this version's worker tries again.
 OUT_OF_DATE = "the pgqueue schema is missing in this database, or too old"
 
 pytestmark = pytest.mark.chaos
@@ -137,7 +137,7 @@ def worker(library: Path, directory: Path, said: Path, dsn: str) -> AbstractCont
     return running(library, directory, said, "-m", "pgqueue", "worker", "handlers:post", QUEUE, "--dsn", dsn)
 
 
-def test_an_upgrade_under_load_loses_nothing_and_holds_nobody_up(
+def test_an_upgrade_under_load_loses_nothing_and_blocks_no_one(
     earlier: Path, empty_database: Database, tmp_path: Path
 ) -> None:
     (tmp_path / "handlers.py").write_text(HANDLERS)
@@ -146,8 +146,8 @@ def test_an_upgrade_under_load_loses_nothing_and_holds_nobody_up(
     ledger.install()
     with empty_database.connect() as connection:
         connection.execute("select pgqueue.create_queue(%s)", [QUEUE])
-    # Whoever would have to wait for so long fails, and says so. The migration holds its locks for some hundredths of a
-    # second, and for a second or more where a machine is busy with other things.
+    # A statement that would have to wait for so long fails with an error. The migration holds its locks for some
+    # hundredths of a second, and for a second or more on a busy machine.
     impatient = psycopg.conninfo.make_conninfo(empty_database.dsn, options="-c lock_timeout=10000")
 
     def completed() -> int:
@@ -179,7 +179,7 @@ def test_an_upgrade_under_load_loses_nothing_and_holds_nobody_up(
         assert client.queue(QUEUE).peek() == []
 
 
-def test_what_lies_in_the_tables_is_the_same_after_an_upgrade(earlier: Path, empty_database: Database) -> None:
+def test_the_contents_of_the_tables_are_the_same_after_an_upgrade(earlier: Path, empty_database: Database) -> None:
     install(earlier, empty_database)
     with empty_database.connect() as connection:
         connection.execute(

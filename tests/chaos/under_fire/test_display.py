@@ -1,4 +1,4 @@
-"""What a run shows and writes."""
+"""The output and the files of a run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_of_many_violations_one_of_each_kind_is_shown() -> None:
     assert len(shown) == display.SHOWN
 
 
-def test_an_operation_about_many_messages_says_what_concerns_one() -> None:
+def test_an_operation_on_many_messages_is_shown_with_the_one_concerned() -> None:
     story = Story()
     story.take("m", "another", outcome="ok", effect=True)
     [violation] = [each for each in story.violations() if each.message == "m"]
