@@ -47,7 +47,7 @@ def test_messages_are_sent_to_a_topic(pgqueue: CommandLine, client: QueueClient,
     assert [each.body for each in client.subscription("events", "all").peek(max_messages=9)] == [1, 2, 3, 4]
 
 
-def test_what_is_wrong_is_said_in_a_line(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_errors_about_topics_are_reported_in_one_line(pgqueue: CommandLine, client: QueueClient) -> None:
     client.create_topic("events")
     unknown = pgqueue("subscription", "list", "nope")
     assert (unknown.code, "`pgqueue topic create` makes one" in unknown.err) == (1, True)
@@ -59,7 +59,9 @@ def test_what_is_wrong_is_said_in_a_line(pgqueue: CommandLine, client: QueueClie
     assert pgqueue("topic", "create", "events").code == 1
 
 
-def test_a_queue_and_a_topic_are_told_apart(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_commands_for_the_wrong_one_of_queue_and_topic_name_the_right_one(
+    pgqueue: CommandLine, client: QueueClient
+) -> None:
     client.create_topic("news")
     assert "it is a queue: `pgqueue send QUEUE BODY` sends" in pgqueue("send", "--topic", "orders", "1").only_error
     for command in (("send", "news", "1"), ("receive", "news")):
