@@ -1,4 +1,4 @@
-"""The dashboard in a real browser. ``PGQUEUE_PICTURES=docs/pictures`` makes the pictures of the documentation anew."""
+"""The dashboard in a real browser. ``PGQUEUE_PICTURES=docs/pictures`` remakes the pictures of the documentation."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_figures_follow_what_happens(client: QueueClient, served: str, browser: 
     assert complaints == []
 
 
-@pytest.mark.skipif(PICTURES is None, reason="PGQUEUE_PICTURES does not say where to put pictures")
+@pytest.mark.skipif(PICTURES is None, reason="PGQUEUE_PICTURES names no directory for the pictures")
 def test_pictures_are_made(database: Database, client: QueueClient, served: str, browser: Browser) -> None:
     fill(database, client, minutes=50)
     for scheme in ("light", "dark"):
