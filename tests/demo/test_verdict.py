@@ -54,7 +54,7 @@ def finished(database_server: SharedServer) -> Iterator[str]:
         with QueueClient(database.dsn) as client, database.connect(autocommit=True) as connection:
             set_the_stage(client, connection)
             send_departures(Plan(database.dsn, flights=FLIGHTS))
-            client.queue(QUEUE).receive(max_messages=10)  # by somebody who dies
+            client.queue(QUEUE).receive(max_messages=10)  # by a receiver that dies
             _undone_transaction(connection)
             _consume(database, client)
         yield database.name
@@ -120,7 +120,7 @@ def test_a_run_that_was_right_is_found_right(run: Run) -> None:
         ("delete from pgqueue.dead_letter where dead_letter_reason = 'UnknownAirport'", "dead letters in all"),
     ],
 )
-def test_what_was_spoilt_is_found(run: Run, spoil: str, found: str) -> None:
+def test_damage_is_found(run: Run, spoil: str, found: str) -> None:
     run.connection.execute(spoil.encode())
     assert [name for name in run.failed() if found in name]
     assert not run.verdict().holds
