@@ -31,7 +31,7 @@ def test_it_is_part_of_the_transaction_of_the_migration(project: Database) -> No
         with connection.cursor() as cursor:
             cursor.execute("select to_regnamespace('pgqueue') is not null")
             assert cursor.fetchone() == (True,)
-        assert not exists(project), "nobody else sees it yet"
+        assert not exists(project), "it is not committed yet"
         raise ZeroDivisionError
     assert not exists(project)
 
