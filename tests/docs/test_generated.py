@@ -1,4 +1,4 @@
-"""What pages have from the code is what the code says now."""
+"""Generated parts of pages are up to date with the code."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ LIBRARY = "".join(path.read_text() for path in (ROOT / "pgqueue").rglob("*.py"))
 def test_a_generated_page_is_up_to_date(page: Path) -> None:
     text = page.read_text()
     assert BLOCK.search(text)
-    assert filled(text) == text, f"{page.relative_to(ROOT)} is not what the code says: run `make generate`"
+    assert filled(text) == text, f"{page.relative_to(ROOT)} differs from the code: run `make generate`"
 
 
 def test_the_help_of_all_commands_is_up_to_date() -> None:
-    assert HELP.read_text() == overview(), "pgqueue/cli/help.txt is not what the code says: run `make generate`"
+    assert HELP.read_text() == overview(), "pgqueue/cli/help.txt differs from the code: run `make generate`"
 
 
 @pytest.mark.parametrize(("path", "text"), [pytest.param(*each, id=each[0].name) for each in faces.written()])
 def test_the_synchronous_face_is_up_to_date(path: Path, text: str) -> None:
-    assert path.read_text() == text, f"{path.relative_to(ROOT)} is not what pgqueue/aio says: run `make generate`"
+    assert path.read_text() == text, f"{path.relative_to(ROOT)} differs from pgqueue/aio: run `make generate`"
 
 
 def test_every_verb_is_described_once() -> None:
