@@ -1,4 +1,4 @@
-"""What ten thousand notifications cost that are pending, and not ready: next to nothing."""
+"""The cost of ten thousand notifications that are pending and not ready: next to nothing."""
 
 from __future__ import annotations
 
