@@ -148,7 +148,7 @@ def test_without_its_checkpoint_a_batch_that_was_not_settled_comes_again_and_no_
     assert stream.run() == [(2, [2])]
 
 
-def test_what_is_sent_meanwhile_is_left_for_the_next_time(stream: Stream, queue: Queue) -> None:
+def test_messages_sent_meanwhile_are_left_for_the_next_run(stream: Stream, queue: Queue) -> None:
     send(queue, 1, 2)
 
     def send_more(batch: DataFrame, number: int) -> None:
@@ -406,7 +406,7 @@ def ended(database: Database) -> None:
             pass
 
 
-def test_a_reader_whose_session_was_ended_attaches_anew_and_goes_on(stream: Stream, queue: Queue) -> None:
+def test_a_reader_whose_session_was_ended_attaches_again_and_goes_on(stream: Stream, queue: Queue) -> None:
     send(queue, 1)
     with closing(ConsumerSession(stream.database.dsn, "ledger", "q", timedelta(hours=1))) as session:
         assert session.claim_batch(0, 10, None) == 1

@@ -57,7 +57,7 @@ class Paused:
                 each.resume()
 
     def goes_on(self) -> str:
-        """Until it has ended; returns what it has said."""
+        """Let it go on until it has ended; returns its output."""
         self._gate.execute("select pg_advisory_unlock(%s)", [paused.GATE])
         self.resume()
         _, said = self._process.communicate()

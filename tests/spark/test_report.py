@@ -1,4 +1,4 @@
-"""The report says of a history what plain Python says of it, and its page is whole by itself."""
+"""The report of a history has the same figures as plain Python, and its page is self-contained."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def percentile(values: Iterable[float], share: float) -> float:
     return ordered[math.ceil(share * len(ordered)) - 1]
 
 
-def test_the_report_says_what_it_is_about(made: Made) -> None:
+def test_the_report_names_its_messages_its_span_and_its_figures(made: Made) -> None:
     said = made.report
     assert (said.messages, said.since, said.until, said.bucket) == (len(made.rows), SINCE, UNTIL, BUCKET)
     assert said.figures.keys() == EVERY_FIGURE
@@ -304,7 +304,7 @@ def test_a_second_run_leaves_what_the_first_has_left(made: Made, spark: SparkSes
 
 
 class Page(HTMLParser):
-    """What a browser would make of a page: its tags with their attributes, and the text of its tables."""
+    """A page as a browser reads it: its tags with their attributes, and the text of its tables."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -343,7 +343,7 @@ def test_names_from_messages_are_text_and_never_tags(made: Made) -> None:
     assert printable(HOSTILE) not in made.page
 
 
-def test_the_page_shows_the_busiest_queues_and_says_that_there_are_more(made: Made) -> None:
+def test_the_page_shows_the_busiest_queues_and_states_that_there_are_more(made: Made) -> None:
     options = re.findall(r'<option value="\d+">(.*?)</option>', made.page)
     busiest = sorted(made.grouped(queue).items(), key=lambda group: (-len(group[1]), group[0]))[:8]
     assert [html.unescape(each) for each in options] == ["All queues", *(printable(name) for (name,), _ in busiest)]
@@ -376,7 +376,7 @@ def test_deliveries_are_shown_one_by_one_and_many_together(made: Made) -> None:
 
 
 @pytest.mark.parametrize("figure", [chart.figure for chart in CHARTS])
-def test_a_chart_says_what_it_answers_and_has_its_numbers_in_a_table(made: Made, figure: str) -> None:
+def test_a_chart_has_a_description_and_a_table_of_its_numbers(made: Made, figure: str) -> None:
     section = _section(made, figure)
     named = {each["id"] for _, each in section.tags if "id" in each}
     (chart,) = [each for _, each in section.tags if each.get("role") == "img"]
@@ -385,7 +385,7 @@ def test_a_chart_says_what_it_answers_and_has_its_numbers_in_a_table(made: Made,
     assert "2026-03-01 12:30" in section.cells
 
 
-def test_a_chart_is_as_high_as_its_values_say() -> None:
+def test_the_height_of_a_chart_follows_its_values() -> None:
     span = span_of(NOON, NOON + 3 * BUCKET, BUCKET)
     bars, lines = CHARTS[0], CHARTS[2]
     stacked = drawing(bars, [Series("a", "", [2, 0, 5]), Series("b", "", [8, None, 5])], span)
@@ -466,11 +466,11 @@ def test_the_files_describe_their_columns(made: Made, spark: SparkSession) -> No
         assert all(field.metadata["comment"] for field in schema)
 
 
-def test_an_empty_history_makes_a_page_that_says_so(spark: SparkSession, tmp_path: Path) -> None:
-    written = report(history(spark, []), tmp_path, title="Nothing & <nobody>")
+def test_the_page_of_an_empty_history_states_that_nothing_was_settled(spark: SparkSession, tmp_path: Path) -> None:
+    written = report(history(spark, []), tmp_path, title="Nothing & <no one>")
     shown = written.page.read_text()
     assert "No message was settled" in shown
-    assert "<h1>Nothing &amp; &lt;nobody&gt;</h1>" in shown
+    assert "<h1>Nothing &amp; &lt;no one&gt;</h1>" in shown
     assert "<script" not in shown
     assert (written.messages, written.since, written.until) == (0, None, None)
     assert all(pyarrow.parquet.read_table(path).num_rows == 0 for path in written.figures.values())
@@ -490,7 +490,7 @@ def test_nulls_are_not_known_and_never_an_error(spark: SparkSession) -> None:
     assert rows["waiting_time"] == rows["backlog"] == []
 
 
-def test_a_page_of_which_little_is_known_says_so() -> None:
+def test_a_page_states_what_is_unknown() -> None:
     known = {"messages": 1, "completed": 1, "dead_lettered": 0, "dead_letter_share": 0.0, "per_second": 0.1}
     times = dict.fromkeys(["waiting_p50", "waiting_p99", "processing_p50", "processing_p99", "retried_share"])
     totals = [{"view": view, **known, **times, "extra_deliveries": 0} for view in (None, "orders")]
@@ -503,7 +503,7 @@ def test_a_page_of_which_little_is_known_says_so() -> None:
 
 
 @pytest.mark.parametrize("queues", [1, 8])
-def test_a_page_of_many_buckets_is_less_than_a_megabyte_and_says_what_it_joins(queues: int) -> None:
+def test_a_page_of_many_buckets_is_below_a_megabyte_and_names_the_width_of_its_steps(queues: int) -> None:
     digest = long_digest(queues, span_of(NOON, NOON + timedelta(days=365), timedelta(hours=3)))
     made = page("A year", digest)
     assert len(made.encode()) < 1_000_000
@@ -586,7 +586,7 @@ def test_a_column_of_another_type_is_named(spark: SparkSession, tmp_path: Path) 
         report(frame, tmp_path)
 
 
-def test_what_is_waiting_needs_its_columns(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_frame_of_waiting_messages_needs_its_columns(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="waiting has no column 'enqueued_time'"):
         report(history(spark, []), tmp_path, waiting=waiting(spark, []).drop("enqueued_time"))
 
@@ -640,7 +640,7 @@ def test_a_run_of_a_minute_has_curves() -> None:
         (-2, "\N{MINUS SIGN}2 s"),
     ],
 )
-def test_a_length_of_time_is_said_in_one_unit_or_two(length: float | None, said: str) -> None:
+def test_a_duration_is_written_in_one_unit_or_two(length: float | None, said: str) -> None:
     assert words.duration(length).replace(words.THIN, " ") == said
 
 

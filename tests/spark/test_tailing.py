@@ -188,7 +188,7 @@ def test_the_bound_waits_for_all_that_was_open_when_it_was_taken() -> None:
     assert passed.advanced(Seen("t3", 126, 150)) == Offset(126, "t3", "t0", fence=150, fence_at="t3")
 
 
-def test_what_is_open_is_newer_than_all_that_has_ended(orders: Database) -> None:
+def test_an_open_transaction_counts_as_newer_than_all_that_have_ended(orders: Database) -> None:
     stream = Stream(orders)
     first = settled(orders)
     with orders.connect() as late:
