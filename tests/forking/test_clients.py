@@ -81,7 +81,7 @@ def test_parents_and_children_work_side_by_side(client: QueueClient) -> None:
     assert sorted([*received, *(message.sequence_number for message in left)]) == sorted(sent)
 
 
-def test_a_client_closed_and_collected_in_a_child_stays_open_in_the_parent(client: QueueClient, database: Database) -> None:
+def test_a_client_closed_in_a_child_stays_open_in_the_parent(client: QueueClient, database: Database) -> None:
     def work() -> None:
         client.close()
         client.__dict__.clear()
