@@ -86,7 +86,7 @@ def test_one_round_trip_brings_many_that_come_out_one_by_one() -> None:
     assert dispatcher.given_back == []
 
 
-def test_what_may_have_expired_is_given_back_and_not_handed_out() -> None:
+def test_messages_that_may_have_expired_are_given_back_and_not_handed_out() -> None:
     dispatcher = Dispatcher([[row(1), row(2), row(3)], [row(2), row(3)]])
     ahead = locked(dispatcher)
     assert dispatcher.run(ahead.next()) == 1
@@ -136,7 +136,7 @@ def test_at_the_end_what_was_not_handed_out_is_given_back_once() -> None:
     assert dispatcher.given_back == [2, 3]
 
 
-def test_what_arrives_after_the_end_is_given_back_too() -> None:
+def test_messages_that_arrive_after_the_end_are_given_back_too() -> None:
     dispatcher = Dispatcher([[row(1), row(2)]])
     ahead = locked(dispatcher)
     dispatcher.meanwhile = lambda: dispatcher.run(ahead.close())

@@ -1,4 +1,4 @@
-"""What is given to be called: refused before, or found out afterwards, where its work would never be done."""
+"""Callables that are refused at once, or found out later, because their work would never be done."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ PLAIN = {"a builtin": print, "a class": dict, "a mock": MagicMock(), "a decorate
 
 
 @pytest.mark.parametrize("function", COROUTINE_FUNCTIONS.values(), ids=COROUTINE_FUNCTIONS)
-def test_a_coroutine_function_is_refused_where_nobody_awaits(function: Callable[..., Any]) -> None:
+def test_a_coroutine_function_is_refused_where_it_is_not_awaited(function: Callable[..., Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=r"the work .* is a coroutine function.* use pgqueue\.aio"):
         must_finish(function, "the work", asynchronous=False)
     must_finish(function, "the work", asynchronous=True)
@@ -103,7 +103,7 @@ REGISTER: dict[str, Callable[[ReceiveContext, Any], Any]] = {
 
 
 @pytest.mark.parametrize("register", REGISTER.values(), ids=REGISTER)
-def test_a_callback_that_nobody_would_await_is_refused_when_it_is_registered(
+def test_a_callback_that_would_not_be_awaited_is_refused_when_it_is_registered(
     register: Callable[[ReceiveContext, Any], Any],
 ) -> None:
     for callback in (coroutine, generator):

@@ -1,4 +1,4 @@
-"""What is loaded by whom: a command, and each of Spark's workers, starts in the time that this takes."""
+"""The modules that a command, or a worker of Spark, loads: these imports decide how fast it starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import pgqueue
 
-#: Imports each module that it is told, in a fork that has loaded what others have written, and nothing of pgqueue.
+#: Imports each module of its arguments, in a fork that has loaded third-party modules, and nothing of pgqueue.
 FIRST_OF_ALL = """
 import gc, os, sys, traceback
 import alembic.command, argon2, cronsim, django.contrib.admin, jinja2, opentelemetry, prometheus_client, psycopg_pool

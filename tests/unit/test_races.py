@@ -85,7 +85,7 @@ def test_of_many_faults_one_calls_back() -> None:
 
 
 @pytest.mark.parametrize("rivals", [(complete, abandon), (complete, fault), (abandon, fault)])
-def test_of_two_rivals_either_wins_and_both_are_told_the_truth(rivals: tuple[Call, Call]) -> None:
+def test_of_two_rivals_either_wins_and_both_get_the_true_outcome(rivals: tuple[Call, Call]) -> None:
     for _ in range(ROUNDS):
         context = ReceiveContext()
         outcomes = race(context, rivals * (THREADS // 2))

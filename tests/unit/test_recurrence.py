@@ -50,7 +50,7 @@ def test_a_time_that_comes_twice_is_due_the_first_time() -> None:
 
 @pytest.mark.parametrize(("cron", "period"), [("30 * * * *", HOUR), ("*/20 * * * *", 20 * MINUTE)])
 @pytest.mark.parametrize("change", [SPRING, AUTUMN])
-def test_what_is_due_every_hour_follows_the_clock_through_both_changes(
+def test_an_hourly_schedule_follows_the_clock_through_both_changes(
     cron: str, period: timedelta, change: datetime
 ) -> None:
     times = following(cron, change - 3 * HOUR, 24)

@@ -75,7 +75,7 @@ def test_a_completion_and_a_dead_lettering_are_legal_in_the_same_states(state: R
         assert context.outcome is None
 
 
-def test_a_refused_call_says_whether_the_delivery_is_over_in_doubt_or_busy() -> None:
+def test_a_refused_call_states_whether_the_delivery_is_over_in_doubt_or_busy() -> None:
     assert issubclass(MessageAlreadySettledError, InvalidStateError)
     assert issubclass(FaultedError, InvalidStateError)
     assert not issubclass(FaultedError, MessageAlreadySettledError)
