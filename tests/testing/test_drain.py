@@ -50,7 +50,7 @@ def test_a_handler_may_do_without_the_transaction(client: QueueClient) -> None:
     assert drain(orders, lambda message: message.body) == [1]
 
 
-def test_drain_begins_its_transactions_where_it_is_told(client: QueueClient, database: Database) -> None:
+def test_drain_begins_its_transactions_on_the_given_source(client: QueueClient, database: Database) -> None:
     orders = client.queue("orders")
     orders.send(Message(1))
 
