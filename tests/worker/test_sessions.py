@@ -54,7 +54,7 @@ def scene(request: pytest.FixtureRequest, database: Database) -> Iterator[Steps]
 
 
 class Watch:
-    """What handlers have seen: the bodies by session, and how many handlers ran at a time, in all and of a session."""
+    """The bodies that handlers have seen, by session, and how many handlers ran at a time, in all and of a session."""
 
     def __init__(self) -> None:
         self.seen: defaultdict[str, list[Any]] = defaultdict(list)
@@ -327,7 +327,7 @@ def taken_over(scene: Steps, session_id: str) -> pgqueue.Session[Any]:
 
 
 def test_a_worker_that_stops_gives_its_sessions_back(scene: Steps) -> None:
-    """What no handler has started is given back without counting the delivery."""
+    """Messages that no handler has started are given back without counting the delivery."""
     begun, over = threading.Event(), threading.Event()
     scene.send_to("a", 1, 2)
     scene.send_to("b", 3)
@@ -349,7 +349,7 @@ def test_a_worker_that_stops_gives_its_sessions_back(scene: Steps) -> None:
 
 
 def test_a_worker_survives_the_loss_of_its_connections_and_the_order_holds(scene: Steps) -> None:
-    """A receive whose answer is lost may have handed out a message: the session is accepted anew."""
+    """A receive whose answer is lost may have handed out a message: the session is accepted again."""
     seen: list[int] = []
     scene.send_to("a", *range(60))
 

@@ -1,4 +1,4 @@
-"""What threads have in hand is told at each moment: to who stops the worker, and to who gives handlers up."""
+"""The messages that threads handle are known at each moment: to stop the worker, and to give handlers up."""
 
 from __future__ import annotations
 
