@@ -41,5 +41,5 @@ def test_a_right_is_given_shown_and_taken_back(pgqueue: CommandLine, role: str, 
 
 def test_an_access_error_names_what_is_wrong(pgqueue: CommandLine) -> None:
     assert "queue nowhere does not exist" in pgqueue("grant", "send", "nowhere", "public").only_error
-    assert "existing role, not 'nobody else'" in pgqueue("grant", "monitor", "nobody else").only_error
+    assert "existing role, not 'no such role'" in pgqueue("grant", "monitor", "no such role").only_error
     assert pgqueue("grant", "send", "orders").code == 2
