@@ -44,7 +44,7 @@ def test_where_no_program_may_be_left_workers_run_all_the_same(monkeypatch: pyte
     assert python.launcher() == sys.executable
 
 
-def test_the_environment_of_a_local_session_is_not_required_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_launcher_of_a_local_session_is_not_used_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", python.launcher())
     python.provide(local=False)
     assert os.environ["PYSPARK_PYTHON"] == sys.executable

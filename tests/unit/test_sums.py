@@ -55,7 +55,7 @@ def test_counts_are_added_and_gauges_name_their_process() -> None:
     ]
 
 
-def test_a_summed_counter_was_created_with_the_first() -> None:
+def test_a_summed_counter_has_the_start_of_the_first_process() -> None:
     first, second = process(1), process(2)
     began = [sample.value for family in first for sample in family.samples if sample.name == "calls_created"]
     total = [
