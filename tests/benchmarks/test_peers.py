@@ -96,7 +96,7 @@ def test_the_output_of_a_failed_act_is_in_the_error(database_server: SharedServe
 
 
 @pytest.mark.parametrize("number", [0, 9, 10, 123_456])
-def test_a_body_has_the_same_length_whatever_its_number(number: int) -> None:
+def test_all_bodies_have_the_same_length(number: int) -> None:
     assert len(json.dumps(body(number))) == BODY_BYTES
 
 
@@ -226,7 +226,7 @@ def test_a_system_that_needs_a_newer_python_is_reported(monkeypatch: pytest.Monk
         install(replace(BY_NAME["oban"], needs_python=(99, 0)))
 
 
-def test_only_what_stands_between_marks_is_replaced() -> None:
+def test_only_text_between_marks_is_replaced() -> None:
     page = "a\n<!-- begin one -->\nold\n<!-- end one -->\nb\n<!-- begin two -->\nkept\n<!-- end two -->\n"
     assert filled(page, {"one": "new", "three": "x"}) == page.replace("old", "new")
 
