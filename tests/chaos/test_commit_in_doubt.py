@@ -71,7 +71,7 @@ def test_process_works_again_only_when_the_commit_never_arrived(
 
 @pytest.mark.parametrize(("cut", "truth"), [(Cut.BEFORE, ReceiveState.RECEIVED), (Cut.AFTER, ReceiveState.COMPLETED)])
 @pytest.mark.parametrize("kind", TRANSACTIONS)
-def test_resolve_finds_out_what_became_of_the_callers_commit(
+def test_resolve_returns_the_outcome_of_the_callers_commit(
     scene: Scene, proxy: Proxy, received: ReceivedMessage, kind: str, cut: Cut, truth: ReceiveState
 ) -> None:
     proxy.cut(cut)

@@ -37,7 +37,7 @@ def test_the_message_of_a_killed_consumer_is_redelivered_after_one_lock_duration
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_commit_goes_through_although_who_asked_for_it_was_killed_meanwhile(scene: Scene, kind: str) -> None:
+def test_a_commit_goes_through_although_its_client_was_killed_meanwhile(scene: Scene, kind: str) -> None:
     scene.send()
     with scene.slow_commits() as let_go, Consumer("pinned", scene.database.dsn, QUEUE, kind) as consumer:
         consumer.reach("committing").kill()

@@ -190,7 +190,7 @@ def test_processes_that_are_killed_are_replaced_and_every_message_takes_effect_o
 
 @pytest.mark.parametrize("handler", ["stay", "astay"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_signal_for_the_whole_group_lets_all_finish_what_they_do(
+def test_a_signal_for_the_whole_group_lets_all_finish_their_work(
     scene: Scene, tmp_path: Path, handler: str, number: signal.Signals
 ) -> None:
     scene.queue.send_batch([Message("a"), Message("b")])

@@ -37,7 +37,7 @@ def test_a_fault_that_there_is_not_is_refused_with_those_that_there_are() -> Non
         faults_named("krill")
 
 
-def test_of_many_violations_one_of_each_kind_is_shown() -> None:
+def test_one_of_each_kind_of_many_violations_is_shown() -> None:
     many = [Violation("truth", f"lie {number}") for number in range(20)] + [Violation("fence", "late")]
     shown = display.first(many)
     assert [violation.rule for violation in shown].count("fence") == 1

@@ -57,13 +57,13 @@ def test_a_message_without_a_queue_is_lost(story: Story) -> None:
 
 
 @pytest.mark.parametrize("verb", ["purge", "drop"])
-def test_a_purge_explains_what_was_sent_before_it_ended(story: Story, verb: str) -> None:
+def test_a_purge_explains_the_loss_of_messages_sent_before_it_ended(story: Story, verb: str) -> None:
     story.send()
     story.wipe(verb)
     assert story.broken() == []
 
 
-def test_a_purge_does_not_explain_what_was_sent_after_it(story: Story) -> None:
+def test_a_purge_does_not_explain_the_loss_of_messages_sent_after_it(story: Story) -> None:
     story.wipe()
     story.send()
     assert story.broken() == LOST
@@ -90,7 +90,7 @@ def test_a_message_that_was_taken_at_most_once_is_gone(story: Story) -> None:
     assert story.broken(waiting()) == DOUBLED
 
 
-def test_a_take_that_broke_off_may_have_lost_what_it_took(story: Story) -> None:
+def test_a_take_that_broke_off_may_have_lost_its_messages(story: Story) -> None:
     story.send()
     story.take(outcome="unknown")
     assert story.broken() == []
@@ -274,7 +274,7 @@ def test_an_unknown_outcome_is_no_violation(story: Story) -> None:
     assert story.broken(waiting()) == []
 
 
-def test_a_message_is_not_gone_when_all_who_may_have_removed_it_deny_it(story: Story) -> None:
+def test_a_message_is_not_gone_when_all_possible_removals_report_failure(story: Story) -> None:
     story.send()
     story.receive("a")
     story.settle("a", outcome="unknown", state="received", effect=False)

@@ -274,7 +274,7 @@ class Denying(Bare):
             operation.facts["states"] = ["received"]
 
 
-def test_a_client_that_denies_what_it_has_done_is_seen(fire: Fire) -> None:
+def test_a_client_that_denies_a_completion_is_seen(fire: Fire) -> None:
     denying = fire.receiver(Denying)
     fire.send()
     denying.step()
