@@ -73,12 +73,12 @@ def test_a_number_that_is_not_there_is_a_failure(
     assert ready(client) == 1
 
 
-def test_those_of_one_reason_are_sent_back(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_dead_letters_of_one_reason_are_sent_back(pgqueue: CommandLine, client: QueueClient) -> None:
     assert pgqueue("dead-letters", "resubmit", "orders", "--reason", "Unreadable").code == 0
     assert ready(client) == 2
 
 
-def test_those_dead_for_long_are_sent_back(pgqueue: CommandLine, client: QueueClient, clock: Clock) -> None:
+def test_old_dead_letters_are_sent_back(pgqueue: CommandLine, client: QueueClient, clock: Clock) -> None:
     clock.move(timedelta(hours=1))
     assert pgqueue("dead-letters", "resubmit", "orders", "--older-than", "2h").code == 0
     assert ready(client) == 0

@@ -63,7 +63,7 @@ def test_a_database_that_was_never_migrated_is_one_line(pgqueue: CommandLine, em
     assert ended.out == f"pgqueue is not installed in database {empty_database.name}. Run `pgqueue migrate`.\n"
 
 
-def test_of_many_findings_the_worst_are_shown(pgqueue: CommandLine, client: QueueClient, clock: Clock) -> None:
+def test_the_worst_of_many_findings_are_shown(pgqueue: CommandLine, client: QueueClient, clock: Clock) -> None:
     for number in range(5):
         client.create_queue(f"q{number}")
         client.queue(f"q{number}").send(Message(1))

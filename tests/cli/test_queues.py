@@ -147,7 +147,7 @@ def test_no_queues_is_an_empty_list(pgqueue: CommandLine) -> None:
     assert "pgqueue queue create" in listed.err
 
 
-def test_a_queue_is_shown_with_what_is_in_it(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_a_queue_is_shown_with_its_contents(pgqueue: CommandLine, client: QueueClient) -> None:
     client.queue("orders").send_batch([Message(1), Message(2)])
     shown = pgqueue("queue", "show", "orders", "--json").document
     assert shown["lock_duration"] == 60.0

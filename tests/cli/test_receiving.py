@@ -134,7 +134,7 @@ def test_nothing_to_receive_is_no_failure(pgqueue: CommandLine, client: QueueCli
     assert "there is nothing" in pgqueue("peek", "orders").err
 
 
-def test_receiving_waits_for_what_is_sent_meanwhile(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_receiving_waits_for_messages_sent_meanwhile(pgqueue: CommandLine, client: QueueClient) -> None:
     client.purge_queue("orders")
     with pgqueue.start("receive", "orders", "--wait", "1m", "--json", "--complete") as waiting:
         client.queue("orders").send(Message({"id": 4}))
