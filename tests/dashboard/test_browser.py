@@ -133,7 +133,7 @@ def test_topics_and_schedules_are_read_without_javascript(shop: QueueClient, ser
     expect(page.get_by_role("rowheader")).to_have_text(["export"])
 
 
-def test_figures_follow_what_happens(client: QueueClient, served: str, browser: Browser) -> None:
+def test_figures_are_refreshed_when_messages_come(client: QueueClient, served: str, browser: Browser) -> None:
     client.create_queue("orders")
     page, complaints = opened(browser, served)
     page.goto("/")

@@ -167,7 +167,7 @@ def test_wrong_passwords_to_an_account_count_from_wherever_they_come(opened: Ope
         (("testclient",), "no:address", "no:address"),
     ],
 )
-def test_the_address_of_a_client_is_what_a_trusted_proxy_has_added(
+def test_the_address_of_a_client_is_the_one_that_a_trusted_proxy_has_added(
     opened: Open, trusted: tuple[str, ...], forwarded: str | None, client: str
 ) -> None:
     site: Any = opened(accounts=RIGHT, trusted_proxies=trusted)

@@ -147,7 +147,7 @@ def test_subscriptions_are_shown_with_their_filters_and_figures(shop: QueueClien
         assert said in page
 
 
-def test_a_subscription_is_shown_without_counts_to_who_may_not_monitor(
+def test_a_subscription_is_shown_without_counts_to_users_without_the_monitor_role(
     shop: QueueClient, database: Database, opened: Open
 ) -> None:
     role = database.name.replace("-", "_") + "_biller"
