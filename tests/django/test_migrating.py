@@ -36,7 +36,7 @@ def test_it_is_part_of_the_transaction_of_the_migration(project: Database) -> No
     assert not exists(project)
 
 
-def test_migrate_brings_what_a_newer_version_has_changed(project: Database) -> None:
+def test_migrate_applies_the_changes_of_a_newer_version(project: Database) -> None:
     call_command("migrate", "pgqueue", verbosity=0)
     with project.connect() as older:
         older.execute("drop view pgqueue.topics; update pgqueue.installation set definitions_digest = 'older'")
