@@ -198,7 +198,7 @@ def test_a_sent_message_has_the_subject_and_content_type_of_its_notification(pla
     assert message.body["data"] == {"number": 9}
 
 
-def test_another_transmitter_finds_what_the_last_round_wrote(place: Place) -> None:
+def test_another_transmitter_finds_the_state_of_the_last_round(place: Place) -> None:
     def start(order: Any) -> ReceiptStatus:
         assert (order.state, order.attempts, order.complete) == (None, 0, False)
         order.state = {"operation": 4711}
@@ -228,7 +228,7 @@ def test_another_transmitter_finds_what_the_last_round_wrote(place: Place) -> No
     assert seen[0].created_at == seen[1].created_at
 
 
-def test_state_is_kept_whatever_the_round_came_to(place: Place) -> None:
+def test_the_state_is_kept_after_every_outcome_of_a_round(place: Place) -> None:
     def note(answer: Any) -> Any:
         def recipient(order: Any) -> Any:
             order.state = [*(order.state or []), str(answer)]
@@ -494,7 +494,7 @@ def test_an_expiry_set_by_hand_outweighs_the_time_to_live(place: Place) -> None:
     assert [each.timed_out for each in seen] == [False, True]
 
 
-def test_the_rest_ends_when_it_times_out(place: Place) -> None:
+def test_the_pause_ends_when_the_notification_times_out(place: Place) -> None:
     transmitter, seen = place.told(PENDING, pace=Pace(DAY, 1.0, DAY), time_to_live=10 * MINUTE)
     transmitter.notify_all(Order())
     transmitter.process_pending()
@@ -606,7 +606,7 @@ def test_a_missing_queue_raises_queue_not_found(place: Place) -> None:
             call()
 
 
-def test_the_view_shows_what_is_pending(place: Place) -> None:
+def test_the_view_shows_pending_notifications(place: Place) -> None:
     def start(order: Any) -> ReceiptStatus:
         order.state = {"operation": 1}
         return PENDING
@@ -624,7 +624,7 @@ def test_the_view_shows_what_is_pending(place: Place) -> None:
     assert abs(expires - sent_at - DAY) < 20 * SECOND
 
 
-def test_the_view_shows_who_holds_one(place: Place) -> None:
+def test_the_view_shows_the_holder_of_a_notification(place: Place) -> None:
     place.transmitter().notify_all(Order())
     received = place.receive()
     ((locked_by, locked_until),) = place.look(

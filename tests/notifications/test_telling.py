@@ -390,7 +390,7 @@ def test_a_recipient_with_a_second_argument_gets_the_transaction(telling: Tellin
     ],
     ids=["two", "a default", "any number", "by name", "a type"],
 )
-def test_only_who_cannot_do_without_is_given_a_transaction(recipient: Callable[..., Any], given: bool) -> None:
+def test_only_a_recipient_that_requires_a_transaction_gets_one(recipient: Callable[..., Any], given: bool) -> None:
     telling = Telling("sync")
     telling.register(recipient)
     assert telling._transmitter._recipients.take_transactions is given

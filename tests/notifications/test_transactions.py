@@ -126,7 +126,7 @@ def test_effects_of_one_that_is_given_up_are_undone(place: Place, answer: Any) -
     assert place.buried().dead_letter_reason == "TTLExpiredException"
 
 
-def test_one_failure_undoes_what_the_others_did(place: Place) -> None:
+def test_one_failure_undoes_the_work_of_the_others(place: Place) -> None:
     transmitter = writing(place, OK)
     transmitter.register(lambda _: FAIL)
     transmitter.notify_all(Order())
@@ -371,7 +371,7 @@ def test_two_bridges_forward_to_two_queues(place: Place) -> None:
     assert (numbers(far), numbers(farther)) == ([4], [4])
 
 
-def test_a_bridge_does_not_know_what_is_not_registered_with_it(place: Place) -> None:
+def test_a_bridge_does_not_know_types_that_are_not_registered_with_it(place: Place) -> None:
     none = NotificationTypes()
     transmitter, _, far = bridged(place, of=none)
     transmitter.notify_all(Order())

@@ -160,7 +160,7 @@ def test_a_message_that_is_no_notification_of_ours_is_not_known(types: Notificat
     assert types.from_body(body) is None
 
 
-def test_data_that_do_not_fit_raise_what_the_type_raises(types: NotificationTypes) -> None:
+def test_data_that_do_not_fit_raise_the_error_of_the_type(types: NotificationTypes) -> None:
     @types.register("model")
     class Model(QueueNotification, BaseModel):
         watts: int
