@@ -353,7 +353,7 @@ def test_the_claim_of_an_empty_batch_is_completed_with_its_effects(stream: Strea
     assert queue.peek() == []
 
 
-def test_of_two_streams_in_one_query_each_claim_is_completed_with_the_batch(stream: Stream, queue: Queue) -> None:
+def test_each_claim_of_two_streams_in_one_query_is_completed_with_the_batch(stream: Stream, queue: Queue) -> None:
     ledger = Ledger(stream.database)
     with QueueClient(stream.database.dsn) as client:
         client.create_queue("other")
@@ -449,7 +449,7 @@ def test_a_consumer_must_be_named_for_a_transaction() -> None:
         pgqueue.spark.in_transaction(dsn="postgresql://")
 
 
-def test_from_queue_to_queue_each_message_goes_once(stream: Stream, queue: Queue, tmp_path: Path) -> None:
+def test_each_message_goes_from_queue_to_queue_once(stream: Stream, queue: Queue, tmp_path: Path) -> None:
     with QueueClient(stream.database.dsn) as client:
         client.create_queue("next")
     send(queue, *range(10))

@@ -89,7 +89,7 @@ def test_a_claim_that_was_written_before_a_crash_is_written_over(
     assert (left(client), open_claims(database)) == ((0, 0), 0)
 
 
-def test_drains_under_two_names_do_not_touch_what_the_other_wrote(
+def test_drains_under_two_names_do_not_touch_the_files_of_the_other(
     spark: SparkSession, database: Database, client: QueueClient, lake: Path
 ) -> None:
     for number, consumer in enumerate(("one", "a/b=c*")):

@@ -211,7 +211,7 @@ def test_throughput_is_counted_by_outcome(made: Made) -> None:
     assert all(row["per_second"] == pytest.approx(row["messages"] / 1800) for row in found.values())
 
 
-def test_the_backlog_is_what_had_come_and_not_gone_when_a_bucket_ended(made: Made) -> None:
+def test_the_backlog_counts_messages_that_had_come_and_not_gone_when_a_bucket_ended(made: Made) -> None:
     found = made.figure("backlog", "queue", "bucket")
     starts = sorted({start for _, start in found})
     assert starts[0] <= SINCE
