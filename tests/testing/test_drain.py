@@ -25,7 +25,7 @@ def client(database: Database) -> Any:
 
 
 @pytest.mark.core
-def test_drain_works_off_what_is_there_and_answers_for_each(client: QueueClient) -> None:
+def test_drain_handles_all_messages_and_returns_a_result_for_each(client: QueueClient) -> None:
     orders = client.queue("orders")
     orders.send_batch([Message(1), Message(2)])
     assert drain(orders, lambda message, tx: message.body * 10) == [10, 20]
