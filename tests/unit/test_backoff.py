@@ -60,7 +60,7 @@ def test_without_a_budget_there_is_no_pause(budget: timedelta) -> None:
     assert list(polls_within(budget)) == []
 
 
-def test_a_message_rests_from_a_second_to_five_minutes() -> None:
+def test_a_message_is_delayed_from_a_second_to_five_minutes() -> None:
     seconds = [RESTS.pause(count).total_seconds() for count in range(1, 12)]
     assert seconds == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
     assert RESTS.pause(0) == timedelta(seconds=1)

@@ -329,7 +329,7 @@ def test_a_dataclass_with_a_field_that_only_its_maker_gets_is_refused() -> None:
         Handler.of(handler)
 
 
-def test_pydantic_is_loaded_only_by_who_uses_it() -> None:
+def test_pydantic_is_loaded_only_when_it_is_used() -> None:
     program = (
         "import sys, dataclasses, pgqueue, pgqueue.aio\n"
         "@dataclasses.dataclass\nclass Order:\n    n: int\n"

@@ -147,7 +147,7 @@ async def test_a_callback_that_raises_when_it_is_awaited_faults() -> None:
     assert context.state is ReceiveState.FAULTED
 
 
-async def test_on_fault_is_never_awaited_and_refused_there_too() -> None:
+async def test_on_fault_is_never_awaited_and_refuses_coroutine_functions_too() -> None:
     context = ReceiveContext(asynchronous=True)
     with pytest.raises(InvalidArgumentError, match="give a function that starts a task of yours"):
         context.on_fault(coroutine)

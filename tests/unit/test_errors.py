@@ -30,7 +30,7 @@ SQL_PAGE = Path(__file__).parents[2] / "sql" / "README.md"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_error_promises_what_is_true_now(kind: type[PGQueueError]) -> None:
+def test_every_error_states_what_is_true_now(kind: type[PGQueueError]) -> None:
     assert kind.__doc__
     assert kind.__doc__ != PGQueueError.__doc__ or kind is PGQueueError
     assert PROMISE.search(kind.__doc__), f"{kind.__name__} does not state what is true now"

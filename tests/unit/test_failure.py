@@ -84,7 +84,7 @@ def test_the_log_begins_with_the_first_frame_of_the_user() -> None:
     assert begins.tb_frame.f_code.co_name == "deep"
 
 
-def test_where_no_frame_is_of_the_user_there_is_no_traceback() -> None:
+def test_an_error_without_frames_of_the_user_has_no_traceback() -> None:
     error = psycopg.errors.SerializationFailure("again")
     assert error_document(error) == {
         "type": "psycopg.errors.SerializationFailure",
@@ -93,7 +93,7 @@ def test_where_no_frame_is_of_the_user_there_is_no_traceback() -> None:
     }
 
 
-def test_of_a_long_text_the_beginning_is_kept_and_the_traceback_keeps_its_frames() -> None:
+def test_the_beginning_of_a_long_text_is_kept_and_the_traceback_keeps_its_frames() -> None:
     def fail() -> None:
         raise ValueError("x" * 100_000)
 
@@ -102,7 +102,7 @@ def test_of_a_long_text_the_beginning_is_kept_and_the_traceback_keeps_its_frames
     assert "in fail" in (document["traceback"] or "")
 
 
-def test_of_a_long_traceback_the_end_is_kept() -> None:
+def test_the_end_of_a_long_traceback_is_kept() -> None:
     def down(left: int) -> None:
         up(left - 1) if left else deep()
 

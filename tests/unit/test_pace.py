@@ -19,7 +19,7 @@ def test_slow_handlers_get_as_many_as_there_are_idle_slots() -> None:
     assert [pace.appetite(running, 0) for running in (0, 1, 4)] == [4, 3, 0]
 
 
-def test_fast_handlers_get_what_they_will_have_worked_off_meanwhile() -> None:
+def test_fast_handlers_get_the_messages_that_they_will_have_handled_meanwhile() -> None:
     pace = at_rate(5_000)
     assert pace.ahead in range(95, 101)
     assert pace.appetite(4, 0) == pace.ahead

@@ -61,7 +61,7 @@ def test_lasting_errors_are_not_transient(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("error", PASSING[3:] + LASTING[5:9], ids=name)
-def test_sqlalchemy_errors_are_judged_by_what_they_wrap(error: Exception) -> None:
+def test_sqlalchemy_errors_are_judged_by_their_cause(error: Exception) -> None:
     wrapped = sqlalchemy.exc.DBAPIError.instance("select 1", {}, error, psycopg.Error)
     assert isinstance(wrapped, sqlalchemy.exc.DBAPIError)
     assert is_transient(wrapped) is is_transient(error)

@@ -131,7 +131,7 @@ def test_a_plan_ends_where_the_schedule_ends() -> None:
 
 
 @pytest.mark.parametrize(("catches_up", "count"), [(False, RECENT), (True, CAUGHT_UP)])
-def test_of_a_long_time_only_the_latest_are_planned(catches_up: bool, count: int) -> None:
+def test_only_the_latest_times_of_a_long_span_are_planned(catches_up: bool, count: int) -> None:
     now = SPRING + 365 * DAY + timedelta(seconds=1)
     made = plan("* * * * *", "UTC", passed_until=SPRING, now=now, ends_at=None, catches_up=catches_up)
     missed = [due for due in made.due_times if due <= now]

@@ -21,7 +21,7 @@ def raised(error: BaseException) -> BaseException:
         return caught
 
 
-def test_the_rest_doubles_with_each_delivery_up_to_the_longest() -> None:
+def test_the_delay_doubles_with_each_delivery_up_to_the_longest() -> None:
     policy = RetryPolicy(first_delay=SECOND, max_delay=10 * SECOND, jitter=0)
     assert [policy.delay(count, 0.3) / SECOND for count in (1, 2, 3, 4, 5, 1000)] == [1, 2, 4, 8, 10, 10]
 

@@ -67,5 +67,5 @@ def test_a_summed_counter_has_the_start_of_the_first_process() -> None:
     assert total == [began[0]]
 
 
-def test_of_a_dead_process_the_counts_remain() -> None:
+def test_the_counts_of_a_dead_process_remain() -> None:
     assert {family.name for family in counts(process(1))} == {"calls", "took", "size"}

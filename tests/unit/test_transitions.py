@@ -43,7 +43,7 @@ def test_every_event_and_every_state_is_promised_something() -> None:
 
 
 @pytest.mark.parametrize(("event", "state", "cell"), cells(), ids=lambda part: getattr(part, "name", part))
-def test_an_event_in_a_state_does_what_is_promised(event: Event, state: ReceiveState, cell: str) -> None:
+def test_an_event_in_a_state_has_the_promised_effect(event: Event, state: ReceiveState, cell: str) -> None:
     context = ReceiveContext(state)
     if cell in REFUSALS:
         with pytest.raises(InvalidStateError) as refusal:
