@@ -52,7 +52,7 @@ def test_the_effect_and_the_completion_are_one_transaction(scene: Scene, kind: s
     assert sorted(scene.left()) == [1, 3, 5, 7, 9]
 
 
-def test_a_failed_message_rests_and_comes_again_counted(scene: Scene) -> None:
+def test_a_failed_message_is_redelivered_after_a_delay_and_counted(scene: Scene) -> None:
     deliveries = []
 
     async def handler(message: Any) -> None:

@@ -59,7 +59,7 @@ def test_the_work_of_a_worker_is_counted(scene: Scene) -> None:
     assert 0.06 <= said["pgqueue_handling_seconds_sum"] < 60
 
 
-def test_how_a_worker_is(scene: Scene) -> None:
+def test_the_health_of_a_worker_is_exposed(scene: Scene) -> None:
     go_on = threading.Event()
 
     async def handler(_: Any, tx: Any) -> None:
@@ -81,7 +81,7 @@ async def nothing(_: Any) -> None:
     """Never called."""
 
 
-def test_how_deep_the_queue_is(scene: Scene) -> None:
+def test_the_depth_of_the_queue_is_exposed(scene: Scene) -> None:
     scene.send(*range(6))
     first, second, _ = scene.queue.receive(max_messages=3)
     first.dead_letter("Unknown")

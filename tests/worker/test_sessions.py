@@ -135,7 +135,7 @@ def test_a_failed_message_comes_again_before_its_successors(scene: Steps) -> Non
     assert seen == [("first", 1), ("second", 1), ("second", 2), ("second", 3), ("third", 1)]
 
 
-def test_a_message_that_rests_after_a_failure_holds_up_its_session_alone(scene: Steps) -> None:
+def test_a_message_delayed_after_a_failure_holds_up_its_session_alone(scene: Steps) -> None:
     seen: list[Any] = []
     scene.send_to("a", "fails", "waits")
 
@@ -398,7 +398,7 @@ def test_messages_of_several_sessions_share_a_transaction(scene: Steps, transact
     assert sorted(scene.effects()) == sorted(list(range(5)) * 8)
 
 
-def test_an_idle_worker_rests(scene: Steps) -> None:
+def test_an_idle_worker_polls_seldom(scene: Steps) -> None:
     """It polls once a second at most while it is notified."""
     scene.run(
         "do $$ begin execute format('alter database %I set track_functions = %L', current_database(), 'all'); end $$"

@@ -301,7 +301,7 @@ def test_a_handler_gets_the_type_that_it_asks_for(scene: Scene, options: dict[st
     assert scene.effects() == ([1, 3] if options else [])
 
 
-def test_process_makes_the_type_and_dead_letters_what_does_not_fit(scene: Scene) -> None:
+def test_process_makes_the_type_and_dead_letters_bodies_that_do_not_fit(scene: Scene) -> None:
     scene.send({"number": 1}, {})
     good, bad = scene.queue.receive(max_messages=2)
     assert pgqueue.process(good, number_of) == 1

@@ -20,7 +20,7 @@ from tests.patience import eventually
 from tests.worker.scene import Running, Scene, effect
 
 
-def test_stopping_finishes_what_runs_and_gives_back_what_was_not_begun(scene: Scene) -> None:
+def test_stopping_finishes_running_handlers_and_gives_back_unstarted_messages(scene: Scene) -> None:
     begun = threading.Event()
     handled: list[int] = []
 
@@ -139,7 +139,7 @@ def test_dead_letters_are_not_taken(scene: Scene) -> None:
         scene.make(handler)
 
 
-def test_a_handler_must_take_what_it_is_given(scene: Scene) -> None:
+def test_a_handler_must_accept_its_arguments(scene: Scene) -> None:
     async def takes_two(message: Any, tx: Any) -> None:
         """Never called."""
 
