@@ -1,6 +1,6 @@
 """Whoever calls pgqueue calls nothing that strangers have put into a schema of the search_path.
 
-See ADR 25. What others may call pins its search_path, or is bound to what it calls when it is created.
+See ADR 43. What others may call pins its search_path, or is bound to what it calls when it is created.
 """
 
 from __future__ import annotations
