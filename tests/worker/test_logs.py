@@ -21,7 +21,7 @@ from tests.worker.scene import Running, Scene
 
 def about(caplog: pytest.LogCaptureFixture, part: str) -> dict[str, Any]:
     """The fields of the log line with this part."""
-    eventually(lambda: any(part in record.getMessage() for record in caplog.records), f"nobody said {part!r}")
+    eventually(lambda: any(part in record.getMessage() for record in caplog.records), f"no log line contains {part!r}")
     record = next(record for record in caplog.records if part in record.getMessage())
     names = ("queue", "sequence_number", "sequence_numbers", "delivery_count", "tracking_id")
     return {name: getattr(record, name) for name in names if hasattr(record, name)}
