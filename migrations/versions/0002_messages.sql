@@ -36,6 +36,9 @@ create table pgqueue.message (
     first_locked_at        timestamptz,
     session_id             text,
     hops                   smallint,
+    reply_to_session_id    text,
+    "to"                   text,
+    partition_key          text,
     constraint message_pkey primary key (queue_id, lane, position)
 ) with (
     fillfactor = 45,
@@ -74,6 +77,9 @@ create table pgqueue.scheduled_message (
     first_locked_at        timestamptz,
     session_id             text,
     hops                   smallint,
+    reply_to_session_id    text,
+    "to"                   text,
+    partition_key          text,
     constraint scheduled_message_pkey primary key (queue_id, sequence_number, position)
 );
 
@@ -102,6 +108,9 @@ create table pgqueue.dead_letter (
     dead_lettered_at              timestamptz not null,
     time_to_live                  interval,
     session_id                    text,
+    reply_to_session_id           text,
+    "to"                          text,
+    partition_key                 text,
     constraint dead_letter_pkey primary key (queue_id, sequence_number, position)
 );
 
@@ -280,8 +289,8 @@ begin
         select format('alter table %s alter column %I set statistics 0', attrelid::regclass, attname)
           from pg_attribute
          where attrelid = any ('{pgqueue.message,pgqueue.dead_letter,pgqueue.scheduled_message,pgqueue.settled_message}'::regclass[])
-           and attname in ('body', 'binary_body', 'application_properties', 'message_id', 'correlation_id', 'subject', 'reply_to',
-                           'session_id')
+           and attname in ('body', 'binary_body', 'application_properties', 'message_id', 'correlation_id', 'subject', 'content_type',
+                           'reply_to', 'reply_to_session_id', 'to', 'partition_key', 'session_id')
     loop
         execute command;
     end loop;
@@ -317,5 +326,8 @@ create type pgqueue.received_message as (
     queue_id                      integer,
     lane                          smallint,
     position                      bigint,
-    session_id                    text
+    session_id                    text,
+    reply_to_session_id           text,
+    "to"                          text,
+    partition_key                 text
 );

@@ -7,8 +7,7 @@ import logging
 import pytest
 
 from pgqueue.errors import ConnectionLostError, OperationTimeoutError, QueueNotFoundError, SchemaVersionError
-from pgqueue.worker.health import Heartbeat
-from pgqueue.worker.loop import Recovery
+from pgqueue.leases.loop import Heartbeat, Recovery
 
 
 def test_alternating_failures_are_logged_once_an_outage(caplog: pytest.LogCaptureFixture) -> None:

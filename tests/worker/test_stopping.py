@@ -44,6 +44,18 @@ def test_stopping_finishes_running_handlers_and_gives_back_unstarted_messages(sc
     assert sorted([*handled, *(message.body for message in left)]) == list(range(10))
 
 
+def test_a_worker_that_has_ended_may_be_stopped_again(scene: Scene) -> None:
+    async def handler(message: Any) -> None:
+        handled.append(message.body)
+
+    handled: list[str] = []
+    scene.send("a")
+    running = Running(scene.make(handler))
+    eventually(lambda: handled == ["a"])
+    running.stop()
+    running.stop()
+
+
 def test_a_handler_that_outlives_the_grace_period_is_left_behind(scene: Scene) -> None:
     go_on = threading.Event()
     begun = threading.Event()

@@ -10,15 +10,13 @@ from typing import Self
 
 from pgqueue import transports
 from pgqueue.errors import InvalidStateError, logger
-from pgqueue.flows import Source
+from pgqueue.flows import Flow, Source
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.sessions import AcceptedSession
+from pgqueue.leases.loop import LAST_STATEMENT, Loop
+from pgqueue.leases.renewals import LONGEST_ROUND, OnFailure, Renewals, SessionRenewals, check_renewal_callback
 from pgqueue.model.context import ReceiveState
 from pgqueue.transports import drive, forking, time_left
-from pgqueue.worker.background import LAST_STATEMENT
-from pgqueue.worker.lock_renewals import LONGEST_ROUND, OnFailure, Renewals, check_renewal_callback
-from pgqueue.worker.loop import Loop
-from pgqueue.worker.session_renewals import SessionRenewals
 
 
 class LockRenewals:
@@ -104,16 +102,19 @@ class LockRenewals:
 
     def _run(self) -> None:
         try:
-            Loop("renewals", self._turn, self._over, self._woken).run()
+            drive(Loop("renewals", self._turn, self._over, self._woken).run())
         except BaseException as error:  # noqa: BLE001 - the next call of register() raises it
             logger.exception("the lock renewer ends: its locks run out")
             self._error = error
             self._over.set()
 
-    def _turn(self) -> float:
-        pauses = [drive(kept.turn(self._sources[conninfo])) for (conninfo, _), kept in list(self._renewals.items())]
-        pauses += [drive(kept.turn(self._sources[conninfo])) for conninfo, kept in list(self._sessions.items())]
-        return min(pauses, default=LONGEST_ROUND)
+    def _turn(self) -> Flow[float]:
+        kept: list[tuple[str, Renewals | SessionRenewals]]
+        kept = [(conninfo, renewals) for (conninfo, _), renewals in list(self._renewals.items())]
+        pause = LONGEST_ROUND
+        for conninfo, renewals in [*kept, *list(self._sessions.items())]:
+            pause = min(pause, (yield from renewals.turn(self._sources[conninfo])))
+        return pause
 
 
 class AutoLockRenewer:
