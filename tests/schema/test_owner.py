@@ -1,4 +1,4 @@
-"""Who owns the schema after a migration, by whoever it was run, and what becomes of rights on the tables."""
+"""The owner of the schema after a migration, whichever role ran it, and the rights on the tables afterwards."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_role_that_may_create_roles_makes_an_owner_and_becomes_a_member_of_it(
         client.grant_send("q", "public")
 
 
-def test_a_role_that_may_not_stays_the_owner_and_is_told_so(
+def test_a_role_that_may_not_create_roles_stays_the_owner_with_a_warning(
     empty_database: Database, role: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     schema.migrate(as_role(empty_database, role))
@@ -82,7 +82,7 @@ def test_a_superuser_gives_it_to_the_owner_later(empty_database: Database, role:
 
 
 @pytest.mark.parametrize("by_an_owner_without_roles", [False, True])
-def test_what_a_role_could_do_with_the_tables_it_may_do_with_the_queues_that_are_there(
+def test_rights_on_the_tables_become_rights_on_the_existing_queues(
     empty_database: Database, role: str, by_an_owner_without_roles: bool
 ) -> None:
     application = f"test_{uuid4().hex[:12]}"
