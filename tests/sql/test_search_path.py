@@ -1,6 +1,6 @@
 """Calls of pgqueue run nothing that strangers have put into a schema of the search_path.
 
-See ADR 25. A function that others may call pins its search_path, or is bound to its callees when it is created.
+See ADR 43. A function that others may call pins its search_path, or is bound to its callees when it is created.
 """
 
 from __future__ import annotations
