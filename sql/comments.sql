@@ -1,4 +1,4 @@
--- What the tables, and the columns of tables and views, mean; functions and views have the headers of their files. A column
+-- Comments on the tables, and on the columns of tables and views; functions and views have the headers of their files. A column
 -- without a table in front is meant wherever the column of a table is not listed by itself. Only what differs is written:
 -- a comment waits for a vacuum of its table.
 do $$

@@ -1,4 +1,4 @@
--- Who owns pgqueue, and who may do what: run at the end of every migration, once all definitions are there. Verbs run with
+-- The owner of pgqueue, and the rights of each role: run at the end of every migration, once all definitions are there. Verbs run with
 -- the rights of their owner and check what their caller may do, so callers have rights on functions, never on tables.
 do $$
 declare

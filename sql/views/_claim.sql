@@ -1,4 +1,4 @@
--- What consumers have claimed in the queues that the caller may receive from; without the tokens, which would prove its locks.
+-- The claims of consumers in the queues that the caller may receive from; without the tokens, which would prove their locks.
 create or replace view pgqueue._claim with (security_barrier) as
 select queue.name as queue, consumer, claim.claim, messages, numbers, fresh, settled_at
   from pgqueue.claim

@@ -1,7 +1,7 @@
 -- The messages of claims, in the queues that the caller may receive from. A task reads those with a `number` in its share of
 -- the claim: the fresh ones are found by their positions, the others by their sequence numbers. Conditions on consumer, claim
 -- and number are leakproof, so they reach the indexes below. A message that was returned after its lock expired, and that
--- nobody else has received, is found by its sequence number.
+-- no other receiver has, is found by its sequence number.
 create or replace view pgqueue._claimed_message with (security_barrier) as
 select queue.name as queue, consumer, claim.claim, number,
        sequence_number, lane, delivery_count, enqueued_time, expires_at,

@@ -1,5 +1,5 @@
--- Messages that somebody may hold, or may have held, by queue. Fresh messages are looked for where receives take them, not
--- in the whole queue: one is missing while it lies behind a hundred others that nobody holds. Of each session its first
+-- Messages that may be held, or may have been, by queue. Fresh messages are looked for where receives take them, not
+-- in the whole queue: one is missing while it lies behind a hundred others that are not held. Of each session its first
 -- hundred messages are looked at; they, and deferred ones, are held as long as the session is.
 create or replace view pgqueue._held_message with (security_barrier) as
 select queue.name as queue, sequence_number, locked_by,
@@ -13,7 +13,7 @@ select queue.name as queue, sequence_number, locked_by,
        date_trunc('second', enqueued_time) as enqueued_time, message_id, correlation_id, subject
   from (select * from pgqueue.queue where pgqueue._may_see_locks(receivers) order by name) as queue
  cross join lateral (
-       select deferred.*                                      -- what is deferred
+       select deferred.*                                      -- deferred messages
          from (select unnest(lanes) as lane) as opened
         cross join lateral (
               select coalesce((
@@ -33,7 +33,7 @@ select queue.name as queue, sequence_number, locked_by,
                limit (select null::bigint)) as deferred      -- no limit, but the planner takes the order from the index
         where opened.lane % 2 <> 0
         union all
-       select following.*                                     -- what was delivered before, beyond the cursor
+       select following.*                                     -- messages delivered before, beyond the cursor
          from pgqueue.progress
         cross join lateral (
               select *
@@ -44,7 +44,7 @@ select queue.name as queue, sequence_number, locked_by,
                limit (select null::bigint)) as following      -- no limit, but the planner takes the order from the index
         where progress.queue_id = queue.id and progress.lane % 2 = 0
         union all
-       select first.*                                         -- what sessions hold
+       select first.*                                         -- messages held in sessions
          from pgqueue.session as held
         cross join lateral (
               select *
@@ -54,7 +54,7 @@ select queue.name as queue, sequence_number, locked_by,
                limit (select 100)) as first                   -- hidden from the planner, as below
         where held.queue_id = queue.id
         union all
-       select passed.*                                        -- what the cursor has passed
+       select passed.*                                        -- messages that the cursor has passed
          from unnest(queue.lanes) as opened                   -- see pgqueue._progress, which a view cannot call
         cross join lateral (
               select * from pgqueue.progress where queue_id = queue.id and lane = opened order by turn desc limit 1) as progress
@@ -68,7 +68,7 @@ select queue.name as queue, sequence_number, locked_by,
           and watch.position <= case when watch.lane % 2 <> 0 then cursor
                                      else least(cursor, (select min(above) from unnest(awaited_above) as above)) end
         union all
-       select following.*                                     -- what follows the cursor
+       select following.*                                     -- messages that follow the cursor
          from unnest(queue.lanes) as opened
         cross join lateral (
               select newest, cursor

@@ -1,4 +1,4 @@
--- The table of the history, to be read in parts; see pgqueue._message. `slot` says in which partition the place is.
+-- The table of the history, to be read in parts; see pgqueue._message. `slot` is the partition of the place.
 create or replace view pgqueue._settled_message with (security_barrier) as
 select settled_message.ctid as place, slot, queue_id, queue.name as queue, retain_history,
        sequence_number, transaction_id, settled_at, outcome, reason,

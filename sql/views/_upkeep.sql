@@ -1,6 +1,6 @@
--- What pgqueue doctor asks of each queue: since when a message waits, when a receiver last took a turn while one did, and what is
--- due. It reads some rows of each queue, by its indexes; what nobody selects is not read. No clock is asked, so a due time may
--- lie in the future.
+-- The facts that pgqueue doctor checks of each queue: since when a message waits, when a receiver last took a turn while one did, and
+-- what is due. It reads some rows of each queue, by its indexes; columns that are not selected are not read. No clock is asked, so a
+-- due time may lie in the future.
 create or replace view pgqueue._upkeep with (security_barrier) as
 select name as queue, status, updated_at, paused_at,
        (select waits_until from pgqueue.waiting_consumer where queue_id = queue.id order by waits_until desc limit 1) as awaited_until,

@@ -1,5 +1,5 @@
--- What people did to queues and messages in the dashboard: who, when, and how many messages it concerned. What was done to a
--- queue that was dropped since is for those who may monitor all.
+-- Actions on queues and messages in the dashboard: who, when, and how many messages each concerned. Those on a
+-- queue that was dropped since are for those who may monitor all.
 create or replace view pgqueue.audit_log with (security_barrier) as
 select audited_action.id, acted_at, role, action, audited_action.queue, messages, details
   from pgqueue.audited_action

@@ -1,5 +1,5 @@
 -- Deferred messages, which are received by their sequence numbers only: by queue, and within a queue by priority, those
--- deferred first before the others. The state is LOCKED while somebody holds the lock of one.
+-- deferred first before the others. The state of one is LOCKED while its lock is held.
 create or replace view pgqueue.deferred_messages with (security_barrier) as
 select queue.name as queue,
        sequence_number,

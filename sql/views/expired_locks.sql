@@ -1,4 +1,4 @@
--- Locks that expired before the message was settled, by queue. Anyone can receive such a message; until somebody does, its
+-- Locks that expired before the message was settled, by queue. Anyone can receive such a message; until then, its
 -- last holder may still settle it. `locked_until` is null once the message was put back for redelivery. As in
 -- pgqueue.locked_messages, a fresh message may be missing.
 create or replace view pgqueue.expired_locks with (security_barrier) as

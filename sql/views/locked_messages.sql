@@ -1,5 +1,5 @@
 -- Locked messages, by queue: who holds each until when, and how often it was delivered. A fresh message that lies behind a
--- hundred others that nobody holds is missing.
+-- hundred others that are not held is missing.
 create or replace view pgqueue.locked_messages with (security_barrier) as
 select queue, sequence_number, locked_by,
        date_trunc('second', locked_until - pgqueue.clock()) as remaining,

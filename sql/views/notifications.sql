@@ -1,5 +1,5 @@
 -- Pending notifications, by queue: the type of each, the state that its recipients have stored, when it is sent next and
--- when it times out, as far as its body says so. Notifications that were given up are among the dead letters. A queue is
+-- when it times out, as far as its body has them. Notifications that were given up are among the dead letters. A queue is
 -- read if there is a notification among its first five messages, or its first five scheduled ones.
 create or replace view pgqueue.notifications with (security_barrier) as
 select queue.name as queue,

@@ -60,7 +60,7 @@ def either(request: pytest.FixtureRequest, faces: dict[str, Sources]) -> World:
 
 @pytest.fixture(params=WORKPLACES)
 def workplace(request: pytest.FixtureRequest) -> str:
-    """What a transaction to work in can be begun on."""
+    """The sources on which a transaction for the work can be begun."""
     kind: str = request.param
     return kind
 

@@ -1,7 +1,7 @@
 """Speaks to the asynchronous face in the synchronous tongue, so that one test serves both faces.
 
-A test is written once, as if everything blocked. What is asynchronous really runs on an event loop, in a thread of its
-own; the interpreter waits there for whatever has to be awaited.
+A test is written once, as if everything blocked. Asynchronous calls run on an event loop, in a thread of its own; the
+interpreter waits there for all that has to be awaited.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Interpreter:
         return self.spoken(future.result(PATIENCE))
 
     def spoken(self, value: Any) -> Any:
-        """What came from the other side, as one can speak to it here."""
+        """A value of the other side, in the form that the synchronous side can use."""
         if isinstance(value, list):
             return [self.spoken(each) for each in value]
         if not isinstance(value, tuple | Row | BaseException) and type(value).__module__.startswith(ASYNCHRONOUS):

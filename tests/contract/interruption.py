@@ -1,4 +1,4 @@
-"""Interrupts what the library does at one of its steps, before that is taken or when nobody has heard how it went."""
+"""Interrupts what the library does at one of its steps, before it is taken or before its result is known."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ MANY = 60
 
 
 class AnyError(Exception):
-    """What another thread may set in this one: an exception of any class."""
+    """An exception of any class, as another thread may set it in this one."""
 
 
-#: What may come between: from the keyboard or from an event loop; and from another thread, of any class.
+#: The interruptions that may come: from the keyboard or from an event loop; and from another thread, of any class.
 INTERRUPTIONS: dict[str, dict[str, type[BaseException]]] = {
     "sync": {"cancelled": KeyboardInterrupt, "set": AnyError},
     "async": {"cancelled": asyncio.CancelledError, "set": AnyError},
 }
 
 
-#: Who is interrupted between a pool and the first use of its connection has lost that, and nothing else: the next step
-#: is interrupted in its place.
+#: An interruption between a pool and the first use of its connection loses that connection, and nothing else: the next
+#: step is interrupted in its place.
 WOULD_LOSE_A_CONNECTION = {BEFORE: ("putconn", "close"), AFTER: ("getconn", "_connect", "connect")}
 
 
 class Interruption:
-    """Raises an error at one step, and says afterwards whether it came to that."""
+    """Raises an error at one step, and records whether the step was reached."""
 
     def __init__(self, error: type[BaseException], when: str, at: int) -> None:
         self._error = error

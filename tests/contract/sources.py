@@ -26,16 +26,16 @@ from pgqueue.transports.dsn import VARIABLES
 from tests.contract.interpreter import Interpreter, meant
 from tests.contract.transactions import Block, Scoped, Transaction, TwoPhase, TwoPhaseOfSQLAlchemy, TwoPhaseSession
 
-#: What a client can be made of.
+#: The sources of a client.
 CLIENTS = ("dsn", "pool", "engine")
 
-#: What a caller's transaction can be of.
+#: The sources of a caller's transaction.
 CALLERS = ("connection", "autocommit connection", "session", "scoped session", "sqlalchemy connection")
 
-#: What a transaction can be of that is to be prepared.
+#: The sources of a transaction that is to be prepared.
 TWO_PHASE = ("two-phase connection", "two-phase sqlalchemy connection", "two-phase session")
 
-#: What `received.transaction(source)` and `process(…, source)` can begin a transaction on.
+#: The sources on which `received.transaction(source)` and `process(…, source)` can begin a transaction.
 WORKPLACES = (
     "nothing",
     "connection",
@@ -50,7 +50,7 @@ WORKPLACES = (
 
 
 class Sources:
-    """One face's sources. Whatever is made here can be spoken to synchronously."""
+    """One face's sources. All that is made here can be called synchronously."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -62,7 +62,7 @@ class Sources:
 
     @functools.cached_property
     def onlooker(self) -> psycopg.Connection[Any]:
-        """A session of somebody who has nothing to do with any source; to connect takes longer than to look."""
+        """A session apart from all sources, kept because connecting takes longer than a query."""
         onlooker = self.database.connect(autocommit=True)
         self._closing.append(onlooker.close)
         return onlooker
@@ -114,7 +114,7 @@ class Sources:
 
     @contextmanager
     def workplace(self, kind: str) -> Iterator[Any]:
-        """What `received.transaction(…)` may be given, closed afterwards if it was opened for this."""
+        """A source for `received.transaction(…)`, closed afterwards if it was opened for this."""
         source = self.open(kind)
         try:
             yield source

@@ -1,4 +1,4 @@
-"""What an application has registered with its connections is for its own statements: ours are written and read as ever.
+"""The adapters that an application registers with its connections affect its own statements alone, not the library's.
 
 Django has JSON read as text, others read times and ids as something else, rows as dictionaries, or set another
 DateStyle.

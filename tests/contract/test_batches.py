@@ -46,7 +46,7 @@ def where(world: World) -> tuple[list[object], list[object], list[object]]:
 
 
 @each_batch
-def test_a_batch_settles_all_and_tells_so_in_the_order_asked(world: World, verb: str) -> None:
+def test_a_batch_settles_all_and_returns_results_in_the_given_order(world: World, verb: str) -> None:
     received = world.several_locked(4)
     backwards = received[::-1]
     results = settle(world, verb, backwards)
@@ -159,7 +159,7 @@ def test_a_savepoint_that_is_rolled_back_undoes_a_batch_in_it(caller: World) -> 
     assert caller.is_ours(inside)
 
 
-def test_alone_what_cannot_be_settled_any_more_is_told_and_the_others_are_settled(own: World) -> None:
+def test_a_batch_alone_reports_messages_that_are_over_and_settles_the_others(own: World) -> None:
     done, faulted, good = own.several_locked(3)
     done.complete()
     faulted.fault()
@@ -200,7 +200,7 @@ def test_the_callbacks_of_each_run_and_one_that_raises_concerns_its_message_only
     assert own.bodies() == [1]
 
 
-def test_a_callback_that_raises_leaves_nobody_behind_in_a_callers_transaction(caller: World) -> None:
+def test_a_callback_that_raises_leaves_no_message_settling_in_a_callers_transaction(caller: World) -> None:
     received = caller.several_locked(3)
     received[1].context.on_complete(lambda: 1 / 0)
     with caller.transaction() as transaction:
@@ -286,7 +286,7 @@ def test_a_bad_argument_is_named_and_the_deliveries_go_on(own: World) -> None:
     assert all(result.is_settled for result in own.queue.complete_batch(received))
 
 
-def test_a_batch_whose_queue_is_gone_says_so(own: World) -> None:
+def test_a_batch_of_a_deleted_queue_is_refused(own: World) -> None:
     received = own.several_locked(2)
     own.client.delete_queue(own.name)
     with pytest.raises(QueueNotFoundError):

@@ -75,13 +75,13 @@ def test_without_asking_a_delivery_goes_on_after_an_abort(caller: World) -> None
 
 
 @finally_settled
-def test_an_end_that_nobody_wanted_undoes_as_much(caller: World, verb: str) -> None:
+def test_an_unwanted_end_undoes_the_settlement_too(caller: World, verb: str) -> None:
     received = caller.locked()
     with caller.transaction() as transaction:
         transaction.execute(caller.note("undone"))
         FINAL[verb](received, transaction=transaction.handle)
     while received.resolve() is ReceiveState.COMPLETING:
-        assert received.context.transaction_id  # the server has not noticed yet that nobody is there any more
+        assert received.context.transaction_id  # the server has not noticed yet that the client is gone
     assert is_received_and_ours(caller, received)
     assert caller.effects() == []
 
@@ -177,7 +177,7 @@ def test_a_lost_lock_aborts_the_transaction_even_when_the_error_is_swallowed(cal
     assert is_received_and_ours(caller, other)
 
 
-def test_while_the_transaction_is_open_nobody_takes_the_message_over(caller: World) -> None:
+def test_a_message_is_not_redelivered_while_the_transaction_is_open(caller: World) -> None:
     received = caller.locked()
     with caller.transaction() as transaction:
         received.complete(transaction=transaction.handle)
@@ -203,7 +203,7 @@ def test_after_an_abort_a_lock_that_ran_out_meanwhile_is_open_to_all(caller: Wor
 
 
 def test_an_abandon_in_a_transaction_that_aborts_leaves_the_lock_to_run_out(caller: World) -> None:
-    """An abandon says that we are through with the delivery; whatever becomes of it, we do not take it up again."""
+    """An abandon ends the delivery for its receiver, whatever the transaction does: the receiver never resumes it."""
     received = caller.locked()
     with caller.transaction() as transaction:
         received.abandon(transaction=transaction.handle)

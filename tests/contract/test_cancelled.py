@@ -108,7 +108,7 @@ async def locked(queue: Queue) -> ReceivedMessage:
 async def assert_that_it_is_known(queue: Queue, received: ReceivedMessage) -> None:
     async with asyncio.timeout(60):
         while (state := await received.resolve()) is ReceiveState.COMPLETING:  # noqa: ASYNC110
-            await asyncio.sleep(0)  # an asynchronous generator that nobody awaits any more is closed by the loop
+            await asyncio.sleep(0)  # the loop closes an asynchronous generator that is no longer awaited
     left = {message.sequence_number for message in await queue.peek(max_messages=1000)}
     assert state in (ReceiveState.RECEIVED, ReceiveState.COMPLETED)
     assert (received.sequence_number in left) is (state is ReceiveState.RECEIVED)

@@ -116,7 +116,7 @@ def test_a_receiver_iterates_over_them_and_gives_back_what_it_prefetched(own: Wo
     assert len(own.dead()) == 1
 
 
-def test_what_somebody_holds_is_not_resubmitted(own: World) -> None:
+def test_a_locked_dead_letter_is_not_resubmitted(own: World) -> None:
     received = dead(own)
     assert own.queue.dead_letters.resubmit() == []
     received.abandon()
@@ -125,7 +125,7 @@ def test_what_somebody_holds_is_not_resubmitted(own: World) -> None:
     assert (again.delivery_count, again.dead_letter_reason) == (1, None)
 
 
-def test_a_time_to_live_runs_anew_each_time_it_is_resubmitted(own: World) -> None:
+def test_a_time_to_live_starts_again_each_time_the_message_is_resubmitted(own: World) -> None:
     own.client.update_queue(own.name, dead_lettering_on_message_expiration=True)
     own.queue.send(Message("brief", time_to_live=MINUTE))
     for _ in range(3):

@@ -62,7 +62,7 @@ def test_it_keeps_its_priority(own: World) -> None:
     assert (again.priority, again.is_deferred) == (-7, True)
 
 
-def test_what_somebody_holds_is_left_out_until_the_lock_has_expired(own: World) -> None:
+def test_a_locked_deferred_message_is_left_out_until_its_lock_has_expired(own: World) -> None:
     number = deferred(own)
     (received,) = own.queue.receive_deferred([number], lock_duration=MINUTE)
     assert own.queue.receive_deferred([number]) == []

@@ -1,4 +1,4 @@
-"""What a message keeps of the errors that its deliveries failed with."""
+"""The errors of failed deliveries, as far as a message keeps them."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ def test_a_dead_letter_keeps_the_error_which_is_its_description_if_there_is_no_o
     described, other = world.several_locked(2)
     with world.transaction() as transaction:
         error = ValueError("no such street\nin town")
-        described.dead_letter("Bad", "as I say", error=error, transaction=transaction.handle)
+        described.dead_letter("Bad", "as described", error=error, transaction=transaction.handle)
         other.dead_letter("Bad", error=error, properties={"seen": True}, transaction=transaction.handle)
         transaction.commit()
     first, second = world.dead()
-    assert first.dead_letter_error_description == "as I say"
+    assert first.dead_letter_error_description == "as described"
     assert second.dead_letter_error_description == "ValueError: no such street"
     assert second.application_properties == {"seen": True}
     assert told(first) == told(second) == ("ValueError", "no such street\nin town", 1)
@@ -142,7 +142,7 @@ def test_work_that_fails_leaves_its_error(either: World) -> None:
     assert "flows" not in (message.last_error.traceback or "")
 
 
-def test_what_a_dead_letter_was_raised_from_is_its_error(either: World) -> None:
+def test_the_cause_of_a_raised_dead_letter_is_its_error(either: World) -> None:
     def work(_: Any, tx: Any) -> None:
         raise DeadLetter("Bad", "no order") from KeyError("id")
 

@@ -17,7 +17,7 @@ def detect(world: World) -> None:
     )
 
 
-def test_the_second_send_succeeds_is_dropped_and_says_so(world: World) -> None:
+def test_a_second_send_succeeds_is_dropped_and_is_marked_as_a_duplicate(world: World) -> None:
     detect(world)
     first = world.queue.send(Message("first", message_id="7"))
     with world.transaction() as transaction:
@@ -65,7 +65,7 @@ def test_scheduled_ones_count_and_those_without_an_id_do_not(own: World) -> None
     assert not any(number.is_duplicate for number in own.queue.send_batch([Message("x"), Message("x")]))
 
 
-def test_overlapped_sends_are_told_each_for_itself(either: World) -> None:
+def test_overlapped_sends_are_each_marked_as_duplicate_or_not(either: World) -> None:
     detect(either)
     with either.queue.sender() as sender:
         pending = [sender.send(Message(n, message_id=str(n % 3))) for n in range(9)]

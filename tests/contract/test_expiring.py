@@ -1,4 +1,4 @@
-"""Messages that nobody wants any more after a while."""
+"""Messages with a limited time to live."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_an_expired_message_is_dropped_and_never_delivered(world: World) -> None
     assert world.dead() == []
 
 
-def test_the_queue_says_how_long_at_the_most_and_where_to(own: World) -> None:
+def test_the_queue_limits_the_time_to_live_and_keeps_expired_messages_as_dead_letters(own: World) -> None:
     own.client.update_queue(own.name, default_message_time_to_live=MINUTE, dead_lettering_on_message_expiration=True)
     own.queue.send_batch([Message("default"), Message("long", time_to_live=timedelta(days=1))])
     assert [each.expires_at for each in own.found()] == [each.enqueued_time + MINUTE for each in own.found()]

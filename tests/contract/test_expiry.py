@@ -32,7 +32,7 @@ def test_a_message_whose_lock_ran_out_is_received_again_and_counted(own: World) 
     assert second.enqueued_time == first.enqueued_time
 
 
-def test_what_ran_out_comes_before_what_nobody_has_had_yet(own: World) -> None:
+def test_messages_with_an_expired_lock_come_before_those_never_delivered(own: World) -> None:
     own.send("a", "b", "c")
     own.queue.receive(max_messages=2)
     own.move_clock(2 * MINUTE)
@@ -58,7 +58,7 @@ def test_a_late_worker_cannot_settle_a_message_that_was_delivered_again(own: Wor
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_until_somebody_else_has_it_a_lock_that_ran_out_still_counts(own: World, verb: str) -> None:
+def test_an_expired_lock_is_valid_until_the_message_is_received_again(own: World, verb: str) -> None:
     received = own.locked()
     own.move_clock(timedelta(hours=1))
     VERBS[verb](received)
@@ -79,7 +79,7 @@ def test_a_renewed_lock_lasts_from_now(own: World) -> None:
     received.complete()
 
 
-def test_a_lock_is_renewed_for_as_long_as_is_said(own: World) -> None:
+def test_a_lock_is_renewed_for_the_given_duration(own: World) -> None:
     received = own.locked()
     now = own.database.clock.now()
     assert received.renew_lock(lock_duration=timedelta(hours=1)) >= now + timedelta(hours=1)

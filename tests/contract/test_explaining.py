@@ -58,7 +58,7 @@ def test_a_message_in_an_open_transaction_stays_there(caller: World) -> None:
     assert "does not have a message" in caller.queue.explain_message(received.sequence_number)
 
 
-def test_what_is_not_locked_is_not_unlocked(either: World) -> None:
+def test_a_message_that_is_not_locked_cannot_be_unlocked(either: World) -> None:
     (number,) = either.send("a")
     with pytest.raises(MessageNotFoundError, match=f"no locked message {number}"):
         either.queue.unlock(number)

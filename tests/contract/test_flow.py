@@ -27,7 +27,7 @@ def test_a_paused_queue_is_like_an_empty_one(either: World) -> None:
     assert [message.body for message in either.queue.receive(wait=LONG)] == ["b"]
 
 
-def test_who_waits_gets_a_message_when_the_queue_is_resumed(either: World) -> None:
+def test_a_waiting_receive_gets_a_message_when_the_queue_is_resumed(either: World) -> None:
     either.client.pause_queue(either.name)
     either.send("a")
     with ThreadPoolExecutor() as threads:
@@ -67,7 +67,7 @@ def test_a_completion_in_the_callers_transaction_frees_its_slot_when_that_commit
     assert [message.body for message in caller.queue.receive()] == ["b"]
 
 
-def test_who_waits_gets_a_message_when_there_is_a_token_or_a_slot(either: World) -> None:
+def test_a_waiting_receive_gets_a_message_when_there_is_a_token_or_a_slot(either: World) -> None:
     either.client.update_queue(either.name, max_receive_rate=2.5, max_concurrent=3)
     properties = either.client.get_queue(either.name)
     assert (properties.max_receive_rate, properties.max_concurrent) == (2.5, 3)

@@ -1,4 +1,4 @@
-"""Senders that nobody closes: what is out is sent all the same, and what fails is in the log."""
+"""Senders that are never closed: pending messages are sent all the same, and failures are logged."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_a_task_that_is_cancelled_fails_what_is_out(either: World) -> None
     assert either.bodies() == []
 
 
-async def test_who_stops_waiting_for_an_outcome_does_not_stop_the_send(either: World) -> None:
+async def test_a_cancelled_wait_for_an_outcome_does_not_stop_the_send(either: World) -> None:
     async with (
         pgqueue.aio.QueueClient(either.database.dsn) as client,
         client.queue(either.name).sender(max_in_flight=1) as sender,

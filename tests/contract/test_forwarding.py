@@ -24,7 +24,7 @@ def test_a_send_arrives_at_the_end_of_the_chain_in_the_callers_transaction(world
     world.client.delete_queue(source)
 
 
-def test_what_dies_arrives_with_its_reason_and_errors(own: World) -> None:
+def test_a_forwarded_dead_letter_arrives_with_its_reason_and_errors(own: World) -> None:
     graveyard = f"{own.name}-graveyard"
     own.client.create_queue(graveyard)
     own.client.update_queue(own.name, forward_dead_lettered_messages_to=graveyard, retain_errors=3)
@@ -68,7 +68,7 @@ def test_a_bad_target_is_named(either: World, value: Any) -> None:
         either.client.update_queue(either.name, forward_to=value)
 
 
-def test_one_error_says_what_is_wrong(own: World) -> None:
+def test_forwarding_mistakes_raise_errors_that_name_the_queue(own: World) -> None:
     source = f"{own.name}-source"
     own.client.create_queue(source, forward_to=own.name)
     queue = own.client.queue(source)

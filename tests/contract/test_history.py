@@ -1,4 +1,4 @@
-"""What is remembered of messages that are gone."""
+"""The history of messages that are gone."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_completed_message_is_remembered_with_its_times_and_its_holder(world: 
     assert settled.settled_at >= settled.first_locked_at + 2 * SECOND
 
 
-def test_what_is_undone_is_not_remembered(caller: World) -> None:
+def test_a_settlement_that_is_undone_is_not_in_the_history(caller: World) -> None:
     retain(caller)
     received = caller.locked()
     with caller.transaction() as transaction:
@@ -99,7 +99,7 @@ def test_a_queue_that_does_not_ask_for_it_remembers_nothing(own: World) -> None:
 
 
 @pytest.mark.parametrize("since", [datetime(2030, 1, 1), 5, "yesterday"], ids=str)  # noqa: DTZ001
-def test_what_is_no_time_is_refused(either: World, since: Any) -> None:
+def test_a_start_that_is_not_a_time_is_refused(either: World, since: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="since must be a datetime with a time zone"):
         either.queue.history(since=since)
 

@@ -1,5 +1,5 @@
-"""Whatever interrupts a settlement, at whatever step: it is never said to be undone though it was committed, nor the
-other way. What was committed, asked or not, only the database knows.
+"""Settlements interrupted by anything, at any step: none is reported as undone though it was committed, nor the other
+way. Only the database knows what was committed, asked or not.
 
 A verb is a statement, and the flow that settles one message or many; a source runs whatever statement it is given and
 knows no verb. So not every pair is tried: each verb through one source, and through each source one verb of each flow.
@@ -45,7 +45,7 @@ VERBS_AND_CALLERS = [
     if verb != "defer" or mode.caller in ("connection", "session")
 ]
 
-#: Who completes the message in a transaction that the library begins: itself anywhere, the work in one of each kind.
+#: Workplaces, and the completer of the message there: the library itself in all, the work in one of each kind.
 COMPLETERS = [
     *((workplace, "the library") for workplace in WORKPLACES),
     *((workplace, "the work") for workplace in ("nothing", "session", "sqlalchemy connection")),
@@ -138,7 +138,7 @@ def test_a_settlement_in_the_callers_transaction(caller: World, verb: str, how: 
 @when_it_comes
 @however
 def test_a_sender_that_is_interrupted_does_not_guess(either: World, how: str, when: str) -> None:
-    """What it calls not stored is not; what it does not know is in doubt."""
+    """A message that it reports as not stored is not; one that it does not know of is in doubt."""
     error = INTERRUPTIONS["async" if how == "cancelled" and either.mode.face == "async" else "sync"][how]
     for at, interruption in enumerate(interruptions(error, when)):
         with either.sources.fresh_client("dsn") as client, interruption.coming(), suppress(SendError):
@@ -162,7 +162,7 @@ def test_a_pool_is_closed_with_its_client_even_if_its_opening_was_interrupted(ei
         assert meant(client)._source._pool.closed
 
 
-def test_what_was_interrupted_is_asked_before_the_next_verb(own: World) -> None:
+def test_an_interrupted_settlement_is_resolved_before_the_next_verb(own: World) -> None:
     with own.sources.fresh_client(own.mode.client) as client:
         queue = client.queue(own.name)
         for interruption in interruptions(INTERRUPTIONS[own.mode.face]["cancelled"], AFTER):
@@ -177,8 +177,8 @@ def test_what_was_interrupted_is_asked_before_the_next_verb(own: World) -> None:
                     received.complete()
 
 
-def test_what_was_interrupted_and_whose_lock_ran_out_meanwhile_is_in_doubt(own: World) -> None:
-    """Nobody can know whether it was completed by us, or by who had it after us."""
+def test_an_interrupted_settlement_whose_lock_expired_meanwhile_is_in_doubt(own: World) -> None:
+    """It may have been completed by this receiver or by the next one, which cannot be known."""
     with own.sources.fresh_client(own.mode.client) as client:
         queue = client.queue(own.name)
         for interruption in interruptions(INTERRUPTIONS[own.mode.face]["cancelled"], AFTER):
@@ -203,6 +203,6 @@ def noting(statement: str) -> Callable[[Any, Any], object]:
 
 
 def assert_that_it_is_known(world: World, received: ReceivedMessage) -> None:
-    eventually(lambda: received.resolve() not in OPEN, "the server has not noticed yet that nobody is there any more")
+    eventually(lambda: received.resolve() not in OPEN, "the server has not noticed yet that the client is gone")
     assert world.is_ours(received) is (received.state is ReceiveState.RECEIVED)
     assert received.state in (ReceiveState.RECEIVED, *FINAL)

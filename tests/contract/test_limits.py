@@ -60,7 +60,7 @@ def test_of_overlapped_sends_those_that_fit_are_stored(either: World) -> None:
     assert len(either.found()) == 5
 
 
-def test_what_a_transaction_has_sent_itself_counts(caller: World) -> None:
+def test_messages_of_the_same_transaction_count(caller: World) -> None:
     caller.client.update_queue(caller.name, max_queue_length=1)
     with caller.transaction() as transaction:
         caller.queue.send(Message("a"), transaction=transaction.handle)

@@ -34,7 +34,7 @@ def test_browsing_goes_on_from_a_number(own: World) -> None:
     assert own.queue.peek(from_sequence_number=numbers[-1] + 1) == []
 
 
-def test_what_is_browsed_cannot_be_settled(either: World) -> None:
+def test_a_peeked_message_cannot_be_settled(either: World) -> None:
     either.send("only looked at")
     (browsed,) = either.queue.peek()
     assert type(browsed) is PeekedMessage

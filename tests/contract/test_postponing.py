@@ -48,7 +48,7 @@ def test_a_body_may_become_bytes_and_null(own: World) -> None:
     ],
     ids=["negative", "no timedelta", "not JSON", "too large"],
 )
-def test_what_cannot_be_leaves_the_message_locked_by_us(
+def test_a_refused_postponement_leaves_the_message_locked_by_us(
     own: World, arguments: dict[str, Any], error: type[Exception]
 ) -> None:
     own.client.update_queue(own.name, max_message_size=50)

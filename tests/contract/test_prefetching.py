@@ -37,7 +37,7 @@ def test_messages_are_locked_ahead_and_come_in_order(own: World) -> None:
     assert own.found() == []
 
 
-def test_what_was_not_handed_out_is_given_back_at_the_end_in_front_and_uncounted(own: World) -> None:
+def test_messages_not_handed_out_are_returned_to_the_front_uncounted_at_the_end(own: World) -> None:
     own.send(*range(5))
     with own.queue.receiver(prefetch=3) as receiver:
         (first,) = take(receiver, 1)
@@ -73,7 +73,7 @@ def test_a_message_whose_lock_may_be_over_is_not_handed_out_under_it(own: World)
         assert second.delivery_count <= 2
 
 
-def test_who_is_slow_with_one_message_does_not_use_up_the_deliveries_of_the_others(own: World) -> None:
+def test_slow_work_on_one_message_does_not_use_up_deliveries_of_the_others(own: World) -> None:
     own.client.update_queue(own.name, lock_duration=TICK, max_delivery_count=2)
     own.send(*range(4))
     bodies = []

@@ -32,7 +32,7 @@ AT_ONCE = tenacity.Retrying(stop=tenacity.stop_after_attempt(5), wait=tenacity.w
 
 CONFLICT = "do $$ begin raise exception 'again' using errcode = '40001'; end $$"
 
-#: What can begin a new transaction after its connection was lost.
+#: The sources that can begin a new transaction after their connection was lost.
 LASTING = ["nothing", "pool", "engine", "sqlalchemy connection", "session", "scoped session", "session maker"]
 
 
@@ -41,7 +41,7 @@ class WorkFailedError(Exception):
 
 
 class Tries:
-    """Work that fails on the first tries as it is told to, and writes down what it saw."""
+    """Work that fails on the first tries as the failures define, and records each try."""
 
     def __init__(self, world: World, *failures: Callable[[Any], object]) -> None:
         self._world = world
@@ -63,7 +63,7 @@ def conflict(tx: Any) -> None:
 
 
 def cut(connection: Any) -> None:
-    """Nothing goes in or out any more, and nobody is told."""
+    """Cuts the connection both ways, without notice to either end."""
     with socket.socket(fileno=os.dup(meant(connection).fileno())) as line:
         line.shutdown(socket.SHUT_RDWR)
 
@@ -277,7 +277,7 @@ def test_by_default_five_tries_are_made(either: World) -> None:
     assert work.count == 5
 
 
-def test_a_policy_says_how_long_to_wait_and_is_told_of_every_try(either: World) -> None:
+def test_a_policy_determines_the_wait_and_is_called_for_every_try(either: World) -> None:
     asked: list[int] = []
     told: list[tuple[str, int]] = []
 
@@ -383,7 +383,7 @@ def test_the_work_may_settle_the_message_itself(either: World) -> None:
     assert either.queue.receive() == []
 
 
-def test_who_stops_the_work_from_outside_gets_the_message_back_unabandoned(either: World) -> None:
+def test_work_stopped_from_outside_leaves_the_message_locked_and_unabandoned(either: World) -> None:
     class Stopped(BaseException):
         """As KeyboardInterrupt is: no failure of the work."""
 
@@ -398,7 +398,7 @@ def test_who_stops_the_work_from_outside_gets_the_message_back_unabandoned(eithe
     assert either.effects() == []
 
 
-def test_what_is_over_is_not_processed(either: World) -> None:
+def test_a_delivery_that_is_over_is_not_processed(either: World) -> None:
     received = either.locked()
     received.complete()
     work = Tries(either)
@@ -419,7 +419,7 @@ def test_work_never_starts_on_a_message_that_is_lost_already(either: World) -> N
     assert either.is_ours(current)
 
 
-def test_processing_after_an_abort_that_nobody_told_completes_the_message(caller: World) -> None:
+def test_processing_after_an_unreported_abort_completes_the_message(caller: World) -> None:
     received = caller.locked()
     with caller.transaction() as transaction:
         received.complete(transaction=transaction.handle)

@@ -179,7 +179,7 @@ def test_purging_deletes_all_but_the_dead_letters_and_counts(own: World) -> None
     assert own.client.purge_queue(own.name) == 0
 
 
-def test_what_is_in_a_queue_is_counted_by_where_it_is(own: World) -> None:
+def test_the_messages_of_a_queue_are_counted_by_state(own: World) -> None:
     own.locked("dead").dead_letter("Bad")
     own.locked("scheduled").abandon(delay=MINUTE)
     own.locked("locked")
@@ -279,7 +279,7 @@ def test_an_unknown_queue_is_refused_by_its_name_and_with_a_remedy(own: World, v
     assert refusal.value.is_transient is False
 
 
-def test_every_settlement_of_a_message_whose_queue_is_gone_says_so(either: World) -> None:
+def test_every_settlement_of_a_message_of_a_deleted_queue_is_refused(either: World) -> None:
     received = either.several_locked(6)
     either.client.delete_queue(either.name)
     settlements: list[Callable[[], object]] = [
@@ -304,7 +304,7 @@ def test_every_settlement_of_a_message_whose_queue_is_gone_says_so(either: World
         (QueueStatus.RECEIVE_DISABLED, True, False),
     ],
 )
-def test_a_status_forbids_what_it_says(either: World, status: QueueStatus, sends: bool, receives: bool) -> None:
+def test_a_status_forbids_sends_or_receives(either: World, status: QueueStatus, sends: bool, receives: bool) -> None:
     held = either.locked("held")
     either.send("waiting", "waiting")
     either.client.update_queue(either.name, status=status)

@@ -1,4 +1,4 @@
-"""A transaction that may only read is told so, once: trying again would not help."""
+"""Verbs in a read-only transaction are refused at once, without retries, which would not help."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_database_that_may_only_be_read_is_no_lost_connection(either: World) -
         client.close()
 
 
-def test_a_transaction_that_has_failed_is_said_to_have(caller: World) -> None:
+def test_a_verb_in_a_failed_transaction_asks_for_a_rollback(caller: World) -> None:
     received = caller.locked()
     with caller.transaction() as transaction:
         with suppress(Exception):

@@ -25,7 +25,7 @@ def test_messages_are_taken_out_in_the_order_they_were_sent(world: World) -> Non
     assert world.found() == []
 
 
-def test_what_is_taken_out_was_delivered_once(world: World) -> None:
+def test_a_received_and_deleted_message_was_delivered_once(world: World) -> None:
     world.send("once")
     with world.transaction() as transaction:
         (received,) = world.queue.receive_and_delete(transaction=transaction.handle)
@@ -34,7 +34,7 @@ def test_what_is_taken_out_was_delivered_once(world: World) -> None:
     assert received.enqueued_time is not None
 
 
-def test_what_others_hold_under_lock_is_not_taken(world: World) -> None:
+def test_messages_locked_by_others_are_not_taken(world: World) -> None:
     held = world.locked("held")
     world.send("free")
     with world.transaction() as transaction:
@@ -44,7 +44,7 @@ def test_what_others_hold_under_lock_is_not_taken(world: World) -> None:
     assert world.is_ours(held)
 
 
-def test_what_is_taken_in_a_callers_transaction_is_hidden_until_it_ends(caller: World) -> None:
+def test_a_message_taken_in_a_callers_transaction_is_hidden_until_it_ends(caller: World) -> None:
     caller.send("a", "b")
     with caller.transaction() as transaction:
         caller.queue.receive_and_delete(transaction=transaction.handle)
@@ -74,7 +74,7 @@ def test_an_abort_puts_the_messages_back_for_anyone(caller: World) -> None:
     assert caller.effects() == []
 
 
-def test_what_another_transaction_gives_up_is_found_by_who_has_passed_it(database: Database) -> None:
+def test_a_message_that_another_transaction_gives_up_is_found_behind_the_cursor(database: Database) -> None:
     """The connection's own cursor has gone far beyond it, and turns are taken on other connections."""
     with (
         QueueClient(database.dsn) as client,
@@ -94,7 +94,7 @@ def test_what_another_transaction_gives_up_is_found_by_who_has_passed_it(databas
     assert sorted(message.sequence_number for message in taken) == numbers
 
 
-def test_what_is_given_up_is_found_while_the_queue_never_runs_empty(database: Database) -> None:
+def test_a_message_that_is_given_up_is_found_while_the_queue_never_runs_empty(database: Database) -> None:
     with (
         QueueClient(database.dsn) as client,
         psycopg.connect(database.dsn) as taking,
@@ -138,7 +138,7 @@ def test_a_savepoint_puts_back_what_was_taken_in_it(caller: World) -> None:
     assert caller.bodies() == ["b"]
 
 
-def test_what_ran_out_or_was_put_off_is_taken_when_its_time_has_come(world: World) -> None:
+def test_an_expired_or_delayed_message_is_taken_when_its_time_has_come(world: World) -> None:
     world.locked("ran out")
     world.locked("put off").abandon(delay=MINUTE)
     world.move_clock(2 * MINUTE)
@@ -149,7 +149,7 @@ def test_what_ran_out_or_was_put_off_is_taken_when_its_time_has_come(world: Worl
     assert {message.body for message in taken} == {"ran out", "put off"}
 
 
-def test_what_was_delivered_too_often_is_not_taken(world: World) -> None:
+def test_a_message_delivered_too_often_is_not_taken(world: World) -> None:
     world.client.update_queue(world.name, max_delivery_count=1)
     world.locked("poison").abandon()
     with world.transaction() as transaction:

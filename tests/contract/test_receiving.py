@@ -25,7 +25,7 @@ def test_messages_come_in_the_order_they_were_sent_up_to_as_many_as_asked_for(ow
     assert own.queue.receive(max_messages=3) == []
 
 
-def test_one_message_is_received_where_nothing_else_is_said(own: World) -> None:
+def test_one_message_is_received_by_default(own: World) -> None:
     own.send("a", "b")
     assert [message.body for message in own.queue.receive()] == ["a"]
 
@@ -38,7 +38,7 @@ def test_a_received_message_stays_in_the_queue_hidden_from_others(own: World) ->
     assert own.is_ours(received)
 
 
-def test_a_delivery_says_who_holds_it_until_when(own: World) -> None:
+def test_a_delivery_has_its_holder_and_the_end_of_its_lock(own: World) -> None:
     before = own.database.clock.now()
     received = own.locked()
     after = own.database.clock.now()
@@ -53,7 +53,7 @@ def test_a_delivery_says_who_holds_it_until_when(own: World) -> None:
     assert (received.dead_letter_reason, received.dead_lettered_at) == (None, None)
 
 
-def test_a_receive_may_lock_for_longer_or_shorter_than_the_queue_says(own: World) -> None:
+def test_a_receive_may_lock_for_longer_or_shorter_than_the_queues_lock_duration(own: World) -> None:
     own.send("a", "b")
     (short,) = own.queue.receive(lock_duration=SECOND)
     (long,) = own.queue.receive(lock_duration=10 * MINUTE)
@@ -86,7 +86,7 @@ def test_patience_ends_with_nothing_when_nothing_came(own: World) -> None:
     assert time.monotonic() - began >= 0.3
 
 
-def test_what_is_there_already_is_not_waited_for(own: World) -> None:
+def test_a_receive_does_not_wait_for_more_than_is_there_already(own: World) -> None:
     own.send("there")
     assert len(own.queue.receive(max_messages=10, wait=LONG)) == 1
 
@@ -110,7 +110,7 @@ def test_a_message_that_was_given_back_is_waited_for_too(either: World) -> None:
         assert again.delivery_count == 2
 
 
-def test_who_waits_holds_no_transaction(own: World) -> None:
+def test_a_waiting_receive_holds_no_transaction(own: World) -> None:
     """Neither one that is open from one look to the next, nor a statement that waits in the database."""
     held = """select pid, state, query
                 from pg_stat_activity
@@ -129,7 +129,7 @@ def test_who_waits_holds_no_transaction(own: World) -> None:
 
 
 @pytest.mark.parametrize("source", ["pool", "engine"])
-def test_who_waits_holds_no_connection(either: World, source: str) -> None:
+def test_a_waiting_receive_holds_no_connection(either: World, source: str) -> None:
     with either.sources.narrow_client(source) as client, ThreadPoolExecutor(1) as threads:
         queue = client.queue(either.name)
         waiting = threads.submit(queue.receive, wait=LONG)
@@ -138,7 +138,7 @@ def test_who_waits_holds_no_connection(either: World, source: str) -> None:
         assert len(waiting.result()) == 1
 
 
-def test_what_was_given_back_comes_before_what_is_fresh_and_in_the_order_sent(own: World) -> None:
+def test_returned_messages_come_before_fresh_ones_and_those_in_the_order_sent(own: World) -> None:
     own.send("a", "b", "c", "d", "e")
     a, b, c = own.queue.receive(max_messages=3)
     c.abandon()

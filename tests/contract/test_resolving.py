@@ -1,4 +1,4 @@
-"""What became of a settlement in a transaction out of sight: the database is asked."""
+"""The outcome of a settlement whose transaction is out of sight: the library asks the database."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_transaction_that_has_failed_is_undone_whether_it_was_rolled_back_yet_
     assert caller.is_ours(received)
 
 
-def test_what_is_settled_anew_does_not_care_how_its_last_transaction_ends(caller: World) -> None:
+def test_a_message_settled_again_does_not_depend_on_the_end_of_its_last_transaction(caller: World) -> None:
     received = caller.locked()
     with caller.transaction() as failed, caller.transaction() as transaction:
         received.complete(transaction=failed.handle)
@@ -104,7 +104,7 @@ def test_a_connection_that_died_after_the_commit_leaves_no_doubt(caller: World) 
 
 
 def test_a_settlement_undone_behind_our_back_is_found_out(caller: World) -> None:
-    """SQL text tells no event; the message that is still there does."""
+    """SQL text emits no event; the message that is still there reveals the rollback."""
     received = caller.locked()
     with caller.transaction() as transaction:
         transaction.execute("savepoint hidden")

@@ -1,4 +1,4 @@
-"""What suffices: applications, workers and sweepers under a role that has only the rights docs/security.md names."""
+"""Applications, workers and sweepers run under a role that has only the rights named in docs/security.md."""
 
 from __future__ import annotations
 

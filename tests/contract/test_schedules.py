@@ -58,7 +58,7 @@ def test_a_message_is_received_after_an_interval(own: World) -> None:
     assert due_times_sent(own) == [schedule.next_due]
 
 
-def test_a_schedule_says_what_it_was_created_with(either: World) -> None:
+def test_a_schedule_returns_the_options_it_was_created_with(either: World) -> None:
     start = datetime(2100, 1, 1, tzinfo=UTC)
     message = Message(
         b"\0",
@@ -113,7 +113,9 @@ def test_upcoming_of_an_interval_end_where_the_schedule_ends(either: World) -> N
 
 
 @pytest.mark.parametrize("arguments", [{"every": MINUTE}, {"cron": "* * * * *"}])
-def test_a_paused_schedule_sends_nothing_and_says_what_would_follow(either: World, arguments: dict[str, Any]) -> None:
+def test_a_paused_schedule_sends_nothing_and_shows_its_upcoming_due_times(
+    either: World, arguments: dict[str, Any]
+) -> None:
     create(either, catch_up="all", **arguments)
     paused = either.client.pause_schedule(either.name)
     assert (paused.is_paused, paused.next_due) == (True, None)
@@ -129,7 +131,7 @@ def test_a_paused_schedule_sends_nothing_and_says_what_would_follow(either: Worl
 
 
 @pytest.mark.parametrize(("catch_up", "count"), [("none", 1), ("last", 1), ("all", 120)])
-def test_what_was_missed_while_nobody_ran_is_computed_and_made_up_for(either: World, catch_up: str, count: int) -> None:
+def test_due_times_missed_during_downtime_are_computed_and_caught_up(either: World, catch_up: str, count: int) -> None:
     schedule = create(either, cron="* * * * *", catch_up=catch_up)
     # as if the database had been down: what was computed ahead is long over
     either.run(f"update pgqueue.schedule set later = '{{}}' where name = '{either.name}'")

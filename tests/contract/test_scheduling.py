@@ -51,7 +51,7 @@ def test_a_send_with_a_time_is_scheduled_and_one_whose_time_has_passed_is_not(ow
     assert [each.sequence_number for each in own.found() if each.scheduled_enqueue_time] == [later]
 
 
-def test_what_was_scheduled_can_be_cancelled_until_its_time_comes(world: World) -> None:
+def test_a_scheduled_message_can_be_cancelled_until_its_time_comes(world: World) -> None:
     cancelled, kept = schedule(world, "cancelled"), schedule(world, "kept")
     with world.transaction() as transaction:
         world.queue.cancel_scheduled([cancelled], transaction=transaction.handle)
@@ -81,7 +81,7 @@ def test_all_are_cancelled_or_none(own: World) -> None:
 
 
 @pytest.mark.parametrize("at", [datetime(2030, 1, 1), None, 7], ids=["without a zone", "None", "a number"])  # noqa: DTZ001
-def test_what_is_no_time_is_refused_and_nothing_stored(either: World, at: Any) -> None:
+def test_an_invalid_time_is_refused_and_nothing_is_stored(either: World, at: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"^at must be a datetime with a time zone"):
         either.queue.schedule(Message("never"), at=at)
     assert either.found() == []

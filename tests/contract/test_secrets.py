@@ -65,7 +65,7 @@ def test_a_dsn_that_cannot_be_read_is_not_shown(given: str, call: str, caplog: p
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_server_that_is_not_there_is_told_without_the_password(
+def test_the_error_for_an_unreachable_server_does_not_contain_the_password(
     call: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pgqueue.transports.own_pool", partial(connections.own_pool, patience=0.3))

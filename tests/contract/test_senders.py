@@ -45,7 +45,7 @@ class BlockFailedError(Exception):
 
 @contextmanager
 def held_up(world: World) -> Iterator[None]:
-    """Nobody's send goes through meanwhile."""
+    """No send goes through meanwhile."""
     with world.database.connect() as connection:
         connection.execute("lock table pgqueue.message in share row exclusive mode")
         yield
@@ -131,7 +131,7 @@ def test_the_eleventh_waits_while_ten_are_out(either: World) -> None:
     assert sent(either) == list(range(11))
 
 
-def test_who_waits_for_room_is_refused_when_the_sender_is_closed_meanwhile(either: World) -> None:
+def test_a_send_waiting_for_room_is_refused_when_the_sender_is_closed_meanwhile(either: World) -> None:
     sender = either.queue.sender(max_in_flight=1)
     with ThreadPoolExecutor() as threads:
         with held_up(either):
@@ -184,7 +184,7 @@ def test_every_second_one_refused_and_every_other_one_stored(either: World) -> N
 
 
 @pytest.mark.parametrize("at_commit", [False, True], ids=["stored", "committed"])
-def test_what_the_database_refuses_fails_alone_even_at_the_commit(either: World, *, at_commit: bool) -> None:
+def test_a_message_that_the_database_refuses_fails_alone_even_at_the_commit(either: World, *, at_commit: bool) -> None:
     with (
         refusing(either, "new.body in ('3', '17', '18')", at_commit=at_commit),
         either.queue.sender(max_in_flight=5) as sender,
@@ -196,7 +196,7 @@ def test_what_the_database_refuses_fails_alone_even_at_the_commit(either: World,
     assert sent(either) == [body for body in range(20) if body not in (3, 17, 18)]
 
 
-def test_what_cannot_be_stored_is_refused_by_the_send_itself(either: World) -> None:
+def test_a_message_that_cannot_be_stored_is_refused_by_the_send_itself(either: World) -> None:
     with either.queue.sender(max_in_flight=1) as sender:
         wrong: list[Any] = [Message(float("nan")), Message(object()), Message(1, subject="\0"), "no message"]
         for bad in wrong:
@@ -233,7 +233,7 @@ def test_an_unknown_queue_is_the_outcome_of_each_send(either: World) -> None:
     assert [type(error) for error in failed.value.exceptions] == [QueueNotFoundError] * 2
 
 
-def test_closing_raises_what_nobody_has_read_and_nothing_else(either: World) -> None:
+def test_closing_raises_failures_that_were_not_read_and_nothing_else(either: World) -> None:
     either.client.update_queue(either.name, max_message_size=10)
     sender = either.queue.sender()
     pending = [sender.send(Message("x" * length)) for length in (1, 20, 2, 30, 40)]
@@ -278,7 +278,7 @@ def test_an_exception_in_the_block_is_raised_as_it_is_when_nothing_else_has_fail
     assert either.bodies() == ["good"]
 
 
-def test_a_closed_sender_says_what_to_do_instead(either: World) -> None:
+def test_a_closed_sender_raises_an_error_with_the_remedy(either: World) -> None:
     with either.queue.sender() as sender:
         pass
     with pytest.raises(InvalidStateError, match=r"closed: make another with queue\.sender\(\)"):
@@ -286,9 +286,7 @@ def test_a_closed_sender_says_what_to_do_instead(either: World) -> None:
     assert either.found() == []
 
 
-def test_failures_nobody_reads_are_raised_before_they_fill_the_memory(
-    either: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unread_failures_are_raised_before_they_fill_the_memory(either: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox, "UNREAD_AT_MOST", 3)
     with (
         either.client.queue("no-such-queue").sender(max_in_flight=1) as sender,
@@ -298,7 +296,7 @@ def test_failures_nobody_reads_are_raised_before_they_fill_the_memory(
     assert len(failed.value.exceptions) == 3
 
 
-def test_what_fails_for_a_passing_reason_is_tried_again(either: World) -> None:
+def test_a_send_that_fails_for_a_transient_reason_is_retried(either: World) -> None:
     conflict = "nextval('tries') < 2 and raised('40001')"
     either.run("create sequence tries minvalue 0")
     either.run(
@@ -315,7 +313,7 @@ def test_what_fails_for_a_passing_reason_is_tried_again(either: World) -> None:
     assert sent(either) == list(range(20))
 
 
-def test_the_policy_says_how_often(either: World) -> None:
+def test_the_policy_limits_the_retries(either: World) -> None:
     with refusing(either, "new.body = '1'", sqlstate="40001"), either.queue.sender(retry=AT_ONCE) as sender:
         sender.send(Message(0)).result()
         bad = sender.send(Message(1))

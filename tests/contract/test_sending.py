@@ -22,7 +22,7 @@ BODIES: dict[str, Any] = {
     "text": "plain",
     "unicode": "Grüße, 世界, \U0001f600, \u2028, \x7f",
     "a quote and a backslash": "it's \\ \" {curly,braces}",
-    "what looks like a NUL": "\\u0000",
+    "a look-alike of NUL": "\\u0000",
     "a large number": 2**200,
     "a large negative number": -(2**64) - 1,
     "a fraction": 0.1,
@@ -103,7 +103,7 @@ json_values = st.recursive(
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(json_values | st.binary(), min_size=1, max_size=40))
-def test_whatever_json_or_bytes_can_hold_is_kept(either: World, bodies: list[Any]) -> None:
+def test_every_value_that_json_or_bytes_can_hold_is_kept(either: World, bodies: list[Any]) -> None:
     either.queue.send_batch([Message(body) for body in bodies])
     received = either.queue.receive(max_messages=len(bodies))
     assert [message.body for message in received] == bodies
@@ -120,7 +120,7 @@ def test_numbers_increase_from_one_send_to_the_next(world: World) -> None:
     assert world.bodies() == [1, 2, 3, 4]
 
 
-def test_what_is_sent_says_when(either: World) -> None:
+def test_a_received_message_has_the_time_of_its_send(either: World) -> None:
     before = either.database.clock.now()
     either.send("now")
     received = either.receive()
@@ -129,7 +129,7 @@ def test_what_is_sent_says_when(either: World) -> None:
     assert received.enqueued_time.utcoffset() is not None
 
 
-def test_what_is_sent_in_a_callers_transaction_is_there_once_it_commits(caller: World) -> None:
+def test_messages_sent_in_a_callers_transaction_are_there_once_it_commits(caller: World) -> None:
     with caller.transaction() as transaction:
         transaction.execute(caller.note("business"))
         caller.queue.send(Message("one"), transaction=transaction.handle)
@@ -141,7 +141,7 @@ def test_what_is_sent_in_a_callers_transaction_is_there_once_it_commits(caller: 
     assert caller.effects() == ["business"]
 
 
-def test_what_is_sent_in_a_callers_transaction_was_never_there_when_it_aborts(caller: World) -> None:
+def test_messages_sent_in_a_callers_transaction_were_never_there_when_it_aborts(caller: World) -> None:
     with caller.transaction() as transaction:
         transaction.execute(caller.note("business"))
         caller.queue.send(Message("one"), transaction=transaction.handle)

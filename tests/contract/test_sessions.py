@@ -26,7 +26,7 @@ from tests.patience import eventually
 
 
 def steps_of(world: World, *session_ids: str, **settings: Any) -> Any:
-    """The queue of this world, made anew so that it requires sessions, with a message for each of these sessions."""
+    """The queue of this world, recreated so that it requires sessions, with a message for each of these sessions."""
     world.client.delete_queue(world.name)
     world.client.create_queue(world.name, requires_session=True, **settings)
     world.queue.send_batch([Message(number, session_id=name) for number, name in enumerate(session_ids)])
@@ -54,7 +54,7 @@ def test_a_session_is_received_in_order_and_settled_with_its_state(world: World)
         assert session.get_state() == {"last": 2}
 
 
-def test_what_is_rolled_back_is_neither_completed_nor_in_the_state(caller: World) -> None:
+def test_a_rollback_undoes_both_the_completion_and_the_session_state(caller: World) -> None:
     steps = steps_of(caller, "a")
     with steps.accept_session("a") as session:
         (received,) = session.receive()
@@ -199,7 +199,7 @@ def test_a_deferred_message_is_received_by_who_holds_the_session(own: World) -> 
         again.complete()
 
 
-def test_what_is_not_right_is_refused_by_name(own: World) -> None:
+def test_invalid_calls_raise_errors_that_name_the_mistake(own: World) -> None:
     steps = steps_of(own)
     with pytest.raises(InvalidArgumentError, match="requires sessions: accept one with accept_session"):
         steps.receive()

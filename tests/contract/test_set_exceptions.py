@@ -1,4 +1,4 @@
-"""Exceptions that another thread sets in this one, earlier and later: whenever they come, nobody guesses."""
+"""Exceptions that another thread sets in this one, earlier and later: at any time, outcomes are known, not guessed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BLOCKED = "select from pg_stat_activity where datname = current_database() and w
 
 
 class SetError(Exception):
-    """What the other thread sets."""
+    """The exception that the other thread sets."""
 
 
 def in_transaction(queue: Any, received: ReceivedMessage) -> None:
@@ -82,7 +82,7 @@ def test_an_exception_of_another_thread_leaves_no_wrong_answer(database: Databas
 def test_a_statement_that_is_interrupted_is_over_before_anybody_asks(
     database: Database, face: str, client: str
 ) -> None:
-    """Whatever the server still did later, it would do to a message that was said to be received."""
+    """A statement still running would later change a message that was reported as received."""
     with (
         closing(FACES[face](database)) as sources,
         sources.fresh_client(client) as made,

@@ -63,7 +63,7 @@ def test_an_abandoned_message_is_there_at_once_and_counted(world: World) -> None
     assert received.state is ReceiveState.ABANDONED
 
 
-def test_an_abandoned_message_rests_for_its_delay(world: World) -> None:
+def test_an_abandoned_message_is_redelivered_after_its_delay(world: World) -> None:
     received = world.locked()
     settle(world, "abandon with delay", received)
     assert world.queue.receive() == []
@@ -116,7 +116,7 @@ ILLEGAL_AFTERWARDS = {
 
 
 @each_verb
-def test_what_is_settled_is_not_settled_again(world: World, verb: str) -> None:
+def test_a_settled_message_is_not_settled_again(world: World, verb: str) -> None:
     received = world.locked()
     settle(world, verb, received)
     before = (received.context.state, received.context.outcome, world.found(), world.dead())
@@ -180,7 +180,7 @@ def test_a_callback_that_raises_faults_the_delivery_and_nothing_is_sent(world: W
 
 
 @each_verb
-def test_a_lost_lock_is_told_and_faults_the_delivery(world: World, verb: str) -> None:
+def test_a_lost_lock_raises_an_error_and_faults_the_delivery(world: World, verb: str) -> None:
     late = world.locked()
     world.move_clock(2 * MINUTE)
     current = world.receive()

@@ -1,4 +1,4 @@
-"""What a client, a verb and a block may be given, and what they say to everything else."""
+"""The sources that a client, a verb and a block accept, and their refusal of everything else."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def verbs(world: World, received: ReceivedMessage) -> list[Callable[[Any], objec
 
 
 @pytest.mark.parametrize("source", list(NO_SOURCES.values())[1:], ids=list(NO_SOURCES)[1:])
-def test_what_no_client_can_be_made_of_is_refused(either: World, source: Any) -> None:
+def test_an_unsupported_source_of_a_client_is_refused(either: World, source: Any) -> None:
     with pytest.raises(UnsupportedSourceError) as refusal:
         either.sources.made_of(source)
     assert "a client needs a DSN, a connection pool or an engine" in str(refusal.value)
@@ -117,7 +117,9 @@ def test_a_transaction_is_no_client(either: World, kind: str) -> None:
 
 
 @pytest.mark.parametrize("source", [*NO_SOURCES.values(), "postgresql://localhost"], ids=[*NO_SOURCES, "a DSN"])
-def test_what_has_no_transaction_is_refused_by_every_verb_and_nothing_happens(either: World, source: Any) -> None:
+def test_a_source_without_a_transaction_is_refused_by_every_verb_and_nothing_happens(
+    either: World, source: Any
+) -> None:
     if source is None:
         return
     received = either.locked()
@@ -134,7 +136,7 @@ def test_what_has_no_transaction_is_refused_by_every_verb_and_nothing_happens(ei
 
 
 @pytest.mark.parametrize("kind", ["pool", "engine", "session maker"])
-def test_what_could_only_begin_a_transaction_cannot_share_one(either: World, kind: str) -> None:
+def test_a_source_that_could_only_begin_a_transaction_cannot_share_one(either: World, kind: str) -> None:
     received = either.locked()
     for verb in verbs(either, received):
         with either.sources.workplace(kind) as source, pytest.raises(UnsupportedSourceError, match="must be a psycopg"):
@@ -143,7 +145,9 @@ def test_what_could_only_begin_a_transaction_cannot_share_one(either: World, kin
 
 
 @pytest.mark.parametrize("kind", [*CALLERS, "pool", "engine", "session maker"])
-def test_what_belongs_to_the_other_face_is_sent_there(either: World, faces: dict[str, Sources], kind: str) -> None:
+def test_the_error_for_a_source_of_the_other_face_names_that_face(
+    either: World, faces: dict[str, Sources], kind: str
+) -> None:
     received = either.locked()
     there = "the asynchronous face" if either.mode.face == "sync" else "the synchronous face"
     with faces[OTHER[either.mode.face]].workplace(kind) as source:
@@ -240,7 +244,7 @@ def test_a_dsn_that_is_none_is_refused_when_the_client_is_made(either: World, ds
 
 
 @pytest.mark.parametrize("dsn", ["postgresql://127.0.0.1:1/db", "host=/nonexistent dbname=db"])
-def test_a_database_that_cannot_be_reached_is_told_at_once_and_why(either: World, dsn: str) -> None:
+def test_an_unreachable_database_raises_an_error_at_once_with_the_reason(either: World, dsn: str) -> None:
     client = either.sources.made_of(dsn)
     with closing(client):
         for call in (client.list_queues, lambda: client.queue("orders").send(Message(1))):
@@ -249,14 +253,14 @@ def test_a_database_that_cannot_be_reached_is_told_at_once_and_why(either: World
             assert failure.value.is_transient
 
 
-def test_an_engine_that_cannot_reach_its_database_says_so_too(either: World) -> None:
+def test_an_engine_with_an_unreachable_database_raises_the_reason_too(either: World) -> None:
     create = sqlalchemy.create_engine if either.mode.face == "sync" else create_async_engine
     client = either.sources.made_of(create("postgresql+psycopg://127.0.0.1:1/db"))
     with pytest.raises(ConnectionLostError, match=r"127\.0\.0\.1"):
         client.list_queues()
 
 
-def test_a_pool_that_has_nothing_left_to_give_says_so(either: World) -> None:
+def test_an_exhausted_pool_raises_a_timeout_that_names_it(either: World) -> None:
     for source in ("pool", "engine"):
         with either.sources.narrow_client(source, timeout=0.2) as client:
             (received,) = [either.locked()]
@@ -271,14 +275,14 @@ def test_a_pool_that_has_nothing_left_to_give_says_so(either: World) -> None:
             received.complete()
 
 
-def test_a_database_without_the_schema_says_what_to_do(empty_database: Database) -> None:
+def test_the_error_for_a_database_without_the_schema_names_the_remedy(empty_database: Database) -> None:
     with QueueClient(empty_database.dsn) as client:
         for call in (client.list_queues, lambda: client.create_queue("q"), client.queue("q").receive):
             with pytest.raises(SchemaVersionError, match="pgqueue migrate"):
                 call()
 
 
-def test_a_role_without_rights_is_told_so(either: World) -> None:
+def test_the_error_for_a_role_without_rights_names_the_role_and_the_verb(either: World) -> None:
     role = f"stranger_{either.name.replace('-', '_')}"
     either.run(f"create role {role} login")
     client = QueueClient(psycopg.conninfo.make_conninfo(either.database.direct, user=role))
@@ -330,7 +334,7 @@ def test_a_client_that_was_never_used_can_be_closed(either: World) -> None:
         client.list_queues()
 
 
-def test_who_waits_for_a_connection_is_told_that_the_client_was_closed_meanwhile(shared_database: Database) -> None:
+def test_a_wait_for_a_connection_ends_in_an_error_when_the_client_is_closed(shared_database: Database) -> None:
     client = QueueClient(shared_database.dsn)
     source: Any = client._source
     held = [drive(source._take()) for _ in range(10)]

@@ -1,6 +1,6 @@
 """The sweeper, from Python, in a database of each test's own: it looks after all queues that there are.
 
-What a sweep does is the same from every source; how it is called is not.
+A sweep does the same from every source; only the call differs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _world(mode: Mode, database: Database) -> Iterator[World]:
         yield World(mode, sources)
 
 
-def test_what_was_delivered_too_often_is_dead_lettered_without_a_receive(either: World) -> None:
+def test_messages_delivered_too_often_are_dead_lettered_without_a_receive(either: World) -> None:
     either.client.update_queue(either.name, max_delivery_count=1)
     received = either.several_locked(2)
     either.move_clock(2 * MINUTE)
@@ -42,7 +42,7 @@ def test_what_was_delivered_too_often_is_dead_lettered_without_a_receive(either:
         received[0].complete()
 
 
-def test_what_is_due_is_activated(either: World) -> None:
+def test_a_due_message_is_activated(either: World) -> None:
     either.locked().abandon(delay=SECOND)
     assert either.client.get_queue_runtime_properties(either.name).scheduled == 1
     either.move_clock(2 * SECOND)
@@ -50,7 +50,7 @@ def test_what_is_due_is_activated(either: World) -> None:
     assert either.client.get_queue_runtime_properties(either.name).scheduled == 0
 
 
-def test_what_has_expired_is_taken_away_though_nobody_meets_it(own: World) -> None:
+def test_an_expired_message_is_removed_without_a_receive(own: World) -> None:
     own.queue.send(Message("brief", time_to_live=SECOND))
     own.move_clock(2 * SECOND)
     assert own.client.get_queue_runtime_properties(own.name).expired == 1
@@ -59,7 +59,7 @@ def test_what_has_expired_is_taken_away_though_nobody_meets_it(own: World) -> No
     assert own.found() == []
 
 
-def test_who_is_at_work_is_left_alone(either: World) -> None:
+def test_a_message_in_work_is_left_alone(either: World) -> None:
     either.client.update_queue(either.name, max_delivery_count=1)
     received = either.locked()
     either.client.sweep()

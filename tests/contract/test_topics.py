@@ -102,7 +102,7 @@ def test_a_subscription_is_updated_in_part(either: World, topic: Any) -> None:
     assert topic.send(Message(1)) == 1
 
 
-def test_what_cannot_be_done_is_refused(either: World, topic: Any) -> None:
+def test_invalid_calls_are_refused(either: World, topic: Any) -> None:
     client = either.client
     client.create_subscription(topic.name, "s", filter=PAID, max_queue_length=1)
     with pytest.raises(TopicAlreadyExistsError):

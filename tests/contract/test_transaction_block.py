@@ -111,7 +111,7 @@ def test_work_never_starts_on_a_message_that_is_lost_already(either: World, work
     assert either.effects() == ["of the one who has it"]
 
 
-def test_what_was_lent_is_given_back_with_no_transaction_open(either: World, workplace: str) -> None:
+def test_a_lent_source_is_returned_without_an_open_transaction(either: World, workplace: str) -> None:
     good, bad = either.several_locked(2)
     with either.sources.workplace(workplace) as source:
         with good.transaction(source):
@@ -335,7 +335,7 @@ def test_a_block_that_sql_text_has_ended_completes_nothing(either: World, workpl
     assert either.found() == []
 
 
-def test_what_is_over_is_not_worked_on(either: World) -> None:
+def test_a_delivery_that_is_over_is_not_worked_on(either: World) -> None:
     received = either.locked()
     received.complete()
     with pytest.raises(MessageAlreadySettledError, match=r"transaction\(\)"), received.transaction():
@@ -379,7 +379,7 @@ def test_a_connection_in_a_pipeline_is_refused(database: Database, autocommit: b
         assert not client.queue("q").peek()
 
 
-def test_a_block_after_an_abort_that_nobody_told_completes_the_message(caller: World) -> None:
+def test_a_block_after_an_unreported_abort_completes_the_message(caller: World) -> None:
     received = caller.locked()
     with caller.transaction() as transaction:
         received.complete(transaction=transaction.handle)
@@ -391,7 +391,7 @@ def test_a_block_after_an_abort_that_nobody_told_completes_the_message(caller: W
     assert caller.found() == []
 
 
-def test_a_block_after_a_commit_that_nobody_told_is_refused(caller: World) -> None:
+def test_a_block_after_an_unreported_commit_is_refused(caller: World) -> None:
     received = caller.locked()
     with caller.transaction() as transaction:
         received.complete(transaction=transaction.handle)

@@ -23,7 +23,7 @@ def somebody_waits(world: World) -> None:
 
 
 @pytest.mark.parametrize("verb", FINAL)
-def test_what_is_prepared_is_neither_open_nor_over(prepared: World, verb: str) -> None:
+def test_a_prepared_settlement_is_neither_open_nor_over(prepared: World, verb: str) -> None:
     received = prepared.locked()
     with prepared.transaction() as transaction:
         FINAL[verb](received, transaction=transaction.handle)
@@ -36,7 +36,7 @@ def test_what_is_prepared_is_neither_open_nor_over(prepared: World, verb: str) -
     assert not prepared.is_ours(received)
 
 
-def test_what_was_prepared_and_rolled_back_is_not_completed_by_a_later_commit(prepared: World) -> None:
+def test_a_settlement_prepared_and_rolled_back_is_not_completed_by_a_later_commit(prepared: World) -> None:
     received = prepared.locked()
     with prepared.transaction() as transaction:
         received.complete(transaction=transaction.handle)
@@ -61,7 +61,7 @@ def test_a_transaction_that_was_never_prepared_ends_as_any_other(
     assert prepared.is_ours(received) is (state is ReceiveState.RECEIVED)
 
 
-def test_sqlalchemy_tells_of_the_commit_of_what_was_prepared(prepared: World) -> None:
+def test_sqlalchemy_reports_the_commit_of_a_prepared_transaction(prepared: World) -> None:
     received = prepared.locked()
     with prepared.transaction() as transaction:
         received.complete(transaction=transaction.handle)
@@ -71,7 +71,7 @@ def test_sqlalchemy_tells_of_the_commit_of_what_was_prepared(prepared: World) ->
     assert received.context.state is (ReceiveState.COMPLETED if told else ReceiveState.COMPLETING)
 
 
-def test_a_commit_of_what_somebody_else_has_rolled_back_is_found_out(prepared: World) -> None:
+def test_a_commit_after_a_rollback_from_elsewhere_is_detected(prepared: World) -> None:
     received = prepared.locked()
     with prepared.forgiving(), prepared.transaction() as transaction:
         received.complete(transaction=transaction.handle)
@@ -85,7 +85,7 @@ def test_a_commit_of_what_somebody_else_has_rolled_back_is_found_out(prepared: W
     assert prepared.is_ours(received)
 
 
-def test_whoever_waits_a_send_can_be_prepared(prepared: World) -> None:
+def test_a_send_can_be_prepared_while_a_receiver_waits(prepared: World) -> None:
     somebody_waits(prepared)
     with prepared.transaction() as transaction:
         prepared.queue.send(Message("one"), transaction=transaction.handle)
@@ -114,7 +114,7 @@ def test_every_verb_can_be_prepared(prepared: World) -> None:
     last.complete()
 
 
-def test_what_is_prepared_takes_nothing_more(prepared: World) -> None:
+def test_a_prepared_transaction_accepts_no_further_settlement(prepared: World) -> None:
     first, second = prepared.several_locked(2)
     with prepared.transaction() as transaction:
         first.complete(transaction=transaction.handle)
@@ -128,7 +128,7 @@ def test_what_is_prepared_takes_nothing_more(prepared: World) -> None:
 
 
 def test_a_settlement_in_a_transaction_that_is_prepared_later_is_not_waited_for(prepared: World) -> None:
-    """The verbs that follow say so at once, instead of waiting for a lock that is held until the end."""
+    """The verbs that follow are refused at once, instead of waiting for a lock that is held until the end."""
     received: ReceivedMessage = prepared.locked()
     with prepared.transaction() as transaction:
         received.complete(transaction=transaction.handle)

@@ -55,7 +55,7 @@ def typed(world: World, body_type: Any = Order) -> Queue[Any]:
 
 
 def send_invalid_between(world: World) -> None:
-    """Somebody sends without the type: the second of three does not fit."""
+    """Sends three messages without the type, of which the second does not fit."""
     world.send({"number": 1}, {"number": "two"}, {"number": 3})
 
 
@@ -147,7 +147,7 @@ def test_a_session_goes_on_behind_an_invalid_message(either: World) -> None:
     assert [each.body for each in either.client.queue(name).dead_letters.peek(max_messages=9)] == [{"number": "two"}]
 
 
-def test_what_is_met_without_a_lock_says_so_when_its_body_is_asked_for(either: World) -> None:
+def test_an_invalid_message_without_a_lock_raises_when_its_body_is_read(either: World) -> None:
     send_invalid_between(either)
     orders = typed(either)
     for messages in (orders.peek(max_messages=9), orders.receive_and_delete(max_messages=9)):

@@ -1,4 +1,4 @@
-"""What SQL text has undone behind our back: a savepoint, or the transaction itself. Nobody reports it as completed."""
+"""Settlements that SQL text has undone unseen, with a savepoint or the transaction: none is reported as completed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ every_verb = pytest.mark.parametrize("verb", FINAL)
 
 
 @every_verb
-def test_a_savepoint_that_text_rolls_back_undoes_the_settlement_whoever_commits(caller: World, verb: str) -> None:
+def test_a_savepoint_rolled_back_by_text_undoes_the_settlement_despite_the_commit(caller: World, verb: str) -> None:
     received = caller.locked()
     with caller.transaction() as transaction:
         transaction.execute("savepoint hidden")
@@ -39,7 +39,7 @@ def test_a_savepoint_that_text_rolls_back_undoes_the_settlement_whoever_commits(
 
 
 @every_verb
-def test_who_took_the_message_after_an_undone_savepoint_has_it(caller: World, verb: str) -> None:
+def test_a_receiver_that_took_the_message_after_an_undone_savepoint_has_it(caller: World, verb: str) -> None:
     received = caller.locked()
     with caller.transaction() as transaction:
         _undo(caller, received, verb, transaction)
@@ -53,7 +53,7 @@ def test_who_took_the_message_after_an_undone_savepoint_has_it(caller: World, ve
 
 
 @every_verb
-def test_what_another_has_completed_after_an_undone_savepoint_was_not_completed_by_us(caller: World, verb: str) -> None:
+def test_a_completion_by_another_after_an_undone_savepoint_is_not_ours(caller: World, verb: str) -> None:
     received = caller.locked()
     with caller.transaction() as transaction:
         _undo(caller, received, verb, transaction)
@@ -64,7 +64,7 @@ def test_what_another_has_completed_after_an_undone_savepoint_was_not_completed_
 
 
 @every_verb
-def test_what_was_undone_is_known_while_the_transaction_is_open(caller: World, verb: str) -> None:
+def test_an_undone_settlement_is_known_while_the_transaction_is_open(caller: World, verb: str) -> None:
     received = caller.locked()
     with caller.transaction() as transaction:
         _undo(caller, received, verb, transaction)

@@ -19,7 +19,7 @@ from tests.contract.world import Mode, World
 
 
 async def coroutine(message: Any, tx: Any) -> None:
-    raise AssertionError("nobody awaits this")
+    raise AssertionError("this is never awaited")
 
 
 def generator(message: Any, tx: Any) -> Iterator[None]:
@@ -32,7 +32,7 @@ async def asynchronous_generator(message: Any, tx: Any) -> AsyncIterator[None]:
 
 class Called:
     async def __call__(self, message: Any, tx: Any) -> None:
-        raise AssertionError("nobody awaits this")
+        raise AssertionError("this is never awaited")
 
 
 REFUSED = [coroutine, functools.partial(coroutine), Called(), generator, asynchronous_generator]
@@ -57,7 +57,7 @@ def sync(faces: dict[str, Sources]) -> World:
 def test_process_refuses_it_before_the_transaction_begins(sync: World, work: Callable[..., Any]) -> None:
     received, nowhere = sync.locked(), cast(Any, object())
     with pytest.raises(InvalidArgumentError, match=r"the work .* function"):
-        pgqueue.process(received, work, nowhere)  # whose transactions nobody could begin
+        pgqueue.process(received, work, nowhere)  # no transaction can be begun on it
     assert received.state is ReceiveState.RECEIVED
     assert sync.is_ours(received)
 
@@ -145,11 +145,11 @@ async def test_callbacks_are_awaited_where_the_call_is(sync: World, settled: str
     assert seen == [ReceiveState.ABANDONING if "abandon" in settled else ReceiveState.COMPLETING]
 
 
-def test_callbacks_are_refused_where_nobody_awaits_them(sync: World) -> None:
+def test_callbacks_are_refused_where_they_would_not_be_awaited(sync: World) -> None:
     received = sync.locked()
 
     async def note() -> None:
-        raise AssertionError("nobody awaits this")
+        raise AssertionError("this is never awaited")
 
     for register in (received.context.on_complete, received.context.on_abandon, received.context.on_fault):
         with pytest.raises(InvalidArgumentError, match=r"the callback .* is a coroutine function"):

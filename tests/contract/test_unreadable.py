@@ -1,4 +1,4 @@
-"""JSON that Python cannot read: SQL may store it, and it concerns nobody but who asks for it."""
+"""JSON that Python cannot read: SQL may store it, and it affects only callers that read it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_properties_that_cannot_be_read_leave_the_body_alone(own: World) -> None
     received.complete()
 
 
-def test_what_cannot_be_read_is_peeked_and_deleted_like_any_other(world: World) -> None:
+def test_an_unreadable_message_is_peeked_and_deleted_like_any_other(world: World) -> None:
     number = send_unreadable_among_others(world)
     assert_one_cannot_be_read(world.found(), number)
     with world.transaction() as transaction:
@@ -156,7 +156,7 @@ def test_it_can_be_copied_and_sent_to_another_process(either: World) -> None:
     assert_one_cannot_be_read(pickle.loads(pickle.dumps(found)), number)
 
 
-def test_what_is_nested_so_deeply_that_it_cannot_be_shown_can_be_printed(either: World) -> None:
+def test_a_message_nested_too_deeply_to_be_shown_can_be_printed(either: World) -> None:
     send_by_sql(either, "(repeat('[', 900) || repeat(']', 900))::jsonb")
     (message,) = either.found()
     assert f"queue='{either.name}'" in frames_down(200, lambda: repr(message))
@@ -174,7 +174,7 @@ def nested(depth: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("depth", [200, 900])
-def test_what_python_can_read_it_reads_however_deep_the_receiver_stands(either: World, depth: int) -> None:
+def test_a_body_that_python_can_read_is_read_at_any_depth_of_the_stack(either: World, depth: int) -> None:
     text = "[" * depth + "]" * depth
     properties = f'{{"of": {text}}}'
     send_by_sql(either, f"'{text}'::jsonb", f"'{properties}'::jsonb")
@@ -188,7 +188,7 @@ def test_what_python_can_read_it_reads_however_deep_the_receiver_stands(either: 
     assert received.raw_body == text
 
 
-def test_what_is_sent_can_be_nested_so_deeply_and_no_deeper_wherever_the_sender_stands(world: World) -> None:
+def test_a_sent_body_has_the_same_limit_of_nesting_at_any_depth_of_the_stack(world: World) -> None:
     with world.transaction() as transaction:
 
         def send(body: Any) -> None:

@@ -18,13 +18,13 @@ class UndoneError(Exception):
 
 
 class Transaction:
-    """What takes part in it gets `handle`; it begins by itself, and ends as its owner says."""
+    """A transaction whose participants get `handle`; it begins by itself, and ends when its owner ends it."""
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
 
     def begin(self) -> None:
-        """For who has to say so."""
+        """For transactions with an explicit begin."""
 
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
         return execute(self.handle, statement)
@@ -71,7 +71,7 @@ class Scoped(Transaction):
 
 
 class TwoPhase(Transaction):
-    """A transaction that is to be prepared; once it is, whoever knows its name can end it, from any connection."""
+    """A transaction that is to be prepared; once it is, its name suffices to end it, from any connection."""
 
     def begin(self) -> None:
         self.handle.tpc_begin(self.handle.xid(1, uuid.uuid4().hex, "pgqueue"))
@@ -92,7 +92,7 @@ class TwoPhase(Transaction):
 
 
 class TwoPhaseOfSQLAlchemy(TwoPhase):
-    """The same, begun by a Connection; an asynchronous one knows nothing of two phases but what it is told to run."""
+    """The same, begun by a Connection; an asynchronous one lacks two-phase methods, so it uses run_sync."""
 
     _transaction: Any
 

@@ -86,7 +86,7 @@ class World:
         return received
 
     def found(self) -> list[PeekedMessage]:
-        """All that is in the queue, whoever holds it."""
+        """All messages in the queue, locked or not."""
         return self.queue.peek(max_messages=1000)
 
     def bodies(self) -> list[Any]:
@@ -104,7 +104,7 @@ class World:
         self.run(MOVE, by // timedelta(microseconds=1))
 
     def look(self, statement: Any, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Asks the database as somebody who has nothing to do with it."""
+        """Queries the database from a session apart from the test's sources."""
         return self.run(statement, *parameters).fetchall()
 
     def wait_until_somebody_looked(self) -> None:
@@ -116,7 +116,7 @@ class World:
             eventually(lambda: observer.execute(looked, began).fetchall(), "nobody looked")
 
     def run(self, statement: Any, *parameters: Any) -> psycopg.Cursor[Any]:
-        """Changes something as somebody who has nothing to do with it."""
+        """Runs a statement from a session apart from the test's sources."""
         return self.sources.onlooker.execute(statement, parameters or None)
 
     def terminate(self, transaction: Any) -> None:
@@ -126,7 +126,7 @@ class World:
 
     @contextmanager
     def forgiving(self) -> Iterator[None]:
-        """What a dead connection says when it is closed does not matter; what a test says does."""
+        """Ignores the errors of closing a dead connection, but not those of a test."""
         try:
             yield
         except AssertionError:
@@ -141,7 +141,7 @@ class World:
 
     @contextmanager
     def statements(self) -> Iterator[list[str]]:
-        """What others run in the database meanwhile."""
+        """The statements that others run in the database meanwhile."""
         ran: list[str] = []
         running = """select query from pg_stat_activity where datname = current_database()
                         and pid <> pg_backend_pid() and query_start > %s"""
@@ -150,7 +150,7 @@ class World:
         ran += [query for (query,) in self.look(running, began)]
 
     def effects(self) -> list[str]:
-        """What transactions of this test have written and committed, see `note`."""
+        """The effects that transactions of this test have written and committed, see `note`."""
         return [label for (label,) in self.look("select label from effect where place = %s order by id", self.name)]
 
     def note(self, label: str) -> str:

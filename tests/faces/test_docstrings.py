@@ -1,4 +1,4 @@
-"""Whoever asks help() gets an answer: for every public name, and for every option."""
+"""help() has an answer for every public name, and for every option."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def classes() -> Iterator[tuple[str, type]]:
 
 
 def callables() -> Iterator[tuple[str, Any, str]]:
-    """Every public function and method, with what the docstrings of its class and of those above already say."""
+    """Every public function and method, with the docstrings of its class and of those above."""
     for name, value in exported():
         if inspect.isfunction(value):
             yield name, value, ""
@@ -77,7 +77,7 @@ def test_every_option_is_explained(function: Any, class_says: str) -> None:
     said = f"{inspect.getdoc(function)} {class_says} {inspect.getdoc(pgqueue.QueueProperties)}"
     for option in inspect.signature(function).parameters.values():
         if option.kind is option.KEYWORD_ONLY:
-            assert mentions(said, option.name), f"nothing is said about {option.name}"
+            assert mentions(said, option.name), f"{option.name} is not explained"
 
 
 @pytest.mark.parametrize(("function", "class_says"), shown(callables()))

@@ -1,4 +1,4 @@
-"""The public surface, written out by hand: who renames something here breaks somebody's program."""
+"""The public surface, written out by hand: a rename here breaks the programs of users."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ FIELDS = {
     "SubscriptionProperties": {"topic", "name", "filter", "set_properties", "created_at", "queue"},
 }  # fmt: skip
 
-#: What can be said when something is made or called; it may take more.
+#: The options that each constructor or call takes; it may take more.
 OPTIONS = {
     "QueueClient": {"source", "listen", "timeout"},
     "Message": FIELDS["Message"],
@@ -452,7 +452,7 @@ def test_a_promised_aid_for_tests_exists(name: str) -> None:
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_what_else_is_promised_exists(face: Any) -> None:
+def test_the_other_promised_names_exist(face: Any) -> None:
     assert [mode.name for mode in face.ReceiveMode] == ["PEEK_LOCK", "RECEIVE_AND_DELETE"]
     assert [status.name for status in face.QueueStatus] == ["ACTIVE", "DISABLED", "SEND_DISABLED", "RECEIVE_DISABLED"]
     assert [state.name for state in face.ReceiveState] == [
@@ -466,7 +466,7 @@ def test_what_else_is_promised_exists(face: Any) -> None:
 
 
 @pytest.mark.parametrize("face", NOTIFYING)
-def test_what_else_is_promised_of_notifications_exists(face: Any) -> None:
+def test_the_other_promised_names_of_notifications_exist(face: Any) -> None:
     assert [receipt.name for receipt in face.ReceiptStatus] == [
         "OK", "FAIL", "ABORT", "FINISHED", "NOT_PROCESSED", "PENDING",
     ]  # fmt: skip

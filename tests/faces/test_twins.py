@@ -82,7 +82,7 @@ def test_hand_written_methods_have_the_same_signature(ours: Any, theirs: Any) ->
 
 
 @pytest.mark.parametrize(("ours", "theirs"), list(pairs()))
-def test_what_may_wait_is_awaited(ours: Any, theirs: Any) -> None:
+def test_calls_that_may_wait_are_awaited(ours: Any, theirs: Any) -> None:
     assert not inspect.iscoroutinefunction(function(ours))
     if not isinstance(ours, property):
         assert inspect.iscoroutinefunction(function(theirs)) == (function(ours).__name__ not in NOT_AWAITED)

@@ -1,4 +1,4 @@
-"""What a type checker says of handlers, transactions and bodies: each line passes, or fails where it must."""
+"""Handlers, transactions and bodies under a type checker: each line passes, or fails where it must."""
 
 from __future__ import annotations
 

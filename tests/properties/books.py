@@ -23,7 +23,7 @@ select outcome, sequence_number from pgqueue.history where queue = %(queue)s and
 
 @dataclass
 class Books:
-    """What was sent to a queue that retains its history, and which of its dead letters were settled for good."""
+    """The messages sent to a queue that retains its history, and the dead letters that were settled for good."""
 
     queue: str
     sent: set[int] = field(default_factory=set)

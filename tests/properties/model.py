@@ -1,8 +1,8 @@
-"""What a queue does, in plain Python: its semantics without a database. Times are in milliseconds.
+"""A queue in plain Python: its semantics without a database. Times are in milliseconds.
 
-The model says which messages a receive *may* return and which it *must*. Where a message stands is certain while it was
-never locked, or since it was given back. A message whose lock has run out, or whose delay is over, or which an open
-transaction held when somebody received, comes back into everybody's reach within a second or so, wherever it stood; see
+The model defines which messages a receive *may* return and which it *must*. The place of a message is certain while it
+was never locked, or since it was given back. A message whose lock has run out, or whose delay is over, or which an open
+transaction held during a receive, comes back into every receiver's reach within a second or so, wherever it stood; see
 ``Queue.check_missed`` for how late it may be.
 """
 
@@ -54,7 +54,7 @@ class Message:
         return self.place.priority
 
     def is_available(self, now: int) -> bool:
-        """Whether somebody may have it: it is there, and not locked, or not any more."""
+        """Whether it may be received: it is there, and not locked, or not any more."""
         if self.is_gone or self.reason is not None:
             return False
         return (self.locked_until is None or self.locked_until <= now) and (self.due is None or self.due <= now)
@@ -121,7 +121,7 @@ class Queue:
         return message is not None and message.holder not in (None, within)
 
     def proves(self, number: int, token: UUID, within: Transaction | None = None) -> bool:
-        """Whether this token is that of the message's lock: until somebody else takes the message, or it is settled."""
+        """Whether this token is that of the message's lock: until the message is received again or settled."""
         message = self.seen(number, within)
         return message is not None and message.token == token
 
@@ -189,7 +189,7 @@ class Queue:
     # Receiving
 
     def receivable(self, within: Transaction | None = None) -> list[Message]:
-        """What a receive may come by; what an open transaction holds only that transaction does."""
+        """The messages that a receive may return; those that an open transaction holds, only that transaction may."""
         return [
             message
             for message in self.messages.values()
@@ -230,9 +230,9 @@ class Queue:
     def check_missed(self, met: Collection[int], *, is_empty: bool, within: Transaction | None = None) -> None:
         """Whether a receive with room for more may have missed what is not in its place.
 
-        Whoever comes back empty-handed takes a turn, as does everybody once a second. A turn brings back what is due;
-        what it looks at in vain, it looks at again a second later. Where numbers are drawn fast (``is_crowded``), a
-        session may have overtaken what the common cursor has still to pass, which takes another turn a second later.
+        A receive that returns nothing takes a turn, as does each receiver once a second. A turn brings back what is
+        due; what it examines in vain, it examines again a second later. Where numbers are drawn fast (``is_crowded``),
+        a session may have overtaken what the common cursor has still to pass, which takes another turn a second later.
         """
         patience = 2 * SECOND if self.is_crowded else SECOND
         looks = self.receives + self.sweeps
@@ -240,7 +240,9 @@ class Queue:
         for message in self.receivable(within):
             if message.number in met or message.is_in_place:
                 continue
-            assert not (is_empty and is_quiet), f"{message.number} was missed though nobody had looked for a second"
+            assert not (is_empty and is_quiet), (
+                f"{message.number} was missed though no receive or sweep ran for a second"
+            )
             assert not (is_empty and message.misses and self.now - message.misses[0] >= patience), (
                 f"{message.number} is available and was missed at {message.misses}, now is {self.now}"
             )
@@ -300,7 +302,7 @@ class Queue:
                 del self.messages[number]
 
     def _restore(self, number: int, before: Message | None) -> None:
-        """As it was; but whoever has received meanwhile has passed over it."""
+        """Restores it as it was; but a receive in the meantime has passed over it."""
         held = self.messages.pop(number)
         if before is not None:
             self.messages[number] = before

@@ -1,4 +1,4 @@
-"""A queue in PostgreSQL and its model, the deliveries that somebody remembers, the transactions that are open."""
+"""A queue in PostgreSQL and its model, the deliveries that are remembered, the transactions that are open."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ callers = st.none() | st.integers(0, 2)
 deliveries = st.sampled_from([1, 2, 3, 5, 8, KEPT_DELIVERIES, -1, -2, -5])
 durations = st.sampled_from([1000, 5000, 30_000])
 
-#: What is done to the messages; a batch tells what became of each.
+#: The action on the messages; a batch returns the outcome of each.
 Act = Callable[[list[ReceivedMessage], Any], list[SettlementResult] | None]
 Effect = Callable[[list[int], Transaction | None], object]
 
@@ -44,14 +44,14 @@ def forge(message: ReceivedMessage) -> None:
 
 @dataclass(eq=False)
 class Caller:
-    """Somebody who has a transaction open."""
+    """A caller with an open transaction."""
 
     connection: psycopg.Connection[Any]
     transaction: Transaction = field(default_factory=Transaction)
 
 
 class Play(RuleBasedStateMachine):
-    """What all rules need; and what must be the same on both sides after every one of them."""
+    """The parts that all rules need, and the state that must be the same on both sides after each rule."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -100,12 +100,12 @@ class Play(RuleBasedStateMachine):
         return self.session(place).client.queue(self.name)
 
     def caller(self, which: int | None) -> Caller | None:
-        """One of those who have a transaction open that can still be used; None when nobody is asked for, or has."""
+        """A caller with an open transaction that can still be used; None when none is asked for, or none has one."""
         usable = [caller for caller in self.callers if not caller.transaction.is_broken]
         return usable[which % len(usable)] if which is not None and usable else None
 
     def chosen(self, which: Sequence[int]) -> dict[int, ReceivedMessage]:
-        """Deliveries, the newest first, in the hands of somebody who has the tokens, or has made them up."""
+        """Deliveries, the newest first, for a receiver that has the tokens, or has made them up."""
         chosen = {}
         for place in which:
             if abs(place) <= len(self.deliveries):
@@ -137,7 +137,7 @@ class Play(RuleBasedStateMachine):
         self.model.receives.append(self.model.now)
 
     def compare_settlement(self, which: Sequence[int], caller: Caller | None, act: Act, effect: Effect) -> None:
-        """Settles some deliveries; nobody waits for a transaction that holds one, for here that would be for ever."""
+        """Settles some deliveries, but none that a transaction holds: here the wait for that would last for ever."""
         transaction, connection = (caller.transaction, caller.connection) if caller else (None, None)
         chosen = self.chosen(which)
         messages = [message for number, message in chosen.items() if not self.model.is_held_from(number, transaction)]

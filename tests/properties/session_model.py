@@ -1,7 +1,7 @@
-"""What a queue that requires sessions does, in plain Python. Times are in milliseconds.
+"""A queue that requires sessions, in plain Python. Times are in milliseconds.
 
-What a receive returns is certain: the first messages of the session that were not handed out under its lock. Which
-session an acceptor gets is not: the model says which it may get, and when one must be found.
+The result of a receive is certain: the first messages of the session that were not handed out under its lock. Which
+session an acceptor gets is not: the model defines which it may get, and when one must be found.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ class Model:
         )
 
     def is_free(self, session_id: str) -> bool:
-        """Whether nobody holds the session, and no transaction keeps it."""
+        """Whether the session is not locked, and no transaction keeps it."""
         session = self.session(session_id)
         return not session.kept_by and (session.token is None or session.locked_until <= self.now)
 
     def is_available(self, session_id: str) -> bool:
-        """Whether somebody who asks for the next session may get this one."""
+        """Whether an acceptor of the next session may get this one."""
         waiting = self.waiting(session_id)
         return self.is_free(session_id) and bool(waiting) and self._is_due(waiting[0])
 

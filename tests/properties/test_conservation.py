@@ -190,7 +190,7 @@ def test_every_message_is_in_one_place_whatever_is_done(database: Database) -> N
 
 
 class Worker:
-    """Somebody in the crowd: sends, receives and settles at random, and aborts every now and then."""
+    """One of many workers: sends, receives and settles at random, and aborts every now and then."""
 
     def __init__(self, database: Database, queue: str, seed: int, go: threading.Barrier) -> None:
         self.database = database

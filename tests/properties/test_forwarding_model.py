@@ -50,7 +50,7 @@ class Place:
 
 
 class Model:
-    """What must become of messages, one at a time."""
+    """The expected outcome of messages, one at a time."""
 
     def __init__(self) -> None:
         self.edges: dict[str, dict[str, str | None]] = {name: dict.fromkeys(SETTINGS) for name in NAMES}

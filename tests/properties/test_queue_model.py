@@ -49,7 +49,7 @@ class Sending(Play):
 
     @rule(priority=priorities, count=st.sampled_from([1, 1, 2, 5]), within=callers)
     def send(self, priority: int, count: int, within: int | None) -> None:
-        """Who uses a priority for the first time lets others wait for the transaction, so nobody joins one then."""
+        """The first send of a priority makes others wait for its transaction, so it joins no open transaction."""
         caller = self.caller(within if priority in self._priorities else None)
         self._priorities.add(priority)
         messages = [Message({"sent": self._sent + n}, priority=priority) for n in range(count)]
@@ -145,7 +145,7 @@ class Settling(Receiving):
 
 
 class Renewing(Play):
-    """What an open transaction holds can be renewed too: that needs nothing, and waits for nobody."""
+    """Messages that an open transaction holds can be renewed too: that needs nothing, and does not wait."""
 
     @rule(which=batches, lock_duration=durations)
     def renew(self, which: list[int], lock_duration: int) -> None:
@@ -228,7 +228,7 @@ class Calling(Play):
 
 
 class Passing(Play):
-    """Time passes, and somebody looks after the queue now and then."""
+    """Time passes, and the queue is maintained now and then."""
 
     @rule(by=times)
     def pass_time(self, by: int) -> None:

@@ -27,7 +27,7 @@ LOCK_LOST, SESSION_LOST, SESSION_HELD = "PQ001", "PQ020", "PQ021"
 SESSIONS = "abc"
 
 session_ids = st.sampled_from(SESSIONS)
-#: Whose transaction: that of one of three, or one of its own.
+#: The transaction of a step: that of one of three callers, or one of its own.
 callers = st.none() | st.integers(0, 2)
 #: Which of those that are remembered, from 1 for the newest.
 newest = st.sampled_from([1, 1, 1, 2, 3, 5])
@@ -53,7 +53,7 @@ select session_id, lock_token::text from pgqueue.session
 
 @dataclass(frozen=True)
 class Held:
-    """What an acceptor remembers."""
+    """A session as its acceptor remembers it."""
 
     session_id: str
     token: str
@@ -61,7 +61,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Delivery:
-    """What a receiver remembers."""
+    """A message as its receiver remembers it."""
 
     number: int
     held: Held
@@ -160,7 +160,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(by=times)
     def lose(self, by: int) -> None:
-        """A lock expires, or is released, somebody else accepts a session, and the last holder comes back."""
+        """A lock expires, or is released, another caller accepts a session, and the last holder comes back."""
         known = len(self.deliveries)
         if by > SECOND:
             self.pass_time(by)
@@ -263,7 +263,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """All transactions are rolled back, and nobody remembers what was received: the locks run out."""
+        """All transactions are rolled back, and all that was received is forgotten: the locks run out."""
         for who in list(self.open):
             self.end(who, False)
         self.held.clear()
@@ -286,7 +286,7 @@ class SessionMachine(RuleBasedStateMachine):
                 assert not self.model.is_in_hand(message)
                 message.place, message.token = "dead", None
 
-    # What the rules need
+    # Parts that the rules need
 
     def check_locks(self) -> None:
         self.model.check_locks(dict(self.world.control.execute(LOCKS, [self.name]).fetchall()))
@@ -334,7 +334,7 @@ class SessionMachine(RuleBasedStateMachine):
 def test_sessions_do_what_their_model_does(database: Database) -> None:
     with created(database, ["read committed"] * 3) as world:
         for connection in (world.control, *(session.calling for session in world.sessions)):
-            connection.execute("set lock_timeout = '10s'")  # nobody may wait here for anybody
+            connection.execute("set lock_timeout = '10s'")  # no caller may wait here for another
             if not connection.autocommit:
                 connection.commit()
 

@@ -1,4 +1,4 @@
-"""Each subscription gets what its filter says, against a model in Python, while subscriptions come, change and go.
+"""Each subscription gets the messages its filter matches: a model in Python, while subscriptions come, change and go.
 
 PGQUEUE_EXAMPLES and PGQUEUE_STEPS make it play more, and longer.
 """
@@ -35,7 +35,7 @@ def country(message: Message[Any]) -> Any:
     return (message.application_properties or {}).get("country")
 
 
-#: What each path says, in Python.
+#: The meaning of each path, in Python.
 PATHS: dict[str, Callable[[Message[Any]], bool]] = {
     "$.body.amount > 1": lambda message: isinstance(amount(message), int) and amount(message) > 1,
     '$.subject == "x"': lambda message: message.subject == "x",
@@ -101,7 +101,7 @@ def matches(filter: Filter, message: Message[Any]) -> bool:
 
 @dataclass
 class Subscription:
-    """What the model knows of one: what it asks for and sets, and what it must hold, by the order of sending."""
+    """A subscription in the model: its filter and settings, and the messages it must hold, in the order of sending."""
 
     filter: Filter
     sets: dict[str, Any] | None
@@ -194,7 +194,7 @@ class Topics(RuleBasedStateMachine):
         self.compare()
 
 
-def test_each_subscription_gets_what_its_filter_says(database: Database) -> None:
+def test_each_subscription_gets_the_messages_its_filter_matches(database: Database) -> None:
     with QueueClient(database.dsn, listen=False) as client, database.connect() as one, database.connect() as other:
 
         class Here(Topics):

@@ -23,7 +23,7 @@ as 'select timestamptz ''2030-01-01Z'' + last_value * interval ''1 ms'' from pgq
 PASS_TIME = "select setval('pgqueue_testing.clock_shift', last_value + %s) from pgqueue_testing.clock_shift"
 BUSY_ELSEWHERE = "select count(nextval('pgqueue.sequence_number')) from generate_series(1, %s)"
 
-#: One session each. At repeatable read nobody can say what may still appear, so those take no turns.
+#: One session each. At repeatable read it is unknown what may still appear, so those sessions take no turns.
 ISOLATION_LEVELS = ["read committed", "read committed", "repeatable read"]
 
 

@@ -1,4 +1,4 @@
-"""What the server knows of each function, view, table and column, as psql shows it."""
+"""The server's comments on each function, view, table and column, as psql shows them."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_the_days_of_the_history_do_not_fill_the_list_of_tables(database: Databa
     assert counts == [(1,), (64,)]
 
 
-def test_what_an_application_built_on_a_dropped_view_is_not_dropped_with_it(empty_database: Database) -> None:
+def test_a_view_of_an_application_is_not_dropped_with_the_view_it_depends_on(empty_database: Database) -> None:
     schema.migrate(empty_database.dsn)
     with empty_database.connect() as connection:
         connection.execute(AN_OLDER_VERSION)

@@ -66,7 +66,7 @@ def project(directory: Path, last: str = "pass", env: str = ENV) -> Config:
 
 
 def upgrade(engine: Engine, directory: Path, last: str = "pass") -> None:
-    """What `alembic upgrade head` does in a host's project."""
+    """Does the same as `alembic upgrade head` in a host's project."""
     config = project(directory, last)
     with engine.begin() as connection:
         config.attributes["connection"] = connection
@@ -132,7 +132,7 @@ async def test_an_asynchronous_engine_runs_it_too(empty_database: Database) -> N
     assert schema.pending(empty_database.dsn) == []
 
 
-def test_what_cannot_be_one_transaction_is_refused(engine: Engine) -> None:
+def test_a_connection_in_autocommit_is_refused(engine: Engine) -> None:
     with (
         engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection,
         pytest.raises(TransactionRequiredError, match="this connection commits by itself"),
@@ -140,7 +140,7 @@ def test_what_cannot_be_one_transaction_is_refused(engine: Engine) -> None:
         schema.migrate_within(connection)
 
 
-def test_what_has_no_connection_or_another_driver_is_refused() -> None:
+def test_a_missing_connection_or_another_driver_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="pgqueue migrate --sql"):
         schema.migrate_within(None)
     sqlite = create_engine("sqlite://")

@@ -29,7 +29,7 @@ print(schema.migrate(sys.argv[1], lock_timeout=timedelta(minutes=1)))
 
 
 class Retries(logging.Handler):
-    """Hears a migration say that it tries again."""
+    """Notices in the log that a migration tries again."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ def test_a_lock_that_is_held_is_waited_for_briefly_and_tried_again(database: Dat
 @pytest.mark.parametrize(
     "held", ["lock table pgqueue.installation", f"select pg_advisory_lock({migration.MIGRATION_LOCK})"]
 )
-def test_a_lock_that_stays_held_ends_in_an_error_that_says_so(database: Database, held: str) -> None:
+def test_a_lock_that_stays_held_ends_in_an_error_that_names_it(database: Database, held: str) -> None:
     forget_what_is_installed(database)
     with database.connect() as holder:
         holder.execute(held.encode())
@@ -166,7 +166,7 @@ def test_a_schema_newer_than_the_code_is_refused_and_left_alone(database: Databa
     assert schema.current(database.dsn) == "9999_future"
 
 
-def test_an_index_that_is_missing_or_broken_off_stops_nobody_who_may_not_build_it(
+def test_a_missing_or_invalid_index_does_not_stop_a_role_that_may_not_build_it(
     empty_database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     schema.migrate(empty_database.dsn)

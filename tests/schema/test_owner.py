@@ -1,4 +1,4 @@
-"""Who owns the schema after a migration, by whoever it was run, and what becomes of rights on the tables."""
+"""The owner of the schema after a migration, whichever role ran it, and the rights on the tables afterwards."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_role_that_may_create_roles_makes_an_owner_and_becomes_a_member_of_it(
         client.grant_send("q", "public")
 
 
-def test_a_role_that_may_not_stays_the_owner_and_is_told_so(
+def test_a_role_that_may_not_create_roles_stays_the_owner_with_a_warning(
     empty_database: Database, role: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     schema.migrate(as_role(empty_database, role))

@@ -72,7 +72,7 @@ def test_a_wheel_is_built_without_what_tests_need(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_the_readme_says_how_to_install_it(wheel: Path, tmp_path: Path) -> None:
+def test_the_instructions_of_the_readme_install_it(wheel: Path, tmp_path: Path) -> None:
     (block,) = re.findall(r"```sh\nmake wheel\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)
     venv.create(tmp_path / "empty", with_pip=True)
     (tmp_path / "dist").symlink_to(wheel.parent)

@@ -1,4 +1,4 @@
-"""What tests of queues that forward to others share."""
+"""Shared parts of the tests of queues that forward to others."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SESSION_LOST, SESSION_HELD = "PQ020", "PQ021"
 
 @dataclass(frozen=True)
 class Accepted:
-    """What accept_session returned."""
+    """The result of accept_session."""
 
     session_id: str
     lock_token: UUID

@@ -2,7 +2,7 @@
 
 Where a call does not fit what pg_catalog has to the letter, because an argument is cast or the function is polymorphic,
 one in another schema of the search_path that does fit is preferred. So there is a shadow of every name that our SQL
-uses, for all the types that occur there. Whoever calls one is refused, and it is remembered.
+uses, for all the types that occur there. A call of one is refused and recorded.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ POLYMORPHIC = {
     "anymultirange": [],
 }
 MIXED = ["text", *INTEGERS]
-"""What a function of any arguments is called with, where there are more than two of them."""
+"""The types for a function of arguments of any type, where there are more than two of them."""
 
 ARGUMENTS = """
 select proname, prokind = 'a', provariadic = '"any"'::regtype,

@@ -61,7 +61,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Received:
-    """What a receive returned of one message."""
+    """A message as a receive returned it."""
 
     sequence_number: int
     lock_token: UUID
@@ -259,7 +259,7 @@ def passed(stage: Stage, session: Session) -> Received:
 
 
 def put_back(stage: Stage, session: Session) -> Received:
-    """A message whose lock has expired and which a turn has put back, but nobody has taken."""
+    """A message whose lock has expired and which a turn has put back; no receive has taken it since."""
     received = passed(stage, session)
     stage.passes(LOCK_DURATION)
     assert session.call("take_turn", queue="q")
@@ -269,7 +269,7 @@ def put_back(stage: Stage, session: Session) -> Received:
 
 @contextmanager
 def told(stage: Stage, session: Session, *, times: int, awaited: bool = True) -> Iterator[None]:
-    """In the block those who wait for messages of q are told so often."""
+    """Asserts that the block notifies receivers that wait for messages of q `times` times."""
     listener = stage.session("listener")
     ((channel, _),) = listener.table("_subscribe", queues=["q"], lasts=timedelta(hours=1) if awaited else None)
     listener.rows(f"listen {channel}")

@@ -13,7 +13,7 @@ AGEING = timedelta(seconds=80)
 
 
 def wait(stage: Stage, session: Session, time: timedelta) -> None:
-    """Time passes, and turns are taken as if somebody received."""
+    """Time passes, and turns are taken as receives would take them."""
     for _ in range(16):
         stage.passes(time / 16)
         session.call("take_turn", queue="q")
@@ -73,7 +73,7 @@ def test_locked_and_deferred_messages_do_not_rise(database: Database) -> None:
         ann.complete(locked)
 
 
-def test_a_message_that_comes_back_waits_anew(database: Database) -> None:
+def test_a_returned_message_ages_from_the_start(database: Database) -> None:
     with Stage(database, priority_ageing=AGEING) as stage:
         ann = stage.session("ann")
         ann.send("a")
@@ -106,7 +106,7 @@ def test_a_message_that_has_just_been_locked_does_not_rise(database: Database) -
         assert priorities(ann) == [0, -1, -1]
 
 
-def test_a_message_that_somebody_receives_is_not_waited_for(database: Database) -> None:
+def test_a_turn_does_not_wait_for_a_message_that_is_being_received(database: Database) -> None:
     with Stage(database, priority_ageing=AGEING) as stage:
         ann, ben = stage.sessions("ann", "ben")
         nearly_due(stage, ann)

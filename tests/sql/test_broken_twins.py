@@ -80,8 +80,10 @@ FENCE = re.compile(r"_(?:find|check)_consumer\((?:consumer|known), epoch\)|_find
 
 @pytest.mark.parametrize("twin", ALL, ids=str)
 def test_a_broken_twin_is_caught(quiet_server: QuietServer, twin: Twin) -> None:
-    assert twin.text in twin.original, f"{twin.function} does not say that any more: change the twin's text, too"
-    assert twin.original.count(twin.text) == 1, f"{twin.function} says that more than once: quote more of it"
+    assert twin.text in twin.original, f"{twin.function} no longer contains the twin's text: change that, too"
+    assert twin.original.count(twin.text) == 1, (
+        f"{twin.function} contains the twin's text more than once: quote more of it"
+    )
     if not twin.is_caught_by_a_test:
         with quiet_server.database() as sound:
             twin.caught_by(sound)

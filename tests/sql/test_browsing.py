@@ -160,7 +160,7 @@ def test_peek_shows_the_holder_of_each_lock_and_its_end(database: Database) -> N
 
 
 @pytest.mark.parametrize("state", ["passed", "put back"])
-def test_an_expired_lock_is_seen_until_somebody_takes_the_message(database: Database, state: str) -> None:
+def test_an_expired_lock_is_shown_until_the_message_is_received_again(database: Database, state: str) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         received = passed(stage, ann) if state == "passed" else put_back(stage, ann)

@@ -31,10 +31,10 @@ T = TypeVar("T")
 HELD = "select sequence_number from pgqueue.locked_messages order by sequence_number"
 ALL_SETTLED = "select claim, messages, completed from pgqueue.claim order by claim"
 
-#: What a session that is attached holds; one that was closed lets go in its own time.
+#: Whether a session is attached; one that was closed is detached some time later.
 ATTACHED = "select pgqueue._is_attached(consumer) from pgqueue.consumer where name = 'ledger'"
 
-#: All that is said of claims, of the first one where it is said of one.
+#: The verbs of claims and their options, for the first claim where a verb concerns one.
 ASKED: dict[str, dict[str, Any]] = {
     "claim_batch": {"after": 1, "max_messages": 10},
     "begin_claim": {"claim": 1},
@@ -130,7 +130,7 @@ def test_a_claim_locks_messages_and_asking_for_the_next_completes_it(database: D
         assert ledger.rows(ALL_SETTLED) == [(1, 2, 2), (2, 1, 1)]
 
 
-def test_what_is_asked_for_again_is_the_same_claim(database: Database) -> None:
+def test_repeating_claim_batch_returns_the_same_claim(database: Database) -> None:
     with Stage(database) as stage:
         ledger = consumer(stage)
         ledger.send("a", "b")
@@ -151,7 +151,7 @@ def test_another_session_continues_the_claim_of_a_lost_one(database: Database) -
         assert second.values(HELD) == [one]
 
 
-def test_a_claim_whose_locks_ran_out_is_whole_again_while_nobody_else_has_taken_its_messages(
+def test_an_expired_claim_is_whole_again_while_no_other_receiver_has_its_messages(
     database: Database,
 ) -> None:
     with Stage(database) as stage:
@@ -215,7 +215,7 @@ def test_the_locks_of_returned_messages_that_others_have_received_are_not_renewe
         assert says(ledger, "renew_claim", claim=1) == 1
 
 
-def test_what_came_back_and_an_open_transaction_holds_is_not_waited_for(database: Database) -> None:
+def test_a_renewal_does_not_wait_for_returned_messages_that_an_open_transaction_holds(database: Database) -> None:
     with Stage(database) as stage:
         ledger, keeper = consumer(stage), stage.session("keeper")
         ledger.send_many(2)
@@ -527,7 +527,7 @@ def test_a_claim_must_be_named_that_was_made(database: Database, verb: str) -> N
         assert len(ledger.values(HELD)) == 1
 
 
-def test_what_is_said_of_a_settled_claim_touches_no_other(database: Database) -> None:
+def test_verbs_on_a_settled_claim_touch_no_other_claim(database: Database) -> None:
     with Stage(database) as stage:
         ledger = consumer(stage)
         _, two = ledger.send("a", "b")

@@ -71,7 +71,7 @@ def test_estimates_of_small_tables_are_exact(database: Database) -> None:
         assert ann.value("select is_exact from pgqueue.queue_estimates()") is True
 
 
-def test_estimates_of_large_tables_say_so_and_small_queues_are_counted(database: Database) -> None:
+def test_estimates_of_large_tables_are_marked_and_small_queues_are_counted(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         names = ["q", "small", "empty"]

@@ -1,4 +1,4 @@
-"""What cursors have passed comes back: rolled back, expired, or aborted, by no process but those that receive."""
+"""Messages that cursors have passed come back after a rollback, an expiry or an abort, through receives alone."""
 
 from __future__ import annotations
 
@@ -187,8 +187,8 @@ def test_a_turn_in_an_idle_queue_writes_nothing(database: Database) -> None:
 
 
 def settled(session: Session, take: Callable[[], list[int]], sent: list[int]) -> list[int]:
-    """What a session takes until its cursor may pass all that was sent so far: that waits for transactions that are
-    open anywhere on the server, of other tests too. What is sent meanwhile is added to `sent`."""
+    """The messages a session takes until its cursor may pass all that was sent so far: that waits for transactions that
+    are open anywhere on the server, of other tests too. Messages sent meanwhile are added to `sent`."""
     all_taken = taken = take()
     while scan(session) == 0:
         sent += session.send_many(len(taken))
@@ -198,7 +198,7 @@ def settled(session: Session, take: Callable[[], list[int]], sent: list[int]) ->
 
 
 def taken_by(session: Session, verb: str) -> list[int]:
-    """What one call takes, in a transaction of its own."""
+    """The messages one call takes, in a transaction of its own."""
     return session.values(f"select sequence_number from pgqueue.{verb}")
 
 
@@ -214,7 +214,7 @@ def test_a_turn_does_not_pass_what_is_free(database: Database) -> None:
 
 
 def came_back(stage: Stage, session: Session, count: int) -> list[int]:
-    """What is received within a second, in the order it comes."""
+    """The messages received within a second, in order of arrival."""
     numbers = session.numbers(count)
     stage.passes(SECOND)
     while received := session.numbers(count):

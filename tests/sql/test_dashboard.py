@@ -1,4 +1,4 @@
-"""What the dashboard rests on: messages found by state, samples, the audit log, and two verbs for repairs."""
+"""The dashboard's basis in SQL: messages found by state, samples, the audit log, and two verbs for repairs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_messages_are_paged_by_number_and_filtered(
     assert found(connection, subject="even", after=even[2][0]) == even[3:]
 
 
-def test_a_search_that_reads_too_much_says_how_far_it_came(
+def test_a_search_that_reads_too_much_returns_how_far_it_came(
     client: QueueClient, connection: psycopg.Connection[dict[str, Any]]
 ) -> None:
     *_, ninth, last = client.queue("orders").send_batch(

@@ -39,7 +39,7 @@ def test_dead_letters_are_received_under_lock_in_the_order_they_were_sent(databa
         assert ann.receive(9) == []
 
 
-def test_a_dead_letter_is_received_with_what_is_said_of_its_death(database: Database) -> None:
+def test_a_dead_letter_is_received_with_its_reason_and_description(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         (number,) = buried(ann, 1)
@@ -53,7 +53,7 @@ def test_a_dead_letter_is_received_with_what_is_said_of_its_death(database: Data
         assert ann.value(f"select locked_by from pgqueue.receive('{DEAD}')").startswith("ann:")
 
 
-def test_a_dead_letter_that_somebody_holds_is_seen(database: Database) -> None:
+def test_a_locked_dead_letter_is_shown_with_its_holder(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         buried(ann, 1)
@@ -136,7 +136,7 @@ def test_a_settlement_without_a_known_transaction_is_resolved_by_the_dead_letter
         assert resolved(bob, received, None) == "gone"
 
 
-def test_a_settlement_is_resolved_after_somebody_else_has_received_the_dead_letter(database: Database) -> None:
+def test_a_settlement_is_resolved_after_another_receiver_has_received_the_dead_letter(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         buried(ann, 1)
@@ -252,7 +252,7 @@ SETTLEMENTS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("verb", "options"), SETTLEMENTS, ids=str)
-def test_a_stale_token_is_refused_and_waits_for_nobody(database: Database, verb: str, options: dict[str, Any]) -> None:
+def test_a_stale_token_is_refused_without_waiting(database: Database, verb: str, options: dict[str, Any]) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         buried(ann, 1)
@@ -269,7 +269,7 @@ def test_a_stale_token_is_refused_and_waits_for_nobody(database: Database, verb:
 
 
 @pytest.mark.parametrize(("verb", "options"), SETTLEMENTS, ids=str)
-def test_the_token_counts_until_somebody_takes_the_dead_letter(
+def test_the_token_is_valid_until_the_dead_letter_is_received_again(
     database: Database, verb: str, options: dict[str, Any]
 ) -> None:
     with Stage(database) as stage:
@@ -568,7 +568,7 @@ def test_a_resubmission_skips_what_is_held_under_lock(database: Database) -> Non
         assert ann.numbers(9) == [*numbers[1:], numbers[0]]
 
 
-def test_a_resubmitted_message_says_nothing_of_its_death_and_has_no_holder(database: Database) -> None:
+def test_a_resubmitted_message_has_no_trace_of_its_death_and_no_holder(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a", application_properties=Jsonb({"a": 1}))
@@ -581,7 +581,7 @@ def test_a_resubmitted_message_says_nothing_of_its_death_and_has_no_holder(datab
         assert ann.rows(f"select {columns} from pgqueue.messages") == [(sent, 0, None, None, {"a": 1})]
 
 
-def test_the_time_to_live_of_a_resubmitted_message_runs_anew(database: Database) -> None:
+def test_the_time_to_live_of_a_resubmitted_message_starts_again(database: Database) -> None:
     with Stage(database, dead_lettering_on_message_expiration=True) as stage:
         ann = stage.session("ann")
         (mortal,) = ann.send("a", time_to_live=10 * SECOND)

@@ -10,7 +10,7 @@ from pgqueue.testing import Database
 from tests.sql.stage import LOCK_DURATION, SECOND, Received, Session, Stage
 
 
-def test_a_resubmitted_message_keeps_its_number_and_counts_its_deliveries_anew(database: Database) -> None:
+def test_a_resubmitted_message_keeps_its_number_and_counts_its_deliveries_from_zero(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a")

@@ -86,7 +86,7 @@ def test_a_deferral_is_undone_with_its_transaction(database: Database) -> None:
         ann.complete(received)
 
 
-def test_a_deferral_tells_its_transaction(database: Database) -> None:
+def test_a_deferral_returns_its_transaction(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a")
@@ -143,7 +143,7 @@ def test_when_its_lock_expires_it_is_deferred_still(database: Database) -> None:
         bob.complete(redelivered)
 
 
-def test_the_token_counts_until_somebody_takes_the_deferred_message(database: Database) -> None:
+def test_the_token_is_valid_until_the_deferred_message_is_received_again(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         (received,) = ann.receive_deferred(deferred(ann))
@@ -185,7 +185,7 @@ def test_many_are_received_at_once_in_the_order_they_were_sent(database: Databas
         assert received(ann, *numbers[::-1], numbers[3]) == numbers
 
 
-def test_what_is_not_deferred_cannot_be_received_by_its_number_and_then_nothing_is(database: Database) -> None:
+def test_a_number_that_is_not_deferred_is_refused_and_no_message_is_received(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.call("create_queue", queue="other")
@@ -208,7 +208,7 @@ def test_nothing_is_asked_for_and_nothing_received(database: Database) -> None:
         assert ann.rows("select * from pgqueue.receive_deferred('q', '{}')") == []
 
 
-def test_what_is_resubmitted_while_a_receive_looks_for_it_is_not_taken(database: Database) -> None:
+def test_a_message_resubmitted_during_a_receive_of_its_number_is_not_taken(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob, gate = stage.sessions("ann", "bob", "gate")
         number = deferred(ann)
@@ -302,7 +302,7 @@ def test_properties_given_when_deferring_are_merged(database: Database) -> None:
         ]
 
 
-def test_a_batch_says_what_became_of_each(database: Database) -> None:
+def test_a_batch_returns_the_outcome_of_each_message(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a", "b")

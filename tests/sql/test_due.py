@@ -1,4 +1,4 @@
-"""When a queue that is empty is worth another look, and who tells those who pause until then."""
+"""When an empty queue is worth another poll, and which steps notify the receivers that pause until then."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def test_while_a_lock_is_not_under_watch_it_is_looked_again_soon(database: Datab
         assert due_in(ann) == 1
 
 
-def test_while_a_sender_is_awaited_it_is_looked_again_soon(database: Database) -> None:
-    """Who sent before anybody waited rings no bell when he commits."""
+def test_the_queue_is_polled_again_soon_while_a_sender_is_awaited(database: Database) -> None:
+    """A sender that sent before any receiver waited notifies none when it commits."""
     with Stage(database) as stage:
         ann, ben = stage.sessions("ann", "ben")
         ann.begin()
@@ -108,13 +108,13 @@ def test_while_a_sender_is_awaited_it_is_looked_again_soon(database: Database) -
         ann.commit()
 
 
-def test_where_all_locks_are_short_it_is_looked_again_soon(database: Database) -> None:
+def test_the_queue_is_polled_again_soon_where_all_locks_are_short(database: Database) -> None:
     with Stage(database, lock_duration=4 * SECOND) as stage:
         assert due_in(stage.session("ann")) == 1
 
 
 @pytest.mark.parametrize("change", [SEQUENCE_WENT_BACK, CLOCK_WENT_BACK])
-def test_while_something_is_to_be_mended_it_is_looked_again_soon(database: Database, change: str) -> None:
+def test_the_queue_is_polled_again_soon_while_a_repair_is_pending(database: Database, change: str) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         settled(stage, ann)
@@ -173,7 +173,7 @@ SOON = [
 
 @pytest.mark.parametrize("step", SOON)
 @pytest.mark.parametrize("awaited", [True, False], ids=["awaited", "not awaited"])
-def test_waiting_consumers_are_told_when_the_next_message_is_due(database: Database, step: Step, awaited: bool) -> None:
+def test_waiting_receivers_are_notified_of_an_earlier_due_time(database: Database, step: Step, awaited: bool) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a", "b")

@@ -1,4 +1,4 @@
-"""What becomes due is looked for from a time on that passes nothing, whoever commits late."""
+"""The search for due messages starts at a time that passes none of them, however late a transaction commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Duplicate detection: within the window a message id is stored once, whoever sends it again."""
+"""Duplicate detection: within the window a message id is stored once, whichever session sends it again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_second_send_succeeds_and_stores_nothing(database: Database) -> None
         assert ann.values(STORED) == [first]
 
 
-def test_a_duplicate_is_told_by_a_notice(database: Database) -> None:
+def test_a_duplicate_is_reported_by_a_notice(database: Database) -> None:
     with detecting(database) as stage:
         ann = stage.session("ann")
         notices = heard(ann)
@@ -62,7 +62,7 @@ def test_the_same_id_twice_in_one_batch_is_stored_once(database: Database) -> No
         assert len(notices) == 1
 
 
-def test_a_batch_of_duplicates_is_told_by_ten_notices(database: Database) -> None:
+def test_a_batch_of_duplicates_is_reported_by_ten_notices(database: Database) -> None:
     with detecting(database) as stage:
         ann = stage.session("ann")
         ids = [str(number) for number in range(20)]
@@ -235,7 +235,7 @@ def test_batches_with_the_same_ids_in_opposite_order_do_not_deadlock(database: D
 
 
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
-def test_a_transaction_with_an_old_view_is_told_to_try_again(database: Database, isolation: str) -> None:
+def test_a_transaction_with_an_old_snapshot_gets_a_serialization_failure(database: Database, isolation: str) -> None:
     with detecting(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.begin(isolation)
@@ -285,7 +285,7 @@ def test_ids_are_forgotten_by_a_sweep_when_their_window_is_over_and_not_before(d
         assert ann.values("select message_id from pgqueue.sent_message_id") == ["b"]
 
 
-def test_a_sweep_skips_an_id_that_somebody_sends_again(database: Database) -> None:
+def test_a_sweep_skips_an_id_that_is_being_sent_again(database: Database) -> None:
     with detecting(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         send(ann, "a")

@@ -1,4 +1,4 @@
-"""Recorded effects: what was done outside of the database, known to whoever gets the message again."""
+"""Recorded effects: work done outside of the database, known to the next receiver of the message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_an_effect_is_recorded_once(database: Database) -> None:
         ]
 
 
-def test_effects_are_told_apart_by_queue_message_and_name(database: Database) -> None:
+def test_effects_are_distinguished_by_queue_message_and_name(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.call("create_queue", queue="other")
@@ -106,7 +106,7 @@ def test_a_sweep_forgets_effects_that_need_not_be_kept_and_no_others(database: D
         assert sorted(ann.values("select message_id from pgqueue.recorded_effect")) == ["kept", "m"]
 
 
-def test_a_sweep_skips_an_effect_that_somebody_records_again(database: Database) -> None:
+def test_a_sweep_skips_an_effect_that_is_being_recorded_again(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         record(ann, "m", keep=SECOND)

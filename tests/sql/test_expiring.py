@@ -146,7 +146,7 @@ def test_a_renewed_lock_keeps_a_message_from_expiring(database: Database) -> Non
         ann.complete(received)
 
 
-def test_a_message_expires_when_its_lock_has_expired_and_somebody_looks(database: Database) -> None:
+def test_a_message_expires_at_a_receive_after_its_lock_has_expired(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.send("a", "b", time_to_live=SECOND)
@@ -293,7 +293,7 @@ def test_a_rolled_back_receive_removes_nothing(database: Database) -> None:
         assert ann.value("select count(*) from pgqueue.message") == 1
 
 
-def test_an_expired_message_is_seen_until_somebody_meets_it(database: Database) -> None:
+def test_an_expired_message_is_shown_until_a_receive_meets_it(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         (number,) = ann.send("a", time_to_live=SECOND)

@@ -1,4 +1,4 @@
-"""What pgqueue.explain_message says, and what pgqueue.unlock does."""
+"""The explanations of pgqueue.explain_message, and the effects of pgqueue.unlock."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_state_of_a_message_is_explained(database: Database) -> None:
         assert "is not there any more: COMPLETED" in explained(bob)
 
 
-def test_what_expires_waits_or_is_in_a_disabled_queue_is_explained(database: Database) -> None:
+def test_expired_and_scheduled_messages_and_disabled_queues_are_explained(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a", time_to_live=SECOND)
@@ -138,7 +138,7 @@ def test_a_deferred_message_is_deferred_again_and_a_dead_letter_is_free(database
         assert len(ann.receive(queue=DEAD)) == 1
 
 
-def test_a_dead_letter_that_was_abandoned_with_a_delay_rests_and_is_locked_by_nobody(database: Database) -> None:
+def test_a_dead_letter_abandoned_with_a_delay_rests_without_a_holder(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a")
@@ -149,7 +149,7 @@ def test_a_dead_letter_that_was_abandoned_with_a_delay_rests_and_is_locked_by_no
         assert "It rests after a delivery, until" in explained(ann)
 
 
-def test_nobody_waits_for_the_transaction_that_holds_a_message(database: Database) -> None:
+def test_unlocking_does_not_wait_for_the_transaction_that_holds_a_message(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.send("a")
@@ -180,7 +180,7 @@ def test_a_transaction_that_holds_a_message_by_a_released_savepoint_is_known(dat
         assert "an open transaction holds it" not in explained(bob)
 
 
-def test_nobody_waits_for_the_transaction_that_holds_a_dead_letter(database: Database) -> None:
+def test_unlocking_does_not_wait_for_the_transaction_that_holds_a_dead_letter(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.send("a")

@@ -1,4 +1,4 @@
-"""What is kept of the errors that deliveries failed with, and for how long."""
+"""The errors of failed deliveries: how much of them is kept, and for how long."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def dropped(ann: Session) -> None:
 ENDS = [completed, purged, taken, dead_and_completed, dead_and_purged, cancelled, rested_and_purged, dropped]
 
 
-def what_is_kept_goes_with_the_message(database: Database, end: Callable[[Session], None]) -> None:
+def errors_are_deleted_with_their_message(database: Database, end: Callable[[Session], None]) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         failed(ann)
@@ -73,8 +73,8 @@ def what_is_kept_goes_with_the_message(database: Database, end: Callable[[Sessio
 
 
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
-def test_what_is_kept_goes_with_the_message(database: Database, end: Callable[[Session], None]) -> None:
-    what_is_kept_goes_with_the_message(database, end)
+def test_the_errors_are_deleted_with_their_message(database: Database, end: Callable[[Session], None]) -> None:
+    errors_are_deleted_with_their_message(database, end)
 
 
 def test_the_last_error_is_kept_apart_from_the_message(database: Database) -> None:
@@ -124,7 +124,7 @@ def test_long_texts_are_cut(database: Database) -> None:
         assert ann.rows(f"select {lengths} from pgqueue.delivery_log") == [(200, 2000, 8000, "end")]
 
 
-def test_who_dies_of_an_expired_lock_is_said_to_and_what_failed_before(database: Database) -> None:
+def test_an_expired_lock_is_reported_with_the_previous_failure(database: Database) -> None:
     with Stage(database, max_delivery_count=2) as stage:
         ann = stage.session("ann")
         failed(ann)
@@ -138,7 +138,7 @@ def test_who_dies_of_an_expired_lock_is_said_to_and_what_failed_before(database:
         )
 
 
-def test_what_is_kept_without_a_message_is_reported(database: Database) -> None:
+def test_errors_without_a_message_are_reported(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         failed(ann)
@@ -212,7 +212,7 @@ def test_an_exhausted_message_that_has_expired_is_expired(database: Database) ->
         assert ann.values(DIED) == []
 
 
-def test_what_was_delivered_too_often_for_a_lowered_bound_is_exhausted(database: Database) -> None:
+def test_a_message_delivered_too_often_for_a_lowered_bound_is_exhausted(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a")
@@ -236,7 +236,7 @@ def test_a_resubmitted_message_keeps_what_it_died_of(database: Database) -> None
         assert ann.value("select error_type from pgqueue.delivery_log") == "ValueError"
 
 
-def test_what_was_delivered_too_often_for_a_lowered_bound_is_not_received(database: Database) -> None:
+def test_a_message_delivered_too_often_for_a_lowered_bound_is_not_received(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a", "b")

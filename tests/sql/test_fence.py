@@ -173,7 +173,7 @@ def test_no_verb_accepts_a_lock_that_was_settled(database: Database, verb: str, 
 
 
 @pytest.mark.parametrize(("verb", "options"), SETTLEMENTS, ids=[verb for verb, _ in SETTLEMENTS])
-def test_the_token_counts_after_the_time_is_over_until_somebody_takes_the_message(
+def test_the_token_is_valid_after_expiry_until_the_message_is_received_again(
     database: Database, verb: str, options: dict[str, Any]
 ) -> None:
     with Stage(database) as stage:

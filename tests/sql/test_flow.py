@@ -58,7 +58,7 @@ def test_a_paused_queue_hands_out_nothing_until_it_is_resumed(database: Database
         assert [each.sequence_number for each in ann.receive_deferred(first)] == [first]
 
 
-def test_what_is_locked_when_a_queue_is_paused_is_settled_as_usual(database: Database) -> None:
+def test_messages_locked_before_a_pause_are_settled_as_usual(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a", "b", "c")
@@ -92,7 +92,7 @@ def test_an_unknown_queue_is_not_paused(database: Database, verb: str) -> None:
         stage.session("ann").call(verb, queue="another")
 
 
-def test_consumers_that_wait_are_told_of_both(database: Database) -> None:
+def test_waiting_receivers_are_notified_of_pause_and_resume(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         for verb in ("pause_queue", "resume_queue"):
@@ -123,7 +123,7 @@ def test_senders_and_receivers_do_not_wait_for_a_pause(database: Database) -> No
 # --- a rate ---
 
 
-def test_a_second_brings_as_many_messages_as_the_rate_says(database: Database) -> None:
+def test_a_second_brings_as_many_messages_as_the_rate_allows(database: Database) -> None:
     with Stage(database, max_receive_rate=10) as stage:
         ann, ben = stage.sessions("ann", "ben")
         numbers = ann.send_many(30)
@@ -167,7 +167,7 @@ def test_all_ways_of_receiving_take_tokens(database: Database) -> None:
         assert ann.values("select messages from pgqueue.claim") == [3]
 
 
-def test_what_is_not_handed_out_takes_no_tokens(database: Database) -> None:
+def test_messages_that_are_not_handed_out_take_no_tokens(database: Database) -> None:
     with Stage(database, max_receive_rate=2, max_delivery_count=1) as stage:
         ann = stage.session("ann")
         ann.send("expired", time_to_live=SECOND)
@@ -247,7 +247,7 @@ def test_an_old_snapshot_hands_out_no_more(database: Database, limit: dict[str, 
             assert "max_concurrent" in limit
 
 
-def test_a_receive_that_stays_open_keeps_nobody_waiting(database: Database) -> None:
+def test_an_open_receive_keeps_no_other_receive_waiting(database: Database) -> None:
     with Stage(database, max_receive_rate=9) as stage:
         ann, ben = stage.sessions("ann", "ben")
         numbers = ann.send("a", "b")
@@ -406,7 +406,7 @@ def test_a_renewed_lock_keeps_its_slot(database: Database) -> None:
         ann.complete(message)
 
 
-def test_a_late_lock_is_renewed_as_long_as_nobody_wants_its_slot(database: Database) -> None:
+def test_a_late_lock_can_be_renewed_until_its_slot_is_taken(database: Database) -> None:
     with Stage(database, max_concurrent=2) as stage:
         ann, ben = stage.sessions("ann", "ben")
         message = _sent_and_received(ann)
@@ -427,7 +427,7 @@ def test_a_message_that_is_lost_and_received_again_takes_one_slot(database: Data
         assert len(ben.receive(9)) == 1
 
 
-def test_what_is_received_and_deleted_counts_until_the_transaction_ends(database: Database) -> None:
+def test_messages_received_and_deleted_count_until_the_transaction_ends(database: Database) -> None:
     with Stage(database, max_concurrent=2) as stage:
         ann = stage.session("ann")
         ann.send_many(9)
@@ -519,12 +519,12 @@ def test_a_queue_without_limits_records_nothing(database: Database) -> None:
         assert ann.rows("select from pgqueue.slot") == ann.rows("select from pgqueue.flow") == []
 
 
-# --- what is reached ---
+# --- the rate that is reached ---
 
 
 @pytest.mark.parametrize("rate", [0.7, 3, 50, 1000])
 @pytest.mark.parametrize(("consumers", "max_messages"), [(1, 10_000), (3, 7)])
-def test_consumers_that_come_back_when_told_reach_the_rate(
+def test_consumers_that_poll_when_due_reach_the_rate(
     database: Database, rate: float, consumers: int, max_messages: int
 ) -> None:
     with Stage(database, max_receive_rate=rate, lock_duration=timedelta(hours=1)) as stage:

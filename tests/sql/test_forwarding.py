@@ -84,7 +84,7 @@ def test_a_batch_is_forwarded_in_its_order_with_its_priorities(database: Databas
         assert ann.numbers(5000) == numbers
 
 
-def test_who_waits_for_messages_of_the_target_is_told(database: Database) -> None:
+def test_forwarding_notifies_receivers_of_the_target(database: Database) -> None:
     with chain(database, "a", "b") as (stage, ann), told(stage, ann, times=1):
         ann.send("x", queue="b")
 
@@ -210,7 +210,7 @@ def forward_sent(session: Session) -> None:
     session.rows("select pgqueue._forward_sent(queue, 0) from pgqueue.queue as queue where name = 'a'")
 
 
-def test_what_others_have_locked_is_not_forwarded_with_what_is_sent(database: Database) -> None:
+def test_messages_locked_by_others_are_not_forwarded_with_a_sent_message(database: Database) -> None:
     with chain(database) as (_, ann):
         ann.call("create_queue", queue="a")
         ann.send("locked", "free", queue="a")
@@ -221,7 +221,7 @@ def test_what_others_have_locked_is_not_forwarded_with_what_is_sent(database: Da
         ann.complete(locked, queue="a")
 
 
-def test_what_others_hold_is_not_waited_for_by_a_sender(database: Database) -> None:
+def test_a_sender_does_not_wait_for_messages_that_others_hold(database: Database) -> None:
     with chain(database) as (stage, ann):
         bob = stage.session("bob")
         ann.call("create_queue", queue="a")
@@ -244,7 +244,7 @@ def test_messages_that_wait_are_found_behind_the_cursor(database: Database) -> N
         assert ann.numbers(9) == numbers
 
 
-def test_nobody_receives_from_a_queue_that_forwards(database: Database) -> None:
+def test_receiving_from_a_queue_that_forwards_is_refused(database: Database) -> None:
     with chain(database, "a") as (_, ann):
         for verb in ("receive", "receive_and_delete"):
             with refused(INVALID_ARGUMENT, verb):
@@ -264,7 +264,7 @@ def test_nobody_receives_from_a_queue_that_forwards(database: Database) -> None:
     ],
     ids=str,
 )
-def test_the_sender_is_told_what_the_target_refuses(
+def test_a_refusal_of_the_target_is_raised_to_the_sender(
     database: Database, settings: dict[str, Any], sqlstate: str
 ) -> None:
     with chain(database, "a", "b", **{name: each for name, each in settings.items() if name != "status"}) as (_, ann):
@@ -277,7 +277,7 @@ def test_the_sender_is_told_what_the_target_refuses(
         assert dead(ann, "b") == []
 
 
-def test_what_the_target_refuses_later_becomes_a_dead_letter_of_the_source(database: Database) -> None:
+def test_a_message_that_the_target_refuses_later_becomes_a_dead_letter_of_the_source(database: Database) -> None:
     with chain(database, max_message_size=10) as (_, ann):
         ann.call("create_queue", queue="a")
         ann.send(*range(5), "this is too much", *range(5, 8), queue="a")

@@ -62,7 +62,9 @@ def die_by_unlock(stage: Stage, ann: Session) -> None:
         (die_by_age, "TTLExpiredException"),
     ],
 )
-def test_what_dies_is_forwarded(database: Database, death: Callable[[Stage, Session], None], reason: str) -> None:
+def test_a_message_that_dies_is_forwarded(
+    database: Database, death: Callable[[Stage, Session], None], reason: str
+) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.call(

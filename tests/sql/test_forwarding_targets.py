@@ -145,7 +145,7 @@ def test_a_dry_run_of_a_sweep_counts_what_would_be_forwarded(database: Database)
 
 @contextmanager
 def steps(database: Database, **settings: Any) -> Iterator[tuple[Stage, Session]]:
-    """A queue that requires sessions, and the queue q that forwards to it; or what the settings of q say instead."""
+    """A queue that requires sessions, and the queue q that forwards to it, or has the given settings instead."""
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.call("create_queue", queue="steps", requires_session=True)
@@ -154,7 +154,7 @@ def steps(database: Database, **settings: Any) -> Iterator[tuple[Stage, Session]
 
 
 def in_sessions(session: Session) -> list[tuple[Any, ...]]:
-    """What waits in the sessions of the queue steps, with the sessions that can be accepted."""
+    """The sessions of the queue steps that can be accepted, with the messages waiting in each."""
     accepted: dict[str, Any] = {}
     while rows := session.rows("select session_id, lock_token from pgqueue.accept_session('steps')"):
         accepted.update(rows)
@@ -190,7 +190,7 @@ def test_a_message_without_a_session_is_refused_by_a_target_that_requires_one(da
         assert (bodies(ann), bodies(ann, "steps")) == ([], [])
 
 
-def test_what_dies_or_waits_without_a_session_becomes_a_dead_letter(database: Database) -> None:
+def test_a_dead_or_waiting_message_without_a_session_becomes_a_dead_letter(database: Database) -> None:
     with steps(database, forward_dead_lettered_messages_to="steps") as (_, ann):
         ann.send("dies", "waits", queue="q")
         ann.settle("dead_letter", one(ann, "q"), reason="Bad")

@@ -1,4 +1,4 @@
-"""Dead letters and deferred messages are read from their front on, which passes none of them, whoever commits late."""
+"""Dead letters and deferred messages are read from their front on, which passes none, however late a commit is."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def set_aside(session: Session, count: int, kind: str = "DEAD_LETTERED") -> list
 
 
 def shown(session: Session, kind: str = "DEAD_LETTERED") -> list[int]:
-    """What all who read them see, which must be the same."""
+    """The messages that each reader sees, which must be the same."""
     first, *others = (session.values(statement) for statement in SHOWN[kind])
     assert all(numbers == first for numbers in others)
     return first

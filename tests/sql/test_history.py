@@ -1,4 +1,4 @@
-"""What became of settled messages, in queues that retain history, for as long as they do."""
+"""Outcomes of settled messages, in queues that retain history, for as long as they do."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_dead_lettering_is_written_down_with_the_reason(database: Database) -> N
         ]
 
 
-def test_expired_messages_are_in_the_history_whoever_notices(database: Database) -> None:
+def test_expired_messages_are_in_the_history_whichever_verb_removes_them(database: Database) -> None:
     with retaining(database, default_message_time_to_live=SECOND) as stage:
         ann = stage.session("ann")
         first, deferred, second = ann.send("received", "deferred", "swept")

@@ -87,7 +87,7 @@ def test_a_queue_is_kept_while_a_transaction_that_has_sent_to_it_is_open(databas
         assert exists(bob)
 
 
-def test_a_sweep_waits_for_nobody_who_changes_the_queue(database: Database) -> None:
+def test_a_sweep_does_not_wait_for_a_change_of_the_queue(database: Database) -> None:
     with Stage(database, auto_delete_on_idle=IDLE) as stage:
         ann, bob = stage.sessions("ann", "bob")
         stage.passes(IDLE)
@@ -159,7 +159,7 @@ def test_a_queue_is_not_deleted_sooner_than_after_five_minutes(database: Databas
             ann.call("alter_queue", queue="q", auto_delete_on_idle=period)
 
 
-def test_a_queue_that_is_created_anew_wakes_who_waited_for_the_one_before(database: Database) -> None:
+def test_recreating_a_queue_wakes_the_receivers_that_waited_for_the_dropped_one(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.rows("select from pgqueue._subscribe('{q}', '15 seconds')")

@@ -1,4 +1,4 @@
-"""pgqueue.broken_invariants() says in prose what no constraint forbids."""
+"""pgqueue.broken_invariants() describes in prose the violations that no constraint prevents."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ DAMAGE = [
 ]
 
 
-def test_what_is_broken_is_said(database: Database) -> None:
+def test_broken_invariants_are_described(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.rows("set timezone = 'UTC'")

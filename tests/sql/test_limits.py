@@ -1,4 +1,4 @@
-"""What a queue does not take: too many messages, too long fields, anything while it is disabled."""
+"""The limits of a queue: no more messages than allowed, no longer fields, none at all while it is disabled."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_batch_that_does_not_fit_is_refused_before_anything_is_stored(database
             ann.send("d")
 
 
-def test_what_is_locked_deferred_or_scheduled_counts_and_dead_letters_do_not(database: Database) -> None:
+def test_locked_deferred_and_scheduled_messages_count_and_dead_letters_do_not(database: Database) -> None:
     with Stage(database, max_queue_length=4) as stage:
         ann = stage.session("ann")
         ann.send("dead", "deferred", "put off", "locked")
@@ -133,14 +133,14 @@ def test_a_long_queue_is_not_filled_beyond_its_bound_by_one_who_sends_fast(datab
     with Stage(database, max_queue_length=1200) as stage:
         ann = stage.session("ann")
         ann.send_many(1000)
-        # The time stands still: no time to count anew.
+        # The clock stands still: the messages are not counted again.
         with refused(QUEUE_FULL):
             for _ in range(201):
                 ann.send_many(at_once)
         assert ann.value(STORED) == 1000 + 200 // at_once * at_once
 
 
-def test_a_long_queue_has_room_again_when_it_is_counted_anew(database: Database) -> None:
+def test_a_long_queue_has_room_again_when_it_is_counted_again(database: Database) -> None:
     with Stage(database, max_queue_length=1200) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.send_many(1200)
@@ -290,7 +290,7 @@ def test_properties_are_an_object(database: Database, properties: Any) -> None:
         assert ann.value(STORED) == 0
 
 
-def test_what_a_message_is_postponed_with_is_measured_with_its_properties(database: Database) -> None:
+def test_the_body_of_a_postponed_message_is_measured_with_its_properties(database: Database) -> None:
     with Stage(database, max_message_size=20) as stage:
         ann = stage.session("ann")
         ann.send(1, application_properties=Jsonb({"a": "123456"}))
@@ -374,7 +374,7 @@ def test_a_queue_has_the_settings_it_is_created_with_and_keeps_those_that_are_no
         assert settings(ann, "q") == tuple(SETTINGS.values())
 
 
-def test_what_may_be_absent_is_taken_away_by_zero(database: Database) -> None:
+def test_zero_removes_an_optional_setting(database: Database) -> None:
     with Stage(database, **SETTINGS) as stage:
         ann = stage.session("ann")
         nothing = timedelta(0)

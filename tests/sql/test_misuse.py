@@ -1,4 +1,4 @@
-"""What a session sets, locks or writes down without a right to it changes nothing for others. See docs/security.md."""
+"""Settings, locks and records that a session makes without a right change nothing for others. See docs/security.md."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_note_of_a_higher_bound_does_not_pass_a_lower_one(database: Database) 
         ann.call("alter_queue", queue="q", max_queue_length=1_000_000)
         ann.value("select set_config('pgqueue.length_1', %(short)s, false)", short=short)
         ann.send("a")
-        assert ann.value(LENGTH % 1).startswith("{3,")  # counted anew
+        assert ann.value(LENGTH % 1).startswith("{3,")  # counted again
 
 
 def test_a_send_does_not_count_again_after_its_own_count(database: Database) -> None:
@@ -177,14 +177,14 @@ def test_advisory_locks_are_taken_for_consumers_only() -> None:
 
 
 @pytest.mark.parametrize("named", ["s", None])
-def test_a_stranger_keeps_nobody_from_a_session(database: Database, named: str | None) -> None:
+def test_a_stranger_cannot_block_a_session(database: Database, named: str | None) -> None:
     with sessions.stage_of(database) as stage, lock_of_a_stranger(stage, "pgqueue.session 1 s"):
         ann = stage.session("ann")
         ann.send("a", session_id="s")
         accepted(ann, named)
 
 
-def test_a_stranger_keeps_nobody_from_maintenance(database: Database) -> None:
+def test_a_stranger_cannot_block_maintenance(database: Database) -> None:
     with Stage(database, max_delivery_count=1) as stage:
         ann = stage.session("ann")
         ann.send("a")
@@ -201,14 +201,14 @@ def test_a_stranger_keeps_nobody_from_maintenance(database: Database) -> None:
             assert not ann.value("select pgqueue._is_sequence_behind()")
 
 
-def test_a_stranger_keeps_nobody_from_publishing(database: Database) -> None:
+def test_a_stranger_cannot_block_publishing(database: Database) -> None:
     with Stage(database) as stage, lock_of_a_stranger(stage, "pgqueue.publish q job 0"):
         ann = stage.session("ann")
         staged = ann.call("stage", queue="q", job="job", part="0", columns=["body"])
         ann.table("publish", queue="q", staged=[staged], rows=0, publisher="job", part=0)
 
 
-def test_a_stranger_keeps_nobody_from_a_consumer(database: Database) -> None:
+def test_a_stranger_cannot_block_a_consumer(database: Database) -> None:
     with Stage(database) as stage, lock_of_a_stranger(stage, "pgqueue.consumer ledger"):
         stage.session("ledger").table("attach_consumer", consumer="ledger", queue="q")
 

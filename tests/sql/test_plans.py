@@ -63,7 +63,7 @@ class Plan:
 
 @dataclass
 class Explainer:
-    """A session that tells how it runs what it runs."""
+    """A session that explains the statements it runs."""
 
     session: Session
     _said: list[str] = field(default_factory=list)
@@ -115,7 +115,7 @@ def empty_but_analysed_when_large(session: Session) -> None:
 
 
 def a_few_in_many_pages(session: Session) -> None:
-    """What autoanalyze meets in a busy queue: the statistics of a handful of rows, in a table of many pages."""
+    """The result of autoanalyze in a busy queue: the statistics of a handful of rows, in a table of many pages."""
     large(session)
     session.rows("delete from pgqueue.message where sequence_number % 5000 <> 0")
     session.rows("analyze pgqueue.message")
@@ -204,7 +204,7 @@ def defer(session: Session, message: Received) -> object:
 
 @pytest.fixture(scope="module", params=["fresh", "came back", "lost"])
 def delivery(request: pytest.FixtureRequest, database_server: SharedServer) -> Iterator[tuple[str, Stage]]:
-    """What becomes of the deliveries of a large queue, and the queue."""
+    """The outcome of the deliveries of a large queue, and the queue."""
     with database_server.database(database_server.template) as database, Stage(database) as stage:
         large(stage.prompter)
         yield request.param, stage

@@ -291,7 +291,7 @@ def test_trouble_is_put_aside_looked_at_and_put_right(database: Database) -> Non
     ]  # fmt: skip
 
 
-def test_batches_say_what_became_of_each(database: Database) -> None:
+def test_batches_return_the_outcome_of_each_message(database: Database) -> None:
     assert psql(database, BATCHES) == ["t", "4", "1|", "2|", "2|PQ001", "3|", "3|PQ001", "4|", "3|", "", "3|READY"]
 
 
@@ -373,7 +373,7 @@ def test_these_scripts_leave_no_view_out(database: Database) -> None:
 
 
 def psql(database: Database, script: str, **variables: str) -> list[str]:
-    """What psql prints: a line a row, without decoration."""
+    """The output of psql: a line a row, without decoration."""
     command = [program(), database.dsn, "-XqAt", "-v", "ON_ERROR_STOP=1"]
     command += [f"--set={name}={value}" for name, value in variables.items()]
     done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)

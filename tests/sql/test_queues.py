@@ -149,7 +149,7 @@ def test_altering_a_queue_stops_neither_senders_nor_receivers(database: Database
         ("DISABLED", False, False),
     ],
 )
-def test_a_status_forbids_what_it_says_and_no_settlement(
+def test_a_status_forbids_sends_or_receives_and_no_settlement(
     database: Database, status: str, sends: bool, receives: bool
 ) -> None:
     with Stage(database) as stage:

@@ -6,7 +6,7 @@ from pgqueue.testing import Database
 from tests.sql.stage import LOCK_DURATION, LOCK_LOST, SECOND, Session, Stage, refused
 
 
-def test_what_is_received_and_deleted_is_gone(database: Database) -> None:
+def test_received_and_deleted_messages_are_gone(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         numbers = ann.send_many(5)

@@ -1,4 +1,4 @@
-"""What pgqueue.resolve believes: an id in the run of the server that gave it out, and otherwise the message."""
+"""pgqueue.resolve trusts an id in the run of the server that assigned it, and otherwise the message."""
 
 from __future__ import annotations
 

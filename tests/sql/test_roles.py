@@ -1,4 +1,4 @@
-"""Every role, every verb, every queue: who may do what, and what a refusal says. See docs/security.md."""
+"""Every role, every verb, every queue: the calls that each role may make, and the refusals. See docs/security.md."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROLES: dict[str, tuple[str, set[str], set[str]]] = {
     ]
 }  # fmt: skip
 
-#: What each view takes; a view shows only the queues for which the role has the right.
+#: The right that each view takes; a view shows only the queues for which the role has it.
 VIEWS = {
     "messages": RECEIVE,
     "dead_letters": RECEIVE,
@@ -179,7 +179,7 @@ def test_a_role_may_do_what_it_was_granted_and_nothing_else(house: House, kind: 
             assert (house.refusal(example, "mine") is None) == (example.right in theirs), verb
 
 
-#: What counts as a right to something else, of the same queue.
+#: The rights that suffice in place of another one, for the same queue.
 WHAT_SUFFICES = {SETTINGS: {SEND, RECEIVE, MONITOR}, MONITOR: {RECEIVE}}
 
 
@@ -216,7 +216,7 @@ def test_whole_tables_are_for_those_who_may_receive_from_every_queue(house: Hous
                     house.rows(view, "theirs")
 
 
-def test_what_the_planner_knows_of_a_table_is_not_told_to_a_stranger(house: House) -> None:
+def test_the_planner_reveals_nothing_of_a_table_to_a_stranger(house: House) -> None:
     """It tries operators on samples of a table, but not where a view is a security barrier."""
     unsafe = "select relname from pg_class where relnamespace = 'pgqueue'::regnamespace and relkind = 'v'"
     barred = f"{unsafe} and coalesce(reloptions, '{{}}') && '{{security_barrier,security_barrier=true}}'"
@@ -224,12 +224,12 @@ def test_what_the_planner_knows_of_a_table_is_not_told_to_a_stranger(house: Hous
     assert names == set()
 
 
-def test_what_runs_as_its_owner_pins_its_search_path(house: House) -> None:
+def test_a_function_that_runs_as_its_owner_pins_its_search_path(house: House) -> None:
     assert house.connection.execute(DEFINERS_UNPINNED).fetchall() == []
 
 
-def test_what_maintenance_runs_for_a_superuser_is_refused(house: House) -> None:
-    """The function of a stranger's index runs when a superuser makes the index anew: no call of the superuser's."""
+def test_calls_in_maintenance_by_a_superuser_are_refused(house: House) -> None:
+    """The function of a stranger's index runs when a superuser rebuilds the index: no call of the superuser's."""
     house.connection.execute(OF_A_STRANGER.format(role=house.role).encode())
     for verb in ("grant_admin('{role}')", "send('mine', '1')", "receive('mine')", "peek('mine')"):
         called = verb.format(role=house.role)
@@ -239,7 +239,7 @@ def test_what_maintenance_runs_for_a_superuser_is_refused(house: House) -> None:
     house.connection.execute(f"drop schema {house.role} cascade".encode())
 
 
-def test_what_is_asked_of_all_queues_concerns_those_that_the_role_may_use(house: House) -> None:
+def test_verbs_for_all_queues_concern_those_that_the_role_may_use(house: House) -> None:
     for right in ("send", "receive"):
         house.ask(f"select pgqueue.grant_{right}('mine', %s)", house.role)
     mine, theirs = house.arguments["mine"], house.arguments["theirs"]
@@ -254,12 +254,12 @@ def test_what_is_asked_of_all_queues_concerns_those_that_the_role_may_use(house:
         assert house.all("select name from pgqueue.staged_batch") == [theirs["staged"]]
 
 
-def test_what_senders_have_written_is_in_no_statistics(house: House) -> None:
-    """The planner's estimates would tell it to whoever may EXPLAIN a view."""
+def test_the_contents_of_messages_are_in_no_statistics(house: House) -> None:
+    """The planner's estimates would reveal it to each role that may EXPLAIN a view."""
     assert house.connection.execute(WITH_STATISTICS, [[column.name for column in KEPT]]).fetchall() == []
 
 
-def test_how_far_messages_are_held_is_told_to_nobody_else(house: House) -> None:
+def test_the_extent_of_held_messages_is_hidden_from_other_roles(house: House) -> None:
     held = "select count(pgqueue._last_held(progress)) from pgqueue.progress"
     function = "select pgqueue._last_held(jsonb_populate_record(null::pgqueue.progress, %s::jsonb))"
     (progress,) = house.ask(

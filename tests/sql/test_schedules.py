@@ -1,4 +1,4 @@
-"""Schedules: one message for each due time, whoever receives or sweeps, and what is refused."""
+"""Schedules: one message for each due time, whichever receive or sweep fires it, and refusals."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_receiver_of_another_queue_fires_it_too(database: Database) -> None:
         assert ann.values(SENT) == ids(1)
 
 
-def test_a_sweep_fires_it_and_says_so(database: Database) -> None:
+def test_a_sweep_fires_a_schedule_and_reports_it(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         create(ann)
@@ -93,7 +93,7 @@ def test_a_sweep_fires_it_and_says_so(database: Database) -> None:
         assert ann.rows(count, dry_run=False) == []
 
 
-def test_a_sweep_that_sends_as_much_as_it_may_says_that_there_is_more(database: Database) -> None:
+def test_a_sweep_that_reaches_its_limit_reports_more(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         create(ann)
@@ -120,7 +120,7 @@ def test_it_is_fired_once_by_two_at_the_same_time(database: Database) -> None:
         assert ann.values(SENT) == ids(1)
 
 
-def test_who_saw_it_due_before_another_fired_it_does_nothing(database: Database) -> None:
+def test_a_session_that_saw_it_due_before_another_fired_it_does_nothing(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         create(ann)
@@ -154,7 +154,7 @@ def test_a_firing_that_is_rolled_back_is_done_again(database: Database) -> None:
         ("all", timedelta(seconds=30), range(1, 61)),
     ],
 )
-def test_of_due_times_that_nobody_noticed_are_sent(
+def test_missed_due_times_are_sent_according_to_catch_up(
     database: Database, catch_up: str, late: timedelta, minutes: list[int]
 ) -> None:
     with Stage(database) as stage:
@@ -293,7 +293,7 @@ def test_a_refusal_is_kept_and_tried_again_and_the_other_schedules_go_on(databas
         assert ann.rows(STATE)[0][-1] is None
 
 
-def test_who_fires_it_does_not_wait_for_a_sender_of_the_same_id(database: Database) -> None:
+def test_firing_does_not_wait_for_a_sender_of_the_same_id(database: Database) -> None:
     with Stage(database, requires_duplicate_detection=True) as stage:
         ann, ben = stage.sessions("ann", "ben")
         ann.call("create_queue", queue="another")
@@ -398,7 +398,7 @@ def test_more_due_times_are_wanted_when_half_have_passed_or_after_a_day(database
         assert len(ann.table("schedules_to_plan")) == 1
 
 
-def test_what_was_sent_is_not_due_again_when_a_plan_of_before_is_stored(database: Database) -> None:
+def test_a_sent_due_time_is_not_due_again_when_an_earlier_plan_is_stored(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         number = create(ann, cron="* * * * *", catch_up="all")
@@ -548,7 +548,7 @@ def test_a_clock_that_is_set_back_a_little_repeats_no_due_time(database: Databas
         assert len(sent) == len(set(sent))
 
 
-def test_who_mends_schedules_does_not_wait_for_a_firing(database: Database) -> None:
+def test_repairing_schedules_does_not_wait_for_a_firing(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         create(ann)
@@ -570,7 +570,7 @@ def test_no_schedule_is_made_to_send_more_often_than_a_cron_expression_can(datab
                 ann.call("plan_schedule", id=number, due_times=due_times)
 
 
-def test_what_does_not_exist_or_exists_already_is_refused(database: Database) -> None:
+def test_missing_and_duplicate_names_are_refused(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         with refused(UNKNOWN_QUEUE):

@@ -191,7 +191,7 @@ def test_a_cancellation_of_nothing_cancels_nothing(database: Database) -> None:
         assert cancel(ann, number := ann.value(WAITING), number) == 1
 
 
-def test_a_message_can_be_cancelled_after_its_time_until_somebody_has_noticed(database: Database) -> None:
+def test_a_message_can_be_cancelled_after_its_time_until_it_is_activated(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         number = scheduled(ann, SECOND)
@@ -225,7 +225,7 @@ def test_the_second_of_two_concurrent_cancels_waits_and_is_refused(database: Dat
             second.result()
 
 
-def test_a_cancellation_waits_for_whoever_activates_the_message(database: Database) -> None:
+def test_a_cancellation_waits_for_the_activation_of_the_message(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         number = scheduled(ann, SECOND)

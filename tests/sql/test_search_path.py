@@ -1,6 +1,6 @@
-"""Whoever calls pgqueue calls nothing that strangers have put into a schema of the search_path.
+"""Calls of pgqueue run nothing that strangers have put into a schema of the search_path.
 
-See ADR 43. What others may call pins its search_path, or is bound to what it calls when it is created.
+See ADR 43. A function that others may call pins its search_path, or is bound to its callees when it is created.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ select proname from pg_catalog.pg_proc where pronamespace = 'pgqueue'::regnamesp
 VIEWS = """
 select relname from pg_catalog.pg_class where relnamespace = 'pgqueue'::regnamespace::oid and relkind = 'v'
 """
-# What nobody else may call is called by what pins the path.
+# Functions that no other role may call are called by functions that pin the path.
 NOT_PINNED = """
 select proname
   from pg_proc
@@ -107,7 +107,7 @@ class Superuser:
         assert refusal.value.sqlstate == sqlstate, str(refusal.value)
 
     def locks(self, verb: str, *arguments: Any) -> tuple[list[int], list[Any]]:
-        """What a verb has received: the sequence numbers, and the tokens of the locks."""
+        """The sequence numbers and the lock tokens that a verb has returned."""
         rows = self.call(verb, *arguments)
         assert rows
         return [row[0] for row in rows], [row[1] for row in rows]
@@ -326,7 +326,7 @@ def send_to_topics(by: Superuser, clock: Clock) -> None:
 
 
 def keep_going(by: Superuser, clock: Clock) -> None:
-    """What is done once a second, and when the sequence has gone back."""
+    """Runs the work of every second, and that after the sequence has gone back."""
     by.call("_subscribe", ["q"], timedelta(hours=1))
     for _ in range(3):
         by.call("send_batch", "q", [Jsonb(number) for number in range(200)])

@@ -99,7 +99,7 @@ def test_a_number_that_was_handed_out_twice_stops_nothing(database: Database) ->
         ann.complete(new)
 
 
-def test_a_queue_without_receivers_is_mended_by_the_receivers_of_another(database: Database) -> None:
+def test_a_queue_without_receivers_is_repaired_by_the_receivers_of_another(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.call("create_queue", queue="quiet")
@@ -149,7 +149,7 @@ def test_a_sweep_puts_the_sequence_above_every_number_in_use(database: Database)
         assert len(received(stage, ann)) == 100
 
 
-def test_numbers_that_others_draw_while_the_sequence_is_mended_are_not_handed_out_again(database: Database) -> None:
+def test_numbers_that_others_draw_during_a_repair_are_not_handed_out_again(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         consumed(stage, ann, 100)
@@ -189,7 +189,7 @@ def test_the_repair_of_an_unmoved_cursor_waits_for_open_sends(database: Database
         assert received(stage, ann) == late
 
 
-def test_the_sequence_is_mended_while_another_queue_is_busy(database: Database) -> None:
+def test_the_sequence_is_repaired_while_another_queue_is_busy(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.call("create_queue", queue="busy")
@@ -205,7 +205,7 @@ def test_the_sequence_is_mended_while_another_queue_is_busy(database: Database) 
         assert ann.value("select nextval('pgqueue.sequence_number')") > 200
 
 
-def test_a_mending_that_is_rolled_back_is_begun_again(database: Database) -> None:
+def test_a_repair_that_is_rolled_back_is_begun_again(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         consumed(stage, ann, 1000)
@@ -220,7 +220,7 @@ def test_a_mending_that_is_rolled_back_is_begun_again(database: Database) -> Non
         assert received(stage, bob) == numbers
 
 
-def test_two_sessions_mend_without_waiting_for_each_other(database: Database) -> None:
+def test_two_sessions_repair_without_waiting_for_each_other(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.call("create_queue", queue="other")
@@ -277,7 +277,7 @@ def consumed(stage: Stage, session: Session, count: int, queue: str = "q") -> No
 
 
 def received(stage: Stage, session: Session, queue: str = "q") -> list[int]:
-    """What comes within three seconds."""
+    """The messages received within three seconds."""
     numbers = []
     for _ in range(3):
         while found := session.numbers(100, queue=queue):

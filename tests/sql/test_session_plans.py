@@ -31,7 +31,7 @@ update pg_class set reltuples = {}, relpages = {} where oid in (
     select unnest(array[indrelid, indexrelid]) from pg_index
      where indrelid = any ('{{pgqueue.message,pgqueue.session,pgqueue.waiting_session}}'::regclass[]))
 """
-#: What the planner believes of the tables; the first are before the last, which cannot be undone.
+#: Statistics of the tables for the planner; the last of them cannot be undone, so it comes last.
 STATISTICS = {
     "never analyzed": BELIEVED.format(-1, 0),
     "a few in many pages": BELIEVED.format(3, "pg_relation_size(oid) / 8192"),
@@ -66,7 +66,7 @@ def ways(plans: list[Plan]) -> set[str]:
     }
 
 
-#: What is done with a session, and the indexes that it goes by.
+#: The operations on a session, and the indexes that each uses.
 OF_A_SESSION: dict[str, tuple[Callable[[Session, Accepted], object], set[str]]] = {
     "accept the next": (
         lambda ann, held: accepted(ann),

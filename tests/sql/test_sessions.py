@@ -102,7 +102,7 @@ def test_messages_of_a_lost_session_come_again_in_their_order(database: Database
         bob.settle_batch("complete_batch", again)
 
 
-def test_until_somebody_accepts_the_session_an_expired_lock_still_settles(database: Database) -> None:
+def test_an_expired_lock_still_settles_until_the_session_is_accepted_again(database: Database) -> None:
     with stage_of(database) as stage:
         (ann,) = stage.sessions("ann")
         ann.send("work", session_id="a")
@@ -114,7 +114,7 @@ def test_until_somebody_accepts_the_session_an_expired_lock_still_settles(databa
         assert waiting(ann) == ann.values("select session_id from pgqueue.session") == []
 
 
-def test_an_expired_lock_still_settles_deferred_messages_when_nobody_found_others(database: Database) -> None:
+def test_an_expired_lock_still_settles_deferred_messages_when_the_session_has_no_others(database: Database) -> None:
     with stage_of(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.send("a", session_id="a")
@@ -128,7 +128,7 @@ def test_an_expired_lock_still_settles_deferred_messages_when_nobody_found_other
         set_state(ann, held, "done")
 
 
-def test_nobody_accepts_a_session_while_a_transaction_of_its_holder_is_open(database: Database) -> None:
+def test_a_session_cannot_be_accepted_while_a_transaction_of_its_holder_is_open(database: Database) -> None:
     with stage_of(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.send(1, 2, session_id="a")

@@ -1,4 +1,4 @@
-"""What each settlement does, one by one and in batches."""
+"""The effects of each settlement, one by one and in batches."""
 
 from __future__ import annotations
 
@@ -331,7 +331,7 @@ def test_a_settlement_without_a_known_transaction_is_resolved_by_the_message(dat
 @pytest.mark.parametrize("is_pinned", [False, True], ids=["", "pinned"])
 @pytest.mark.parametrize("retain_history", [None, "1 day"], ids=["", "history"])
 @pytest.mark.parametrize(("verb", "options"), [("complete", {}), ("dead_letter", {"reason": "Bad"}), ("defer", {})])
-def test_what_a_settlement_returns_tells_whether_its_savepoint_was_undone(
+def test_the_result_of_a_settlement_shows_whether_its_savepoint_was_undone(
     database: Database, verb: str, options: dict[str, Any], retain_history: str | None, *, is_pinned: bool
 ) -> None:
     with Stage(database) as stage:
@@ -368,7 +368,7 @@ def test_what_a_settlement_returns_tells_whether_its_savepoint_was_undone(
         assert resolved(bob, whole, top) == "committed"
 
 
-def test_a_transaction_that_wakes_nobody_can_be_prepared(database: Database) -> None:
+def test_a_transaction_without_notifications_can_be_prepared(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.table("_subscribe", queues=["q"], lasts=timedelta(hours=1))

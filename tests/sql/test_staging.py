@@ -283,7 +283,7 @@ def test_a_queue_that_takes_nothing_takes_nothing_staged(database: Database) -> 
             ann.call("stage", queue="q", job="j", part="2", columns=["body"])
 
 
-def test_that_a_part_was_sent_is_said_though_the_queue_takes_nothing_any_more(database: Database) -> None:
+def test_a_part_that_was_sent_is_reported_although_the_queue_no_longer_takes_messages(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         again = staged(ann, *bodies(1), part="again")
@@ -389,7 +389,7 @@ def test_the_parts_of_a_job_are_remembered_for_a_month_and_the_last_batch_of_a_s
         assert ann.values("select publisher from pgqueue.published_batch") == ["stream"]
 
 
-def test_what_a_job_leaves_behind_is_discarded_with_it_and_anything_after_a_week(database: Database) -> None:
+def test_staged_rows_are_discarded_with_their_job_and_all_others_after_a_week(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         for job in ("one", "two"):
@@ -416,7 +416,7 @@ def test_a_sweep_does_not_wait_for_tables_that_are_being_published(database: Dat
         assert bob.values(SENT) == [1]
 
 
-def test_a_sweep_skips_a_part_that_somebody_looks_at(database: Database) -> None:
+def test_a_sweep_skips_a_part_that_is_locked(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         publish(ann, staged(ann, *bodies(1)), rows=1, publisher="job", part=0)

@@ -50,7 +50,7 @@ def exhausted(stage: Stage, session: Session) -> Received:
     return received
 
 
-def test_where_nothing_is_to_be_done_nothing_is_said_and_nothing_written(database: Database) -> None:
+def test_a_sweep_with_nothing_to_do_returns_and_writes_nothing(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a", "b")
@@ -61,7 +61,7 @@ def test_where_nothing_is_to_be_done_nothing_is_said_and_nothing_written(databas
         ann.commit()
 
 
-def test_what_was_delivered_too_often_is_dead_lettered_once_its_lock_has_expired(database: Database) -> None:
+def test_a_message_delivered_too_often_is_dead_lettered_once_its_lock_has_expired(database: Database) -> None:
     with Stage(database, max_delivery_count=1) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.send("a", "fresh")
@@ -78,7 +78,7 @@ def test_what_was_delivered_too_often_is_dead_lettered_once_its_lock_has_expired
         assert sweep(bob) == []
 
 
-def test_what_was_abandoned_too_often_for_a_lowered_bound_is_dead_lettered(database: Database) -> None:
+def test_a_message_abandoned_too_often_for_a_lowered_bound_is_dead_lettered(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         often, once = ann.send("a", "b")
@@ -102,7 +102,7 @@ def test_a_message_whose_time_has_come_is_put_back(database: Database) -> None:
         assert bob.rows("select state, delivery_count from pgqueue.messages") == [("READY", 1)]
 
 
-def test_what_was_put_off_after_its_last_delivery_is_dead_lettered_by_the_same_sweep(database: Database) -> None:
+def test_a_message_delayed_after_its_last_delivery_is_dead_lettered_by_the_same_sweep(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         (number,) = ann.send("a")
@@ -127,7 +127,7 @@ def test_an_expired_lock_that_the_cursors_have_passed_is_put_back_and_still_prov
         ann.complete(received)
 
 
-def test_what_the_cursors_have_passed_is_dead_lettered_instead_after_its_last_delivery(database: Database) -> None:
+def test_a_message_that_the_cursors_passed_is_dead_lettered_after_its_last_delivery(database: Database) -> None:
     with Stage(database, max_delivery_count=1) as stage:
         ann, bob = stage.sessions("ann", "bob")
         received = passed(stage, ann)
@@ -301,7 +301,7 @@ def something_of_each(stage: Stage, session: Session) -> None:
     stage.passes(LOCK_DURATION)
 
 
-def test_a_dry_run_tells_what_a_sweep_does_and_does_nothing(database: Database) -> None:
+def test_a_dry_run_reports_the_effects_of_a_sweep_and_does_nothing(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         something_of_each(stage, ann)
@@ -336,7 +336,7 @@ def test_a_sweep_without_a_bound_does_everything_at_once(database: Database) -> 
         assert sweep(bob, max_messages=None) == [("q", 0, 2, 1, 2, 0, 0, 0, 0, False)]
 
 
-def test_a_sweep_looks_at_the_front_of_a_lane_only_and_the_rest_is_found_by_whoever_receives(
+def test_a_sweep_searches_only_the_front_of_a_lane_and_receives_find_the_rest(
     database: Database,
 ) -> None:
     with Stage(database, max_delivery_count=1) as stage:
@@ -414,7 +414,7 @@ def test_messages_sent_while_their_queue_was_dropped_are_removed(database: Datab
         assert len(ann.receive(9)) == 1
 
 
-def test_a_sweep_skips_the_orphans_that_somebody_holds(database: Database) -> None:
+def test_a_sweep_skips_orphans_that_are_locked(database: Database) -> None:
     with Stage(database) as stage:
         ann, slow = stage.sessions("ann", "slow")
         slow.begin()
@@ -445,7 +445,7 @@ def test_messages_of_a_queue_that_does_not_exist_yet_are_left_alone(database: Da
         ann.rollback()
 
 
-def test_a_sweep_that_puts_back_what_was_overlooked_says_whether_there_is_more(database: Database) -> None:
+def test_a_sweep_that_puts_back_overlooked_messages_reports_whether_there_are_more(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a", "b", "c")
@@ -460,7 +460,7 @@ def test_a_sweep_that_puts_back_what_was_overlooked_says_whether_there_is_more(d
         assert ann.values("select pgqueue.broken_invariants()") == []
 
 
-def test_a_sweep_is_done_while_another_transaction_mends_the_sequence(database: Database) -> None:
+def test_a_sweep_is_done_while_another_transaction_repairs_the_sequence(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         numbers = ann.send_many(10)
@@ -475,7 +475,7 @@ def test_a_sweep_is_done_while_another_transaction_mends_the_sequence(database: 
         assert ann.value("select nextval('pgqueue.sequence_number')") > max(numbers)
 
 
-def test_a_sweep_draws_no_number_before_the_sequence_is_mended(database: Database) -> None:
+def test_a_sweep_draws_no_number_before_the_sequence_is_repaired(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         used_again(stage, ann)
@@ -484,7 +484,7 @@ def test_a_sweep_draws_no_number_before_the_sequence_is_mended(database: Databas
         assert len(ann.receive(9)) == 6
 
 
-def test_a_receive_mends_the_sequence_when_it_meets_a_number_in_use(database: Database) -> None:
+def test_a_receive_repairs_the_sequence_when_it_meets_a_number_in_use(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         used_again(stage, ann)

@@ -129,7 +129,7 @@ def test_properties_are_compared_as_json(database: Database, asked: Any, has: An
         assert publish(ann, application_properties=Jsonb(has) if has is not None else None) == matches
 
 
-def test_filters_with_the_same_hash_are_told_apart(database: Database) -> None:
+def test_filters_with_the_same_hash_are_distinguished(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.call("create_topic", topic="t")
@@ -156,7 +156,7 @@ def test_filters_with_the_same_hash_are_told_apart(database: Database) -> None:
         ("!exists($.application_properties.a)", {}, True),
         ("!exists($.subject)", {}, True),
         ("exists($.body)", None, True),
-        # PostgreSQL raises these even when it is told to be silent
+        # PostgreSQL raises these even in silent mode
         (
             "$.body.at.datetime() > $.body.since.datetime()",
             {"at": "2030-01-01", "since": "2029-01-01T00:00:00+00"},
@@ -291,7 +291,9 @@ def test_each_subscription_has_its_own_settings(database: Database) -> None:
         ({"max_queue_length": 1}, QUEUE_FULL),
     ],
 )
-def test_what_one_subscription_refuses_is_stored_in_none(database: Database, settings: Any, sqlstate: str) -> None:
+def test_a_message_that_one_subscription_refuses_is_stored_in_none(
+    database: Database, settings: Any, sqlstate: str
+) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.call("create_topic", topic="t")
@@ -339,7 +341,7 @@ def test_a_refusal_names_the_message_and_the_subscription(
             )
 
 
-def test_a_subscription_that_nobody_may_receive_from_still_gets_its_messages(database: Database) -> None:
+def test_a_subscription_with_receives_disabled_still_gets_its_messages(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.call("create_topic", topic="t")
@@ -348,7 +350,7 @@ def test_a_subscription_that_nobody_may_receive_from_still_gets_its_messages(dat
         assert stored(ann) == [("s", 0)]
 
 
-def test_a_message_that_nobody_gets_is_said_or_refused(database: Database) -> None:
+def test_a_message_without_a_matching_subscription_is_reported_or_refused(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.call("create_topic", topic="t")
@@ -365,7 +367,7 @@ def test_a_message_that_nobody_gets_is_said_or_refused(database: Database) -> No
         assert publish(ann, subject="x", require_subscription=True) == 1
 
 
-def test_invalid_messages_are_refused_though_nobody_would_get_them(database: Database) -> None:
+def test_invalid_messages_are_refused_even_without_a_matching_subscription(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.call("create_topic", topic="t")
@@ -514,7 +516,7 @@ def test_senders_and_changes_of_subscriptions_do_not_wait_for_each_other(databas
         bob.call("drop_subscription", topic="t", subscription="gone")
         dan.call("drop_subscription", topic="t", subscription="also-gone")
         cid.begin()
-        assert publish(cid, 2) == 3, "what bob has done is not committed"
+        assert publish(cid, 2) == 3, "bob's changes are not committed"
         bob.commit()
         assert publish(cid, 3) == 0
         assert publish(cid, 6, subject="x") == 2

@@ -39,7 +39,7 @@ select attname from pg_attribute
 """
 NOTIFICATION = "application/vnd.pgqueue.notification+json"
 
-#: What autovacuum sees before most messages come into one queue, when only those that wait are missing, and at the end.
+#: Statements that set the statistics before most messages arrive, before those that wait arrive, and after all of them.
 STATISTICS = {
     "up to date": ("", "", "analyze"),
     "none": ("", "", "update pg_class set reltuples = -1, relpages = 0 where relnamespace = 'pgqueue'::regnamespace"),
@@ -73,9 +73,7 @@ def test_the_first_page_of_a_view_reads_a_few_pages(database: Database, statisti
             if view in HELD:
                 assert sum(map(messages_read, plans)) < 3 * (HELD_MESSAGES + CAME_BACK) + 100 * 21
             else:
-                assert_cheap(
-                    plans, FEW_PAGES + 3 * 22
-                )  # what is known of each queue: where its messages are looked for
+                assert_cheap(plans, FEW_PAGES + 3 * 22)  # the record of each queue: where to search for its messages
             assert not [plan for plan in plans for node in plan.nodes() if is_read_through(node)], view
 
 
@@ -149,7 +147,7 @@ def test_notifications_are_looked_for_in_queues_that_begin_with_one(database: Da
         assert ann.values("select queue from pgqueue.notifications") == ["letters", "news"]
 
 
-def test_what_people_look_at_first_fits_into_a_terminal(database: Database) -> None:
+def test_the_first_columns_of_a_view_fit_into_a_terminal(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.call("create_queue", queue="orders/eu/customers", retain_history="7 days")
@@ -211,6 +209,6 @@ def messages_read(plan: Plan) -> int:
 
 
 def aligned(database: Database, query: str) -> list[str]:
-    """What psql shows to a person, a line each."""
+    """The lines of psql's output for a person."""
     command = [program(), database.dsn, "-X", "-c", query]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()

@@ -47,7 +47,7 @@ def test_of_two_open_transactions_the_smaller_number_comes_when_it_is_committed(
         assert bodies(cho, held) == ["ann 1", "ann 2"]
 
 
-def test_what_was_committed_before_the_receive_comes_in_order(database: Database) -> None:
+def test_messages_committed_before_the_receive_come_in_order(database: Database) -> None:
     with stage_of(database) as stage:
         ann, bob, cho = stage.sessions("ann", "bob", "cho")
         with opened(ann):
@@ -85,7 +85,7 @@ def test_an_empty_session_that_a_sender_is_sending_to_goes_on_waiting(database: 
         assert bodies(cho, accepted(cho)) == ["new"]
 
 
-def test_a_sender_that_meets_the_end_of_a_session_announces_it_anew(database: Database) -> None:
+def test_a_sender_that_meets_the_end_of_a_session_announces_it_again(database: Database) -> None:
     with stage_of(database) as stage:
         ann, bob, cho = stage.sessions("ann", "bob", "cho")
         bob.send("old", session_id="a")
@@ -297,7 +297,7 @@ def test_a_lost_token_holds_nothing_that_the_next_holder_has(database: Database)
         assert [sqlstate for _, sqlstate, _ in renewed] == [LOCK_LOST, None]
 
 
-def test_who_accepts_another_session_does_not_keep_a_holder_waiting(database: Database) -> None:
+def test_accepting_another_session_does_not_keep_a_holder_waiting(database: Database) -> None:
     with stage_of(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         ann.send("a", session_id="a")
@@ -349,7 +349,7 @@ def test_a_session_that_has_read_little_is_forgotten(database: Database) -> None
         assert ann.values("select session_id from pgqueue.session") == []
 
 
-def test_a_remembered_session_begins_anew_when_the_sequence_went_back(database: Database) -> None:
+def test_a_remembered_session_starts_over_when_the_sequence_went_back(database: Database) -> None:
     with stage_of(database) as stage, stage.session("holder").connection as holder:
         holder.execute("begin isolation level repeatable read; select")
         ann = stage.session("ann")

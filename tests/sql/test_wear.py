@@ -24,12 +24,12 @@ from tests.sql.stage import SECOND, Stage
 from tests.sql.test_plans import Explainer, Plan
 from tests.sql.wear import DEAD_ROWS, TURN_OFF, Worn, fill
 
-#: What one statement may read, or for each queue: far less than the dead rows of any table; and for each row returned.
+#: The pages that a statement may read: at all, for each queue, and for each row returned. Dead rows fill far more.
 FEW_PAGES = 200
 FEW_PAGES_OF_A_QUEUE = 100
 PAGES_A_ROW = 10
 
-#: What the planner believes of the tables. They only change the catalogue, so their order does not matter.
+#: Statistics of the tables for the planner. They only change the catalogue, so their order does not matter.
 BELIEVED = """
 update pg_class set reltuples = {}, relpages = {}
  where relnamespace = 'pgqueue'::regnamespace and relkind in ('r', 'i') and oid <> 'pgqueue.queue'::regclass

@@ -65,7 +65,7 @@ def shown(connection: Connection, *columns: str) -> list[tuple[Any, ...]]:
     ],
     ids=str,
 )
-def test_a_worker_is_as_it_says_until_it_was_not_seen_for_a_minute(
+def test_a_worker_has_its_reported_state_until_it_was_not_seen_for_a_minute(
     connection: Connection, database: Database, given: dict[str, Any], state: str
 ) -> None:
     worker = uuid4()
@@ -78,7 +78,7 @@ def test_a_worker_is_as_it_says_until_it_was_not_seen_for_a_minute(
     assert shown(connection, "state") == [(state,)]
 
 
-def test_its_uptime_says_when_it_began(connection: Connection) -> None:
+def test_the_start_of_a_worker_follows_from_its_uptime(connection: Connection) -> None:
     beat(connection, uuid4(), uptime=timedelta(hours=1))
     assert shown(connection, "seen_at - started_at between interval '59 minutes' and interval '61 minutes'") == [
         (True,)
@@ -141,7 +141,7 @@ def test_a_sweep_removes_what_was_not_seen_for_an_hour(
     assert connection.execute("select * from pgqueue.sweep()").fetchall() == []
 
 
-def test_a_new_worker_removes_the_lost_ones_where_nobody_sweeps(connection: Connection, database: Database) -> None:
+def test_a_new_worker_removes_lost_ones_without_a_sweep(connection: Connection, database: Database) -> None:
     beat(connection, uuid4())
     database.move_clock(61 * MINUTE)
     worker = uuid4()
@@ -169,8 +169,8 @@ def test_a_role_registers_so_many_and_no_more(connection: Connection, roles: tup
 HEARTBEAT = "select pgqueue.heartbeat(%(worker)s, 'host', 7, '1.0', '{q}', 8, failed => %(failed)s)"
 
 
-def test_a_heartbeat_waits_for_nobody(database: Database) -> None:
-    """Whoever calls it renews locks, too."""
+def test_a_heartbeat_does_not_wait_for_locks(database: Database) -> None:
+    """Its caller renews locks, too."""
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         worker = uuid4()
@@ -192,7 +192,7 @@ def test_it_waits_a_tenth_of_a_second_for_the_table(connection: Connection, data
             beat(connection, worker)
 
 
-def test_who_forgets_workers_waits_for_none_of_them(database: Database) -> None:
+def test_forgetting_workers_does_not_wait_for_any_of_them(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
         worker, another = uuid4(), uuid4()

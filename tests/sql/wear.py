@@ -123,7 +123,7 @@ delete from pgqueue.waiting_session where session_id like 'gone%';
 ACCEPT_AND_RELEASE = """
 select pgqueue.release_session('sessions', session_id, lock_token) from pgqueue.accept_session('sessions')
 """
-#: What is rewritten every few seconds, for days.
+#: The rows that are rewritten every few seconds, for days.
 REWRITE = """
 do $$
 begin
@@ -201,7 +201,7 @@ def fill(stage: Stage) -> dict[str, Any]:
 
 
 def left_over(stage: Stage, ann: Session) -> dict[str, Any]:
-    """What lives on when the rest is dead, when everybody has polled and a sweep has looked everything over."""
+    """The live rows among the dead ones, after every queue was polled and a sweep has searched everything."""
     sources = ("q", "empty", "bounded", "limited", "watched", "returned")
     ann.send("first", queue="sessions", session_id="long")
     ann.send("first", queue="sessions", session_id="another")

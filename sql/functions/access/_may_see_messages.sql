@@ -1,5 +1,5 @@
--- Returns whether the views show the caller the messages of a queue with these receivers. Functions in a view run as whoever
--- selects from it, so this one takes the rights of its owner.
+-- Returns whether the views show the caller the messages of a queue with these receivers. Functions in a view run as the
+-- role that selects from it, so this one takes the rights of its owner.
 create or replace function pgqueue._may_see_messages(receivers text[])
 returns boolean
 language sql stable

@@ -1,5 +1,5 @@
 -- Returns the messages of a claim whose sequence numbers lie from `low` up to `high`: the fresh ones by their positions,
--- the others by their numbers. A message that was returned after its lock expired, and that nobody else has received, is
+-- the others by their numbers. A message that was returned after its lock expired, and that no other receiver has, is
 -- found by its number. A plain query, so that it is inlined and reads only the columns that its caller wants.
 -- For clients of the version before, with rights on the tables; others read pgqueue._claimed_message.
 create or replace function pgqueue._read_claim(

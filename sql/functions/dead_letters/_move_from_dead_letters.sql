@@ -1,6 +1,6 @@
 -- Moves dead letters whose rows are locked into the redelivery lanes of their priorities, or to the ends of their sessions, in
 -- the order they were sent.
--- Their time to live starts anew. Where they come from and what they died of is kept with them.
+-- Their time to live starts again. Where they come from and what they died of is kept with them.
 -- Returns  their sequence numbers.
 create or replace function pgqueue._move_from_dead_letters(places tid[])
 returns setof bigint

@@ -1,5 +1,5 @@
--- Removes expired messages, whose rows are locked, from their queue: to the dead letters if the queue's settings say
--- so.
+-- Removes expired messages, whose rows are locked, from their queue: to the dead letters if the queue's settings
+-- require it.
 create or replace function pgqueue._expire(queue pgqueue.queue, places tid[])
 returns void
 language plpgsql

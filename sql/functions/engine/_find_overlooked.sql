@@ -1,6 +1,6 @@
 -- Finds messages of a queue that no receive would reach in time: at or below the recorded cursor, and either not on the
 -- watch list or due there too late. There should never be any. They appear when a sequence or a clock went back, or
--- when somebody removes a lock by hand. Messages that pgqueue._watch_late_commits will find in the next turn are not
+-- when a lock is removed by hand. Messages that pgqueue._watch_late_commits will find in the next turn are not
 -- included.
 create or replace function pgqueue._find_overlooked(queue_id integer)
 returns table (

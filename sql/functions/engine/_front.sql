@@ -1,6 +1,6 @@
--- Returns where the dead letters or the deferred messages of a queue begin; see pgqueue._pass_front. What an awaited transaction has
--- brought is visible once that has ended, and to itself, whose id no snapshot of its own lists as open: then they begin where it may
--- have brought the first. A plain query, so that it is inlined.
+-- Returns where the dead letters or the deferred messages of a queue begin; see pgqueue._pass_front. The messages of an
+-- awaited transaction are visible once that has ended, and to itself, whose id no snapshot of its own lists as open: then
+-- they begin where it may have brought the first. A plain query, so that it is inlined.
 create or replace function pgqueue._front(queue_id integer, kind text)
 returns table (reached bigint, first_number bigint)
 language sql stable

@@ -1,5 +1,5 @@
 -- Returns how far messages are held in a lane, from its recorded cursor on: as far as there is no gap of a hundred messages
--- that nobody holds.
+-- that are not held.
 create or replace function pgqueue._last_held(progress pgqueue.progress)
 returns bigint
 language plpgsql stable

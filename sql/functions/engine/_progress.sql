@@ -1,5 +1,5 @@
 -- Returns how far the lanes of a queue have been consumed. Each turn gives the row of a lane a new key, so its newest version is
--- the last one in the index, and nobody walks over those before it.
+-- the last one in the index, and no scan walks over those before it.
 create or replace function pgqueue._progress(queue_id integer, lanes smallint[])
 returns setof pgqueue.progress
 language sql stable

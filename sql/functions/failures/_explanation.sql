@@ -1,4 +1,4 @@
--- Returns what pgqueue.explain_message says of a message that is not dead, with what else is to be known about it.
+-- Returns the text of pgqueue.explain_message for a message that is not dead, with all that is known about it.
 create or replace function pgqueue._explanation(
     queue pgqueue.queue, sequence_number bigint, subject text, outcome text, delivery_count integer)
 returns text

@@ -1,4 +1,4 @@
--- Dead-letters messages that were delivered as often as their queue allows, whose rows are locked. The description says
+-- Dead-letters messages that were delivered as often as their queue allows, whose rows are locked. The description states
 -- how the last delivery `ended`, by default that its lock has expired, and what the last error was.
 create or replace function pgqueue._move_exhausted(queue pgqueue.queue, places tid[], ended text default null)
 returns void

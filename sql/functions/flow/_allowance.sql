@@ -1,6 +1,6 @@
 -- Returns how many messages a queue that is paused or has limits may hand out now, at most `wanted`: none while it is paused,
--- as many as there are tokens with `max_receive_rate`, and as many as there are free slots with `max_concurrent`. Whoever
--- receives records what it hands out with pgqueue._hand_out, in the same transaction.
+-- as many as there are tokens with `max_receive_rate`, and as many as there are free slots with `max_concurrent`. A
+-- receive records what it hands out with pgqueue._hand_out, in the same transaction.
 -- Returns  0 also when the transaction of another receive is still open after a tenth of a second.
 -- Locks    the row of the queue's limits, until the transaction ends: receives of the queue follow each other. The row is
 --          never rewritten: locked in a subtransaction and then updated, it would take a multixact id each time.

@@ -1,5 +1,5 @@
 -- Returns in how many seconds a queue with limits may hand out the next message: when the next token comes, or when a slot is
--- likely to be free. Nobody is notified of a free slot, so consumers poll, the less often the longer no slot was free: after a
+-- likely to be free. A free slot sends no notification, so consumers poll, the less often the longer no slot was free: after a
 -- tenth of the time since the last message was handed out, within a second. At least a tenth of a second: by then a fast rate
 -- has brought several tokens.
 create or replace function pgqueue._allowed_in(queue pgqueue.queue)

@@ -1,5 +1,5 @@
 -- Creates what a queue with limits needs, unless it is there: the row that receives lock, the end of its slots, the sequence
--- for its bucket. What is there may be held by a receiver, and is left alone.
+-- for its bucket. Existing rows may be held by a receiver, and are left alone.
 create or replace function pgqueue._create_limits(queue pgqueue.queue)
 returns void
 language plpgsql

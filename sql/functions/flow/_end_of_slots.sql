@@ -1,5 +1,5 @@
--- Returns the row that ends the slots of a queue with `max_concurrent`. It says where the first slot lies, and moves with every
--- change: a new place is a new key, so nobody walks over its old versions; and at REPEATABLE READ a receive fails when
+-- Returns the row that ends the slots of a queue with `max_concurrent`. It holds the place of the first slot, and moves with every
+-- change: a new place is a new key, so no scan walks over its old versions; and at REPEATABLE READ a receive fails when
 -- others have taken or freed slots since its snapshot.
 create or replace function pgqueue._end_of_slots(queue_id integer)
 returns setof pgqueue.slot

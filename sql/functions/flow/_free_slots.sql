@@ -1,5 +1,5 @@
--- Frees the slots of a queue with `max_concurrent`, but for those with the given locks. What lies before the first one that is
--- taken is not looked at any more. Where a lock that lasts keeps many rows behind it, the slots that are taken move to the end.
+-- Frees the slots of a queue with `max_concurrent`, but for those with the given locks. Slots before the first one that is
+-- taken are not looked at any more. Where a lock that lasts keeps many rows behind it, the slots that are taken move to the end.
 create or replace function pgqueue._free_slots(queue pgqueue.queue, numbers bigint[], tokens uuid[])
 returns void
 language plpgsql

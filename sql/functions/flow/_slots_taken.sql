@@ -1,6 +1,6 @@
 -- Returns how many slots of a queue with `max_concurrent` are taken, after freeing those of messages whose lock is over.
 -- Settlements touch no slot: a slot is free when its token proves no lock any more. Where the time of a lock is over and no
--- transaction holds the message, the lock is lost here, as if somebody else had received the message: otherwise its holder
+-- transaction holds the message, the lock is lost here, as if another receiver had received the message: otherwise its holder
 -- could renew it after the slot was given to another message.
 create or replace function pgqueue._slots_taken(queue pgqueue.queue)
 returns integer

@@ -1,5 +1,5 @@
 -- Returns how many tokens the bucket of a queue with a `max_receive_rate` holds: each message takes one, and a second brings
--- as many as the rate says. It holds a second's worth at most, and at least one. A bucket that would be full only after it
+-- as many as the rate allows. It holds a second's worth at most, and at least one. A bucket that would be full only after it
 -- could have been filled twice is full: the clock went back, or the rate was raised.
 create or replace function pgqueue._tokens(queue pgqueue.queue, full_at timestamptz, moment timestamptz)
 returns double precision

@@ -1,6 +1,6 @@
 -- Forwards messages that die in a queue, whose rows are locked, to the queue that collects its dead letters: as messages that
 -- were never delivered, with the reason. One that was forwarded four times already stays, as a dead letter of its queue;
--- so does one that a queue on the way refuses, and its description says why.
+-- so does one that a queue on the way refuses, and its description states the reason.
 create or replace function pgqueue._forward_dead_letters(source pgqueue.queue, places tid[], reason text, description text)
 returns void
 language plpgsql

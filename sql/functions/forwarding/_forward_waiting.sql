@@ -1,5 +1,5 @@
 -- Forwards messages that wait in a queue which forwards, at most `max_messages`: they were scheduled, or there before the
--- queue forwarded, or their locks have expired since. Deferred ones stay, for whoever has deferred them. An expired or
+-- queue forwarded, or their locks have expired since. Deferred ones stay, for the receiver that has deferred them. An expired or
 -- exhausted one is removed as a receive would do it.
 -- Returns  how many left the queue.
 create or replace function pgqueue._forward_waiting(source pgqueue.queue, max_messages integer default 1000)

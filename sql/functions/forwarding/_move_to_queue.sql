@@ -1,5 +1,5 @@
 -- Moves messages, whose rows are locked, to another queue, as if they were sent there: its status, its limits and its
--- detection of duplicates apply, and its time to live if that is shorter. Deliveries are counted anew. They arrive as
+-- detection of duplicates apply, and its time to live if that is shorter. Deliveries are counted from zero. They arrive as
 --
 --   SENT    messages that this transaction has stored: they keep their places
 --   WAITED  messages that were there before: they go before the fresh messages, in the order they were sent

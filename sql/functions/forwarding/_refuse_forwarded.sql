@@ -1,4 +1,4 @@
--- Refuses to drop a queue that others forward to, and waits for whoever is making one do so.
+-- Refuses to drop a queue that others forward to, and waits for a transaction that is making one do so.
 -- Raises  PQ007 invalid argument, naming those queues.
 -- Locks   the queue, until the transaction ends.
 create or replace function pgqueue._refuse_forwarded(queue text)

@@ -1,5 +1,5 @@
 -- Frees the space of one day of history that no queue retains any more, the first that can be truncated. A day that
--- somebody is reading is left for a later call.
+-- is being read is left for a later call.
 -- Returns  whether a day was reclaimed; with `dry_run`, whether one can be.
 create or replace function pgqueue._reclaim_history(dry_run boolean)
 returns boolean

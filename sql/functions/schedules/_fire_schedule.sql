@@ -1,5 +1,5 @@
 -- Fires a schedule that is due and whose row the caller has locked: sends a message for each due time that has come, or
--- skips it as `catch_up` says, and moves on, in one transaction. It does not wait for a sender that holds the id of the
+-- skips it as `catch_up` requires, and moves on, in one transaction. It does not wait for a sender that holds the id of the
 -- message in an open transaction.
 -- Returns  how many messages were sent.
 -- Raises   what pgqueue.send raises, and 55P03 when it would have to wait; see pgqueue._fire_schedules.

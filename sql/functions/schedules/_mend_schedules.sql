@@ -1,5 +1,5 @@
 -- Finds schedules that were fired while the clock was ahead, more than an hour, and has been set back since: nothing would be
--- due until it comes there again. They go on from now; the due times of cron expressions are to be computed anew. After a
+-- due until it comes there again. They go on from now; the due times of cron expressions are to be computed again. After a
 -- smaller step nothing is done: what is due until then was sent already. A schedule that begins in the future is not one of
 -- them.
 -- Locks    the schedules; skips those that others hold.

@@ -1,5 +1,5 @@
 -- Sends the message of a schedule once for each of these due times. A message's id names the due time: a queue that
--- detects duplicates would refuse a second message for the same one. Whoever happens to fire the schedule needs no right
+-- detects duplicates would refuse a second message for the same one. The session that fires the schedule needs no right
 -- to send to the queue: an administrator has created it.
 -- Returns  the sequence numbers.
 -- Raises   what pgqueue.send_batch raises.

@@ -2,10 +2,11 @@
 -- wait, at most once a second: to the first that is there, and at most to the horizon. Otherwise each turn would read what
 -- was due before and is gone.
 --
--- Whoever writes when one of them is due takes a transaction id before it reads the clock, and writes no time before that, or only a
--- later time than the row has, which is visible meanwhile. So nothing new can be due before the horizon,
--- which was read at least a second ago, except from a transaction that was open then and is still open. No such transaction is
--- waited for: it is awaited, and once it is over, they are looked for again from where they were when it was passed.
+-- A transaction that writes when one of them is due takes a transaction id before it reads the clock, and writes no time
+-- before that, or only a later time than the row has, which is visible meanwhile. So nothing new can be due before the
+-- horizon, which was read at least a second ago, except from a transaction that was open then and is still open. No such
+-- transaction is waited for: it is awaited, and once it is over, they are looked for again from where they were when it was
+-- passed.
 --
 -- If the clock went back, some may be due before: everything is looked through again.
 create or replace function pgqueue._pass_due_times(queue_id integer, kind text default 'MESSAGE')

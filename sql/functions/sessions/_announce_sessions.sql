@@ -1,11 +1,11 @@
 -- Announces that sessions get messages in this transaction: those that wait already are held with FOR KEY SHARE, so that
--- nobody who finds one empty removes it before this transaction is over; for the others a row is added. A row that
--- somebody is about to remove is skipped. So a sender waits for nobody, and two senders may each add a row for a session.
+-- no session that finds one empty removes it before this transaction is over; for the others a row is added. A row that
+-- another session is about to remove is skipped. So a sender does not wait, and two senders may each add a row for a session.
 --
 -- At REPEATABLE READ a row that was removed since the snapshot would fail the transaction: there a row is always added.
 --
 -- Rows are looked up in the order of their sessions, which only waiting_session_by_id has, so that the planner takes no other index.
--- The row that was changed last comes first: behind it lie its old versions, which nobody walks over.
+-- The row that was changed last comes first: behind it lie its old versions, which no scan walks over.
 -- Locks    the rows, until the transaction ends; receivers may move them meanwhile.
 create or replace function pgqueue._announce_sessions(queue_id integer, session_ids text[])
 returns void

@@ -1,4 +1,4 @@
--- Creates the row of a session that nobody has accepted yet. Of two transactions that create the same row, the second
+-- Creates the row of a session that was never accepted. Of two transactions that create the same row, the second
 -- gives up instead of waiting for the first.
 -- Returns  the session; null when there is one, or another transaction creates it.
 -- Locks    the session, until the transaction ends; waits a millisecond for others.

@@ -1,7 +1,7 @@
 -- Forgets a session that is not locked and has no messages: it does not wait any more, and its row is deleted, unless it has
 -- state, or a transaction of its last holder keeps it, or its cursor was looked after within the last hour: it spares the
--- next holder what was settled before. Whoever finds the session empty later, or a sweep, deletes it then. After a lock that has
--- expired the row stays for an hour: until somebody
+-- next holder what was settled before. A later receiver that finds the session empty, or a sweep, deletes it. After a lock that has
+-- expired the row stays for an hour: until another receiver
 -- accepts the session, its last holder may write the state, and settle deferred messages.
 create or replace function pgqueue._forget_session(known pgqueue.session)
 returns void

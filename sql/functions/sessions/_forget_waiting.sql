@@ -1,10 +1,10 @@
--- Removes the newest row of a session among those that wait, if it has no messages; whoever finds another one later removes
--- that. A row that a sender holds stays, because its message may
+-- Removes the newest row of a session among those that wait, if it has no messages; a later transaction
+-- that finds another one removes that. A row that a sender holds stays, because its message may
 -- come. Messages are looked for once more after the rows were locked, with a new snapshot, which sees what was committed by
 -- any sender that held a row before. An older snapshot proves nothing.
 --
--- Nobody may lock a row FOR UPDATE that the same transaction has updated: senders that follow it to its new version would wait,
--- whatever SKIP LOCKED says.
+-- A transaction must not lock a row FOR UPDATE that it has updated: senders that follow it to its new version would wait,
+-- in spite of SKIP LOCKED.
 -- Returns  whether the session has no messages.
 -- Locks    the rows; skips those that others hold.
 create or replace function pgqueue._forget_waiting(known pgqueue.session)

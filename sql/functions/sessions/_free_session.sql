@@ -1,6 +1,6 @@
--- Locks the row of a session that nobody holds, and creates it if there is none. Where the sequence went back, the session begins
+-- Locks the row of a session without a holder, and creates it if there is none. Where the sequence went back, the session begins
 -- at its first message.
--- Returns  the session; null when somebody holds it, is accepting it just now, or has a transaction open in which a message
+-- Returns  the session; null when another receiver holds it, is accepting it just now, or has a transaction open in which a message
 --          of it was settled.
 -- Locks    the session, until the transaction ends; see pgqueue._create_session.
 create or replace function pgqueue._free_session(queue_id integer, session_id text)

@@ -1,5 +1,5 @@
 -- Lets others accept a session that was released, behind the sessions that wait already; an empty one is forgotten. If
--- somebody holds its row among those that wait, perhaps to move it to the end of the lock that is over now, another row is
+-- another session holds its row among those that wait, perhaps to move it to the end of the lock that is over now, another row is
 -- added. A sender's message may come: then the row is still there.
 create or replace function pgqueue._hand_back(known pgqueue.session)
 returns void

@@ -1,7 +1,7 @@
 -- Returns the session whose lock is proved by its token, and holds its row with FOR KEY SHARE: until the transaction ends
--- nobody accepts the session. As with messages the token decides, not the clock.
+-- the session is not accepted. As with messages the token decides, not the clock.
 -- Raises   PQ020 session lock lost.
--- Locks    the session; waits only for somebody who is accepting it just now.
+-- Locks    the session; waits only for a session that is accepting it just now.
 create or replace function pgqueue._held_session(queue pgqueue.queue, session_id text, lock_token uuid)
 returns pgqueue.session
 language plpgsql

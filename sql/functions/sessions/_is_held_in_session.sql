@@ -1,5 +1,5 @@
 -- Returns whether a message of a session is locked: it was handed out under the lock that the session has now, and that lock
--- has not expired. What `locked_until` says of such a message was true when it was handed out.
+-- has not expired. The `locked_until` of such a message was true when it was handed out.
 create or replace function pgqueue._is_held_in_session(message pgqueue.message)
 returns boolean
 language sql stable

@@ -1,4 +1,4 @@
--- Locks a session whose row this transaction has locked for whoever accepts it; see pgqueue._free_session.
+-- Locks a session whose row this transaction has locked for its acceptor; see pgqueue._free_session.
 create or replace function pgqueue._lock_session(free pgqueue.session, until timestamptz, holder text)
 returns setof pgqueue.accepted_session
 language sql

@@ -35,7 +35,7 @@ begin
               limit 1),
             held.horizon);
     else
-        last_number := held.horizon;                      -- somebody is not over: ask again in a second
+        last_number := held.horizon;                      -- a transaction is not over: ask again in a second
         next_xid    := held.horizon_xid;
     end if;
     update pgqueue.session

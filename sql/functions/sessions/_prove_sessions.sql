@@ -1,5 +1,5 @@
 -- Keeps of the messages whose rows are locked those whose lock is that of their session: the second half of the fence, see
--- pgqueue._lock_proven. The rows of the sessions are held with FOR KEY SHARE, so nobody accepts one before this
+-- pgqueue._lock_proven. The rows of the sessions are held with FOR KEY SHARE, so none is accepted before this
 -- transaction ends.
 -- Returns  the ctids of the messages, and which of the given locks they prove.
 create or replace function pgqueue._prove_sessions(inout places tid[], inout proven bigint[])

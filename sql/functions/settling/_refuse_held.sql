@@ -1,4 +1,4 @@
--- Raises  55P03 lock not available, for a message that an open transaction holds, or that somebody changes just now.
+-- Raises  55P03 lock not available, for a message that an open transaction holds, or that another session changes just now.
 create or replace function pgqueue._refuse_held(queue text, sequence_number bigint, holder xid)
 returns void
 language plpgsql

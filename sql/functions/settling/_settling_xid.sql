@@ -1,5 +1,5 @@
 -- Returns the id of the transaction that has just settled something, or of the savepoint in it. A savepoint that has
--- written has an id of its own, and pg_xact_status says whether it was rolled back. It is the latest of all ids that
+-- written has an id of its own, and pg_xact_status returns whether it was rolled back. It is the latest of all ids that
 -- this session holds.
 create or replace function pgqueue._settling_xid()
 returns xid8

@@ -1,5 +1,5 @@
--- Deletes a queue that has been idle for as long as it may be: nobody sent, received or peeked, and nothing is locked. Its
--- messages and dead letters are left to pgqueue._remove_orphans. While the server was down nobody could use the queue, so the
+-- Deletes a queue that has been idle for as long as it may be: no send, receive or peek, and nothing is locked. Its
+-- messages and dead letters are left to pgqueue._remove_orphans. While the server was down the queue could not be used, so the
 -- time counts from its start at the earliest. With `dry_run` nothing is changed.
 -- Returns  whether the queue is deleted.
 -- Locks    the queue; skips it if others hold it, or have sent to it and are not over.

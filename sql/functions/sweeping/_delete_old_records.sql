@@ -1,5 +1,5 @@
 -- Deletes message ids of a queue whose window is over, and effects and published batches that need not be kept any
--- longer, and sessions without messages and state that nobody holds, at most `max_records` together. Records are looked for
+-- longer, and sessions without messages, state and holder, at most `max_records` together. Records are looked for
 -- `since` the last sweep, sessions when everything is looked over (pgqueue._swept_until).
 -- Returns  how many were deleted.
 create or replace function pgqueue._delete_old_records(queue pgqueue.queue, max_records integer, since timestamptz)

@@ -1,4 +1,4 @@
--- Finds messages that were delivered as often as their queue allows, and that nobody holds. It examines the first 1000
+-- Finds messages that were delivered as often as their queue allows, and that are not held. It examines the first 1000
 -- of each lane, those that are due on the watch list, and 100 deferred ones when everything is looked over
 -- (pgqueue._swept_until). Others are dead-lettered by the receive
 -- that reaches them.

@@ -1,7 +1,7 @@
 -- Locks the table that stands for what only one may do at a time. That takes a right on the table, unlike an advisory lock,
 -- which every role of the server may take; and it writes nothing.
 -- Returns  whether this transaction holds the lock; false while another one does.
--- Locks    the table, until the transaction ends; waits for nobody.
+-- Locks    the table, until the transaction ends; does not wait.
 create or replace function pgqueue._only_one(lock_table regclass)
 returns boolean
 language plpgsql

@@ -1,5 +1,5 @@
 -- Records that a sweep has removed what was to be removed from a queue, but for the last minute: transactions that were open may have
--- written what was due then. An expired message that somebody holds is looked for again.
+-- written what was due then. An expired message that is held is looked for again.
 create or replace function pgqueue._record_sweep(queue pgqueue.queue, since timestamptz)
 returns void
 language plpgsql

@@ -33,7 +33,7 @@ begin
              where queue_id = queue.id and scheduled_enqueue_time between due and moment);
     if due is not null then
         activated := pgqueue._activate_scheduled(queue.id, due, max_messages);
-        expires   := least(since, due);                      -- what was activated late may have expired since
+        expires   := least(since, due);                      -- messages activated late may have expired since
     end if;
     handled := activated;
     expired := pgqueue._expire_due(queue, max_messages - handled, expires);

@@ -2,12 +2,12 @@
 -- session with this id, or when it is null the one that has waited longest for a receiver. A session that is released
 -- waits behind the others. Commit at once: the lock, not the transaction, keeps the session from others.
 --
--- A lock that has expired is lost when somebody else accepts the session. While a transaction is open that has settled a
--- message of the session, or written its state, nobody accepts it.
+-- A lock that has expired is lost when another receiver accepts the session. While a transaction is open that has settled a
+-- message of the session, or written its state, it cannot be accepted.
 -- Returns  the session with its lock token and its state; no row when none has messages that can be received now, and
 --          while the queue is paused.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument; PQ021 session cannot be locked, when a
---          session is named that somebody holds.
+--          session is named that another receiver holds.
 -- Locks    the session, and those that are found empty; skips whatever others hold.
 create or replace function pgqueue.accept_session(
     queue text, session_id text default null, lock_duration interval default null, locked_by text default null)
@@ -79,7 +79,7 @@ begin
             end if;
             return;
         elsif free.queue_id is null then
-            -- held; one that somebody accepts just now, or that a transaction of its holder keeps, is looked at in a second
+            -- held; one that is being accepted just now, or that a transaction of its holder keeps, is looked at in a second
             next := greatest(pgqueue._locked_until(source.id, waiting.id), moment + interval '1 second');
         elsif next is null then
             perform pgqueue._forget_session(free);

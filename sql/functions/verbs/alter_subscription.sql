@@ -1,5 +1,5 @@
--- Changes a subscription: its filter, what it sets, and the settings of its queue, as pgqueue.alter_queue does. What is null
--- stays as it is. A filter replaces the former one, of whichever kind; the correlation filter '{}' matches every message, and
+-- Changes a subscription: its filter, what it sets, and the settings of its queue, as pgqueue.alter_queue does. A null
+-- changes nothing. A filter replaces the former one, of whichever kind; the correlation filter '{}' matches every message, and
 -- '{}' removes `set_properties`. Messages that are in the subscription stay there.
 -- Raises  PQ002 unknown queue, PQ007 invalid argument, PQ040 unknown topic.
 -- Locks   the subscription and its queue's row, until the transaction ends: other changes wait, senders and receivers do not.

@@ -16,7 +16,7 @@ as $$
 declare
     source pgqueue.queue := pgqueue._find_queue(queue, 'RECEIVE');
     known  pgqueue.consumer;
-    key    bigint        := hashtextextended(gen_random_uuid()::text, 0);    -- nobody can have locked it before
+    key    bigint        := hashtextextended(gen_random_uuid()::text, 0);    -- it cannot have been locked before
 begin
     if consumer is null or consumer = '' then
         perform pgqueue._refuse_argument('consumer', 'a name', coalesce(quote_literal(consumer), 'null'));

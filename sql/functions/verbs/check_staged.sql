@@ -16,8 +16,8 @@ declare
     row      bigint;
     rows     bigint;
 begin
-    -- This pass finds the first invalid row; pgqueue._check_batch then says what is wrong with it. `|| '{}'` builds the
-    -- properties anew, so that their size is that of uncompressed JSON.
+    -- This pass finds the first invalid row; pgqueue._check_batch then raises its error. `|| '{}'` builds the
+    -- properties again, so that their size is that of uncompressed JSON.
     execute format($query$
         select min(ctid), (select count(*) from pgqueue.%I)
           from (select ctid from (select ctid, %s from pgqueue.%I) as given

@@ -1,7 +1,7 @@
 -- Creates a schedule: a message that is sent to a queue again and again, either at the times of a `cron` expression in a
 -- time zone, or `every` so often from `starts_at` on (from now on when null). Due times before `starts_at` and after
 -- `ends_at` are left out, and so are those that have passed already. With `jitter` a message can be received up to so
--- much later than at its due time, at random. `catch_up` says what happens to due times that nobody noticed within ten
+-- much later than at its due time, at random. `catch_up` decides about due times that are missed by more than ten
 -- seconds:
 --   - none: only the latest is sent, and only within a minute;
 --   - last: only the latest is sent, however late;

@@ -1,6 +1,6 @@
 -- Creates a subscription of a topic: a queue named '<topic>/Subscriptions/<subscription>', with the settings that
 -- pgqueue.create_queue gives it, in which the messages of the topic are stored that its filter matches; without a filter, all.
--- What sends in open transactions have stored already is not sent again.
+-- Messages that open transactions have stored already are not sent again.
 --
 -- A `correlation_filter` is a JSON object of the values that a message must have: its fields that are ids or
 -- names, such as message_id, subject and reply_to, and some of its application_properties, which is an object, too. A

@@ -1,4 +1,4 @@
--- Says in words why a message is delivered now or is not: who has locked it until when, which open transaction holds it,
+-- Explains in words why a message is delivered now or is not: who has locked it until when, which open transaction holds it,
 -- whether it is scheduled, rests after an error, is deferred, exhausted, expired or dead, whether the queue is disabled,
 -- paused or forwards, or that there is no such message. Changes nothing.
 -- Returns  a text of a few sentences.

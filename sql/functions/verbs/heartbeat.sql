@@ -1,4 +1,4 @@
--- Says that a worker is alive, and how it is, for pgqueue.workers. The first call registers it, with an id that the worker
+-- Records that a worker is alive, and its state, for pgqueue.workers. The first call registers it, with an id that the worker
 -- has drawn; who registers also removes workers that were not seen for an hour. A worker calls this every fifteen
 -- seconds, and pgqueue.remove_worker at its end.
 --
@@ -7,7 +7,7 @@
 -- since its start. `failing` holds the loops that fail at the moment, each with its error.
 -- Raises  PQ002 unknown queue, PQ007 invalid argument, 42501 unless the caller may receive from all of the queues, or when the
 --         worker is one of another role; 53400 when a role has registered 10,000 workers.
--- Locks   the worker's row, until the transaction ends; where somebody else has locked it, the call does nothing. Waits a tenth
+-- Locks   the worker's row, until the transaction ends; where another session has locked it, the call does nothing. Waits a tenth
 --         of a second for others, because locks may have to be renewed meanwhile.
 create or replace function pgqueue.heartbeat(
     worker      uuid,

@@ -1,5 +1,5 @@
--- Locks the row of a locked message before any work is done for it. Until the transaction ends, nobody can take the
--- message over, even when `locked_until` passes, because receives skip locked rows.
+-- Locks the row of a locked message before any work is done for it. Until the transaction ends, the message is not
+-- delivered again, even when `locked_until` passes, because receives skip locked rows.
 -- Raises  PQ001 lock lost, PQ002 unknown queue.
 -- Locks   the message, until the transaction ends.
 create or replace function pgqueue.pin(queue text, sequence_number bigint, lock_token uuid)

@@ -1,5 +1,5 @@
--- Checks many locks and locks the rows, as pgqueue.pin does for one: until the transaction ends, nobody can take these
--- messages over. A lost lock neither hides nor undoes the others.
+-- Checks many locks and locks the rows, as pgqueue.pin does for one: until the transaction ends, these messages are
+-- not delivered again. A lost lock neither hides nor undoes the others.
 -- Returns  one row per lock, in the order given: sqlstate is null if the lock is held, else PQ001.
 -- Raises   PQ002 unknown queue, PQ007 invalid argument.
 -- Locks    the messages, until the transaction ends.

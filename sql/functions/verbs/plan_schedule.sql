@@ -1,6 +1,6 @@
 -- Stores the due times of a cron expression that a client has computed: those that have passed since the schedule's
 -- `passed_until`, and those ahead. With them SQL alone fires the schedule. More are wanted when half of them have
--- passed, and after a day; never when `is_complete`, because the schedule ends. An `error` says why a client could not
+-- passed, and after a day; never when `is_complete`, because the schedule ends. An `error` is the reason why a client could not
 -- compute them; another one tries a minute later.
 -- Raises  PQ007 invalid argument, 42501 unless the caller may receive from the schedule's queue.
 -- Locks   the schedule; does nothing when it is gone, or a transaction is firing it.

@@ -7,7 +7,7 @@
 --          messages.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument, PQ008 queue full, 55000 when staged rows
 --          are lost, or when a batch of a stream is older than the last one.
--- Locks    message ids, as pgqueue.send does; waits for whoever publishes the same part, or any part that is `ordered`.
+-- Locks    message ids, as pgqueue.send does; waits for a transaction that publishes the same part, or any part that is `ordered`.
 create or replace function pgqueue.publish(
     queue text, staged text[], rows bigint, publisher text default null, part bigint default null, ordered boolean default false,
     keep interval default null, out sent bigint, out duplicates bigint)

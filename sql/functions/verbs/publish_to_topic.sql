@@ -2,8 +2,8 @@
 -- a message of its own: with its own sequence number, and its own settings. Filters are applied when the message is sent,
 -- also to one with a `scheduled_enqueue_time`, which is cancelled in each subscription.
 -- Returns  to how many subscriptions it goes. One that knows the message id already, because it detects duplicates, counts.
--- Raises   PQ040 unknown topic, PQ042 no subscription matches, when `require_subscription`. What a subscription raises, as
---          pgqueue.send does, is raised for all, and nothing is stored: PQ004 queue disabled, PQ005 message too large, PQ007
+-- Raises   PQ040 unknown topic, PQ042 no subscription matches, when `require_subscription`. An error of one subscription, as
+--          of pgqueue.send, is raised for all, and nothing is stored: PQ004 queue disabled, PQ005 message too large, PQ007
 --          invalid argument, PQ008 queue full.
 -- Locks    nothing of the topic, and in its subscriptions what pgqueue.send locks.
 create or replace function pgqueue.publish_to_topic(

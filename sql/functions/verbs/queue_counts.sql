@@ -26,7 +26,7 @@ begin
     end if;
     by_cursors := pgqueue._rows_to_count() is not null
                   or wanted is not null and (select count(*) < 20000 from (select from pgqueue._messages_of(wanted) limit 20000) as first);
-    -- Planned anew with `wanted` as a constant, so that the conditions choose between the index and the whole table. No
+    -- Planned each time with `wanted` as a constant, so that the conditions choose between the index and the whole table. No
     -- function is called for a message: one that is not parallel safe would keep the pass in one process.
     return query
         select queue.name, coalesce(present.ready, 0), coalesce(present.locked, 0), coalesce(present.deferred, 0),

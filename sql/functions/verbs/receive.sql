@@ -1,7 +1,7 @@
 -- Peek-lock: locks up to `max_messages` for `lock_duration` (the queue's own when null) and returns them. The most
 -- urgent priority comes first; within it, redelivered messages come before fresh ones, else the order is that of
 -- sending. A message that was delivered `max_delivery_count` times already is dead-lettered instead; an expired one is
--- deleted or dead-lettered, as the queue's settings say. Commit at once: the lock, not the transaction, keeps the
+-- deleted or dead-lettered, as the queue's settings require. Commit at once: the lock, not the transaction, keeps the
 -- messages from others. Where the transaction may stay open, pass `take_turn => false`; see pgqueue.take_turn. From
 -- '<queue>/$deadletterqueue' dead letters are received, the oldest first.
 --

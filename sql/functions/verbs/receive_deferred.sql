@@ -1,7 +1,7 @@
 -- Locks deferred messages by their sequence numbers and returns them. They are settled like any other message; when one
 -- is abandoned or its lock expires, it is deferred again. A message that was delivered `max_delivery_count` times is
--- dead-lettered instead; an expired one is deleted or dead-lettered, as the queue's settings say. Neither is returned,
--- nor is a message that somebody else has locked, or that the queue may not hand out now: while it is paused, or because
+-- dead-lettered instead; an expired one is deleted or dead-lettered, as the queue's settings require. Neither is returned,
+-- nor is a message that another receiver has locked, or that the queue may not hand out now: while it is paused, or because
 -- of its limits. In a queue that requires sessions, the messages are those of one session, which the caller holds with its
 -- own `lock_token`; their locks are that of the session.
 -- Returns  one row per message, by sequence number.

@@ -2,7 +2,7 @@
 -- it is settled as any other message, with this token. A message that was abandoned, or whose delivery ended when the session
 -- was lost, comes again before its successors; one that was abandoned with a delay holds them up until then. A message that
 -- was delivered `max_delivery_count` times is dead-lettered instead; an expired one is deleted or dead-lettered, as the
--- queue's settings say. Commit at once.
+-- queue's settings require. Commit at once.
 -- Returns  one row per message, in the order of the session; no rows when no message is waiting, while the
 --          queue is paused, or when its limits allow no more now.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument, PQ020 session lock lost.

@@ -1,10 +1,10 @@
 -- Releases a session, so that others can accept it at once, behind the sessions that wait already. Messages of it that were
--- received and not settled are delivered again to whoever accepts it; their deliveries have counted. A session that has
+-- received and not settled are delivered again to its next holder; their deliveries have counted. A session that has
 -- neither messages nor state is forgotten.
 -- Returns  whether the session was released; false when its lock is lost, or a transaction that has written its state is
 --          open: then its lock expires.
 -- Raises   PQ002 unknown queue, PQ007 invalid argument.
--- Locks    the session, until the transaction ends; waits for nobody.
+-- Locks    the session, until the transaction ends; does not wait.
 create or replace function pgqueue.release_session(queue text, session_id text, lock_token uuid)
 returns boolean
 language plpgsql

@@ -1,6 +1,6 @@
 -- Renews many locks: each lasts `lock_duration` (the queue's own when null) from now.
 --
--- A message whose row an open transaction holds, usually that of its owner, needs no renewal: nobody can take it over
+-- A message whose row an open transaction holds, usually that of its owner, needs no renewal: it is not delivered again
 -- meanwhile. It is reported as held, its locked_until unchanged, and that transaction is not waited for. The lock of a
 -- message of a session is that of the session, which is renewed.
 -- Returns  one row per lock, in the order given: sqlstate is null and locked_until set if the lock is held, else PQ001.

@@ -1,5 +1,5 @@
 -- Renews the lock of a session, and with it those of its messages: it lasts `lock_duration` (the queue's own when null) from
--- now. While a transaction has written the session's state nobody can accept the session, so its lock is not renewed, and
+-- now. While a transaction has written the session's state the session cannot be accepted, so its lock is not renewed, and
 -- that transaction is not waited for.
 -- Returns  the time until which the session is locked.
 -- Raises   PQ002 unknown queue, PQ007 invalid argument, PQ020 session lock lost.

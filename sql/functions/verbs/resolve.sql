@@ -1,5 +1,5 @@
 -- Finds the outcome of a settlement whose transaction can no longer be observed: its connection broke during COMMIT,
--- its caller was interrupted, or nobody kept the outcome. `transaction_id` is what the settlement returned, or null
+-- its caller was interrupted, or the outcome was not kept. `transaction_id` is what the settlement returned, or null
 -- when that is not known. With null, the message itself is examined: call it outside of the transaction in question.
 -- `server_run` is what pgqueue.server_run returned in that transaction: in another run of the server the id may be
 -- another transaction's, so it proves no COMMIT, and the message is examined. Without it the id counts in any run.
@@ -14,7 +14,7 @@
 --          ended it: then the answer is 'committed' instead, unless the message is there without it or the timeline
 --          has changed.
 -- Raises   PQ002 unknown queue.
--- Locks    when the message is examined, that message, unless somebody else holds it, until the transaction ends.
+-- Locks    when the message is examined, that message, unless another session holds it, until the transaction ends.
 create or replace function pgqueue.resolve(
     queue           text,
     sequence_number bigint,
@@ -44,7 +44,7 @@ begin
         return 'aborted';
     end;
     if outcome = 'aborted' then
-        return outcome;                                  -- whoever has the id: a committed one is never given out again
+        return outcome;                                  -- whichever had the id: a committed one is never given out again
     elsif server_run <> pgqueue.server_run() then
         transaction_id := null;
     elsif outcome = 'in progress' and transaction_id is distinct from pg_current_xact_id_if_assigned() then

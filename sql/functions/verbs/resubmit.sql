@@ -1,7 +1,7 @@
 -- Gives dead letters back to their queue: those with these sequence numbers, with this reason, dead-lettered longer ago
 -- than `older_than`, with sequence numbers above `after`, and at most `max_messages` of them. An argument that is null
 -- does not restrict the selection. Each message keeps its sequence number and enqueued time. Its delivery count and its
--- time to live start anew; what it died of becomes its `resubmitted_from`, which pgqueue.messages shows. Resubmitted
+-- time to live start again; what it died of becomes its `resubmitted_from`, which pgqueue.messages shows. Resubmitted
 -- messages are delivered before the fresh ones, in the order they were sent.
 --
 -- To resubmit many, call it with `max_messages`, commit, and call it again with the last number returned as `after`.

@@ -6,7 +6,7 @@
 -- property.
 -- Returns  its sequence number; numbers increase, with a gap for every send that was rolled back. When the queue
 --          detects duplicates and a message with this id was sent within the window, nothing is stored: the number is
---          that of the earlier message, and a notice says so; with `negate_duplicate` the number is negative instead.
+--          that of the earlier message, and a notice reports it; with `negate_duplicate` the number is negative instead.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument, PQ008 queue
 --          full.
 -- Locks    nothing that another sender or a receiver waits for, with two exceptions. In a queue that detects

@@ -8,7 +8,7 @@ returns text
 language plpgsql volatile parallel safe
 set search_path = pg_catalog, pg_temp
 as $$
-begin                                    -- not in SQL: that is planned anew in each statement, which takes eight times as long
+begin                                    -- not in SQL: that is planned in each statement, which takes eight times as long
     return concat_ws(
         ' ',
         left(pg_walfile_name(pg_current_wal_lsn()), 8),      -- the timeline

@@ -3,7 +3,7 @@
 -- stays when the session has no messages, until it is set to none.
 -- Raises  PQ002 unknown queue; PQ005 state too large, when it has more than 256 KiB; PQ007 invalid argument; PQ020 session
 --         lock lost.
--- Locks   the session, until the transaction ends: nobody accepts it meanwhile.
+-- Locks   the session, until the transaction ends: it cannot be accepted meanwhile.
 create or replace function pgqueue.set_session_state(
     queue text, session_id text, lock_token uuid, state jsonb default null, binary_state bytea default null)
 returns void

@@ -4,7 +4,7 @@
 -- while there is `more`. With `dry_run`, everything is counted, without a bound, and nothing is changed.
 --
 -- In detail:
---   - expired messages are deleted or dead-lettered, as their queue's settings say;
+--   - expired messages are deleted or dead-lettered, as their queue's settings require;
 --   - messages that were delivered as often as their queue allows, and are not locked, are dead-lettered with the
 --     reason MaxDeliveryCountExceeded;
 --   - messages with expired locks that the cursors have passed, and messages whose time has come, become available;
@@ -23,7 +23,7 @@
 -- transactions that had been open for longer than a minute, to the next one that looks everything over.
 --
 -- Receives do what messages need by themselves, so correctness does not depend on sweeps: they tidy up queues that
--- nobody receives from, and free space. Only one sweep runs at a time in a database; another one that starts meanwhile
+-- have no receivers, and free space. Only one sweep runs at a time in a database; another one that starts meanwhile
 -- returns no rows. That saves work; correctness does not depend on it either.
 -- Returns  one row for each queue in which there was something to do, and one with a null queue when a day of history
 --          was reclaimed, orphans were removed, the sequence was repaired or schedules were fired.

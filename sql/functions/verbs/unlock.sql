@@ -1,11 +1,11 @@
--- Takes the lock of a message away, whoever holds it: settlements and renewals of the holder fail, as they do when a lock
+-- Takes the lock of a message away from any holder: settlements and renewals of the holder fail, as they do when a lock
 -- is lost, and the message is delivered again at once, before the fresh ones. The delivery has counted: a message that was
 -- delivered as often as its queue allows is dead-lettered. A deferred message is deferred again. A lock that has expired
 -- counts, too, as long as its holder could still settle the message. Under the name '<queue>/$deadletterqueue' the lock
 -- is that of a dead letter.
 -- Raises  PQ002 unknown queue; PQ006 message not found, when no message with this number is locked; 55P03 when an open
 --         transaction holds the message.
--- Locks   the message, until the transaction ends; waits for nobody.
+-- Locks   the message, until the transaction ends; does not wait.
 create or replace function pgqueue.unlock(queue text, sequence_number bigint)
 returns void
 language plpgsql

@@ -1,4 +1,4 @@
-"""Consumers by name: an overtaken session does nothing, and what is said of one claim touches no other."""
+"""Consumers by name: an overtaken session does nothing, and verbs on one claim touch no other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FENCES = [
             verb,
             "claim(known, claim)",
             "claim(known, known.claim)",
-            test_claims.test_what_is_said_of_a_settled_claim_touches_no_other,
+            test_claims.test_verbs_on_a_settled_claim_touch_no_other_claim,
         )
         for verb in ("renew_claim", "check_claim", "complete_claim", "release_claim")
     ),
@@ -56,7 +56,7 @@ CLAIMS = [
         "_find_open_claim",
         " and settled_at is null",
         "",
-        test_claims.test_what_is_said_of_a_settled_claim_touches_no_other,
+        test_claims.test_verbs_on_a_settled_claim_touch_no_other_claim,
     ),
     Twin(
         "check_claim",
@@ -69,7 +69,7 @@ CLAIMS = [
         "begin_claim",
         " and settled_at is null",
         "",
-        test_claims.test_what_is_said_of_a_settled_claim_touches_no_other,
+        test_claims.test_verbs_on_a_settled_claim_touch_no_other_claim,
     ),
     Twin("attach_consumer", "greatest(known.epoch + 1, ", "(", test_claims.test_an_epoch_is_never_reused),
     Twin("attach_consumer", "extract(epoch from pgqueue.clock())", "0", test_claims.test_an_epoch_is_never_reused),

@@ -120,7 +120,7 @@ TWINS = [
         "_take_turn",
         "perform pgqueue._repair_sequence();",
         "",
-        test_sweep.test_a_receive_mends_the_sequence_when_it_meets_a_number_in_use,
+        test_sweep.test_a_receive_repairs_the_sequence_when_it_meets_a_number_in_use,
     ),
     Twin(
         "_remove_orphans",
@@ -162,7 +162,7 @@ TWINS = [
         "_sweep_queue",
         "handled := handled + pgqueue._repair_watch(",
         "perform pgqueue._repair_watch(",
-        test_sweep.test_a_sweep_that_puts_back_what_was_overlooked_says_whether_there_is_more,
+        test_sweep.test_a_sweep_that_puts_back_overlooked_messages_reports_whether_there_are_more,
     ),
     Twin(
         "_is_sequence_behind",
@@ -180,19 +180,19 @@ TWINS = [
         "_repair_sequence",
         "where horizon > last_number and (cursor",
         "where (cursor",
-        test_sequence.test_the_sequence_is_mended_while_another_queue_is_busy,
+        test_sequence.test_the_sequence_is_repaired_while_another_queue_is_busy,
     ),
     Twin(
         "_repair_sequence",
         "1000000 +",
         "",
-        test_sequence.test_numbers_that_others_draw_while_the_sequence_is_mended_are_not_handed_out_again,
+        test_sequence.test_numbers_that_others_draw_during_a_repair_are_not_handed_out_again,
     ),
     Twin(
         "_repair_sequence",
         "pgqueue._is_repairing() or ",
         "",
-        test_sequence.test_a_mending_that_is_rolled_back_is_begun_again,
+        test_sequence.test_a_repair_that_is_rolled_back_is_begun_again,
     ),
     Twin(
         "_repair_sequence",

@@ -1,4 +1,4 @@
-"""What is deferred is received by its number only."""
+"""Deferred messages are received by their number only."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ TWINS = [
         "receive_deferred",
         "and lane::integer between 800 and 1200          -- cast",
         "-- cast",
-        test_deferring.test_what_is_not_deferred_cannot_be_received_by_its_number_and_then_nothing_is,
+        test_deferring.test_a_number_that_is_not_deferred_is_refused_and_no_message_is_received,
     ),
     Twin(
         "receive_deferred",
         "and lane::integer between 800 and 1200\n                  and (locked_until",
         "and (locked_until",
-        test_deferring.test_what_is_resubmitted_while_a_receive_looks_for_it_is_not_taken,
+        test_deferring.test_a_message_resubmitted_during_a_receive_of_its_number_is_not_taken,
     ),
     Twin(
         "receive_deferred",

@@ -1,4 +1,4 @@
-"""What was delivered too often is dead-lettered, and errors go with their messages."""
+"""Messages delivered too often are dead-lettered, and errors are deleted with their messages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TWINS = [
         test_failures.test_a_queue_retains_as_many_errors_as_it_was_asked_to,
     ),
     *(
-        Twin(function, text, "", partial(test_failures.what_is_kept_goes_with_the_message, end=end))
+        Twin(function, text, "", partial(test_failures.errors_are_deleted_with_their_message, end=end))
         for function, text, end in (
             (
                 "_complete_any",
@@ -95,6 +95,6 @@ TWINS = [
         "receive",
         "deliveries < source.max_delivery_count",
         "true",
-        test_failures.test_what_was_delivered_too_often_for_a_lowered_bound_is_not_received,
+        test_failures.test_a_message_delivered_too_often_for_a_lowered_bound_is_not_received,
     ),
 ]

@@ -1,4 +1,4 @@
-"""A paused queue hands out nothing, and one with limits no more than they say."""
+"""A paused queue hands out nothing, and one with limits no more than they allow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TWINS = [
         "_raise_waiting",
         "where taken_at <= moment - old.wait",
         "",
-        test_ageing.test_a_message_that_comes_back_waits_anew,
+        test_ageing.test_a_returned_message_ages_from_the_start,
     ),
     Twin(
         "_allowance",
@@ -38,8 +38,8 @@ TWINS = [
         test_flow.test_a_paused_queue_hands_out_nothing_until_it_is_resumed,
     ),
     Twin("_allowance", " for no key update", "", test_flow.test_two_receives_at_once_take_no_slot_twice),
-    Twin("_allowance", "set lock_timeout = '100ms'", "", test_flow.test_a_receive_that_stays_open_keeps_nobody_waiting),
-    Twin("receive", LIMITED, "if false then", test_flow.test_a_second_brings_as_many_messages_as_the_rate_says),
+    Twin("_allowance", "set lock_timeout = '100ms'", "", test_flow.test_an_open_receive_keeps_no_other_receive_waiting),
+    Twin("receive", LIMITED, "if false then", test_flow.test_a_second_brings_as_many_messages_as_the_rate_allows),
     Twin(
         "receive",
         "perform pgqueue._hand_out(source, places, token, moment)",
@@ -57,7 +57,7 @@ TWINS = [
         "_tokens",
         "(full_at, moment)",
         "(full_at, moment - interval '1 day')",
-        test_flow.test_a_second_brings_as_many_messages_as_the_rate_says,
+        test_flow.test_a_second_brings_as_many_messages_as_the_rate_allows,
     ),
     Twin("_tokens", "owed > 2 * burst", "false", test_flow.test_a_clock_that_goes_back_does_not_stop_the_queue),
     Twin("_allowance", " + queue.max_receive_rate / 1000000", "", test_flow.test_a_third_of_a_token_is_not_lost),
@@ -127,6 +127,9 @@ TWINS = [
         "_set_paused", "coalesce(paused_at, since)", "since", test_flow.test_a_queue_is_paused_since_it_was_paused_first
     ),
     Twin(
-        "_set_paused", "perform pgqueue._notify(changed)", "null", test_flow.test_consumers_that_wait_are_told_of_both
+        "_set_paused",
+        "perform pgqueue._notify(changed)",
+        "null",
+        test_flow.test_waiting_receivers_are_notified_of_pause_and_resume,
     ),
 ]

@@ -11,7 +11,7 @@ SCHEDULED = partial(
     test_forwarding.test_a_scheduled_message_waits_in_the_first_queue, wake=lambda session: session.receive()
 )
 DEATH = partial(
-    test_forwarding_dead_letters.test_what_dies_is_forwarded,
+    test_forwarding_dead_letters.test_a_message_that_dies_is_forwarded,
     death=test_forwarding_dead_letters.die_by_age,
     reason="TTLExpiredException",
 )
@@ -94,7 +94,7 @@ TWINS = [
         "_forward_sent",
         " and lock_token is null",
         "",
-        test_forwarding.test_what_others_have_locked_is_not_forwarded_with_what_is_sent,
+        test_forwarding.test_messages_locked_by_others_are_not_forwarded_with_a_sent_message,
     ),
     Twin(
         "_move_to_queue",
@@ -123,7 +123,7 @@ TWINS = [
         "arrive_as <> 'SENT' or lane",
         "lane",
         partial(
-            test_forwarding_dead_letters.test_what_dies_is_forwarded,
+            test_forwarding_dead_letters.test_a_message_that_dies_is_forwarded,
             death=test_forwarding_dead_letters.die_by_hand,
             reason="Bad",
         ),

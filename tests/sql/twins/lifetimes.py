@@ -79,7 +79,7 @@ TWINS = [
         "_move_from_dead_letters",
         "pgqueue.clock() + time_to_live",
         "enqueued_time + time_to_live",
-        test_dead_letter_queue.test_the_time_to_live_of_a_resubmitted_message_runs_anew,
+        test_dead_letter_queue.test_the_time_to_live_of_a_resubmitted_message_starts_again,
     ),
     Twin(
         "_activate_scheduled",

@@ -1,4 +1,4 @@
-"""What a session sets, locks or writes down without a right to it is not believed."""
+"""Settings, locks and records that a session makes without a right to them are not trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each due time of a schedule gets one message, whoever fires it, and late ones what `catch_up` says."""
+"""Each due time of a schedule gets one message, whichever session fires it, and late ones follow `catch_up`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TWINS = [
         "or due_time > moment - interval '1 minute'",
         "",
         partial(
-            test_schedules.test_of_due_times_that_nobody_noticed_are_sent,
+            test_schedules.test_missed_due_times_are_sent_according_to_catch_up,
             catch_up="none",
             late=timedelta(seconds=59),
             minutes=[60],

@@ -37,7 +37,7 @@ TWINS = [
         "_hand_back",
         "    perform pgqueue._forget_session(known);\n    update pgqueue.waiting_session",
         "    update pgqueue.waiting_session",
-        test_sessions.test_until_somebody_accepts_the_session_an_expired_lock_still_settles,
+        test_sessions.test_an_expired_lock_still_settles_until_the_session_is_accepted_again,
     ),
     Twin(
         "_hand_back",
@@ -61,7 +61,7 @@ TWINS = [
         "_forget_session",
         "locked_until <= pgqueue.clock() - interval '1 hour'",
         "locked_until <= pgqueue.clock()",
-        test_sessions.test_an_expired_lock_still_settles_deferred_messages_when_nobody_found_others,
+        test_sessions.test_an_expired_lock_still_settles_deferred_messages_when_the_session_has_no_others,
     ),
     Twin(
         "_forget_session",
@@ -79,19 +79,19 @@ TWINS = [
         "_free_session",
         "known.horizon > pgqueue._last_number_drawn()",
         "false",
-        test_waiting_sessions.test_a_remembered_session_begins_anew_when_the_sequence_went_back,
+        test_waiting_sessions.test_a_remembered_session_starts_over_when_the_sequence_went_back,
     ),
     Twin(
         "_lock_session",
         "cursor = (free).cursor, horizon = (free).horizon",
         "cursor = known.cursor, horizon = known.horizon",
-        test_waiting_sessions.test_a_remembered_session_begins_anew_when_the_sequence_went_back,
+        test_waiting_sessions.test_a_remembered_session_starts_over_when_the_sequence_went_back,
     ),
     Twin(
         "_prove_sessions",
         "               for key share of session",
         "              ",
-        test_sessions.test_nobody_accepts_a_session_while_a_transaction_of_its_holder_is_open,
+        test_sessions.test_a_session_cannot_be_accepted_while_a_transaction_of_its_holder_is_open,
     ),
     Twin("_lock_proven", "if queue.requires_session then", "if false then", LOST),
     Twin(
@@ -177,10 +177,10 @@ TOKENS = [
 WAITS = [
     Twin(function, "skip locked", "", caught_by)
     for function, caught_by in (
-        ("_announce_sessions", test_waiting_sessions.test_a_sender_that_meets_the_end_of_a_session_announces_it_anew),
+        ("_announce_sessions", test_waiting_sessions.test_a_sender_that_meets_the_end_of_a_session_announces_it_again),
         ("_forget_waiting", test_waiting_sessions.test_an_empty_session_that_a_sender_is_sending_to_goes_on_waiting),
         ("_forget_session", test_waiting_sessions.test_the_release_of_an_empty_session_does_not_wait_for_a_receive),
-        ("_free_session", test_sessions.test_nobody_accepts_a_session_while_a_transaction_of_its_holder_is_open),
+        ("_free_session", test_sessions.test_a_session_cannot_be_accepted_while_a_transaction_of_its_holder_is_open),
         (
             "_hand_back",
             test_waiting_sessions.test_a_session_that_is_released_while_an_acceptor_moves_its_row_is_available,

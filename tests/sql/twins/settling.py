@@ -1,4 +1,4 @@
-"""A settlement pins its message, concerns the queue that is named, and tells what became of it."""
+"""A settlement pins its message, concerns the queue that is named, and returns its outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pinned(database: Database, **options: Any) -> None:
 
 
 def resolved(database: Database, *, is_pinned: bool, retain_history: str | None = None) -> None:
-    test_settling.test_what_a_settlement_returns_tells_whether_its_savepoint_was_undone(
+    test_settling.test_the_result_of_a_settlement_shows_whether_its_savepoint_was_undone(
         database, verb="complete", options={}, retain_history=retain_history, is_pinned=is_pinned
     )
 
@@ -93,7 +93,7 @@ TWINS = [
         "_notify",
         "coalesce(current_setting('pgqueue.notify', true), '') <> 'off'\n       and ",
         "",
-        test_settling.test_a_transaction_that_wakes_nobody_can_be_prepared,
+        test_settling.test_a_transaction_without_notifications_can_be_prepared,
     ),
     *(
         Twin(

@@ -27,7 +27,7 @@ TWINS = [
         "publish",
         "    if publisher is not null then\n        select (batch).* into last",
         f"{REFUSES_TO_SEND}    if publisher is not null then\n        select (batch).* into last",
-        test_staging.test_that_a_part_was_sent_is_said_though_the_queue_takes_nothing_any_more,
+        test_staging.test_a_part_that_was_sent_is_reported_although_the_queue_no_longer_takes_messages,
     ),
     Twin(
         "publish",

@@ -36,13 +36,13 @@ TWINS = [
         "_find_over_delivered",
         "due <= moment and position <= cursor",
         "false",
-        test_sweep.test_what_the_cursors_have_passed_is_dead_lettered_instead_after_its_last_delivery,
+        test_sweep.test_a_message_that_the_cursors_passed_is_dead_lettered_after_its_last_delivery,
     ),
     Twin(
         "_find_over_delivered",
         "and position > cursor",
         "and false",
-        test_sweep.test_what_was_delivered_too_often_is_dead_lettered_once_its_lock_has_expired,
+        test_sweep.test_a_message_delivered_too_often_is_dead_lettered_once_its_lock_has_expired,
     ),
     Twin(
         "_swept_until",

@@ -1,4 +1,4 @@
-"""Whoever settles or renews a message proves by its token that it still holds the lock."""
+"""A settlement or renewal of a message proves by its token that the lock is still held."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tests.sql import test_claims, test_dead_letter_queue, test_fence, test_sett
 from tests.sql.stage import LOCK_DURATION
 from tests.sql.twins.twin import Twin
 
-#: What the two halves of a claim are locked by.
+#: The conditions that lock the two halves of a claim.
 FRESH = "position < upper(held.fresh) and lock_token = held.lock_token\n               for update"
 RETURNED = "sequence_number < upper(held.numbers) and lock_token = held.lock_token\n               for update"
 
 
-# What the statements of _lock_dead_letters have in common.
+# The condition that the statements of _lock_dead_letters share.
 ASKED_FOR = "             where queue_id = queue.id and sequence_number = any (sequence_numbers)"
 
 
@@ -121,19 +121,19 @@ TWINS = [
         "_lock_dead_letters",
         f"and lock_token = token\n{ASKED_FOR}\n               for update of dead_letter)",
         f"\n{ASKED_FOR}\n               for update of dead_letter)",
-        partial(test_dead_letter_queue.test_a_stale_token_is_refused_and_waits_for_nobody, verb="complete", options={}),
+        partial(test_dead_letter_queue.test_a_stale_token_is_refused_without_waiting, verb="complete", options={}),
     ),
     Twin(
         "_lock_dead_letters",
         "            on sequence_number = number and lock_token = token",
         "            on sequence_number = number",
-        partial(test_dead_letter_queue.test_a_stale_token_is_refused_and_waits_for_nobody, verb="complete", options={}),
+        partial(test_dead_letter_queue.test_a_stale_token_is_refused_without_waiting, verb="complete", options={}),
     ),
     Twin(
         "resolve",
         "and dead_letter.lock_token = resolve.lock_token",
         "",
-        test_dead_letter_queue.test_a_settlement_is_resolved_after_somebody_else_has_received_the_dead_letter,
+        test_dead_letter_queue.test_a_settlement_is_resolved_after_another_receiver_has_received_the_dead_letter,
     ),
     *(
         Twin(

@@ -13,7 +13,7 @@ TWINS = [
         "_matching_subscriptions",
         " and equals = has",
         "",
-        test_topics.test_filters_with_the_same_hash_are_told_apart,
+        test_topics.test_filters_with_the_same_hash_are_distinguished,
     ),
     Twin(
         "_matching_subscriptions",
@@ -49,7 +49,7 @@ TWINS = [
         "(queue).max_queue_length, ",
         "",
         partial(
-            test_topics.test_what_one_subscription_refuses_is_stored_in_none,
+            test_topics.test_a_message_that_one_subscription_refuses_is_stored_in_none,
             settings={"max_queue_length": 1},
             sqlstate=QUEUE_FULL,
         ),

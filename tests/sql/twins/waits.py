@@ -1,4 +1,4 @@
-"""Nobody waits for a row that another session holds."""
+"""No verb waits for a row that another session holds."""
 
 from __future__ import annotations
 
@@ -43,26 +43,28 @@ TWINS = [
         "_raise_waiting",
         "limit 100\n               for update skip locked",
         "limit 100\n               for update",
-        test_ageing.test_a_message_that_somebody_receives_is_not_waited_for,
+        test_ageing.test_a_turn_does_not_wait_for_a_message_that_is_being_received,
     ),
     Twin("plan_schedule", " skip locked", "", test_schedules.test_a_plan_does_not_wait_for_a_firing),
     Twin("_fire_schedules", " skip locked", "", test_schedules.test_it_is_fired_once_by_two_at_the_same_time),
-    Twin("_mend_schedules", " skip locked", "", test_schedules.test_who_mends_schedules_does_not_wait_for_a_firing),
-    Twin("heartbeat", " skip locked", "", test_workers.test_a_heartbeat_waits_for_nobody),
+    Twin("_mend_schedules", " skip locked", "", test_schedules.test_repairing_schedules_does_not_wait_for_a_firing),
+    Twin("heartbeat", " skip locked", "", test_workers.test_a_heartbeat_does_not_wait_for_locks),
     Twin(
         "_forget_workers",
         " skip locked",
         "",
-        test_workers.test_who_forgets_workers_waits_for_none_of_them,
+        test_workers.test_forgetting_workers_does_not_wait_for_any_of_them,
     ),
     Twin("_forward_waiting", " skip locked", "", test_forwarding.test_a_message_that_a_transaction_holds_is_skipped),
-    Twin("_forward_sent", " skip locked", "", test_forwarding.test_what_others_hold_is_not_waited_for_by_a_sender),
+    Twin(
+        "_forward_sent", " skip locked", "", test_forwarding.test_a_sender_does_not_wait_for_messages_that_others_hold
+    ),
     Twin("_use", " skip locked", "", test_idle.test_uses_do_not_wait_for_each_other),
     Twin(
         "_delete_idle",
         "source.auto_delete_on_idle for update skip locked",
         "source.auto_delete_on_idle for update",
-        test_idle.test_a_sweep_waits_for_nobody_who_changes_the_queue,
+        test_idle.test_a_sweep_does_not_wait_for_a_change_of_the_queue,
     ),
     Twin(
         "_delete_idle",
@@ -92,8 +94,8 @@ TWINS = [
             caught_by,
         )
         for table, caught_by in (
-            ("message", test_explaining.test_nobody_waits_for_the_transaction_that_holds_a_message),
-            ("dead_letter", test_explaining.test_nobody_waits_for_the_transaction_that_holds_a_dead_letter),
+            ("message", test_explaining.test_unlocking_does_not_wait_for_the_transaction_that_holds_a_message),
+            ("dead_letter", test_explaining.test_unlocking_does_not_wait_for_the_transaction_that_holds_a_dead_letter),
         )
     ),
     Twin("_advance_cursors", " skip locked", "", test_races.test_a_turn_is_taken_by_one_session_at_a_time),
@@ -151,7 +153,7 @@ TWINS = [
         "",
         test_sweep.test_a_sweep_does_not_wait_for_a_turn_that_looks_at_what_was_overlooked,
     ),
-    Twin("_remove_orphans", " skip locked", "", test_sweep.test_a_sweep_skips_the_orphans_that_somebody_holds),
+    Twin("_remove_orphans", " skip locked", "", test_sweep.test_a_sweep_skips_orphans_that_are_locked),
     Twin("_sweep_queue", " skip locked", "", test_sweep.test_a_completion_that_is_under_way_is_skipped),
     Twin(
         "_subscribe",
@@ -190,7 +192,7 @@ TWINS = [
         "_lock_claim",
         f"{RETURNED} skip locked",
         RETURNED,
-        test_claims.test_what_came_back_and_an_open_transaction_holds_is_not_waited_for,
+        test_claims.test_a_renewal_does_not_wait_for_returned_messages_that_an_open_transaction_holds,
     ),
     Twin(
         "discard_staged",
@@ -202,20 +204,20 @@ TWINS = [
         "_delete_old_records",
         "limit max_records - ids - effects\n                  for update skip locked",
         "limit max_records - ids - effects\n                  for update",
-        test_staging.test_a_sweep_skips_a_part_that_somebody_looks_at,
+        test_staging.test_a_sweep_skips_a_part_that_is_locked,
     ),
     Twin("_expire_due", " skip locked", "", test_expiring.test_a_sweep_skips_what_a_receiver_is_removing),
     Twin(
         "_delete_old_records",
         "limit max_records\n                  for update skip locked",
         "limit max_records\n                  for update",
-        test_duplicates.test_a_sweep_skips_an_id_that_somebody_sends_again,
+        test_duplicates.test_a_sweep_skips_an_id_that_is_being_sent_again,
     ),
     Twin(
         "_delete_old_records",
         "limit max_records - ids\n                  for update skip locked",
         "limit max_records - ids\n                  for update",
-        test_effects.test_a_sweep_skips_an_effect_that_somebody_records_again,
+        test_effects.test_a_sweep_skips_an_effect_that_is_being_recorded_again,
     ),
     Twin(
         "_lock_dead_letters",

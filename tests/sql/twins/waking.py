@@ -1,4 +1,4 @@
-"""Consumers that wait are told when the next message is due."""
+"""Waiting consumers are notified of earlier due times."""
 
 from __future__ import annotations
 
@@ -33,13 +33,15 @@ TWINS = [
         "true",
         partial(test_rewritten.test_senders_notify_until_a_subscription_is_over, waited=21, times=0),
     ),
-    Twin("_due_in", "(awaited <> '{}'", "(false", test_due.test_while_a_sender_is_awaited_it_is_looked_again_soon),
+    Twin(
+        "_due_in", "(awaited <> '{}'", "(false", test_due.test_the_queue_is_polled_again_soon_while_a_sender_is_awaited
+    ),
     *(
         Twin(
             "_due_in",
             condition,
             "false",
-            partial(test_due.test_while_something_is_to_be_mended_it_is_looked_again_soon, change=change),
+            partial(test_due.test_the_queue_is_polled_again_soon_while_a_repair_is_pending, change=change),
         )
         for condition, change in [
             ("horizon > pgqueue._last_number_drawn()", test_due.SEQUENCE_WENT_BACK),
@@ -56,7 +58,7 @@ TWINS = [
         "_due_in",
         "source.lock_duration < interval '5 seconds'",
         "false",
-        test_due.test_where_all_locks_are_short_it_is_looked_again_soon,
+        test_due.test_the_queue_is_polled_again_soon_where_all_locks_are_short,
     ),
     Twin("_due_in", "select min(due)", "select max(null::timestamptz)", test_due.test_it_is_known_when_a_lock_runs_out),
     Twin(
@@ -85,7 +87,7 @@ TWINS = [
             f"perform pgqueue._notify_early(source, {verb}.lock_duration);",
             "null;",
             partial(
-                test_due.test_waiting_consumers_are_told_when_the_next_message_is_due,
+                test_due.test_waiting_receivers_are_notified_of_an_earlier_due_time,
                 step=partial(step, time=SECOND),
                 awaited=True,
             ),
