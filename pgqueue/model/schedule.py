@@ -18,7 +18,7 @@ from pgqueue.model.message import Message
 
 
 class CatchUp(StrEnum):
-    """What happens to due times that nobody noticed within ten seconds, or at which the queue refused the message."""
+    """The handling of due times that passed unnoticed for ten seconds, or at which the queue refused the message."""
 
     NONE = "none"
     """Only the latest is sent, and only within a minute."""

@@ -15,7 +15,7 @@ from pgqueue.transports.driving import adrive, drive
 
 
 class UnspeakableError(Exception):
-    """Its text cannot be had."""
+    """Its text raises."""
 
     def __str__(self) -> str:
         raise ValueError("never")
@@ -128,7 +128,7 @@ def test_what_postgresql_cannot_store_is_replaced() -> None:
 
 
 def test_an_exception_whose_text_cannot_be_had_is_kept_too() -> None:
-    assert error_document(UnspeakableError())["text"] == "<its text cannot be had>"
+    assert error_document(UnspeakableError())["text"] == "<message unavailable>"
 
 
 def chain_of(length: int) -> BaseException:
