@@ -20,18 +20,18 @@ from pgqueue.model.json_text import decode
 
 @dataclass(frozen=True)
 class Given:
-    """What was said for an option, where None can be said and is not the same as nothing."""
+    """The value given for an option where None is a value, too."""
 
     value: Any
 
 
 def _or_none(parse: Callable[[str], Any]) -> Callable[[str], Given]:
-    """Reads what may be absent. Zero would mean the same, and is refused, for nobody can tell."""
+    """A parser of optional values. Zero is refused: it could be read as "none" or as "no limit"."""
 
     def parse_or_none(text: str) -> Given:
         value = None if text == NONE else parse(text)
         if value is not None and not value:
-            raise typer.BadParameter(f"{text!r} would leave room for nothing: say more, or {NONE}")
+            raise typer.BadParameter(f"{text!r} would leave room for nothing: give more, or {NONE}")
         return Given(value)
 
     return parse_or_none
@@ -180,7 +180,7 @@ PriorityAgeing = Annotated[
 ]
 
 RequiresSession = Annotated[
-    bool | None, _setting("Whether messages belong to sessions; said at creation only.", rich_help_panel=PANEL)
+    bool | None, _setting("Whether messages belong to sessions; set at creation only.", rich_help_panel=PANEL)
 ]
 
 SETTINGS: dict[str, Any] = {
@@ -207,7 +207,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command an option for each setting, and those that were said as its argument ``settings``."""
+    """Gives a command an option for each setting, and the given ones as its argument ``settings``."""
     signature = inspect.signature(command, eval_str=True)
     own = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()]
     place = [parameter.name for parameter in own].index("settings")
@@ -217,15 +217,15 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     ]
 
     @functools.wraps(command)
-    def told(*database: Any, **arguments: Any) -> None:
-        said = {name: arguments.pop(name) for name in SETTINGS}
+    def with_settings(*database: Any, **arguments: Any) -> None:
+        given = {name: arguments.pop(name) for name in SETTINGS}
         settings = {
             name: value.value if isinstance(value, Given) else value
-            for name, value in said.items()
+            for name, value in given.items()
             if value is not None
         }
         command(*database, settings=settings, **arguments)
 
-    told.__doc__ = f"{inspect.getdoc(command)}\n\n{LONG_NAMES}"
-    told.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]  # inspect reads it
-    return told
+    with_settings.__doc__ = f"{inspect.getdoc(command)}\n\n{LONG_NAMES}"
+    with_settings.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]  # inspect reads it
+    return with_settings

@@ -36,7 +36,7 @@ def test_what_is_wrong_since_when_what_it_costs_and_what_mends_it(
     assert no_receivers.startswith("no-receivers, since ")
     assert clocks == "clock"
     assert "  Queue orders has no receivers. Its messages wait, or expire.\n" in ended.out
-    assert "  mend: pgqueue worker MODULE:HANDLER orders\n" in ended.out
+    assert "  fix: pgqueue worker MODULE:HANDLER orders\n" in ended.out
     assert ended.out.endswith(": 2 findings, 27 checks found nothing.\n")
     assert max(map(len, ended.out.splitlines())) <= 100
 
@@ -97,6 +97,6 @@ def test_what_a_role_may_not_look_at_is_said(pgqueue: CommandLine, database: Dat
     with database.connect(autocommit=True) as connection:
         connection.execute(f"drop role {role}".encode())
     assert ended.code == 0
-    assert f'  mend: grant pgqueue_monitor to "{role}";\n' in ended.out
-    assert f'  mend: grant pg_read_all_stats to "{role}";\n' in ended.out
+    assert f'  fix: grant pgqueue_monitor to "{role}";\n' in ended.out
+    assert f'  fix: grant pg_read_all_stats to "{role}";\n' in ended.out
     assert ended.out.endswith(" checks found nothing, 15 could not look.\n")
