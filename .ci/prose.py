@@ -65,6 +65,7 @@ PRIVATE = {
 WORDS = re.compile(rf"\b(?:{'|'.join(PRIVATE)})\b", re.IGNORECASE)
 
 SENTENCE = re.compile(r"(?:[^\n.!?:;]|[.!?:;](?!\s+[A-Z])|\n(?!\s*\n|\s*[-*|] ))+[.!?:;]?")
+SQL = re.compile(r"\s*(?:select|with|insert|update|delete|create|declare|lock|do|set)\b.*\n", re.DOTALL)
 QUOTED = re.compile(r"``[^`]*``|`[^`]*`|(?<![\w\"])\"[^\"\n]*\"(?!\")|“[^”]*”")
 GENERATED = re.compile(r"<!-- (?:generated|begin)\b.*?<!-- end -->|```.*?```", re.DOTALL)
 
@@ -137,10 +138,18 @@ def of_python(text: str) -> Iterator[tuple[int, str]]:
             and len(node.value.split()) > 2
             and id(node) not in parts
         ):
-            yield node.lineno, node.value
+            yield from of_text(node.lineno, node.value)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             yield node.lineno, node.name.removeprefix("test_").replace("_", " ")
     yield from comments(text)
+
+
+def of_text(line: int, text: str) -> Iterator[tuple[int, str]]:
+    """A string of Python: of a statement in SQL, its comments and strings."""
+    if SQL.match(text):
+        yield from ((line + number - 1, part) for number, part in of_sql(text))
+    else:
+        yield line, text
 
 
 def comments(text: str) -> Iterator[tuple[int, str]]:
