@@ -280,7 +280,7 @@ class Dispatcher:
 
     @property
     def _is_known_to_be_empty(self) -> bool:
-        """Whether the last claim took all there was, a notification would tell of more, and no poll is due."""
+        """Whether the last claim took all there was, a notification would announce more, and no poll is due."""
         return (
             self._wake_signal is not None
             and self._wake_signal.is_live

@@ -129,7 +129,7 @@ class Processes:
     def __init__(self, count: int, work: Work, dsn: str) -> None:
         self._work = work
         self._dsn = dsn
-        #: By queue: the first report of a process says which it serves.
+        #: By queue: the first report of a process names those that it serves.
         self._soundings: dict[str, DatabaseMetrics] = {}
         self._places = [Place(number) for number in range(1, count + 1)]
         self._is_stopping = False
