@@ -69,11 +69,11 @@ def demo(
     replaces them.
     """
     exit_at_sigterm()
-    given = dsn if dsn is not None else (context.find_root().obj or Choice()).dsn
-    where = "the built-in PostgreSQL" if given is None else "the database that was named"
-    options = "--embedded" if given is None else f"--dsn {_shown(given)}"
+    said = dsn if dsn is not None else (context.find_root().obj or Choice()).dsn
+    where = "the built-in PostgreSQL" if said is None else "the database that was named"
+    options = "--embedded" if said is None else f"--dsn {_shown(said)}"
     output.hint(f"Flights of 2013 go through the queue {QUEUE} in {where}.")
-    plan = Plan(database(given), source=source, flights=flights, consumers=consumers, kills=kills, seed=seed)
+    plan = Plan(database(said), source=source, flights=flights, consumers=consumers, kills=kills, seed=seed)
     with explained(), _display(as_json) as display:
         verdict = run(plan, display)
     if as_json:

@@ -187,7 +187,7 @@ def send(
     Where the queue detects duplicates, a message id that was sent before is not stored again; that is no failure.
     """
     if (body is None) == (file is None):
-        raise WrongUse(f"what is to be sent? Give a body, {STDIN} to read it from stdin, or --file PATH")
+        raise WrongUse(f"what is to be sent? Say a body, {STDIN} to read it from stdin, or --file PATH")
     if file is not None and message_id is not None:
         raise WrongUse("--message-id is for one message, and --file may send many")
     form = form_of(text, binary)

@@ -180,7 +180,7 @@ PriorityAgeing = Annotated[
 ]
 
 RequiresSession = Annotated[
-    bool | None, _setting("Whether messages belong to sessions; set at creation only.", rich_help_panel=PANEL)
+    bool | None, _setting("Whether messages belong to sessions; said at creation only.", rich_help_panel=PANEL)
 ]
 
 SETTINGS: dict[str, Any] = {

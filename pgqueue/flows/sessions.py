@@ -18,7 +18,7 @@ from pgqueue.statements import sessions
 from pgqueue.statements.arguments import duration
 from pgqueue.statements.sessions import SessionLock
 
-#: How often a session that is held elsewhere is tried again, unless a notification comes sooner.
+#: How often a session that somebody else holds is tried again, unless a notification comes sooner.
 PATIENCE = timedelta(seconds=1)
 
 

@@ -291,7 +291,7 @@ class Processing:
 
 
 def to_forward(notification: QueueNotification, types: NotificationTypes, queue: str) -> Message | None:
-    """The copy of a notification for another queue, with a memory of its own; None when it was forwarded before."""
+    """What stands for a notification in another queue, with a memory of its own; None when it was forwarded before."""
     memory = notification._memory
     if queue in memory.forwarded:
         return None

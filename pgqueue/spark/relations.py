@@ -68,7 +68,7 @@ def _time(name: str) -> dict[str, Column]:
     return {name: Column(TimestampType(), f"kept.{name}")}
 
 
-def _chosen_time(name: str) -> dict[str, Column]:
+def _said_time(name: str) -> dict[str, Column]:
     """A time that a user has chosen. Spark has no infinity, so an infinite time is null."""
     return {name: Column(TimestampType(), f"case when isfinite(kept.{name}) then kept.{name} end")}
 
@@ -85,7 +85,7 @@ CONTENT = (
     | {"binary_body": Column(BinaryType(), "kept.binary_body")}
     | SESSION
 )
-LOCK = _chosen_time("locked_until") | _text("locked_by")
+LOCK = _said_time("locked_until") | _text("locked_by")
 
 NUMBERS = ("queue", "sequence_number", "enqueued_time", "delivery_count")
 BODY = ("message_id", "subject", "body", "binary_body")
@@ -110,7 +110,7 @@ RELATIONS = {
         | PRIORITY
         | _number("delivery_count")
         | _time("enqueued_time")
-        | _chosen_time("expires_at")
+        | _said_time("expires_at")
         | LOCK
         | CONTENT,
         usual=(*NUMBERS, *BODY),
@@ -135,7 +135,7 @@ RELATIONS = {
         | _number("delivery_count")
         | PRIORITY
         | _time("enqueued_time")
-        | _chosen_time("expires_at")
+        | _said_time("expires_at")
         | LOCK
         | CONTENT,
         usual=(*NUMBERS, *BODY),
@@ -144,11 +144,11 @@ RELATIONS = {
     "scheduled": Relation(
         "scheduled_message",
         NAMED
-        | _chosen_time("scheduled_enqueue_time")
+        | _said_time("scheduled_enqueue_time")
         | _number("delivery_count")
         | PRIORITY
         | _time("enqueued_time")
-        | _chosen_time("expires_at")
+        | _said_time("expires_at")
         | CONTENT,
         usual=(*NUMBERS, "scheduled_enqueue_time", *BODY),
     ),

@@ -66,9 +66,9 @@ KINDS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "max_concurrent": whole,
     "priority_ageing": duration,
 }
-"""The type of each setting. The metadata may be anything."""
+"""What each setting must be. The metadata may be anything."""
 
-UNSET: Final[dict[str, Any]] = {
+NONE_AT_ALL: Final[dict[str, Any]] = {
     "max_message_size": 0,
     "max_queue_length": 0,
     "default_message_time_to_live": timedelta(0),
@@ -81,7 +81,7 @@ UNSET: Final[dict[str, Any]] = {
     "max_concurrent": 0,
     "priority_ageing": timedelta(0),
 }
-"""The values that unset a setting in SQL, where null keeps it as it is."""
+"""How it is said that there is to be none, where null keeps a setting as it is."""
 
 
 def create_queue(name: str, settings: QueueSettings) -> Statement[None]:
@@ -186,12 +186,12 @@ def _of_one(sql: LiteralString, name: str, kind: Callable[..., T]) -> Statement[
 
 def _altered(setting: str, value: Any) -> Any:
     """The arguments of alter_queue: None becomes the value that removes a setting, because null keeps it."""
-    if value is None and setting not in (*UNSET, "user_metadata"):
+    if value is None and setting not in (*NONE_AT_ALL, "user_metadata"):
         raise InvalidArgumentError(f"{setting} cannot be None: leave it out to keep it as it is")
-    if value is not None and setting in UNSET and value == UNSET[setting]:
+    if value is not None and setting in NONE_AT_ALL and value == NONE_AT_ALL[setting]:
         must_be = "the name of a queue" if value == "" else "positive"
         raise InvalidArgumentError(f"{setting} must be {must_be}, or None for none at all")
-    return UNSET.get(setting) if value is None else value
+    return NONE_AT_ALL.get(setting) if value is None else value
 
 
 def _metadata(settings: QueueSettings) -> str | None:

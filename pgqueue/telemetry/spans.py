@@ -119,8 +119,8 @@ class ProcessSpan(Processing):
 
     def tries_again(self, state: tenacity.RetryCallState) -> None:
         failure = state.outcome.exception() if state.outcome else None
-        described = {"error.type": _kind(failure), "exception.message": str(failure)} if failure else {}
-        self._span.add_event("retry", {"messaging.pgqueue.attempt": state.attempt_number, **described})
+        said = {"error.type": _kind(failure), "exception.message": str(failure)} if failure else {}
+        self._span.add_event("retry", {"messaging.pgqueue.attempt": state.attempt_number, **said})
 
 
 def _marked(span: trace.Span) -> AbstractContextManager[Any]:

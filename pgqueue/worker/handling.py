@@ -64,7 +64,7 @@ def handle(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flow[
     with span.at_work():
         try:
             yield from _run(message, spec, span)
-        except Exception as failure:  # noqa: BLE001 - a handler may raise anything; the policy decides what follows
+        except Exception as failure:  # noqa: BLE001 - a handler may raise anything; the policy says what follows
             span.failed(failure)
             yield from fail(message, failure, spec.retry)
             return failure
@@ -72,7 +72,7 @@ def handle(message: LockedMessage, spec: HandlerSpec, span: Processing) -> Flow[
 
 
 def fail(message: LockedMessage, failure: BaseException, policy: RetryPolicy) -> Flow[None]:
-    """Settle a message by the policy. If that fails, the error is logged, and the lock expires."""
+    """Settle a message as the policy says. If that fails, the error is logged, and the lock expires."""
     verdict = judge(failure, message.delivery_count, policy, random.random())
     limit = (yield from _limit(message, policy)) if isinstance(verdict, Abandon) else Limit()
     _log_failure(message, failure, verdict, limit)
@@ -89,7 +89,7 @@ def fail(message: LockedMessage, failure: BaseException, policy: RetryPolicy) ->
                 yield from settling.settle(message, Outcome.DEAD_LETTERED, burial)
     except (LockLostError, InvalidStateError) as lost:
         extra = about(message, message.delivery_count, lost)
-        logger.info("%s was settled elsewhere meanwhile: %s", _name(message), lost, extra=extra)
+        logger.info("%s was settled by somebody else meanwhile: %s", _name(message), lost, extra=extra)
     except PGQueueError as error:
         extra = about(message, message.delivery_count, error)
         logger.warning("%s could not be settled, its lock runs out by itself: %s", _name(message), error, extra=extra)
@@ -165,7 +165,7 @@ def _limit(message: LockedMessage, policy: RetryPolicy) -> Flow[Limit]:
 
 def _log_failure(message: LockedMessage, failure: BaseException, verdict: Verdict, limit: Limit) -> None:
     name, count, trace = _name(message), message.delivery_count, None
-    line = f"{name} is left locked at delivery {count}: {titled(type_of(failure), text_of(failure))}"
+    line = f"{name} is let go at delivery {count}: {titled(type_of(failure), text_of(failure))}"
     match verdict:
         case Abandon(delay):
             rest = f"will be redelivered in {delay.total_seconds():.1f} s"

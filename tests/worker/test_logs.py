@@ -196,7 +196,7 @@ def test_a_message_that_cannot_be_settled(scene: Scene, caplog: pytest.LogCaptur
 
     (number,) = scene.send("a")
     with scene.working(handler, grace_period=timedelta(seconds=5)):
-        said = about(caplog, "was settled elsewhere")
+        said = about(caplog, "was settled by somebody else")
     assert said.pop("tracking_id")
     assert said == {"queue": "q", "sequence_number": number, "delivery_count": 1}
 
