@@ -207,7 +207,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command an option for each setting, and the given ones as its argument ``settings``."""
+    """Gives a command an option for each setting, and those that were said as its argument ``settings``."""
     signature = inspect.signature(command, eval_str=True)
     own = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()]
     place = [parameter.name for parameter in own].index("settings")
@@ -217,15 +217,15 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     ]
 
     @functools.wraps(command)
-    def with_settings(*database: Any, **arguments: Any) -> None:
-        given = {name: arguments.pop(name) for name in SETTINGS}
+    def told(*database: Any, **arguments: Any) -> None:
+        said = {name: arguments.pop(name) for name in SETTINGS}
         settings = {
             name: value.value if isinstance(value, Given) else value
-            for name, value in given.items()
+            for name, value in said.items()
             if value is not None
         }
         command(*database, settings=settings, **arguments)
 
-    with_settings.__doc__ = f"{inspect.getdoc(command)}\n\n{LONG_NAMES}"
-    with_settings.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]  # inspect reads it
-    return with_settings
+    told.__doc__ = f"{inspect.getdoc(command)}\n\n{LONG_NAMES}"
+    told.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]  # inspect reads it
+    return told
