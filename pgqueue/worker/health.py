@@ -49,7 +49,7 @@ class Heartbeat:
 class Health:
     """The health of a worker.
 
-    ``loops`` says for each loop how long ago it last completed a round. ``failing`` holds the loops that fail at the
+    ``loops`` has for each loop how long ago it last completed a round. ``failing`` holds the loops that fail at the
     moment, with their errors; usually the database cannot be reached, or has not answered for ten seconds. ``running``
     counts the messages in handlers, ``waiting`` the messages ready for one, ``overdue`` the handlers that exceeded
     their timeout and still run.

@@ -1,4 +1,4 @@
-"""Who may use the schema: the rights that a migration gives, and the roles that somebody has granted queues to."""
+"""The rights in the schema: those that a migration gives, and those of roles that were granted queues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pgqueue.doctor.checks.schema import INSTALL_AGAIN
 
 
 def missing_rights(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find rights and roles that a migration gives, and somebody has taken back."""
+    """Find rights and roles that a migration gives, and that were revoked since."""
     for row in rows:
         yield Finding(what=row.what, cost=row.cost, mend=INSTALL_AGAIN)
 
