@@ -9,4 +9,4 @@ from __future__ import annotations
 
 
 class DemoError(Exception):
-    """A demo cannot run, or cannot continue; the text has the reason."""
+    """A demo cannot run, or cannot continue; the text says why."""

@@ -88,11 +88,11 @@ def dead_letters(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def late_schedules(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find schedules whose messages are not sent, or whose due times are not computed."""
+    """Find schedules that nobody fires, or computes due times for."""
     for row in rows:
         yield Finding(
-            what=f"A schedule of queue {row.queue} was due, or its due times were to be computed, and no worker or sweep does it.",
-            cost="Its messages are not sent; once they are due, `catch_up` decides which of them follow later.",
+            what=f"A schedule of queue {row.queue} was due, or its due times were to be computed, and nobody does it.",
+            cost="Its messages are not sent; once they are due, `catch_up` says which of them follow later.",
             mend="pgqueue sweep",
             since=row.next_due,
         )
@@ -139,7 +139,7 @@ def broken_invariants(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         yield Finding(
             what=f"A rule is broken: {row.broken}.",
-            cost="A message may be lost or received late. The tables were changed by hand, or pgqueue has a bug.",
+            cost="A message may be lost or received late. Somebody has changed the tables, or pgqueue has a bug.",
             mend="pgqueue sweep --thorough",
         )
 

@@ -9,7 +9,7 @@ from pgqueue.doctor.checks.schema import INSTALL_AGAIN
 
 
 def missing_rights(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find rights and roles that a migration gives, and that were revoked since."""
+    """Find rights and roles that a migration gives, and somebody has taken back."""
     for row in rows:
         yield Finding(what=row.what, cost=row.cost, mend=INSTALL_AGAIN)
 
@@ -31,7 +31,7 @@ MISSING_RIGHTS = Check(
         select oid from pg_namespace where nspname in ('pgqueue', 'pgqueue_history')
     )
     select format('The role %%s does not exist.', name) as what,
-           'Rights of single queues work, but nobody can be given a right to all of them.' as cost
+           'Rights of single queues work, but no role can be granted a right to all of them.' as cost
       from unnest('{pgqueue_owner,pgqueue_admin,pgqueue_sender,pgqueue_receiver,pgqueue_monitor}'::text[]) as name
      where to_regrole(name) is null
      union all

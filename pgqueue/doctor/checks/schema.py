@@ -50,7 +50,7 @@ def schema_version(rows: Sequence[Row]) -> Iterator[Finding]:
         return
     yield Finding(
         what=what,
-        cost="The new features of this version fail. Migrate with the newest version that you use: others run beside it.",
+        cost="New features of this version fail. Migrate with the newest version that you use: others run beside it.",
         mend="pgqueue migrate",
         since=row.installed_at,
     )

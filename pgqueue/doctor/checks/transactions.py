@@ -33,7 +33,7 @@ def prepared_transactions(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if row.now - row.prepared > thresholds.OLD_TRANSACTION:
             yield Finding(
-                what=f"{row.owner} has prepared the transaction {row.gid!r}, and it was never ended.",
+                what=f"{row.owner} has prepared the transaction {row.gid!r}, and nobody has ended it.",
                 cost="It keeps its locks, even over a restart, and vacuum removes nothing that was deleted since.",
                 mend=row.mend,
                 since=row.prepared,

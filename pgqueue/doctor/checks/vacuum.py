@@ -19,7 +19,7 @@ def autovacuum_off(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def autovacuum_behind(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find tables with many dead rows and without a vacuum for a while."""
+    """Find tables with many dead rows that nobody has vacuumed for a while."""
     for row in rows:
         if row.dead_rows > thresholds.DEAD_ROWS * row.begins_at and row.now - row.vacuumed > thresholds.UNVACUUMED:
             yield Finding(
