@@ -23,7 +23,7 @@ from pgqueue.dashboard.bodies import Bodies
 from pgqueue.dashboard.database import Database
 from pgqueue.dashboard.figures import KeptFigures, Sampler
 from pgqueue.dashboard.security import (
-    Forged,
+    ForgedRequest,
     Gate,
     Headers,
     SignInNeeded,
@@ -50,7 +50,7 @@ STATUSES: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
 )
 
 EXPLAINED: Final[dict[type[Exception], tuple[HTTPStatus, str]]] = {
-    Forged: (HTTPStatus.FORBIDDEN, "The token of the form is missing or old: load the page again."),
+    ForgedRequest: (HTTPStatus.FORBIDDEN, "The token of the form is missing or old: load the page again."),
     TooManyWaiting: (HTTPStatus.TOO_MANY_REQUESTS, "Too many sign-ins wait already: try again in a minute."),
     RecursionError: (HTTPStatus.UNPROCESSABLE_ENTITY, "Something in it is nested too deeply to be read."),
 }

@@ -49,7 +49,7 @@ class SignInNeeded(Exception):
     """The request is not signed in."""
 
 
-class Forged(Exception):
+class ForgedRequest(Exception):
     """The request does not carry the token of the page that it claims to come from."""
 
 
@@ -174,9 +174,9 @@ class Gate:
         return hmac.new(self._key, cookie.encode(), hashlib.sha256).hexdigest()
 
     def check_token(self, request: Request, given: str) -> None:
-        """Raise Forged unless the token is that of the request's cookie."""
+        """Raise ForgedRequest unless the token is that of the request's cookie."""
         if given_cookie(request) is None or not hmac.compare_digest(self.token(request).encode(), given.encode()):
-            raise Forged
+            raise ForgedRequest
 
 
 def hash_password(password: str) -> str:

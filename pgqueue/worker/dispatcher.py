@@ -193,7 +193,7 @@ class Dispatcher:
         if self._is_known_to_be_empty:
             return ()
         self._begin_to_look()
-        self._wanted = self._pace.appetite(running, waiting)
+        self._wanted = self._pace.demand(running, waiting)
         self._found = 0
         self._empty_until = 0.0
         if not self._wanted:

@@ -71,7 +71,7 @@ class Child:
             self.is_asked_to_stop = True
             self.process.terminate()
 
-    def last_words(self) -> None:
+    def read_last_report(self) -> None:
         """Wait for its last reports, for a short time only: a fork of it may hold the pipe open."""
         self._listening.join(LAST_WORDS)
 
@@ -130,7 +130,7 @@ class Processes:
         self._work = work
         self._dsn = dsn
         #: By queue: the first report of a process names those that it serves.
-        self._soundings: dict[str, DatabaseMetrics] = {}
+        self._database_metrics: dict[str, DatabaseMetrics] = {}
         self._places = [Place(number) for number in range(1, count + 1)]
         self._is_stopping = False
         self._error: Exception | None = None
@@ -189,20 +189,20 @@ class Processes:
                 if child is not None and child.report is not None:
                     families += [*child.report.metrics, *named(child.report.others, number)]
                     for queue in child.report.queues:
-                        self._soundings.setdefault(queue, DatabaseMetrics(queue, self._dsn))
-            soundings = list(self._soundings.values())
+                        self._database_metrics.setdefault(queue, DatabaseMetrics(queue, self._dsn))
+            database_metrics = list(self._database_metrics.values())
         yield from summed(families)
         alive = GaugeMetricFamily("pgqueue_worker_processes", "Worker processes that run.", labels=["queue"])
-        for sounding in soundings:
+        for sounding in database_metrics:
             alive.add_metric([sounding.queue], sum(child is not None for child in children.values()))
         yield alive
         replaced = CounterMetricFamily(
             "pgqueue_worker_processes_replaced", "Worker processes that died and were replaced.", labels=["queue"]
         )
-        for sounding in soundings:
+        for sounding in database_metrics:
             replaced.add_metric([sounding.queue], self._replaced)
         yield replaced
-        yield from of_queues(soundings)
+        yield from of_queues(database_metrics)
 
     def _is_over(self) -> bool:
         return self._is_stopping and all(place.child is None for place in self._places)
@@ -229,7 +229,7 @@ class Processes:
         logger.info("%s of %s has started: pid %s", place.name, len(self._places), place.child.process.pid)
 
     def _reap(self, place: Place, child: Child) -> None:
-        child.last_words()
+        child.read_last_report()
         with self._counting:
             place.child = None
             if child.report is not None and child.report.metrics:  # there are none without the extra
