@@ -31,7 +31,7 @@ TURN = 0.1
 #: In seconds: the pauses between a death and the next start, and the lifetime after which they start over.
 PAUSES, LONG_ENOUGH = Backoff(0.5, 30.0), 60.0
 #: In seconds: how long the last reports of a dead process are read.
-LAST_WORDS = 1.0
+LAST_REPORTS = 1.0
 
 
 class Child:
@@ -71,9 +71,9 @@ class Child:
             self.is_asked_to_stop = True
             self.process.terminate()
 
-    def read_last_report(self) -> None:
+    def wait_for_last_reports(self) -> None:
         """Wait for its last reports, for a short time only: a fork of it may hold the pipe open."""
-        self._listening.join(LAST_WORDS)
+        self._listening.join(LAST_REPORTS)
 
     @property
     def end(self) -> str:
@@ -193,14 +193,14 @@ class Processes:
             database_metrics = list(self._database_metrics.values())
         yield from summed(families)
         alive = GaugeMetricFamily("pgqueue_worker_processes", "Worker processes that run.", labels=["queue"])
-        for sounding in database_metrics:
-            alive.add_metric([sounding.queue], sum(child is not None for child in children.values()))
+        for metrics in database_metrics:
+            alive.add_metric([metrics.queue], sum(child is not None for child in children.values()))
         yield alive
         replaced = CounterMetricFamily(
             "pgqueue_worker_processes_replaced", "Worker processes that died and were replaced.", labels=["queue"]
         )
-        for sounding in database_metrics:
-            replaced.add_metric([sounding.queue], self._replaced)
+        for metrics in database_metrics:
+            replaced.add_metric([metrics.queue], self._replaced)
         yield replaced
         yield from of_queues(database_metrics)
 
@@ -229,7 +229,7 @@ class Processes:
         logger.info("%s of %s has started: pid %s", place.name, len(self._places), place.child.process.pid)
 
     def _reap(self, place: Place, child: Child) -> None:
-        child.read_last_report()
+        child.wait_for_last_reports()
         with self._counting:
             place.child = None
             if child.report is not None and child.report.metrics:  # there are none without the extra
