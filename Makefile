@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(BUILD) $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test test-all models lint format types layers prose check docs generate test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos wheel try-wheel lock clean
+.PHONY: help demo demo-spark test test-all models lint format types layers prose check docs generate words test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos dist wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -64,6 +64,9 @@ docs: $(READY) ## the documentation site, site/index.html; needs no network
 
 generate: $(READY) ## what is written from other files: the reference, lists of SQL, help, the synchronous face
 	$(BIN)/python -m docs.generate
+
+words: $(READY) ## how many words of the pages are written by hand
+	@$(BIN)/python -m docs.words
 
 test-matrix: $(READY) ## the contract on every PostgreSQL, or on some: make test-matrix PG="14 16"
 	@failed=; for version in $(PG); do \
@@ -121,6 +124,10 @@ chaos: $(READY) ## a ledger under fire: make chaos MINUTES=10, again with SEED=7
 
 bench-engine: $(READY) ## the engine beside a front-scanning design and the raw floor
 	$(BIN)/python -m benchmarks.engine $(if $(BESIDE),--beside $(BESIDE))
+
+dist: $(or $(wildcard $(READY)),$(BUILD)) ## dist/: the wheel and the sdist that are published
+	@rm -rf dist
+	$(BIN)/python -m hatchling build
 
 wheel: $(or $(wildcard $(READY)),$(BUILD)) ## dist/*.whl
 	@rm -rf dist

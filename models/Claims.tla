@@ -1,5 +1,5 @@
 ---------------------------------- MODULE Claims ----------------------------------
-(* Claims of a Spark consumer, as docs/adr/0029 has them: drivers that may be paused between any two steps, and      *)
+(* Claims of a Spark consumer, as docs/adr/0022 has them: drivers that may be paused between any two steps, and      *)
 (* sessions that end. Every message takes effect once, in the transaction that completes its claim.                    *)
 EXTENDS Integers, FiniteSets
 

@@ -1,5 +1,5 @@
 ---------------------------------- MODULE InDoubt ---------------------------------
-(* A COMMIT in doubt across crashes and failovers (ADR 68): what pgqueue.resolve and pgqueue/statements/sending.py answer *)
+(* A COMMIT in doubt across crashes and failovers (ADR 27): what pgqueue.resolve and pgqueue/statements/sending.py answer *)
 (* when the connection broke during COMMIT. After "aborted" the work is done again; after "committed" it is over.         *)
 EXTENDS Integers
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pgqueue import errors
 from pgqueue.client import QueueClient
 from pgqueue.errors import DeadLetter, LockLostError, PGQueueError
+from pgqueue.leases.auto_lock_renewer import AutoLockRenewer
 from pgqueue.model.access import Grant
 from pgqueue.model.context import ReceiveContext, ReceiveState
 from pgqueue.model.failure import DeliveryError, Resubmission
@@ -30,7 +31,6 @@ from pgqueue.session import Session
 from pgqueue.topic import Topic
 from pgqueue.transports import deadline
 from pgqueue.worker import Handlers, Health, RetryPolicy, Tally, Worker
-from pgqueue.worker.auto_lock_renewer import AutoLockRenewer
 
 __all__ = [
     "AutoLockRenewer",

@@ -14,10 +14,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from docs.generate import commands, decisions, django, python, report, sql
+from docs.generate import commands, decisions, django, lists, python, report, sql
 from docs.generate.text import ROOT
 
-PAGES = [ROOT / name for name in ("docs/reference.md", "docs/spark-report.md", "docs/adr/README.md", "sql/README.md")]
+PAGES = [
+    ROOT / name
+    for name in ("docs/reference.md", "docs/limits.md", "docs/spark-report.md", "docs/adr/README.md", "sql/README.md")
+]
 
 #: What a page may ask for, each a function of the words that follow.
 WRITERS: dict[str, Callable[..., str]] = {
@@ -31,6 +34,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "decisions": decisions.decisions,
     "report_figures": report.report_figures,
     "report_columns": report.report_columns,
+    "message_texts": lists.message_texts,
     "verbs": sql.verbs,
     "views": sql.views,
     "calls": sql.calls,

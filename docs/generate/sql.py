@@ -63,7 +63,7 @@ class File:
         """As PostgreSQL's manual has it: what may be left out is in brackets."""
         found = re.search(
             r"create or replace (?:function|procedure) pgqueue\.\w+\((.*?)\)\s*(?:returns|language)\b",
-            self.text,
+            self.body,
             re.DOTALL,
         )
         assert found, f"{self.path} creates no function"

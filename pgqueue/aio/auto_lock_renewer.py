@@ -9,8 +9,8 @@ from typing import Self
 
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.sessions import AcceptedSession
-from pgqueue.worker.auto_lock_renewer import LockRenewals
-from pgqueue.worker.lock_renewals import OnFailure
+from pgqueue.leases.auto_lock_renewer import LockRenewals
+from pgqueue.leases.renewals import OnFailure
 
 
 class AutoLockRenewer:

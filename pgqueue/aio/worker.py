@@ -11,14 +11,13 @@ from pgqueue.aio.client import QueueClient
 from pgqueue.aio.queue import Queue
 from pgqueue.aio.received import ReceivedMessage
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.leases.renewals import OnFailure
 from pgqueue.model.message import BodyT
-from pgqueue.worker.dispatcher import Tally
 from pgqueue.worker.handlers import Handlers, routes_of
-from pgqueue.worker.health import Health
-from pgqueue.worker.lock_renewals import OnFailure
+from pgqueue.worker.health import Health, tally_of
 from pgqueue.worker.options import Options, WorkerOptions
 from pgqueue.worker.policy import RetryPolicy
-from pgqueue.worker.service import tally_of
+from pgqueue.worker.tally import Tally
 from pgqueue.worker.tasks import TaskDriver
 
 if TYPE_CHECKING:

@@ -30,7 +30,9 @@ from pgqueue.cli import output
 from pgqueue.cli.quantities import NONE, format_duration
 from pgqueue.cli.watching import Trend
 from pgqueue.errors import MessageNotReadableError
+from pgqueue.model.columns import TEXTS
 from pgqueue.model.encoding import DEEPEST, is_nested_deeper
+from pgqueue.model.queue_settings import SETTINGS, Setting
 from pgqueue.model.recurrence import zone
 
 MESSAGE_FIELDS = (
@@ -44,12 +46,7 @@ MESSAGE_FIELDS = (
     "locked_until",
     "locked_by",
     "priority",
-    "message_id",
-    "correlation_id",
-    "subject",
-    "content_type",
-    "reply_to",
-    "session_id",
+    *(column.name for column in TEXTS),
 )
 DEAD_LETTER_FIELDS = (
     "dead_letter_reason",
@@ -239,32 +236,34 @@ def queue_record(queue: QueueProperties, counts: QueueRuntimeProperties, now: da
 
 def _settings(queue: QueueProperties) -> list[tuple[str, object]]:
     """The settings under the names of the options that set them."""
-    size, length = queue.max_message_size, queue.max_queue_length
     return [
         ("queue", queue.name),
         ("status", str(queue.status)),
         ("paused since", NONE if queue.paused_at is None else queue.paused_at.isoformat(timespec="seconds")),
-        ("lock duration", format_duration(queue.lock_duration)),
-        ("max delivery count", queue.max_delivery_count),
-        ("max message size", "no bound" if size is None else f"{size:,} bytes"),
-        ("max queue length", "no bound" if length is None else length),
-        ("default message time to live", _duration(queue.default_message_time_to_live) or NONE),
-        ("dead lettering on message expiration", _readable(queue.dead_lettering_on_message_expiration)),
-        ("requires duplicate detection", _readable(queue.requires_duplicate_detection)),
-        ("duplicate detection history time window", format_duration(queue.duplicate_detection_history_time_window)),
-        ("retain history", _duration(queue.retain_history) or NONE),
-        ("retain errors", queue.retain_errors or NONE),
-        ("auto delete on idle", _duration(queue.auto_delete_on_idle) or NONE),
-        ("requires session", _readable(queue.requires_session)),
-        ("forward to", queue.forward_to or NONE),
-        ("forward dead lettered messages to", queue.forward_dead_lettered_messages_to or NONE),
-        ("max receive rate", f"{queue.max_receive_rate:g} a second" if queue.max_receive_rate else NONE),
-        ("max concurrent", queue.max_concurrent or NONE),
-        ("priority ageing", _duration(queue.priority_ageing) or NONE),
+        *(
+            (setting.name.replace("_", " "), _setting(setting, getattr(queue, setting.name)))
+            for setting in SETTINGS
+            if setting.name not in ("status", "user_metadata")
+        ),
         ("user metadata", queue.raw_user_metadata),
         ("created", _readable(queue.created_at.isoformat(timespec="seconds"))),
         ("updated", _readable(queue.updated_at.isoformat(timespec="seconds"))),
     ]
+
+
+def _setting(setting: Setting, value: Any) -> object:
+    match value:
+        case None:
+            return "no bound" if setting.type == "bigint" else NONE
+        case bool():
+            return _readable(value)
+        case timedelta():
+            return format_duration(value)
+        case float():
+            return f"{value:g} a second"
+        case int() if setting.name == "max_message_size":
+            return f"{value:,} bytes"
+    return value
 
 
 def counts_table(

@@ -13,21 +13,17 @@ from pgqueue.cli import documents, output
 from pgqueue.cli.completion import queue_names, schedule_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.group import Group
+from pgqueue.cli.options import with_options
 from pgqueue.cli.output import AsJson
 from pgqueue.cli.quantities import Moment, parse_duration, parse_moment
 from pgqueue.cli.queues import Yes, ask
 from pgqueue.cli.sending import (
+    TEXT_OPTIONS,
     AsBinary,
     AsText,
-    ContentType,
-    CorrelationId,
     Envelope,
-    MessageId,
     Priority,
     Properties,
-    ReplyTo,
-    SessionId,
-    Subject,
     TimeToLive,
     form_of,
     parse_property,
@@ -59,6 +55,7 @@ def _duration(meaning: str) -> Any:
 
 @app.command("create")
 @on_database
+@with_options("texts", TEXT_OPTIONS)
 def create(
     database: Database,
     name: Name,
@@ -82,12 +79,8 @@ def create(
     text: AsText = False,
     binary: AsBinary = False,
     properties: Properties = None,
-    message_id: MessageId = None,
-    correlation_id: CorrelationId = None,
-    subject: Subject = None,
-    content_type: ContentType = None,
-    reply_to: ReplyTo = None,
-    session_id: SessionId = None,
+    *,
+    texts: dict[str, str | None],
     priority: Priority = 0,
     time_to_live: TimeToLive = None,
     exist_ok: Annotated[bool, typer.Option("--exist-ok", help="Do nothing if the schedule exists.")] = False,
@@ -100,9 +93,7 @@ def create(
     pgqueue schedule create heartbeat health 1 --every 30s
     """
     given = dict(map(parse_property, properties or ())) or None
-    envelope = Envelope(
-        message_id, correlation_id, subject, content_type, reply_to, priority, given, time_to_live, None, session_id
-    )
+    envelope = Envelope(texts, priority, given, time_to_live)
     schedule = database.client.create_schedule(
         name,
         queue=queue,

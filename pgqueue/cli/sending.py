@@ -19,10 +19,12 @@ from pgqueue import Message, Queue, SequenceNumber, Topic
 from pgqueue.cli import output
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed, WrongUse
+from pgqueue.cli.options import with_options
 from pgqueue.cli.output import AsJson
 from pgqueue.cli.quantities import Moment, parse_duration, parse_moment
 from pgqueue.cli.queues import Name
 from pgqueue.errors import PGQueueError
+from pgqueue.model.columns import TEXTS
 from pgqueue.model.encoding import LONGEST, encode
 from pgqueue.model.json_text import decode
 
@@ -84,12 +86,8 @@ Properties = Annotated[
         metavar="KEY=VALUE",
     ),
 ]
-MessageId = Annotated[str | None, _field("The application's own id of the message.")]
-CorrelationId = Annotated[str | None, _field("An id that related messages share.")]
-Subject = Annotated[str | None, _field("The subject.")]
-ContentType = Annotated[str | None, _field("The type of the body, such as application/json.")]
-SessionId = Annotated[str | None, _field("The session that it belongs to, where the queue requires sessions.")]
-ReplyTo = Annotated[str | None, _field("The queue for a reply.")]
+#: The fields that an option sets as they are.
+TEXT_OPTIONS = {column.name: Annotated[str | None, _field(column.option)] for column in TEXTS}
 Priority = Annotated[int, _field("From -100 to 100; lower numbers are delivered first.", min=-100, max=100)]
 TimeToLive = Annotated[
     timedelta | None,
@@ -105,34 +103,25 @@ TimeToLive = Annotated[
 class Envelope:
     """All of a message except its body."""
 
-    message_id: str | None
-    correlation_id: str | None
-    subject: str | None
-    content_type: str | None
-    reply_to: str | None
+    texts: dict[str, str | None]
     priority: int
     properties: dict[str, Any] | None
     time_to_live: timedelta | None
-    at: datetime | None
-    session_id: str | None = None
+    at: datetime | None = None
 
     def around(self, body: Any) -> Message:
         return Message(
             body,
-            message_id=self.message_id,
-            correlation_id=self.correlation_id,
-            subject=self.subject,
-            content_type=self.content_type,
-            reply_to=self.reply_to,
             priority=self.priority,
             application_properties=self.properties,
             time_to_live=self.time_to_live,
             scheduled_enqueue_time=self.at,
-            session_id=self.session_id,
+            **self.texts,
         )
 
 
 @on_database
+@with_options("texts", TEXT_OPTIONS)
 def send(
     database: Database,
     name: Name,
@@ -153,12 +142,8 @@ def send(
     text: AsText = False,
     binary: AsBinary = False,
     properties: Properties = None,
-    message_id: MessageId = None,
-    correlation_id: CorrelationId = None,
-    subject: Subject = None,
-    content_type: ContentType = None,
-    reply_to: ReplyTo = None,
-    session_id: SessionId = None,
+    *,
+    texts: dict[str, str | None],
     priority: Priority = 0,
     time_to_live: TimeToLive = None,
     at: Annotated[
@@ -187,15 +172,13 @@ def send(
     Where the queue detects duplicates, a message id that was sent before is not stored again; that is no failure.
     """
     if (body is None) == (file is None):
-        raise WrongUse(f"what is to be sent? Say a body, {STDIN} to read it from stdin, or --file PATH")
-    if file is not None and message_id is not None:
+        raise WrongUse(f"what is to be sent? Give a body, {STDIN} to read it from stdin, or --file PATH")
+    if file is not None and texts["message_id"] is not None:
         raise WrongUse("--message-id is for one message, and --file may send many")
     form = form_of(text, binary)
     given = dict(map(parse_property, properties or ())) or None
     due = at.after(database.now()) if at else None
-    envelope = Envelope(
-        message_id, correlation_id, subject, content_type, reply_to, priority, given, time_to_live, due, session_id
-    )
+    envelope = Envelope(texts, priority, given, time_to_live, due)
     target = database.client.topic(name) if topic else database.client.queue(name)
     if file is not None:
         sent = _send_file(database, target, file, form, envelope)
@@ -205,7 +188,7 @@ def send(
     if topic:
         _print_counts(name, sent, as_json)
     else:
-        _print_numbers(name, sent, as_json, message_id)
+        _print_numbers(name, sent, as_json, texts["message_id"])
 
 
 @on_database

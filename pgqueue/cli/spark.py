@@ -17,11 +17,13 @@ from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.exit_codes import FAILED, INTERRUPTED
 from pgqueue.cli.group import Group
+from pgqueue.cli.options import with_options
 from pgqueue.cli.output import AsJson, counted
 from pgqueue.cli.quantities import Moment, parse_duration, parse_moment
 from pgqueue.cli.queues import Name
 from pgqueue.cli.sparking import explained, running, stopped_by_signals, tell, tell_sent
 from pgqueue.demo.flights import Source
+from pgqueue.model.columns import STAGED
 
 app = Group(no_args_is_help=True, help="Move messages in bulk, with Spark: from files, to files, to a report.")
 
@@ -63,8 +65,19 @@ def _field(help_text: str) -> Any:
     return typer.Option(metavar="SQL", help=help_text, show_default=False, rich_help_panel="Fields of the messages")
 
 
+#: Besides the body: an expression each.
+FIELDS = {column.name: Annotated[str | None, _field(column.option)] for column in STAGED if column.option} | {
+    "content_type": Annotated[str | None, _field("The content type; text is written in quotes: \"'text/csv'\".")],
+    "application_properties": Annotated[str | None, _field("The properties: struct(shop) or map('shop', shop).")],
+    "priority": Annotated[str | None, _field("The priority, from -100 to 100.")],
+    "time_to_live": Annotated[str | None, _field("The time to live: interval 2 hours.")],
+    "scheduled_enqueue_time": Annotated[str | None, _field("The scheduled enqueue time.")],
+}
+
+
 @app.command("ingest")
 @on_database
+@with_options("fields", FIELDS)
 def ingest(
     database: Database,
     name: Name,
@@ -76,14 +89,8 @@ def ingest(
         ),
     ] = None,
     body: Annotated[str | None, _field("The body; by default the whole row as JSON.")] = None,
-    message_id: Annotated[str | None, _field("The message id.")] = None,
-    subject: Annotated[str | None, _field("The subject.")] = None,
-    correlation_id: Annotated[str | None, _field("The correlation id.")] = None,
-    content_type: Annotated[str | None, _field("The content type; text is written in quotes: \"'text/csv'\".")] = None,
-    application_properties: Annotated[str | None, _field("The properties: struct(shop) or map('shop', shop).")] = None,
-    priority: Annotated[str | None, _field("The priority, from -100 to 100.")] = None,
-    time_to_live: Annotated[str | None, _field("The time to live: interval 2 hours.")] = None,
-    scheduled_enqueue_time: Annotated[str | None, _field("The scheduled enqueue time.")] = None,
+    *,
+    fields: dict[str, str | None],
     where: Where = None,
     infer_schema: Annotated[
         bool, typer.Option("--infer-schema", help="Infer the types of the columns of CSV; by default they are text.")
@@ -119,14 +126,7 @@ def ingest(
             dsn=database.dsn,
             format=file_format,
             body=body,
-            message_id=message_id,
-            subject=subject,
-            correlation_id=correlation_id,
-            content_type=content_type,
-            application_properties=application_properties,
-            priority=priority,
-            time_to_live=time_to_live,
-            scheduled_enqueue_time=scheduled_enqueue_time,
+            **fields,
             where=where,
             infer_schema=infer_schema,
             atomicity=atomicity,

@@ -12,10 +12,12 @@ from pgqueue.cli.completion import topic_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import WrongUse
 from pgqueue.cli.group import Group
+from pgqueue.cli.options import with_options
 from pgqueue.cli.output import AsJson
 from pgqueue.cli.queues import Yes, ask
-from pgqueue.cli.sending import ContentType, CorrelationId, MessageId, ReplyTo, Subject, parse_property
+from pgqueue.cli.sending import TEXT_OPTIONS, parse_property
 from pgqueue.cli.settings import with_settings
+from pgqueue.model.columns import FILTERABLE
 
 topic = Group(no_args_is_help=True, help="Create, list and delete topics: what is sent to one goes to many.")
 subscription = Group(no_args_is_help=True, help="Create, list, change and delete the subscriptions of a topic.")
@@ -35,6 +37,7 @@ FilterProperties = Annotated[
         show_default=False,
     ),
 ]
+FILTER_OPTIONS = {column.name: TEXT_OPTIONS[column.name] for column in FILTERABLE}
 JsonPath = Annotated[
     str | None,
     typer.Option(
@@ -91,17 +94,14 @@ def delete_topic(database: Database, name: TopicName, yes: Yes = False, as_json:
 @subscription.command("create")
 @on_database
 @with_settings
+@with_options("fields", FILTER_OPTIONS)
 def create_subscription(
     database: Database,
     topic: TopicName,
     name: Name,
     settings: QueueSettings,
+    fields: dict[str, str | None],
     json_path: JsonPath = None,
-    message_id: MessageId = None,
-    correlation_id: CorrelationId = None,
-    subject: Subject = None,
-    content_type: ContentType = None,
-    reply_to: ReplyTo = None,
     properties: FilterProperties = None,
     set_properties: SetProperties = None,
     exist_ok: Annotated[bool, typer.Option("--exist-ok", help="Do nothing if the subscription exists.")] = False,
@@ -118,11 +118,7 @@ def create_subscription(
     filter = _filter(
         json_path,
         properties,
-        message_id=message_id,
-        correlation_id=correlation_id,
-        subject=subject,
-        content_type=content_type,
-        reply_to=reply_to,
+        **fields,
     )
     created = database.client.create_subscription(
         topic, name, filter=filter, set_properties=_properties(set_properties), exist_ok=exist_ok, **settings
@@ -146,17 +142,14 @@ def list_subscriptions(database: Database, topic: TopicName, as_json: AsJson = F
 @subscription.command("update")
 @on_database
 @with_settings
+@with_options("fields", FILTER_OPTIONS)
 def update_subscription(
     database: Database,
     topic: TopicName,
     name: Name,
     settings: QueueSettings,
+    fields: dict[str, str | None],
     json_path: JsonPath = None,
-    message_id: MessageId = None,
-    correlation_id: CorrelationId = None,
-    subject: Subject = None,
-    content_type: ContentType = None,
-    reply_to: ReplyTo = None,
     properties: FilterProperties = None,
     no_filter: Annotated[bool, typer.Option("--no-filter", help="Let every message match.")] = False,
     set_properties: SetProperties = None,
@@ -170,11 +163,7 @@ def update_subscription(
     filter = _filter(
         json_path,
         properties,
-        message_id=message_id,
-        correlation_id=correlation_id,
-        subject=subject,
-        content_type=content_type,
-        reply_to=reply_to,
+        **fields,
     )
     set_to = _properties(set_properties)
     if (filter is not None and no_filter) or (set_to is not None and set_nothing):

@@ -30,9 +30,9 @@ from pgqueue.errors import logger
 from pgqueue.worker import Handlers, RetryPolicy, Worker
 from pgqueue.worker.child import Reporter
 from pgqueue.worker.exposition import Exposition
+from pgqueue.worker.health import Monitored
 from pgqueue.worker.probes import Ask, Scrape, healthy_file, healthy_port
 from pgqueue.worker.processes import Processes
-from pgqueue.worker.service import Monitored
 from pgqueue.worker.signals import stopped_by_signals
 
 Watch = Callable[[Monitored], AbstractContextManager[object]]

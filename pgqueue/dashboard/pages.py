@@ -19,6 +19,7 @@ from pgqueue.dashboard import figures as kept
 from pgqueue.dashboard.access import Asking, Database, Figures, Order, ScheduleState, Sequence, Span, State
 from pgqueue.dashboard.security import set_cookie
 from pgqueue.errors import AccessDeniedError, InvalidArgumentError
+from pgqueue.model.columns import TEXTS
 
 Next = Callable[[Request], Awaitable[Response]]
 
@@ -30,6 +31,7 @@ templates.env.globals.update(
     schedule_states=queries.SCHEDULE_STATES,
     spans=tuple(queries.SPANS),
     actions=actions.ACTIONS,
+    texts=tuple((column.name, column.name.replace("_", " ").capitalize()) for column in TEXTS),
 )
 for name in ("number", "rate", "duration", "moment", "cut", "details", "readable"):
     templates.env.filters[name] = getattr(presenting, name)

@@ -29,7 +29,7 @@ from pgqueue.model.about import about
 from pgqueue.model.backoff import Backoff
 from pgqueue.model.calls import UnfinishedError, checked_result
 from pgqueue.model.context import Event, Outcome, ReceiveState, apply_all, was_refused
-from pgqueue.model.policy import Tries
+from pgqueue.model.policy import OnRetry, Tries
 from pgqueue.statements import Statement
 from pgqueue.statements import settling as verbs
 
@@ -187,7 +187,7 @@ def process(message: LockedMessage, tried: Flow[Any]) -> Flow[Any]:
         raise
 
 
-def _renew(message: LockedMessage) -> Flow[None]:
+def renew(message: LockedMessage) -> Flow[None]:
     yield from message._source.execute(verbs.renew_lock(message.lock, lock_duration=None))
 
 
@@ -195,7 +195,7 @@ def without_transaction(
     message: LockedMessage,
     work: Callable[[], Any],
     policy: tenacity.Retrying,
-    on_retry: Callable[[tenacity.RetryCallState], object],
+    on_retry: OnRetry,
 ) -> Flow[Any]:
     """Run ``work`` without a transaction of ours, and complete the message afterwards, unless the work has settled it.
 
@@ -205,7 +205,7 @@ def without_transaction(
 
     def attempt(number: int) -> Flow[Any]:
         if number > 1:
-            yield from _renew(message)
+            yield from renew(message)
         yield from _begin_work(message, "process()")
         result = checked_result((yield work))
         if (yield from is_left_open(message)):
@@ -238,13 +238,13 @@ def attempts(
     work: Work,
     transactions: Transactions,
     policy: tenacity.Retrying,
-    on_retry: Callable[[tenacity.RetryCallState], object],
+    on_retry: OnRetry,
 ) -> Flow[Any]:
     """Run ``work`` in transactions on one lock until one commits; raise the error of the last one."""
 
     def attempt(number: int) -> Flow[Any]:
         if number > 1:
-            yield from _renew(message)
+            yield from renew(message)
         begun = yield from transactions.enter(message)
         try:
             result = checked_result((yield lambda: work(begun.handle)))
@@ -260,7 +260,7 @@ def attempts(
 def retry(
     attempt: Callable[[int], Flow[Any]],
     policy: tenacity.Retrying,
-    on_retry: Callable[[tenacity.RetryCallState], object],
+    on_retry: OnRetry,
 ) -> Flow[Any]:
     """Call ``attempt`` until it succeeds; raise its error when the policy gives up or does not retry that error."""
     tries = Tries(policy)

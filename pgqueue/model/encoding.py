@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from pgqueue.errors import InvalidArgumentError, MessageNotSerializableError, PGQueueError
 from pgqueue.model.body_type import BodyType
+from pgqueue.model.columns import TEXTS
 from pgqueue.model.message import Message
 from pgqueue.model.stack import on_any_stack
 
@@ -23,7 +25,7 @@ ENDLESS = 10**MOST_DIGITS
 
 LONGEST = timedelta(days=36_500)
 
-TEXT_FIELDS = ("message_id", "correlation_id", "subject", "content_type", "reply_to", "session_id")
+TEXT_FIELDS = tuple(column.name for column in TEXTS)
 
 NESTED = (dict, list, tuple)
 BYTES = (bytes, bytearray, memoryview)
@@ -55,6 +57,7 @@ class EncodedMessage(NamedTuple):
 
     body: str | None
     binary_body: bytes | None
+    # generated lines: {from message_id: $key: $encoded = $unset}
     message_id: str | None = None
     correlation_id: str | None = None
     subject: str | None = None
@@ -65,11 +68,19 @@ class EncodedMessage(NamedTuple):
     time_to_live: timedelta | None = None
     scheduled_enqueue_time: datetime | None = None
     session_id: str | None = None
+    reply_to_session_id: str | None = None
+    to: str | None = None
+    partition_key: str | None = None
+    # end
 
     @property
     def size(self) -> int:
         """The approximate size of the message."""
         return len(self.body or self.binary_body or "") + len(self.application_properties or "")
+
+
+_besides_body = attrgetter(*EncodedMessage._fields[2:])
+_NOTHING_BESIDES = EncodedMessage(None, None)[2:]
 
 
 def scheduled(message: Message, at: object) -> Message:
@@ -102,39 +113,15 @@ def encode(
     _check_priority(message.priority)
     if message.time_to_live is not None or message.scheduled_enqueue_time is not None:
         _check_times(message.time_to_live, message.scheduled_enqueue_time)
+    body = encode_body(message.body, body_type)
     properties = _properties(message.application_properties, trace)
-    body, binary_body = encode_body(message.body, body_type)
-    return EncodedMessage(
-        body,
-        binary_body,
-        message.message_id,
-        message.correlation_id,
-        message.subject,
-        message.content_type,
-        message.reply_to,
-        properties,
-        message.priority,
-        message.time_to_live,
-        message.scheduled_enqueue_time,
-        message.session_id,
-    )
+    encoded = EncodedMessage(*body, *_besides_body(message))
+    return encoded if properties is None else encoded._replace(application_properties=properties)
 
 
 def _is_a_body_alone(message: Message) -> bool:
     """Whether only the body needs to be checked and encoded, the usual case."""
-    return (
-        message.application_properties is None
-        and message.message_id is None
-        and message.correlation_id is None
-        and message.subject is None
-        and message.content_type is None
-        and message.reply_to is None
-        and message.session_id is None
-        and message.time_to_live is None
-        and message.scheduled_enqueue_time is None
-        and type(message.priority) is int
-        and message.priority == 0
-    )
+    return type(message.priority) is int and _besides_body(message) == _NOTHING_BESIDES
 
 
 def _properties(given: object, trace: Mapping[str, str] | None) -> str | None:

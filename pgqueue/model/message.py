@@ -45,6 +45,11 @@ class Message(Generic[BodyT_co]):
     priority: int = 0
     time_to_live: timedelta | None = None
     scheduled_enqueue_time: datetime | None = None
+    # generated lines: {after session_id: $key: $optional = $unset}
+    reply_to_session_id: str | None = None
+    to: str | None = None
+    partition_key: str | None = None
+    # end
 
 
 class SequenceNumber(int):

@@ -62,6 +62,9 @@ def is_transient(error: BaseException) -> bool:
 
 Predicate = Callable[[tenacity.RetryCallState], bool]
 
+#: It is called with the number of an attempt that failed, and with its error.
+OnRetry = Callable[[int, BaseException], object]
+
 TRANSIENT = tenacity.retry_if_exception(is_transient)
 
 #: The predicates of policies that were made without one.
@@ -141,9 +144,7 @@ class Tries:
         if self._policy.before is not tenacity.before_nothing:
             self._policy.before(self._known())
 
-    def pause_after(
-        self, error: Exception, on_retry: Callable[[tenacity.RetryCallState], object] | None = None
-    ) -> timedelta | None:
+    def pause_after(self, error: Exception, on_retry: OnRetry | None = None) -> timedelta | None:
         """Returns the wait before the next attempt, or None if there is none; calls ``on_retry`` if there is one."""
         state = self._known()
         policy = self._policy.copy()  # it would keep the error, and what the frames of its traceback hold
@@ -157,7 +158,7 @@ class Tries:
             return None
         assert isinstance(pause, tenacity.DoSleep), "a failed attempt is not repeated at once"
         if on_retry is not None:
-            on_retry(state)
+            on_retry(state.attempt_number, error)
         state.prepare_for_next_attempt()
         return timedelta(seconds=pause)
 

@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
 
+from pgqueue.model.columns import KEPT
 from pgqueue.model.failure import DeliveryError, Resubmission, delivery_error, resubmission
 from pgqueue.model.json_text import json_text
 
@@ -24,16 +25,8 @@ COLUMNS: Final = (
     "expires_at",
     "priority",
     "is_deferred",
-    "body",
-    "binary_body",
-    "message_id",
-    "correlation_id",
-    "subject",
-    "content_type",
-    "reply_to",
-    "application_properties",
     "failures",
-    "session_id",
+    *(column.name for column in KEPT),
 )
 
 #: ``lasts`` is the time left on the lock of a received message, measured by the database's clock alone.

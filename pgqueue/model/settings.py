@@ -40,6 +40,7 @@ class QueueSettings(TypedDict, total=False):
     unset. In a new queue None means the default; in an existing one it removes an optional setting.
     """
 
+    # generated lines: {all settings: $declared}
     lock_duration: timedelta | None
     """How long a receive locks a message, 1 ms to 7 days; by default 60 s."""
     max_delivery_count: int | None
@@ -78,6 +79,7 @@ class QueueSettings(TypedDict, total=False):
     """How many messages the queue hands out at a time, 1 to 10,000 (``docs/flow.md``)."""
     priority_ageing: timedelta | None
     """After how long a waiting message rises by one priority, 1 s to 30 days (``docs/flow.md``)."""
+    # end
 
 
 @json_fields("user_metadata")
@@ -106,6 +108,7 @@ class QueueProperties(JsonHolder):
     """
 
     name: str
+    # generated lines: {lock_duration to auto_delete_on_idle: $key: $kept}, {from forward_to: $key: $kept}
     lock_duration: timedelta
     max_delivery_count: int
     max_message_size: int | None
@@ -124,6 +127,7 @@ class QueueProperties(JsonHolder):
     max_receive_rate: float | None
     max_concurrent: int | None
     priority_ageing: timedelta | None
+    # end
     paused_at: datetime | None
     created_at: datetime
     updated_at: datetime

@@ -18,12 +18,16 @@ class CorrelationFilter:
     topic finds the filters that match a message by an index, however many subscriptions it has.
     """
 
+    # generated lines: {all if is_filterable: $key: $optional = $unset}
     message_id: str | None = None
     correlation_id: str | None = None
     subject: str | None = None
     content_type: str | None = None
     reply_to: str | None = None
     session_id: str | None = None
+    reply_to_session_id: str | None = None
+    to: str | None = None
+    # end
     application_properties: Mapping[str, Any] | None = None
 
 
@@ -31,9 +35,9 @@ class CorrelationFilter:
 class JsonPathFilter:
     """Matches messages for which a condition in the path language of SQL/JSON is true.
 
-    The message is an object with ``body``, unless that is bytes, ``application_properties``, ``message_id``,
-    ``correlation_id``, ``subject``, ``content_type``, ``reply_to`` and ``session_id``. The database evaluates the
-    condition, once for each message and subscription. A message on which it fails does not match.
+    The message is an object with ``body``, unless that is bytes, ``application_properties``, and the fields of
+    :class:`CorrelationFilter` that it has. The database evaluates the condition, once for each message and
+    subscription. A message on which it fails does not match.
 
     >>> JsonPathFilter('$.body.amount > 1000 && $.subject == "paid"')
     JsonPathFilter(path='$.body.amount > 1000 && $.subject == "paid"')

@@ -14,6 +14,8 @@ from pgqueue.errors import CommitInDoubtError, LockLostError, MessageNotReadable
 from pgqueue.flows import Flow, Pause, Source, processing, receiving, settling, traced
 from pgqueue.flows.flow import Begun, Shared
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.leases.auto_lock_renewer import LockRenewals
+from pgqueue.leases.loop import Heartbeat, Recovery
 from pgqueue.model.context import Outcome
 from pgqueue.model.encoding import UNCHANGED
 from pgqueue.model.holder import this_process
@@ -25,9 +27,6 @@ from pgqueue.notifications.registry import CONTENT_TYPE, NotificationTypes, memo
 from pgqueue.statements import Statement
 from pgqueue.statements import receiving as receiving_verbs
 from pgqueue.statements import settling as verbs
-from pgqueue.worker.auto_lock_renewer import LockRenewals
-from pgqueue.worker.health import Heartbeat
-from pgqueue.worker.loop import Recovery
 
 PATIENCE = timedelta(seconds=1)
 SHORTEST_REST = timedelta(seconds=1)

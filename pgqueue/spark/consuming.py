@@ -36,6 +36,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from pgqueue.model.columns import KEPT
 from pgqueue.model.holder import this_process
 from pgqueue.spark import arrow
 from pgqueue.spark.backlog import Backlog
@@ -66,19 +67,20 @@ MOST = 2**31 - 1
 #: The columns of a stream that does not name any.
 USUAL = ("queue", "claim", "sequence_number", "enqueued_time", "delivery_count", *BODY)
 
+#: Spark's types by those of SQL, and the cast.
+TYPES = {"text": ("string", ""), "jsonb": ("string", "::text"), "bytea": ("binary", "")}
+CONTENT = {
+    column.name: (TYPES[column.type][0], f"message.{column.identifier}{TYPES[column.type][1]}")
+    for column in KEPT
+    if column.is_staged
+}
+
 #: The columns of a stream: the name, Spark's type, and the SQL expression.
 COLUMNS = {
     "queue": ("string", "message.queue"),
     "claim": ("bigint", "message.claim"),
     "sequence_number": ("bigint", "message.sequence_number"),
-    "body": ("string", "message.body::text"),
-    "binary_body": ("binary", "message.binary_body"),
-    "message_id": ("string", "message.message_id"),
-    "correlation_id": ("string", "message.correlation_id"),
-    "subject": ("string", "message.subject"),
-    "content_type": ("string", "message.content_type"),
-    "reply_to": ("string", "message.reply_to"),
-    "application_properties": ("string", "message.application_properties::text"),
+    **CONTENT,
     "priority": ("int", "pgqueue._priority(message.lane)::int"),
     "delivery_count": ("int", "message.delivery_count"),
     "enqueued_time": ("timestamp", "message.enqueued_time"),
@@ -137,7 +139,7 @@ def layout(columns: str | None) -> str:
     unknown = [name for name in chosen if name not in COLUMNS or chosen.count(name) > 1]
     if unknown:
         raise OptionError(f"the column {unknown[0]!r} is unknown, or named twice; there are {', '.join(COLUMNS)}")
-    return ", ".join(f"{name} {COLUMNS[name][0]}" for name in chosen)
+    return ", ".join(f"`{name}` {COLUMNS[name][0]}" for name in chosen)
 
 
 @dataclass

@@ -16,6 +16,7 @@ from datetime import datetime
 
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructType, TimestampType
 
+from pgqueue.model.columns import TEXTS
 from pgqueue.spark.errors import ColumnError, OptionError
 from pgqueue.spark.options import Options
 
@@ -77,14 +78,10 @@ NAMED = _text("queue") | _long("sequence_number")
 PRIORITY = _number("priority", "pgqueue._priority(kept.lane)")
 LABELS = _text("message_id") | _text("correlation_id") | _text("subject") | _text("content_type")
 SESSION = _text("session_id")
-CONTENT = (
-    LABELS
-    | _text("reply_to")
-    | _text("application_properties", "kept.application_properties::text")
-    | _text("body", "kept.body::text")
-    | {"binary_body": Column(BinaryType(), "kept.binary_body")}
-    | SESSION
-)
+BODIES = _text("body", "kept.body::text") | {"binary_body": Column(BinaryType(), "kept.binary_body")}
+PROPERTIES = _text("application_properties", "kept.application_properties::text")
+TEXT = {name: column for each in TEXTS for name, column in _text(each.name, f"kept.{each.identifier}").items()}
+CONTENT = LABELS | _text("reply_to") | PROPERTIES | BODIES | TEXT
 LOCK = _said_time("locked_until") | _text("locked_by")
 
 NUMBERS = ("queue", "sequence_number", "enqueued_time", "delivery_count")

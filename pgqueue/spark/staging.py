@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from pgqueue.model.columns import STAGED
 from pgqueue.spark.errors import BadRowError, ColumnError
 
 
@@ -40,20 +41,18 @@ class Column:
 JSON = Column(StringType, pa.string(), "make it text with to_json(...)")
 TEXT = Column(StringType, pa.string(), "cast it to string")
 
-#: The columns of a DataFrame.
-COLUMNS = {
-    "body": JSON,
-    "binary_body": Column(BinaryType, pa.binary(), "cast it to binary"),
-    "message_id": TEXT,
-    "correlation_id": TEXT,
-    "subject": TEXT,
-    "content_type": TEXT,
-    "reply_to": TEXT,
-    "application_properties": JSON,
-    "priority": Column(IntegralType, pa.int32(), "cast it to int"),
-    "time_to_live": Column(DayTimeIntervalType, pa.duration("us"), "cast it to interval day to second"),
-    "scheduled_enqueue_time": Column(TimestampType, pa.timestamp("us", "UTC"), "cast it to timestamp"),
+#: By the types of SQL.
+TYPES = {
+    "jsonb": JSON,
+    "text": TEXT,
+    "bytea": Column(BinaryType, pa.binary(), "cast it to binary"),
+    "integer": Column(IntegralType, pa.int32(), "cast it to int"),
+    "interval": Column(DayTimeIntervalType, pa.duration("us"), "cast it to interval day to second"),
+    "timestamptz": Column(TimestampType, pa.timestamp("us", "UTC"), "cast it to timestamp"),
 }
+
+#: The columns of a DataFrame.
+COLUMNS = {column.name: TYPES[column.type] for column in STAGED}
 
 #: A structure with many fields is named by the first of them.
 LONGEST_TYPE = 60

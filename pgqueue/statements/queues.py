@@ -11,6 +11,7 @@ from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.encoding import to_json
 from pgqueue.model.json_text import json_text
 from pgqueue.model.names import is_dead_letter_queue
+from pgqueue.model.queue_settings import SETTINGS as TABLE
 from pgqueue.model.row import Row
 from pgqueue.model.settings import (
     Depth,
@@ -24,11 +25,15 @@ from pgqueue.statements.statement import NO_LIMIT, Statement, nothing, scalar
 
 T = TypeVar("T")
 
-SETTINGS: Final = """name, lock_duration, max_delivery_count, max_message_size, status, user_metadata,
-       default_message_time_to_live, dead_lettering_on_message_expiration, requires_duplicate_detection,
-       duplicate_detection_history_time_window, max_queue_length, retain_history, retain_errors,
-       auto_delete_on_idle, forward_to, forward_dead_lettered_messages_to, max_receive_rate, max_concurrent,
-       priority_ageing, paused_at, created_at, updated_at, requires_session"""
+#: Those that a queue is created with once come last, as in the rows.
+SETTINGS: Final = ", ".join(
+    (
+        "name",
+        *(setting.name for setting in TABLE if setting.is_alterable),
+        *("paused_at", "created_at", "updated_at"),
+        *(setting.name for setting in TABLE if not setting.is_alterable),
+    )
+)
 
 COUNTS: Final = (
     "counts.name, ready, locked, deferred, expired, scheduled, dead_letters, oldest_enqueued_time, exhausted,"
@@ -37,51 +42,22 @@ COUNTS: Final = (
 
 COUNTS_OF_ONE: Final = "pgqueue.queue_counts(%(name)s::text) as counts"
 
-SETTING_VALUES: Final = """%(lock_duration)s::interval, %(max_delivery_count)s::integer,
-               %(max_message_size)s::bigint, %(status)s::text, %(user_metadata)s::jsonb,
-               %(default_message_time_to_live)s::interval, %(dead_lettering_on_message_expiration)s::boolean,
-               %(requires_duplicate_detection)s::boolean, %(duplicate_detection_history_time_window)s::interval,
-               %(max_queue_length)s::bigint, %(retain_history)s::interval, %(retain_errors)s::integer,
-               %(auto_delete_on_idle)s::interval, %(requires_session)s::boolean, %(forward_to)s::text,
-               %(forward_dead_lettered_messages_to)s::text, %(max_receive_rate)s::float8, %(max_concurrent)s::integer,
-               %(priority_ageing)s::interval"""
+SETTING_VALUES: Final = ", ".join(f"{setting.name} => %({setting.name})s::{setting.type}" for setting in TABLE)
 
-KINDS: Final[dict[str, Callable[[str, Any], Any]]] = {
-    "lock_duration": duration,
-    "max_delivery_count": whole,
-    "max_message_size": partial(whole, bits=64),
-    "status": text,
-    "default_message_time_to_live": duration,
-    "dead_lettering_on_message_expiration": flag,
-    "requires_duplicate_detection": flag,
-    "duplicate_detection_history_time_window": duration,
-    "max_queue_length": partial(whole, bits=64),
-    "retain_history": duration,
-    "retain_errors": whole,
-    "auto_delete_on_idle": duration,
-    "requires_session": flag,
-    "forward_to": text,
-    "forward_dead_lettered_messages_to": text,
-    "max_receive_rate": real,
-    "max_concurrent": whole,
-    "priority_ageing": duration,
+CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
+    "boolean": flag,
+    "integer": whole,
+    "bigint": partial(whole, bits=64),
+    "double precision": real,
+    "interval": duration,
+    "text": text,
 }
-"""What each setting must be. The metadata may be anything."""
 
-NONE_AT_ALL: Final[dict[str, Any]] = {
-    "max_message_size": 0,
-    "max_queue_length": 0,
-    "default_message_time_to_live": timedelta(0),
-    "retain_history": timedelta(0),
-    "retain_errors": 0,
-    "auto_delete_on_idle": timedelta(0),
-    "forward_to": "",
-    "forward_dead_lettered_messages_to": "",
-    "max_receive_rate": 0,
-    "max_concurrent": 0,
-    "priority_ageing": timedelta(0),
-}
-"""How it is said that there is to be none, where null keeps a setting as it is."""
+KINDS: Final = {setting.name: CHECKS[setting.type] for setting in TABLE if setting.type in CHECKS}
+"""The type of each setting. The metadata may be anything."""
+
+UNSET: Final[dict[str, Any]] = {setting.name: setting.removal for setting in TABLE if setting.removal is not None}
+"""The values that unset a setting, where null keeps it as it is."""
 
 
 def create_queue(name: str, settings: QueueSettings) -> Statement[None]:
@@ -186,12 +162,12 @@ def _of_one(sql: LiteralString, name: str, kind: Callable[..., T]) -> Statement[
 
 def _altered(setting: str, value: Any) -> Any:
     """The arguments of alter_queue: None becomes the value that removes a setting, because null keeps it."""
-    if value is None and setting not in (*NONE_AT_ALL, "user_metadata"):
+    if value is None and setting not in (*UNSET, "user_metadata"):
         raise InvalidArgumentError(f"{setting} cannot be None: leave it out to keep it as it is")
-    if value is not None and setting in NONE_AT_ALL and value == NONE_AT_ALL[setting]:
+    if value is not None and setting in UNSET and value == UNSET[setting]:
         must_be = "the name of a queue" if value == "" else "positive"
         raise InvalidArgumentError(f"{setting} must be {must_be}, or None for none at all")
-    return NONE_AT_ALL.get(setting) if value is None else value
+    return UNSET.get(setting) if value is None else value
 
 
 def _metadata(settings: QueueSettings) -> str | None:

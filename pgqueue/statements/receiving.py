@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from pgqueue.model.columns import identifier
 from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.row import COLUMNS, Row
 from pgqueue.statements.arguments import duration, number, numbers, queue_name, whole
 from pgqueue.statements.statement import Statement, nothing, rows, scalar
 
-#: The lock token as text: it is sent back with each settlement, and read as a UUID only where somebody asks for it.
-_COLUMNS: Final = ", ".join("lock_token::text" if name == "lock_token" else name for name in COLUMNS)
+#: The lock token as text: it is sent back with each settlement, and read as a UUID only where one is asked for.
+_COLUMNS: Final = ", ".join("lock_token::text" if name == "lock_token" else identifier(name) for name in COLUMNS)
 
 _LASTS: Final = "locked_until - pgqueue.clock()"
 

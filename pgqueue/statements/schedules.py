@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from pgqueue.errors import InvalidArgumentError, ScheduleNotFoundError
 from pgqueue.model import recurrence
+from pgqueue.model.columns import MESSAGE
 from pgqueue.model.encoding import EncodedMessage, encode
 from pgqueue.model.message import Message, SequenceNumber
 from pgqueue.model.row import Row
@@ -15,10 +16,14 @@ from pgqueue.model.schedule import CatchUp, Schedule
 from pgqueue.statements.arguments import duration, moment, queue_name, text
 from pgqueue.statements.statement import Statement, nothing, scalar
 
-SCHEDULE: Final = """select name, queue, cron, every, timezone, catch_up, jitter, starts_at, ends_at, is_paused,
+#: When a message is due stands in the schedule.
+RECURRING: Final = tuple(column for column in MESSAGE if column.name != "scheduled_enqueue_time")
+GIVEN: Final = ", ".join(f"{column.identifier} => %({column.name})s::{column.type}" for column in RECURRING)
+CONTENT: Final = ", ".join(column.identifier if column in RECURRING else "null::timestamptz" for column in MESSAGE)
+
+SCHEDULE: Final = f"""select name, queue, cron, every, timezone, catch_up, jitter, starts_at, ends_at, is_paused,
        next_due, last_due, last_error, created_at, pgqueue.clock(),
-       body, binary_body, message_id, correlation_id, subject, content_type, reply_to, application_properties,
-       priority, time_to_live, null::timestamptz, session_id
+       {CONTENT}
   from pgqueue.schedules"""
 
 #: How many columns come before those of the message.
@@ -59,12 +64,10 @@ def create_schedule(
     if starts_at is not None and ends_at is not None and ends_at <= starts_at:
         raise InvalidArgumentError(f"end must be after start, {start}, not {end}")
     return Statement(
-        """select pgqueue.create_schedule(
-               %(schedule)s::text, %(queue)s::text, %(cron)s::text, %(every)s::interval,
-               %(body)s::jsonb, %(binary_body)s::bytea, %(message_id)s::text, %(correlation_id)s::text,
-               %(subject)s::text, %(content_type)s::text, %(reply_to)s::text, %(application_properties)s::jsonb,
-               %(priority)s::integer, %(time_to_live)s::interval, %(timezone)s::text, %(catch_up)s::text,
-               %(jitter)s::interval, %(starts_at)s::timestamptz, %(ends_at)s::timestamptz, %(session_id)s::text)""",
+        f"""select pgqueue.create_schedule(
+                %(schedule)s::text, %(queue)s::text, %(cron)s::text, %(every)s::interval, {GIVEN},
+                timezone => %(timezone)s::text, catch_up => %(catch_up)s::text, jitter => %(jitter)s::interval,
+                starts_at => %(starts_at)s::timestamptz, ends_at => %(ends_at)s::timestamptz)""",
         {
             **encoded._asdict(),
             "schedule": text("the name of a schedule", name),

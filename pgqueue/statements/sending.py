@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
+from pgqueue.model.columns import MESSAGE
 from pgqueue.model.encoding import EncodedMessage
 from pgqueue.model.message import SequenceNumber
 from pgqueue.model.row import Row
 from pgqueue.statements.arguments import numbers, queue_name
 from pgqueue.statements.statement import Statement, nothing, scalar
+
+#: The arguments of a message, and of many.
+GIVEN: Final = ", ".join(f"{column.identifier} => %({column.name})s::{column.type}" for column in MESSAGE)
+GIVEN_ARRAYS: Final = ", ".join(
+    f"{column.arrays} => %({column.name})b::{'text[]::jsonb' if column.type == 'jsonb' else column.type}[]"
+    for column in MESSAGE
+)
 
 #: The values of a message whose fields are not set.
 NOTHING = EncodedMessage(None, None)
@@ -38,11 +46,7 @@ def send(queue: str, message: EncodedMessage) -> Statement[SequenceNumber]:
             _number,
         )
     return Statement(
-        """select pgqueue.send(
-               %(queue)s::text, %(body)s::jsonb, %(binary_body)s::bytea, %(message_id)s::text, %(correlation_id)s::text,
-               %(subject)s::text, %(content_type)s::text, %(reply_to)s::text, %(application_properties)s::jsonb,
-               %(priority)s::integer, %(time_to_live)s::interval, %(scheduled_enqueue_time)s::timestamptz, true,
-               %(session_id)s::text)""",
+        f"select pgqueue.send(%(queue)s::text, {GIVEN}, negate_duplicate => true)",
         {"queue": queue_name(queue), **message._asdict()},
         _number,
     )
@@ -50,11 +54,7 @@ def send(queue: str, message: EncodedMessage) -> Statement[SequenceNumber]:
 
 def send_batch(queue: str, messages: Sequence[EncodedMessage]) -> Statement[list[SequenceNumber]]:
     return Statement(
-        """select pgqueue.send_batch(
-               %(queue)s::text, %(body)b::text[]::jsonb[], %(binary_body)b::bytea[], %(message_id)b::text[],
-               %(correlation_id)b::text[], %(subject)b::text[], %(content_type)b::text[], %(reply_to)b::text[],
-               %(application_properties)b::text[]::jsonb[], %(priority)b::integer[], %(time_to_live)b::interval[],
-               %(scheduled_enqueue_time)b::timestamptz[], true, %(session_id)b::text[])""",
+        f"select pgqueue.send_batch(%(queue)s::text, {GIVEN_ARRAYS}, negate_duplicates => true)",
         {"queue": queue_name(queue), **columns(messages)},
         _numbers,
     )

@@ -110,11 +110,8 @@ def list_subscriptions(topic: str) -> Statement[list[SubscriptionProperties]]:
 
 def publish(topic: str, message: EncodedMessage, *, require_subscription: bool) -> Statement[int]:
     return Statement(
-        """select pgqueue.publish_to_topic(
-               %(topic)s::text, %(body)s::jsonb, %(binary_body)s::bytea, %(message_id)s::text, %(correlation_id)s::text,
-               %(subject)s::text, %(content_type)s::text, %(reply_to)s::text, %(application_properties)s::jsonb,
-               %(priority)s::integer, %(time_to_live)s::interval, %(scheduled_enqueue_time)s::timestamptz,
-               %(require_subscription)s::boolean, %(session_id)s::text)""",
+        f"""select pgqueue.publish_to_topic(
+                %(topic)s::text, {sending.GIVEN}, require_subscription => %(require_subscription)s::boolean)""",
         {**_named(topic), **message._asdict(), **_required(require_subscription)},
         scalar,
     )
@@ -124,11 +121,8 @@ def publish_batch(
     topic: str, messages: Sequence[EncodedMessage], *, require_subscription: bool
 ) -> Statement[list[int]]:
     return Statement(
-        """select pgqueue.publish_batch_to_topic(
-               %(topic)s::text, %(body)b::text[]::jsonb[], %(binary_body)b::bytea[], %(message_id)b::text[],
-               %(correlation_id)b::text[], %(subject)b::text[], %(content_type)b::text[], %(reply_to)b::text[],
-               %(application_properties)b::text[]::jsonb[], %(priority)b::integer[], %(time_to_live)b::interval[],
-               %(scheduled_enqueue_time)b::timestamptz[], %(require_subscription)s::boolean, %(session_id)b::text[])""",
+        f"""select pgqueue.publish_batch_to_topic(
+                %(topic)s::text, {sending.GIVEN_ARRAYS}, require_subscription => %(require_subscription)s::boolean)""",
         {**_named(topic), **sending.columns(messages), **_required(require_subscription)},
         column,
     )

@@ -7,8 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Self
 
-import tenacity
-
 from pgqueue.model.message import PeekedMessage
 
 UNMARKED: AbstractContextManager[None] = nullcontext()
@@ -52,7 +50,7 @@ class Processing:
     def failed(self, failure: BaseException) -> None:
         """The error of the handling, if it is not raised."""
 
-    def tries_again(self, state: tenacity.RetryCallState) -> None:
+    def tries_again(self, attempt: int, failure: BaseException) -> None:
         """A transaction has failed for a transient reason, and is begun again."""
 
 

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self
 
-import tenacity
 from opentelemetry import trace
 from opentelemetry.metrics import Meter
 from opentelemetry.trace import Link, SpanKind, StatusCode, Tracer
@@ -117,10 +116,9 @@ class ProcessSpan(Processing):
     def failed(self, failure: BaseException) -> None:
         self._failure = failure
 
-    def tries_again(self, state: tenacity.RetryCallState) -> None:
-        failure = state.outcome.exception() if state.outcome else None
-        said = {"error.type": _kind(failure), "exception.message": str(failure)} if failure else {}
-        self._span.add_event("retry", {"messaging.pgqueue.attempt": state.attempt_number, **said})
+    def tries_again(self, attempt: int, failure: BaseException) -> None:
+        said = {"error.type": _kind(failure), "exception.message": str(failure)}
+        self._span.add_event("retry", {"messaging.pgqueue.attempt": attempt, **said})
 
 
 def _marked(span: trace.Span) -> AbstractContextManager[Any]:

@@ -5,22 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 
 from pgqueue import transports
 from pgqueue.errors import PGQueueError
 from pgqueue.flows import Flow, Source, sweeping
+from pgqueue.leases.loop import LAST_STATEMENT, Heartbeat, Loop
+from pgqueue.leases.renewals import Renewals
 from pgqueue.transports import drive, time_left
-from pgqueue.worker.health import Heartbeat
-from pgqueue.worker.lock_renewals import Renewals
-from pgqueue.worker.loop import Loop
+from pgqueue.worker.health import Monitored
 from pgqueue.worker.options import Options
 from pgqueue.worker.registration import Registration
-from pgqueue.worker.service import Monitored
 
 Died = Callable[[BaseException], None]
-
-#: In seconds: how long a thread that ends may take for its last statement.
-LAST_STATEMENT = 5.0
 
 
 class Background:
@@ -62,22 +59,22 @@ class Background:
         at_the_end: Callable[[Source], Flow[None]] | None = None,
     ) -> None:
         pool = transports.sized(self._source, 1, asynchronous=False, name=self._options.name)
-        loop = Loop(name, lambda: drive(turn(pool)), self._over, woken, is_long=at_the_end is None)
-        end = None if at_the_end is None else lambda: drive(at_the_end(pool))
-        thread = threading.Thread(target=self._run, args=(loop, end), name=f"pgqueue-{name}", daemon=True)
+        loop = Loop(name, partial(turn, pool), self._over, woken, is_long=at_the_end is None)
+        end = None if at_the_end is None else at_the_end(pool)
+        thread = threading.Thread(target=self._run, args=(loop.run(), end), name=f"pgqueue-{name}", daemon=True)
         self._loops[name] = loop
         self._ends.callback(lambda: drive(pool.close()))
         self._ends.callback(lambda: thread.join(time_left(1.0 if end is None else LAST_STATEMENT)))
         self._ends.callback(woken.set)
         thread.start()
 
-    def _run(self, loop: Loop, end: Callable[[], None] | None) -> None:
+    def _run(self, rounds: Flow[None], end: Flow[None] | None) -> None:
         try:
-            loop.run()
+            drive(rounds)
         except BaseException as error:  # noqa: BLE001 - raised where the worker was started
             self._died(error)
         if end is not None:
-            end()
+            drive(end)
 
     def _renew(self, pool: Source) -> Flow[float]:
         """Renews the locks of all queues; what fails for one queue keeps no other from its turn."""

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from pgqueue.errors import logger
 from pgqueue.worker.exposition import of_worker
-from pgqueue.worker.health import Health
-from pgqueue.worker.service import Monitored
+from pgqueue.worker.health import Health, Monitored
 from pgqueue.worker.signals import has_parent
 
 if TYPE_CHECKING:

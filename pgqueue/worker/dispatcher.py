@@ -6,13 +6,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from pgqueue.errors import InvalidArgumentError, PGQueueError, QueueDisabledError, SettlementUndoneError, logger
+from pgqueue.errors import (
+    HandlerTimeoutError,
+    InvalidArgumentError,
+    PGQueueError,
+    QueueDisabledError,
+    SettlementUndoneError,
+    logger,
+)
 from pgqueue.flows import Flow, Source, WakeSignal, batches, schedules
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.leases.renewals import Renewals
 from pgqueue.model.about import about
 from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.model.holder import this_process
@@ -20,12 +27,11 @@ from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.settings import QueueProperties
 from pgqueue.statements import looking, queues, receiving, settling
 from pgqueue.statements.looking import SHORTEST_PAUSE, Look
-from pgqueue.worker.durations import Durations
-from pgqueue.worker.handling import fail
-from pgqueue.worker.lock_renewals import Renewals
+from pgqueue.worker.failures import fail
 from pgqueue.worker.pace import LONGEST_PAUSE, Pace
 from pgqueue.worker.policy import RetryPolicy
 from pgqueue.worker.sessions import SETTLED, Make, SessionLimits, Sessions
+from pgqueue.worker.tally import Durations, Tally
 
 RECEIVED = ReceiveState.RECEIVED
 
@@ -40,17 +46,6 @@ SETTINGS_REFRESHED_EVERY = 60.0
 TURN_EVERY = 5.0
 #: In seconds: how often a worker asks for schedules whose due times are to be computed.
 SCHEDULES_PLANNED_EVERY = 60.0
-
-
-@dataclass
-class Tally:
-    """Counts of a worker's messages since it started."""
-
-    received: int = 0
-    completed: int = 0
-    failed: int = 0
-    lost: int = 0
-    timed_out: int = 0
 
 
 class Dispatcher:
@@ -318,6 +313,7 @@ class Dispatcher:
         return settling.complete_batch(self._queue, locks, atomic=False)
 
     def _count(self, message: LockedMessage, failure: BaseException | None) -> None:
+        self.tally.timed_out += isinstance(failure, HandlerTimeoutError)
         if failure is not None or message.context.state is ReceiveState.ABANDONED:
             self.tally.failed += 1
         elif message.context.state is ReceiveState.COMPLETED:

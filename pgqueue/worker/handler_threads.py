@@ -13,16 +13,14 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from pgqueue.flows import Flow
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Ahead, Chain
 from pgqueue.model.handler import Handler
 from pgqueue.transports import drive
+from pgqueue.worker.execution import Failures, HandlerSpec, execute, execute_together
 from pgqueue.worker.handlers import Routes
-from pgqueue.worker.handling import HandlerSpec
-from pgqueue.worker.options import Options
-from pgqueue.worker.shared_transaction import Failures, handle_each, handle_together
-
-Finish = Callable[[LockedMessage, BaseException | None], None]
+from pgqueue.worker.service import QueueService
 
 
 class Inbox:
@@ -114,24 +112,18 @@ class HandlerThreads:
     Threads are daemons, so none of them can keep the process alive.
     """
 
-    def __init__(
-        self,
-        options: Options,
-        spec: HandlerSpec,
-        finish: Finish,
-        idle: Callable[[], object],
-        is_low: Callable[[int], bool],
-    ) -> None:
-        self._spec = spec
-        self._finish = finish
-        self._idle = idle
-        self._is_low = is_low
-        self._batch = options.transaction_batch
+    def __init__(self, service: QueueService) -> None:
+        self._service = service
+        self._batch = service.options.transaction_batch
         self._inbox = Inbox()
-        self._ahead: Ahead = Chainable(self._inbox, spec.routes) if spec.routes.is_mixed else self._inbox
-        self._slots = [self._start_thread() for _ in range(options.concurrency)]
+        self._slots: list[Slot] = []
         self._replaced: list[Slot] = []
-        self.error: BaseException | None = None
+
+    def start(self, spec: HandlerSpec) -> None:
+        """Start a thread for each handler that may run."""
+        self._spec = spec
+        self._ahead: Ahead = Chainable(self._inbox, spec.routes) if spec.routes.is_mixed else self._inbox
+        self._slots = [self._start_thread() for _ in range(self._service.options.concurrency)]
 
     @property
     def running(self) -> int:
@@ -192,40 +184,33 @@ class HandlerThreads:
     def _work(self, slot: Slot) -> None:
         try:
             with closing(asyncio.Runner()) as runner:  # it creates its loop at the first coroutine
-                spec = replace(self._spec, call=_in_loop(runner))
-                if self._batch > 1:
-                    self._handle_several(slot, spec)
-                elif spec.transactions is None:
-                    self._handle_each(slot, spec)
-                else:
-                    self._handle_in_a_chain(slot, spec, Chain(spec.transactions.begin, self._ahead))
+                drive(self._keep_handling(slot, replace(self._spec, call=_in_loop(runner))))
         except BaseException as error:  # noqa: BLE001 - the worker ends with it
-            self.error = error
+            self._service.end_with(error)
         finally:
             slot.is_over = True
-            self._idle()
+            self._service.be_idle()
 
-    def _handle_each(self, slot: Slot, spec: HandlerSpec) -> None:
-        while not slot.is_replaced and (message := self._inbox.get()) is not None:
-            self._begin(slot, [message])
-            self._end(slot, drive(handle_each(slot.messages, spec)))
-
-    def _handle_several(self, slot: Slot, spec: HandlerSpec) -> None:
-        while not slot.is_replaced and (message := self._inbox.get()) is not None:
-            self._begin(slot, [message, *self._inbox.take(self._batch - 1)])
-            self._end(slot, drive(handle_together(slot.messages, spec)))
-
-    def _handle_in_a_chain(self, slot: Slot, spec: HandlerSpec, chain: Chain) -> None:
-        spec = replace(spec, transactions=chain)
+    def _keep_handling(self, slot: Slot, spec: HandlerSpec) -> Flow[None]:
+        chain = Chain(spec.transactions.begin, self._ahead) if spec.transactions and self._batch == 1 else None
+        spec = replace(spec, transactions=chain or spec.transactions)
         try:
-            while not slot.is_replaced and (message := chain.next or self._inbox.get()) is not None:
-                self._begin(slot, [message])
-                self._end(slot, drive(handle_each(slot.messages, spec)), chain.next)
+            while not slot.is_replaced and (messages := self._next(chain)):
+                self._begin(slot, messages)
+                failures = yield from (
+                    execute(messages[0], spec) if len(messages) == 1 else execute_together(messages, spec)
+                )
+                self._end(slot, failures, chain.next if chain else None)
         finally:
-            following = drive(chain.break_off())
+            following = (yield from chain.break_off()) if chain else None
             if following is not None:
                 self._inbox.put_back(following)
                 slot.messages = ()
+
+    def _next(self, chain: Chain | None) -> Sequence[LockedMessage]:
+        """The messages to handle next, when there is one; none if no more will arrive."""
+        first = (chain.next if chain else None) or self._inbox.get()
+        return () if first is None else [first, *self._inbox.take(self._batch - 1)]
 
     def _begin(self, slot: Slot, messages: Sequence[LockedMessage]) -> None:
         with slot.turning:
@@ -237,11 +222,11 @@ class HandlerThreads:
         with slot.turning:
             if not slot.is_replaced:
                 for message in slot.messages:
-                    self._finish(message, failures.get(message.sequence_number))
+                    self._service.finish(message, failures.get(message.sequence_number))
             slot.started_at = time.monotonic()
             slot.messages = () if following is None else [following]
-        if not slot.is_replaced and self._is_low(len(self._inbox)):
-            self._idle()
+        if not slot.is_replaced and self._service.dispatcher.is_low(len(self._inbox)):
+            self._service.be_idle()
 
 
 def _in_loop(runner: asyncio.Runner) -> Callable[..., Any]:

@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass
 from datetime import timedelta
+from typing import Protocol
+
+from pgqueue.leases.loop import Heartbeat
+from pgqueue.worker.service import QueueService
+from pgqueue.worker.tally import Tally
 
 #: A loop without a heartbeat for so long is stuck. No loop waits longer than half a minute, even on a dead socket.
 STUCK_AFTER = timedelta(seconds=60)
-
-#: A loop that has waited for the database for so long fails, though there is no error yet.
-SILENT_AFTER = timedelta(seconds=10)
-
-
-@dataclass
-class Heartbeat:
-    """When a loop last completed a round, and its error since then, if any.
-
-    ``asked_at`` is when it turned to the database, if it waits for that now.
-    """
-
-    turned_at: float = field(default_factory=time.monotonic)
-    asked_at: float | None = None
-    failures: int = 0
-    error: BaseException | None = None
-
-    def beat(self) -> None:
-        """Note that the loop has completed a round."""
-        self.turned_at = time.monotonic()
-
-    @property
-    def trouble(self) -> str | None:
-        """What fails at the moment, as text."""
-        if self.error is not None:
-            return str(self.error)
-        asked_at = self.asked_at
-        silence = timedelta(seconds=0 if asked_at is None else time.monotonic() - asked_at)
-        return f"no answer from the database for {silence.seconds} s" if silence >= SILENT_AFTER else None
-
-    @property
-    def age(self) -> timedelta:
-        """How long ago the loop last completed a round."""
-        return timedelta(seconds=time.monotonic() - self.turned_at)
 
 
 @dataclass(frozen=True)
@@ -81,3 +51,36 @@ class Health:
             "failing": dict(self.failing),
             "paused": list(self.paused),
         }
+
+
+class Monitored(Protocol):
+    """The driver of a worker."""
+
+    @property
+    def services(self) -> Sequence[QueueService]:
+        """What it runs, by queue."""
+
+    def health(self) -> Health:
+        """How it is."""
+
+
+def tally_of(services: Sequence[QueueService]) -> Tally:
+    """The counts of all queues together."""
+    return Tally(*map(sum, zip(*(astuple(service.dispatcher.tally) for service in services), strict=True)))
+
+
+def health_of(services: Sequence[QueueService], beside: Mapping[str, Heartbeat], *, is_stopping: bool) -> Health:
+    """The health of a worker; with several queues, its loops have their names."""
+    beats = dict(beside)
+    for service in services:
+        prefix = f"{service.queue}: " if len(services) > 1 else ""
+        beats |= {f"{prefix}{name}": beat for name, beat in service.beats.items()}
+    return Health(
+        is_stopping=is_stopping,
+        running=sum(service.handlers.running for service in services),
+        waiting=sum(service.handlers.waiting for service in services),
+        overdue=sum(service.handlers.overdue for service in services),
+        loops={name: beat.age for name, beat in beats.items()},
+        failing={name: trouble for name, beat in beats.items() if (trouble := beat.trouble) is not None},
+        paused=[service.queue for service in services if service.dispatcher.is_paused],
+    )

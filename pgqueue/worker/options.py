@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import TypedDict
 
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.leases.renewals import OnFailure, check_renewal_callback
 from pgqueue.model.handler import KINDS, Handler
 from pgqueue.model.holder import this_process
 from pgqueue.worker.handlers import Routes
-from pgqueue.worker.lock_renewals import OnFailure, check_renewal_callback
 from pgqueue.worker.policy import RetryPolicy
 from pgqueue.worker.sessions import SessionLimits
 

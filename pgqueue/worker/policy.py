@@ -17,7 +17,7 @@ from pgqueue.errors import (
 from pgqueue.model.backoff import Backoff
 from pgqueue.model.bodies import InvalidBody
 from pgqueue.model.failure import storable, text_of, titled, type_of
-from pgqueue.model.policy import default_retry
+from pgqueue.model.policy import Tries, default_retry
 
 #: People read the descriptions of dead letters; the traceback is kept as the message's last error.
 LONGEST_DESCRIPTION = 4_000
@@ -67,6 +67,14 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True)
+class TryAgain:
+    """Begin the transaction again on the same lock, after this pause; the attempt with this ``number`` failed."""
+
+    number: int
+    pause: timedelta
+
+
+@dataclass(frozen=True)
 class Abandon:
     """Abandon the message; deliver it again after this delay."""
 
@@ -87,11 +95,17 @@ class LeaveLocked:
     """Do nothing: the delivery is over, or its lock expires by itself."""
 
 
-Verdict = Abandon | MoveToDeadLetters | LeaveLocked
+Verdict = TryAgain | Abandon | MoveToDeadLetters | LeaveLocked
 
 
-def judge(failure: BaseException, delivery_count: int, policy: RetryPolicy, luck: float) -> Verdict:
-    """Decide what to do with a message whose handler failed."""
+def judge(
+    failure: BaseException, delivery_count: int, policy: RetryPolicy, luck: float, tries: Tries | None = None
+) -> Verdict:
+    """Decide what to do with a message whose handler failed; ``tries`` are those of its transaction, if it has one."""
+    if tries is not None and isinstance(failure, Exception):
+        number, pause = tries.number, tries.pause_after(failure)
+        if pause is not None:
+            return TryAgain(number, pause)
     match failure:
         case DeadLetter(reason=reason, description=description):
             described = storable(str(description)) if description else _description(failure.__cause__)

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 from pgqueue.errors import logger
 from pgqueue.model.backoff import Backoff
 from pgqueue.worker.child import Report, Work, live
-from pgqueue.worker.exposition import DatabaseMetrics, of_queues
+from pgqueue.worker.exposition import DatabaseMetrics, counts, named, of_queues, summed
 from pgqueue.worker.health import Health
 from pgqueue.worker.signals import interrupts_held_back, stopped_by_signals
-from pgqueue.worker.sums import counts, named, summed
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric

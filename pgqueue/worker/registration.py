@@ -15,7 +15,7 @@ from pgqueue.flows import Executor, Flow
 from pgqueue.model.printable import printable
 from pgqueue.model.version import VERSION
 from pgqueue.statements import Statement, workers
-from pgqueue.worker.service import Monitored, tally_of
+from pgqueue.worker.health import Monitored, tally_of
 
 #: In seconds: the interval of a worker's heartbeats. Not seen for a minute, it is missing; after an hour it is removed.
 BEAT_EVERY = 15.0

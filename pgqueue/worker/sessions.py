@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pgqueue.errors import PGQueueError, QueueDisabledError, SessionLockLostError, logger
 from pgqueue.flows import Flow, Source
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.leases.renewals import RENEWED_AFTER, Renewals
 from pgqueue.model.context import ReceiveState
 from pgqueue.model.holder import this_process
 from pgqueue.model.row import Row
 from pgqueue.statements import sessions
 from pgqueue.statements.sessions import SessionLock
-from pgqueue.worker.lock_renewals import RENEWED_AFTER, Renewals
 
 Make = Callable[[str, Row, Source], LockedMessage]
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from datetime import timedelta
 from math import inf
+from typing import Any
 
 from pgqueue.errors import logger
+from pgqueue.leases.loop import Event
 
 #: In seconds, after the grace period: for the last statements, and then for connections to be closed.
 LAST_STATEMENTS, LAST_CLOSES = 2.0, 1.0
 
 
-class Stopping(threading.Event):
-    """Is set when the worker is to stop. Times are monotonic seconds.
+class Stopping:
+    """An event that is set when the worker is to stop. Times are monotonic seconds.
 
-    Handlers may run until ``handlers_end_at``; at ``ends_at`` what has no answer from the database is left behind.
+    Handlers may run until ``handlers_end_at``; what has no answer from the database at ``ends_at`` is left behind.
     """
 
-    def __init__(self, grace_period: timedelta) -> None:
-        super().__init__()
+    def __init__(self, grace_period: timedelta, event: Event) -> None:
+        self._event = event
         self._grace_period = grace_period.total_seconds()
         self.handlers_end_at = self.ends_at = inf
 
@@ -29,7 +30,15 @@ class Stopping(threading.Event):
         if self.ends_at == inf:
             self.handlers_end_at = time.monotonic() + self._grace_period
             self.ends_at = self.handlers_end_at + LAST_STATEMENTS
-        super().set()
+        self._event.set()
+
+    def is_set(self) -> bool:
+        """Whether the worker is to stop."""
+        return self._event.is_set()
+
+    def wait(self, timeout: float | None = None) -> Any:
+        """Wait for that, or for so many seconds."""
+        return self._event.wait(timeout)
 
     @property
     def time_left(self) -> float:

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from pgqueue.client import QueueClient
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.leases.renewals import OnFailure
 from pgqueue.model.message import BodyT
 from pgqueue.queue import Queue
 from pgqueue.received import ReceivedMessage
-from pgqueue.worker.dispatcher import Tally
 from pgqueue.worker.handlers import Handlers, routes_of
-from pgqueue.worker.health import Health
-from pgqueue.worker.lock_renewals import OnFailure
+from pgqueue.worker.health import Health, tally_of
 from pgqueue.worker.options import Options, WorkerOptions
 from pgqueue.worker.policy import RetryPolicy
-from pgqueue.worker.service import tally_of
+from pgqueue.worker.tally import Tally
 from pgqueue.worker.threads import ThreadDriver
 
 if TYPE_CHECKING:

@@ -5,7 +5,10 @@
 create or replace view pgqueue._claimed_message with (security_barrier) as
 select queue.name as queue, consumer, claim.claim, number,
        sequence_number, lane, delivery_count, enqueued_time, expires_at,
-       message_id, correlation_id, subject, content_type, reply_to, application_properties, body, binary_body
+       -- generated: {message_id to application_properties}, body, binary_body, {after session_id}
+       message_id, correlation_id, subject, content_type, reply_to, application_properties, body, binary_body,
+       reply_to_session_id, "to", partition_key
+       -- end
   from pgqueue.claim
   join pgqueue.consumer on consumer.name = claim.consumer
   join pgqueue.queue on queue.id = consumer.queue_id and pgqueue._may_see_messages(receivers)

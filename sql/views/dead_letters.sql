@@ -12,10 +12,14 @@ select queue.name as queue,
        date_trunc('second', enqueued_time) as enqueued_time,
        date_trunc('second', locked_until) as locked_until,
        locked_by,
+       -- generated: {message_id to reply_to}, session_id,
        message_id, correlation_id, subject, content_type, reply_to, session_id,
+       -- end
        resubmitted_from,
        forwarded_from ->> 'queue' as dead_letter_source,
-       application_properties, body, binary_body
+       -- generated: application_properties, body, binary_body, {after session_id}
+       application_properties, body, binary_body, reply_to_session_id, "to", partition_key
+       -- end
   from (select * from pgqueue.queue where pgqueue._may_see_messages(receivers) order by name) as queue
  cross join lateral (
        with front as materialized (                           -- as pgqueue._dead_letters_from does, which a view cannot call

@@ -15,6 +15,8 @@ select name, ready, locked, scheduled, deferred, expired, exhausted, dead_letter
        as forward_dead_lettered_messages_to,
        user_metadata,
        date_trunc('second', created_at) as created_at, date_trunc('second', updated_at) as updated_at
+       -- generated: , {after priority_ageing}
+       -- end
   from pgqueue.queue
   join pgqueue.queue_estimates() using (name)
  where (select pgqueue._check_counts())

@@ -10,14 +10,18 @@ select queue.name as queue,
        (select pgqueue._error_line(last_error)
           from pgqueue.failed_message as known
          where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as last_error,
+       -- generated: {message_id to reply_to}, session_id,
        message_id, correlation_id, subject, content_type, reply_to, session_id,
+       -- end
        (select resubmitted_from
           from pgqueue.failed_message as known
          where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as resubmitted_from,
        (select forwarded_from ->> 'queue'
           from pgqueue.failed_message as known
          where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as dead_letter_source,
-       application_properties, body, binary_body
+       -- generated: application_properties, body, binary_body, {after session_id}
+       application_properties, body, binary_body, reply_to_session_id, "to", partition_key
+       -- end
   from (select * from pgqueue.queue where pgqueue._may_see_messages(receivers) order by name) as queue
  cross join lateral (
        select *

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from pgqueue import Message, QueueClient, QueueSettings, QueueStatus
-from pgqueue.cli.settings import SETTINGS
+from pgqueue.cli.settings import OPTIONS
 from tests.cli.command_line import CommandLine
 
 pytestmark = pytest.mark.core
@@ -101,7 +101,7 @@ def test_a_queue_is_made_to_forward_and_to_stop(pgqueue: CommandLine, client: Qu
 
 
 def test_every_setting_has_its_option() -> None:
-    assert set(SETTINGS) == set(QueueSettings.__annotations__)
+    assert set(OPTIONS) == set(QueueSettings.__annotations__)
 
 
 def test_a_queue_that_exists_is_refused_unless_that_is_fine(pgqueue: CommandLine, client: QueueClient) -> None:

@@ -7,6 +7,7 @@ import pytest
 from pgqueue import Message, QueueClient
 from pgqueue.testing import Database
 from tests.cli.command_line import CommandLine
+from tests.fields import TEXT_VALUES
 
 MINUTE = timedelta(minutes=1)
 
@@ -14,16 +15,16 @@ NIGHTLY = ("schedule", "create", "nightly", "orders", '{"n": 1}', "--cron", "30 
 
 
 def test_a_schedule_is_created_with_all_that_can_be_said(pgqueue: CommandLine, client: QueueClient) -> None:
-    options = "--catch-up all --jitter 30s --start 2100-01-01T00:00Z --end 2100-01-09T00:00Z --subject s -p a:=1"
-    options += " --session-id n"
-    options += " --message-id m --correlation-id c --content-type t --reply-to r --priority -3 --time-to-live 1h"
+    options = "--catch-up all --jitter 30s --start 2100-01-01T00:00Z --end 2100-01-09T00:00Z -p a:=1"
+    texts = {name: text.removeprefix("the ") for name, text in TEXT_VALUES.items()}
+    options += "".join(f" --{name.replace('_', '-')} {text}" for name, text in texts.items())
+    options += " --priority -3 --time-to-live 1h"
     document = pgqueue(*NIGHTLY, *options.split(), "--json").document
     for time in ("created_at", "read_at", "start", "end"):
         datetime.fromisoformat(document.pop(time))
     assert datetime.fromisoformat(document.pop("next_due")) == datetime.fromisoformat("2100-01-01T02:30:00+01:00")
     message = {
-        "message_id": "m", "application_properties": {"a": 1}, "content_type": "t", "correlation_id": "c",
-        "subject": "s", "reply_to": "r", "session_id": "n", "priority": -3, "time_to_live": 3600.0, "body": {"n": 1},
+        **texts, "application_properties": {"a": 1}, "priority": -3, "time_to_live": 3600.0, "body": {"n": 1},
     }  # fmt: skip
     assert document == {
         "name": "nightly", "queue": "orders", "cron": "30 2 * * *", "every": None, "timezone": "Europe/Zurich",

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from pgqueue import CorrelationFilter, JsonPathFilter, QueueClient
+from pgqueue.model.columns import FILTERABLE
 from tests.cli.command_line import CommandLine
 
 
@@ -45,6 +48,14 @@ def test_messages_are_sent_to_a_topic(pgqueue: CommandLine, client: QueueClient,
     assert pgqueue("send", "--topic", "events", "--file", lines).out == "sent 2 messages to events: 2 stored\n"
     assert pgqueue("send", "--topic", "events", "4", "--json").document == {"topic": "events", "subscriptions": [1]}
     assert [each.body for each in client.subscription("events", "all").peek(max_messages=9)] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("field", [column.name for column in FILTERABLE])
+def test_an_option_filters_by_each_field(pgqueue: CommandLine, client: QueueClient, field: str) -> None:
+    client.create_topic("events")
+    pgqueue("subscription", "create", "events", "some", f"--{field.replace('_', '-')}", "x")
+    (subscription,) = client.list_subscriptions("events")
+    assert subscription.filter == CorrelationFilter(**{field: "x"})  # type: ignore[arg-type]  # by name
 
 
 def test_what_is_wrong_is_said_in_a_line(pgqueue: CommandLine, client: QueueClient) -> None:

@@ -7,6 +7,7 @@ import tenacity
 
 from pgqueue import Message, QueueStatus
 from pgqueue.errors import InvalidArgumentError, QueueDisabledError, QueueFullError
+from pgqueue.model.columns import TEXTS
 from tests.contract.world import World
 
 
@@ -82,11 +83,7 @@ def test_a_status_holds_for_a_transaction_that_is_open_already(caller: World) ->
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("message_id", "x" * 129),
-        ("correlation_id", "ä" * 129),
-        ("subject", "x" * 261),
-        ("content_type", "x" * 261),
-        ("reply_to", "x" * 261),
+        *((column.name, "ä" * ((column.most or 0) + 1)) for column in TEXTS),
         ("application_properties", {"x": "y" * 70_000}),
     ],
 )
@@ -102,11 +99,7 @@ def test_a_field_may_be_as_long_as_that(own: World) -> None:
     own.queue.send(
         Message(
             "all",
-            message_id="ä" * 128,
-            correlation_id="ä" * 128,
-            subject="ä" * 260,
-            content_type="ä" * 260,
-            reply_to="ä" * 260,
+            **{column.name: "ä" * (column.most or 0) for column in TEXTS},  # type: ignore[arg-type]  # by name
             application_properties={"x": "y" * 65_000},
         )
     )

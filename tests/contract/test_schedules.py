@@ -20,6 +20,7 @@ from pgqueue.errors import (
     ScheduleNotFoundError,
 )
 from tests.contract.world import MINUTE, SECOND, World
+from tests.fields import TEXT_VALUES
 
 DAY = timedelta(days=1)
 
@@ -61,14 +62,10 @@ def test_a_schedule_says_what_it_was_created_with(either: World) -> None:
     start = datetime(2100, 1, 1, tzinfo=UTC)
     message = Message(
         b"\0",
-        message_id="m",
         application_properties={"p": [1]},
-        content_type="t",
-        correlation_id="c",
-        subject="s",
-        reply_to="r",
         priority=-3,
         time_to_live=MINUTE,
+        **TEXT_VALUES,
     )
     created = create(
         either,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pgqueue import Message
 from pgqueue.errors import InvalidArgumentError, MessageNotSerializableError, MessageSizeExceededError
 from tests.contract.world import World
+from tests.fields import TEXT_VALUES
 
 BODIES: dict[str, Any] = {
     "an object": {"id": 7, "nested": {"list": [1, 2.5, None, True, {"deep": []}]}},
@@ -34,21 +35,14 @@ BODIES: dict[str, Any] = {
 }
 
 ALL_FIELDS: dict[str, Any] = {
-    "message_id": "m-1",
-    "correlation_id": "c-1",
+    **TEXT_VALUES,
     "subject": "Ünïcode",
-    "content_type": "application/json",
-    "reply_to": "answers",
     "application_properties": {"tries": 3, "source": {"name": "ä"}, "nothing": None},
     "priority": -7,
 }
 
 EMPTY_FIELDS: dict[str, Any] = {
-    "message_id": "",
-    "correlation_id": "",
-    "subject": "",
-    "content_type": "",
-    "reply_to": "",
+    **dict.fromkeys(TEXT_VALUES, ""),
     "application_properties": {},
 }
 

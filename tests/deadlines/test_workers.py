@@ -34,7 +34,7 @@ def scene(request: pytest.FixtureRequest, silenced: Silenced) -> Iterator[Scene]
 def test_a_worker_stops_in_time_while_the_server_is_frozen(
     silenced: Silenced, scene: Scene, transaction: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgqueue.worker.health.SILENT_AFTER", timedelta(seconds=1))
+    monkeypatch.setattr("pgqueue.leases.loop.SILENT_AFTER", timedelta(seconds=1))
 
     async def with_transaction(message: Any, tx: Any) -> None:
         await effect(tx, message.body)
@@ -107,7 +107,7 @@ def test_a_worker_reports_a_silent_database_and_resumes(
         await effect(tx, message.body)
 
     monkeypatch.setattr("pgqueue.transports.deadlines.SILENCE", 1.0)
-    monkeypatch.setattr("pgqueue.worker.health.SILENT_AFTER", timedelta(seconds=1))
+    monkeypatch.setattr("pgqueue.leases.loop.SILENT_AFTER", timedelta(seconds=1))
     with scene.working(handler, transaction="psycopg") as running:
         scene.send(0)
         eventually(lambda: running.worker.tally.completed == 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.generate import BLOCK, PAGES, faces, filled, sql
+from docs.generate import BLOCK, PAGES, faces, filled, lists, sql
 from docs.generate.commands import overview
 from docs.generate.text import ROOT
 from pgqueue.cli.running import HELP
@@ -22,6 +22,13 @@ def test_a_generated_page_is_up_to_date(page: Path) -> None:
     text = page.read_text()
     assert BLOCK.search(text)
     assert filled(text) == text, f"{page.relative_to(ROOT)} is not what the code says: run `make generate`"
+
+
+@pytest.mark.parametrize("path", lists.files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_lists_of_fields_in_a_file_are_up_to_date(path: Path) -> None:
+    text = path.read_text()
+    assert len(re.findall(r"(?:--|#) generated", text)) == len(lists.BLOCK.findall(text)), "a list does not end"
+    assert lists.filled(path) == text, f"{path.relative_to(ROOT)} is not what pgqueue/model says: run `make generate`"
 
 
 def test_the_help_of_all_commands_is_up_to_date() -> None:

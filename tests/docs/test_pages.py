@@ -67,6 +67,18 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert not missing
 
 
+DECISIONS = {int(page.name[:4]) for page in ROOT.glob("docs/adr/0*.md")}
+MENTIONING = ("pgqueue", "sql", "migrations", "models", "benchmarks", "docs", "tests", "CONTRIBUTING.md", "README.md")
+
+
+def test_decisions_that_are_mentioned_have_a_page() -> None:
+    files = [each for name in MENTIONING for each in (ROOT / name, *(ROOT / name).rglob("*")) if each.is_file()]
+    texts = {each: each.read_text() for each in files if each.suffix in {".md", ".py", ".sql", ".tla"}}
+    found = {(number, each) for each, text in texts.items() for number in re.findall(r"\bADR\s+(\d+)", text)}
+    assert len(found) > 50
+    assert [f"ADR {number} in {each.relative_to(ROOT)}" for number, each in found if int(number) not in DECISIONS] == []
+
+
 #: Names in the table of the architecture page that are no modules or directories.
 OTHERS = {"_", "migrate", "pgqueue"}
 

@@ -32,8 +32,8 @@ ALL = list(snippets())
 RUN = {
     **{(page, "python"): test_pages.__name__ for page in test_pages.PAGES_THAT_RUN},
     **{
-        (f"docs/how-to/{page}", language): test_tutorial.__name__
-        for page in ("cron.md", "spark.md", "upgrades.md", "least-privileges.md")
+        (f"docs/{page}", language): test_tutorial.__name__
+        for page in ("schedules.md", "spark-pipelines.md", "migrations.md", "security.md")
         for language in ("console", "json")
     },
     **{("docs/tutorial.md", language): test_tutorial.__name__ for language in ("console", "python", "ini")},

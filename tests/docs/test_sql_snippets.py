@@ -30,7 +30,7 @@ BEFORE = {
     " select * from pgqueue.receive('steps')",
     "docs/duplicates.md": "select pgqueue.create_queue('payments', requires_duplicate_detection => true)",
     "docs/expiry.md": "select pgqueue.create_queue('quotes')",
-    "docs/explanation/exactly-once.md": "select pgqueue.create_queue('orders'); create table shipped (id int);"
+    "docs/guarantees.md": "select pgqueue.create_queue('orders'); create table shipped (id int);"
     " select pgqueue.send('orders', '7'); select * from pgqueue.receive('orders')",
     "docs/flow.md": "select pgqueue.create_queue('payments')",
     "docs/forwarding.md": "select pgqueue.create_queue('work'); select pgqueue.create_queue('graveyard')",

@@ -145,7 +145,8 @@ Pace.rest_unready(age)
 FIELDS = {
     "Message": {
         "body", "message_id", "application_properties", "content_type", "correlation_id", "subject", "reply_to",
-        "priority", "time_to_live", "scheduled_enqueue_time", "session_id",
+        "priority", "time_to_live", "scheduled_enqueue_time", "session_id", "reply_to_session_id", "to",
+        "partition_key",
     },
     "ReceivedMessage": {
         "body", "message_id", "application_properties", "content_type", "correlation_id", "subject", "reply_to",
@@ -195,7 +196,7 @@ OPTIONS = {
     "process": {"received", "work", "source", "retry"},
     "DeadLetter": {"reason", "description"},
     "CorrelationFilter": {
-        "message_id", "correlation_id", "subject", "content_type", "reply_to", "application_properties",
+        "message_id", "correlation_id", "subject", "content_type", "reply_to", "session_id", "application_properties",
     },
     "JsonPathFilter": {"path"},
 }  # fmt: skip

@@ -190,7 +190,7 @@ def test_an_index_that_is_missing_or_broken_off_stops_nobody_who_may_not_build_i
             connection.execute(f"drop role {user}".encode())
 
 
-def test_an_owner_who_may_not_create_schemas_can_upgrade_where_the_new_one_exists(empty_database: Database) -> None:
+def test_owner_without_create_can_migrate_where_the_schema_of_the_history_exists(empty_database: Database) -> None:
     owner, name = f"{empty_database.name}_owner", empty_database.name
     engine = create_engine(empty_database.url)
     with empty_database.connect(autocommit=True) as connection:
@@ -199,7 +199,7 @@ def test_an_owner_who_may_not_create_schemas_can_upgrade_where_the_new_one_exist
             connection.execute(f"grant create on database {name} to {owner}".encode())
             with engine.begin() as installation:
                 installation.exec_driver_sql(f"set local role {owner}")
-                revisions.upgrade(installation, "0008_failures")
+                revisions.upgrade(installation, "0001_queues")
             connection.execute(f"revoke create on database {name} from {owner}".encode())
             connection.execute(f"create schema {files.HISTORY_SCHEMA} authorization {owner}".encode())
             schema.migrate(psycopg.conninfo.make_conninfo(empty_database.dsn, options=f"-c role={owner}"))
@@ -207,35 +207,6 @@ def test_an_owner_who_may_not_create_schemas_can_upgrade_where_the_new_one_exist
             engine.dispose()
             connection.execute(f"drop owned by {owner} cascade".encode())
             connection.execute(f"drop role {owner}".encode())
-
-
-LIMITED = """
-insert into pgqueue.queue (name, max_receive_rate, max_concurrent) values ('q', 100, 2);
-insert into pgqueue.progress (queue_id, lane, cursor) values (1, 0, 0), (1, 1, 7);
-insert into pgqueue.flow (queue_id) values (1);
-insert into pgqueue.message (sequence_number, position, enqueued_time, locked_until, queue_id, lane, lock_token)
-select number, number, now(), case when number < 10 then now() + interval '1 hour' end, 1, 1,
-       case when number < 10 then gen_random_uuid() end
-  from generate_series(8, 11) as number;
-insert into pgqueue.slot select queue_id, sequence_number, lock_token from pgqueue.message where lock_token is not null;
-select setval('pgqueue.sequence_number', 11);
-"""
-
-
-def test_slots_and_cursors_outlast_the_upgrade_that_gives_them_growing_keys(empty_database: Database) -> None:
-    engine = create_engine(empty_database.url)
-    with engine.begin() as installation:
-        revisions.upgrade(installation, "0019_rights")
-        installation.exec_driver_sql(LIMITED)
-    engine.dispose()
-    schema.migrate(empty_database.dsn)
-    receive = "select sequence_number from pgqueue.receive('q', 9)"
-    with empty_database.connect(autocommit=True) as session:
-        assert session.execute(receive).fetchall() == []
-        session.execute("select pgqueue.complete('q', 8, lock_token) from pgqueue.message where sequence_number = 8")
-        assert session.execute(receive).fetchall() == [(10,)]
-        assert session.execute(receive).fetchall() == []
-        assert session.execute("select cursor from pgqueue._progress(1, '{0,1}')").fetchall() == [(0,), (7,)]
 
 
 def test_an_owner_who_is_no_superuser_can_migrate(empty_database: Database) -> None:

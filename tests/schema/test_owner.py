@@ -8,15 +8,12 @@ from uuid import uuid4
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from sqlalchemy import create_engine
 
 from pgqueue import Message, QueueClient, schema
 from pgqueue.errors import AccessDeniedError
-from pgqueue.schema import revisions
 from pgqueue.testing import Database
 
 OWNER = "select nspowner::regrole::text from pg_namespace where nspname = 'pgqueue'"
-TRIGGERS = "select has_table_privilege(%s, 'pgqueue.message', 'trigger')"
 
 
 @pytest.fixture
@@ -79,33 +76,6 @@ def test_a_superuser_gives_it_to_the_owner_later(empty_database: Database, role:
         connection.execute("update pgqueue.installation set definitions_digest = 'of an older version'")
     schema.migrate(empty_database.dsn)
     assert owner_of(empty_database) == "pgqueue_owner"
-
-
-@pytest.mark.parametrize("by_an_owner_without_roles", [False, True])
-def test_what_a_role_could_do_with_the_tables_it_may_do_with_the_queues_that_are_there(
-    empty_database: Database, role: str, by_an_owner_without_roles: bool
-) -> None:
-    application = f"test_{uuid4().hex[:12]}"
-    engine = create_engine(empty_database.url)
-    with empty_database.connect(autocommit=True) as connection:
-        connection.execute(f"create role {application}".encode())
-        try:
-            with engine.begin() as installation:
-                installation.exec_driver_sql(f"set local role {role}")
-                revisions.upgrade(installation, "0008_failures")
-            connection.execute("insert into pgqueue.queue (name) values ('q')")
-            connection.execute(f"grant all on pgqueue.message to {application}".encode())
-            schema.migrate(as_role(empty_database, role) if by_an_owner_without_roles else empty_database.dsn)
-            with QueueClient(as_role(empty_database, application)) as client:
-                client.queue("q").send(Message({}))
-                assert len(client.queue("q").receive()) == 1
-                with pytest.raises(AccessDeniedError):
-                    client.create_queue("another")
-            row = connection.execute(TRIGGERS, [application]).fetchone()
-            assert row == (False,)
-        finally:
-            engine.dispose()
-            connection.execute(f"drop owned by {application}; drop role {application}".encode())
 
 
 def test_a_grant_survives_a_migration(database: Database) -> None:

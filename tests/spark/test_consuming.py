@@ -21,6 +21,7 @@ from pgqueue.schema import migrate
 from pgqueue.spark.consuming import ConsumerSession
 from pgqueue.spark.errors import OptionError, PipelineError
 from pgqueue.testing import Database, ThrowawayServer
+from tests.fields import STAGED_VALUES
 
 Batches = list[tuple[int, list[int]]]
 
@@ -94,16 +95,16 @@ def test_it_goes_on_where_it_ended(stream: Stream, queue: Queue) -> None:
 def test_all_of_a_message_is_there(stream: Stream, queue: Queue) -> None:
     queue.send(
         Message(
-            {"a": 1}, message_id="m", correlation_id="c", subject="s", content_type="t", reply_to="r", priority=-3,
-            application_properties={"p": 1}, time_to_live=timedelta(hours=1),
+            {"a": 1}, priority=-3, application_properties={"p": 1}, time_to_live=timedelta(hours=1),
+            **STAGED_VALUES,
         )
     )  # fmt: skip
     seen: list[Any] = []
     stream.run(lambda batch, _: seen.extend(batch.collect()), columns="*")
     (row,) = seen
     assert row.asDict() | {"enqueued_time": None, "expires_at": None} == {
-        "queue": "q", "claim": 1, "sequence_number": 1, "body": '{"a": 1}', "binary_body": None, "message_id": "m",
-        "correlation_id": "c", "subject": "s", "content_type": "t", "reply_to": "r", "priority": -3,
+        "queue": "q", "claim": 1, "sequence_number": 1, "body": '{"a": 1}', "binary_body": None, "priority": -3,
+        **STAGED_VALUES,
         "delivery_count": 1, "application_properties": '{"p": 1}', "enqueued_time": None, "expires_at": None,
     }  # fmt: skip
     assert row["expires_at"] - row["enqueued_time"] == timedelta(hours=1)

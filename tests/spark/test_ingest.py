@@ -100,6 +100,7 @@ def test_fields_are_expressions_over_the_columns(
         subject="concat('new.', shop)",
         correlation_id="shop",
         content_type="'application/json'",
+        reply_to="concat(shop, '-answers')",
         application_properties="map('shop', shop)",
         priority="id",
         time_to_live="interval 2 hours",
@@ -108,6 +109,7 @@ def test_fields_are_expressions_over_the_columns(
     (sent,) = client.queue("orders").peek(max_messages=9)
     assert (sent.body, sent.message_id, sent.subject) == ({"id": 7}, "7", "new.eu")
     assert (sent.correlation_id, sent.content_type, sent.priority) == ("eu", "application/json", 7)
+    assert sent.reply_to == "eu-answers"
     assert sent.application_properties == {"shop": "eu"}
     assert sent.scheduled_enqueue_time is not None
     assert sent.expires_at == sent.scheduled_enqueue_time + timedelta(hours=2)

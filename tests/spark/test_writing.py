@@ -13,12 +13,14 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.functions import lit
 from pyspark.sql.types import StructType
 
 from pgqueue import QueueClient
 from pgqueue.spark.source import QueueSource
 from pgqueue.spark.writing import QueueWriter, Staged
 from pgqueue.testing import Database
+from tests.fields import STAGED_VALUES
 from tests.patience import eventually
 from tests.spark.leftovers import is_swept, left_over
 
@@ -71,17 +73,16 @@ def test_every_column_arrives_as_the_field_of_a_message(
     at = datetime(2013, 1, 1, tzinfo=UTC)
     frame = spark.sql(
         """
-        select '{"a": [1, null, "\u00fc\\\\u4e2d"]}' as body, 'm' as message_id, 'c' as correlation_id, 's' as subject,
-               't' as content_type, 'r' as reply_to, '{"p": 1}' as application_properties, -7L as priority,
+        select '{"a": [1, null, "\u00fc\\\\u4e2d"]}' as body, '{"p": 1}' as application_properties, -7L as priority,
                interval '1 02:03:04' day to second as time_to_live,
                timestamp '2013-01-01 00:00:00' as scheduled_enqueue_time
         """
     )
-    writing(frame, database).save()
+    writing(frame.withColumns({name: lit(value) for name, value in STAGED_VALUES.items()}), database).save()
     (message,) = client.queue("q").receive(lock_duration=timedelta(seconds=9)) or pytest.fail("nothing was sent")
-    fields = ["message_id", "correlation_id", "subject", "content_type", "reply_to", "priority"]
     assert message.body == {"a": [1, None, "\u00fc\u4e2d"]}
-    assert [getattr(message, field) for field in fields] == ["m", "c", "s", "t", "r", -7]
+    assert {field: getattr(message, field) for field in STAGED_VALUES} == STAGED_VALUES
+    assert message.priority == -7
     assert message.application_properties == {"p": 1}
     assert message.expires_at is not None
     assert message.expires_at - message.enqueued_time == timedelta(days=1, hours=2, minutes=3, seconds=4)

@@ -20,6 +20,7 @@ from psycopg.errors import LockNotAvailable, QueryCanceled
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from pgqueue.model.columns import identifier
 from pgqueue.testing import Database
 from pgqueue.testing.clock import MOVE
 
@@ -299,4 +300,4 @@ def refused(sqlstate: str, what: object = "") -> Iterator[None]:
 
 
 def _call(verb: str, arguments: dict[str, Any]) -> str:
-    return f"pgqueue.{verb}({', '.join(f'{name} => %({name})s' for name in arguments)})"
+    return f"pgqueue.{verb}({', '.join(f'{identifier(name)} => %({name})s' for name in arguments)})"

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
+from pgqueue.model.columns import TEXTS, Column
 from pgqueue.testing import Database
 from tests.sql.stage import (
     DEAD,
@@ -232,21 +233,22 @@ def test_a_bound_is_honoured_in_a_transaction_that_is_open_already(database: Dat
         ann.rollback()
 
 
-LONGEST: list[tuple[str, int]] = [
-    ("message_id", 128),
-    ("correlation_id", 128),
-    ("subject", 260),
-    ("content_type", 260),
-    ("reply_to", 260),
-]
+def test_the_partition_key_of_a_session_is_its_id(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.send("a", partition_key="x")
+        ann.send("a", partition_key="x", session_id="x")
+        with refused(INVALID_ARGUMENT):
+            ann.send("a", partition_key="x", session_id="y")
 
 
-@pytest.mark.parametrize(("field", "longest"), LONGEST, ids=[field for field, _ in LONGEST])
-def test_a_field_may_be_so_long_and_no_longer(database: Database, field: str, longest: int) -> None:
+@pytest.mark.parametrize("column", TEXTS, ids=[column.name for column in TEXTS])
+def test_a_field_may_be_so_long_and_no_longer(database: Database, column: Column) -> None:
+    field, longest = column.name, column.most or 0
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a", **{field: "ä" * longest})
-        ann.table("send_batch", queue="q", bodies=[Jsonb("a")], **{f"{plural(field)}": ["ä" * longest]})
+        ann.table("send_batch", queue="q", bodies=[Jsonb("a")], **{column.arrays: ["ä" * longest]})
         with pytest.raises(psycopg.Error, match=f"the {field} of the message must be at most {longest}") as caught:
             ann.send("a", **{field: "ä" * (longest + 1)})
         assert caught.value.sqlstate == INVALID_ARGUMENT
@@ -255,7 +257,7 @@ def test_a_field_may_be_so_long_and_no_longer(database: Database, field: str, lo
                 "send_batch",
                 queue="q",
                 bodies=[Jsonb("a"), Jsonb("b")],
-                **{plural(field): [None, "ä" * (longest + 1)]},
+                **{column.arrays: [None, "ä" * (longest + 1)]},
             )
         assert caught.value.sqlstate == INVALID_ARGUMENT
         assert ann.value(STORED) == 2
@@ -391,7 +393,3 @@ def test_what_may_be_absent_is_taken_away_by_zero(database: Database) -> None:
 def settings(session: Session, queue: str) -> tuple[Any, ...]:
     (row,) = session.rows(f"select {', '.join(SETTINGS)} from pgqueue.queues where name = %(queue)s", queue=queue)
     return row
-
-
-def plural(field: str) -> str:
-    return {"reply_to": "reply_tos"}.get(field, f"{field}s")

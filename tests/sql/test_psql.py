@@ -6,12 +6,16 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from pgqueue.embedded import ServerError, wheel_binaries
 from pgqueue.testing import Database
+from tests.sql.example import EXAMPLES, Example
+from tests.sql.house import house_in
 
 LIFE_OF_AN_ORDER = """
 select pgqueue.create_queue('orders', max_delivery_count => 2) > 0;
@@ -338,15 +342,32 @@ def test_a_view_shows_control_characters_as_text(database: Database, expanded: s
     assert all(line.isprintable() for line in shown.stdout.split("\n"))
 
 
-def test_these_scripts_leave_no_verb_and_no_view_out(database: Database) -> None:
-    public = psql(
-        database,
-        """
-        select proname from pg_proc where pronamespace = 'pgqueue'::regnamespace and proname !~ '^_'
-         union
-        select viewname from pg_views where schemaname = 'pgqueue' and viewname !~ '^_';
-        """,
-    )
+def test_every_example_runs_in_psql(database: Database) -> None:
+    """But for sessions, which these queues do not require, and the consumer that another connection has attached."""
+    with house_in(database) as house:
+        refused = {
+            verb: state
+            for verb, example in EXAMPLES.items()
+            for state in sqlstates(database, example, house.arguments["mine"])
+        }
+    assert {verb for verb, state in refused.items() if state == "PQ007"} <= {
+        verb for verb in EXAMPLES if "session" in verb
+    }
+    assert {verb for verb, state in refused.items() if state != "PQ007"} == {"attach_consumer", "drop_consumer"}
+    assert set(refused.values()) == {"PQ007", "PQ009"}
+
+
+def sqlstates(database: Database, example: Example, variables: Mapping[str, Any]) -> list[str]:
+    """The errors of an example in psql; nothing of it lasts."""
+    text = example.text if "\ncall " in example.text else f"begin;\n{example.text}rollback;"
+    command = [program(), database.dsn, "-XqAt", "-v", "VERBOSITY=sqlstate"]
+    command += [f"--set={name}={value}" for name, value in variables.items()]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    return re.findall(r"ERROR:  (\w+)", done.stderr)
+
+
+def test_these_scripts_leave_no_view_out(database: Database) -> None:
+    public = psql(database, "select viewname from pg_views where schemaname = 'pgqueue' and viewname !~ '^_';")
     used = [*re.findall(r"pgqueue\.(\w+)", "".join(SCRIPTS)), "expired_locks"]
     assert sorted(set(public) - set(used)) == []
 

@@ -9,7 +9,9 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
+from pgqueue.model.columns import identifier
 from pgqueue.testing import Database
+from tests.fields import TEXT_VALUES
 from tests.sql.stage import (
     INVALID_ARGUMENT,
     QUEUE_DISABLED,
@@ -249,21 +251,17 @@ def test_the_message_carries_all_that_a_message_can(database: Database) -> None:
             ann,
             body=None,
             binary_body=b"\0",
-            message_id="m",
-            correlation_id="c",
-            subject="s",
-            content_type="t",
-            reply_to="r",
             application_properties=Jsonb({"p": 1}),
+            **TEXT_VALUES,
             priority=-3,
             time_to_live=HOUR,
         )
         stage.passes(MINUTE)
         turn(ann)
-        columns = """binary_body, message_id, correlation_id, subject, content_type, reply_to, application_properties,
-                     priority, expires_at"""
+        texts = TEXT_VALUES | {"message_id": "the message_id@2030-01-01T00:01:00Z"}
+        columns = f"binary_body, {', '.join(map(identifier, texts))}, application_properties, priority, expires_at"
         assert ann.rows(f"select {columns} from pgqueue.messages") == [
-            (b"\0", "m@2030-01-01T00:01:00Z", "c", "s", "t", "r", {"p": 1}, -3, BEGINNING + MINUTE + HOUR)
+            (b"\0", *texts.values(), {"p": 1}, -3, BEGINNING + MINUTE + HOUR)
         ]
 
 

@@ -9,7 +9,9 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
+from pgqueue.model.columns import identifier
 from pgqueue.testing import Database
+from tests.fields import TEXT_VALUES
 from tests.sql.stage import (
     INVALID_ARGUMENT,
     LOCK_DURATION,
@@ -121,18 +123,14 @@ def test_a_scheduled_message_carries_all_that_was_given_with_it(database: Databa
     with Stage(database) as stage:
         ann = stage.session("ann")
         given: dict[str, Any] = {
-            "message_id": "m",
-            "correlation_id": "c",
-            "subject": "s",
-            "content_type": "t",
-            "reply_to": "r",
+            **TEXT_VALUES,
             "application_properties": Jsonb({"a": 1}),
         }
         scheduled(ann, SECOND, **given)
         stage.passes(SECOND)
-        columns = ", ".join(given)
+        columns = ", ".join(map(identifier, given))
         assert ann.rows(f"select {columns}, body from pgqueue.receive('q')") == [
-            ("m", "c", "s", "t", "r", {"a": 1}, "later")
+            (*TEXT_VALUES.values(), {"a": 1}, "later")
         ]
 
 

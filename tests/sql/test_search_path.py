@@ -1,6 +1,6 @@
 """Whoever calls pgqueue calls nothing that strangers have put into a schema of the search_path.
 
-See ADR 25. What others may call pins its search_path, or is bound to what it calls when it is created.
+See ADR 43. What others may call pins its search_path, or is bound to what it calls when it is created.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from pgqueue.testing import Clock, Database
 from pgqueue.testing.database import created
 from pgqueue.testing.plugin import SharedServer
 from tests.sql import shadows, stage
+from tests.sql.example import EXAMPLES
+from tests.sql.house import House
 
 # PostgreSQL lets no procedure commit that pins a setting.
 UNPINNED = {"sweep_all"}
@@ -343,6 +345,16 @@ def keep_going(by: Superuser, clock: Clock) -> None:
     by.call("clock")
 
 
+def run_the_examples(connection: psycopg.Connection[Any], called: set[str]) -> None:
+    """Of verbs that nothing has called."""
+    house = House(connection, "pgqueue_owner")
+    house.fill("mine")
+    for verb in EXAMPLES.keys() - called:
+        with connection.transaction(force_rollback=True):
+            connection.execute(EXAMPLES[verb].statement.encode(), house.arguments["mine"])
+        called.add(verb)
+
+
 def names(connection: psycopg.Connection[Any], query: LiteralString) -> set[str]:
     return {name for (name,) in connection.execute(query).fetchall()}
 
@@ -385,6 +397,7 @@ def test_no_verb_and_no_view_calls_a_shadow(shadowed: Database, path: str) -> No
         superuser = Superuser(connection)
         call_every_verb(superuser, shadowed.clock)
         look_through_every_view(connection)
+        run_the_examples(connection, superuser.called)
         assert superuser.called >= names(connection, VERBS)
         assert not shadows.were_called(connection)
 

@@ -9,8 +9,10 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
+from pgqueue.model.columns import identifier
 from pgqueue.schema import migrate
 from pgqueue.testing import Database, ThrowawayServer
+from tests.fields import STAGED_VALUES
 from tests.sql.stage import (
     INVALID_ARGUMENT,
     QUEUE_DISABLED,
@@ -30,11 +32,12 @@ SENT = "select body from pgqueue.messages order by sequence_number"
 def staged(session: Session, *rows: dict[str, Any], part: str = "1", job: str = "job") -> str:
     """A table with these rows, proved."""
     columns = list(rows[0]) if rows else ["body"]
+    names = ", ".join(map(identifier, columns))
     session.begin()
     table: str = session.call("stage", queue="q", job=job, part=part, columns=columns)
     for row in rows:
         values = ", ".join(f"%({column})s" for column in columns)
-        session.rows(f"insert into pgqueue.{table} ({', '.join(columns)}) values ({values})", **row)
+        session.rows(f"insert into pgqueue.{table} ({names}) values ({values})", **row)
     assert session.call("check_staged", queue="q", staged=table) == len(rows)
     session.commit()
     return table
@@ -81,15 +84,15 @@ def test_nothing_at_all_can_be_published(database: Database) -> None:
 
 def test_every_field_of_a_message_arrives(database: Database) -> None:
     row = {
-        "body": Jsonb({"a": 1}), "message_id": "m", "correlation_id": "c", "subject": "s", "content_type": "t",
-        "reply_to": "r", "application_properties": Jsonb({"p": 1}), "priority": -3, "time_to_live": timedelta(hours=1),
+        "body": Jsonb({"a": 1}), **STAGED_VALUES,
+        "application_properties": Jsonb({"p": 1}), "priority": -3, "time_to_live": timedelta(hours=1),
     }  # fmt: skip
     with Stage(database) as stage:
         ann = stage.session("ann")
         publish(ann, staged(ann, row), rows=1)
-        names = [name for name in row if name != "time_to_live"]
+        names = [identifier(name) for name in row if name != "time_to_live"]
         (found,) = ann.rows(f"select {', '.join(names)}, expires_at - pgqueue.clock() from pgqueue.messages")
-        assert list(found) == [{"a": 1}, "m", "c", "s", "t", "r", {"p": 1}, -3, timedelta(hours=1)]
+        assert list(found) == [{"a": 1}, *STAGED_VALUES.values(), {"p": 1}, -3, timedelta(hours=1)]
         publish(ann, staged(ann, {"binary_body": b"\0x"}), rows=1)
         assert ann.values("select binary_body from pgqueue.messages where body is null") == [b"\0x"]
 

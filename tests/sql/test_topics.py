@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
+from pgqueue.model.columns import FILTERABLE
 from pgqueue.testing import Database
 from tests.sql.stage import (
     INVALID_ARGUMENT,
@@ -87,7 +88,7 @@ def test_a_message_is_stored_in_each_subscription_that_matches(database: Databas
         assert ann.rows("select name from pgqueue.queues order by 1") == [("another/Subscriptions/all",), ("q",)]
 
 
-@pytest.mark.parametrize("field", ["message_id", "correlation_id", "subject", "content_type", "reply_to"])
+@pytest.mark.parametrize("field", [column.name for column in FILTERABLE])
 def test_each_field_can_be_compared(database: Database, field: str) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")

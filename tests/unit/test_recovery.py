@@ -7,8 +7,7 @@ import logging
 import pytest
 
 from pgqueue.errors import ConnectionLostError, OperationTimeoutError, QueueNotFoundError, SchemaVersionError
-from pgqueue.worker.health import Heartbeat
-from pgqueue.worker.loop import Recovery
+from pgqueue.leases.loop import Heartbeat, Recovery
 
 
 def test_failures_that_take_turns_are_told_of_once_an_outage(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, generate_latest
 from prometheus_client.metrics_core import Metric
 
-from pgqueue.worker.sums import counts, named, summed
+from pgqueue.worker.exposition import counts, named, summed
 
 
 class Page:

@@ -174,6 +174,20 @@ def test_a_failure_in_a_shared_transaction_undoes_all_and_each_message_gets_its_
     assert scene.left() == []
 
 
+def test_a_handler_with_a_transaction_batch_fails_once_on_a_single_message(scene: Scene) -> None:
+    called: list[int] = []
+
+    async def handler(message: Any, tx: Any) -> None:
+        called.append(message.delivery_count)
+        raise ValueError("no")
+
+    scene.send("a")
+    retry = RetryPolicy(max_attempts=1)
+    with scene.working(handler, transaction="psycopg", transaction_batch=5, retry=retry) as running:
+        eventually(lambda: running.worker.tally.failed == 1)
+    assert called == [1]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_shared_transaction_that_cannot_commit_is_taken_apart(scene: Scene, kind: str) -> None:
     scene.run("alter table effect add constraint distinct_numbers unique (number) deferrable initially deferred")

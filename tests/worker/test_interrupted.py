@@ -14,10 +14,9 @@ from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Chain, Transactions
 from pgqueue.testing import Database
 from pgqueue.transports import drive, sized, transactions
+from pgqueue.worker.execution import HandlerSpec, execute, execute_together
 from pgqueue.worker.handler_threads import Inbox
 from pgqueue.worker.handlers import Routes
-from pgqueue.worker.handling import HandlerSpec
-from pgqueue.worker.shared_transaction import handle_each, handle_together
 from tests.contract.interruption import AFTER, BEFORE, INTERRUPTIONS, interruptions
 from tests.contract.transactions import Transaction
 from tests.patience import eventually
@@ -51,12 +50,12 @@ def handle_what_lies_ready(ahead: Inbox, task: HandlerSpec) -> Flow[None]:
     chain = Chain(task.transactions.begin, ahead)
     try:
         while (message := chain.next or ahead.get_nowait()) is not None:
-            yield from handle_each([message], replace(task, transactions=chain))
+            yield from execute(message, replace(task, transactions=chain))
     finally:
         yield from chain.break_off()
 
 
-@pytest.mark.parametrize("handle", [handle_together, handle_in_a_chain])
+@pytest.mark.parametrize("handle", [execute_together, handle_in_a_chain])
 @pytest.mark.parametrize("kind", ["psycopg", "sqlalchemy"])
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
 @pytest.mark.parametrize("how", INTERRUPTIONS["sync"])

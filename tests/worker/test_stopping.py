@@ -44,6 +44,18 @@ def test_stopping_finishes_what_runs_and_gives_back_what_was_not_begun(scene: Sc
     assert sorted([*handled, *(message.body for message in left)]) == list(range(10))
 
 
+def test_a_worker_that_has_ended_may_be_stopped_again(scene: Scene) -> None:
+    async def handler(message: Any) -> None:
+        handled.append(message.body)
+
+    handled: list[str] = []
+    scene.send("a")
+    running = Running(scene.make(handler))
+    eventually(lambda: handled == ["a"])
+    running.stop()
+    running.stop()
+
+
 def test_what_does_not_end_within_the_grace_period_is_left_behind(scene: Scene) -> None:
     go_on = threading.Event()
     begun = threading.Event()

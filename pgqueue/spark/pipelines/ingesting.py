@@ -14,6 +14,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 import pgqueue.spark
 from pgqueue import QueueClient
+from pgqueue.model.columns import STAGED
 from pgqueue.spark import staging
 from pgqueue.spark.errors import OptionError, PipelineError
 from pgqueue.spark.pipelines import files
@@ -31,15 +32,8 @@ from pgqueue.spark.pipelines.sending import (
 from pgqueue.spark.writing import JOB, TASK
 
 #: The types that fields of a message are cast to; the other fields keep the type of their expression.
-CASTS = {
-    "message_id": "string",
-    "subject": "string",
-    "correlation_id": "string",
-    "content_type": "string",
-    "priority": "int",
-    "time_to_live": "interval day to second",
-    "scheduled_enqueue_time": "timestamp",
-}
+TYPES = {"text": "string", "integer": "int", "interval": "interval day to second", "timestamptz": "timestamp"}
+CASTS = {column.name: TYPES[column.type] for column in STAGED if column.type in TYPES}
 STRUCTURED = (StructType, ArrayType, MapType, VariantType)
 
 
@@ -70,14 +64,20 @@ def ingest(
     dsn: str,
     format: str | None = None,  # noqa: A002 - what Spark calls it
     body: str | None = None,
+    # generated lines: {from message_id if is_staged: $key: str | None = None,}
     message_id: str | None = None,
-    subject: str | None = None,
     correlation_id: str | None = None,
+    subject: str | None = None,
     content_type: str | None = None,
+    reply_to: str | None = None,
     application_properties: str | None = None,
     priority: str | None = None,
     time_to_live: str | None = None,
     scheduled_enqueue_time: str | None = None,
+    reply_to_session_id: str | None = None,
+    to: str | None = None,
+    partition_key: str | None = None,
+    # end
     where: str | None = None,
     infer_schema: bool = False,
     atomicity: str = JOB,
@@ -106,6 +106,10 @@ def ingest(
         subject: the subject.
         correlation_id: the correlation id.
         content_type: the content type.
+        reply_to: the queue for a reply.
+        reply_to_session_id: the session for a reply.
+        to: whom the message is meant for.
+        partition_key: what the message belongs together with.
         application_properties: the application properties, a structure or text that holds JSON.
         priority: the priority.
         time_to_live: the time to live, an interval: ``interval 2 hours``.
@@ -127,14 +131,20 @@ def ingest(
     """
     fields = {
         "body": body,
+        # generated lines: {from message_id if is_staged: "$key": $key,}
         "message_id": message_id,
-        "subject": subject,
         "correlation_id": correlation_id,
+        "subject": subject,
         "content_type": content_type,
+        "reply_to": reply_to,
         "application_properties": application_properties,
         "priority": priority,
         "time_to_live": time_to_live,
         "scheduled_enqueue_time": scheduled_enqueue_time,
+        "reply_to_session_id": reply_to_session_id,
+        "to": to,
+        "partition_key": partition_key,
+        # end
     }
     if atomicity not in (JOB, TASK):
         raise OptionError(f"atomicity must be one of {JOB}, {TASK}, not {atomicity!r}")
@@ -144,7 +154,13 @@ def ingest(
     found = files.find(session, named)
     source = Source(session, named, found, format or files.format_of(found), infer_schema)
     name = job or files.digest(
-        found, queue, sorted(fields.items(), key=str), where, source.format, infer_schema, atomicity
+        found,
+        queue,
+        sorted((name, sql) for name, sql in fields.items() if sql is not None),
+        where,
+        source.format,
+        infer_schema,
+        atomicity,
     )
     if again:
         name = f"{name}-{uuid.uuid4().hex[:8]}"

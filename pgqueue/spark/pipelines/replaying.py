@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import pgqueue.spark
 from pgqueue import QueueClient
+from pgqueue.model.columns import STAGED
 from pgqueue.spark import staging
 from pgqueue.spark.pipelines import files
 from pgqueue.spark.pipelines.files import InputError
@@ -22,17 +23,7 @@ from pgqueue.spark.pipelines.tables import of_table
 AT_ONCE = 1_000
 
 #: The fields that a message keeps when it is sent again; its times and its number are new.
-KEPT = (
-    "body",
-    "binary_body",
-    "message_id",
-    "correlation_id",
-    "subject",
-    "content_type",
-    "reply_to",
-    "application_properties",
-    "priority",
-)
+KEPT = tuple(column.name for column in STAGED if column.name not in ("time_to_live", "scheduled_enqueue_time"))
 
 
 @dataclass(frozen=True)

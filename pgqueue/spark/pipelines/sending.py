@@ -16,7 +16,7 @@ from pgqueue.spark.pipelines.progress import Tell, staging_watched
 from pgqueue.spark.writing import JOB, TASK
 
 #: With atomicity=task: about how much one transaction sends, in bytes of files and in rows. Rows are spread by a hash,
-#: so a part has a few per cent more or less; 100,000 are published in a second (ADR 50).
+#: so a part has a few per cent more or less; 100,000 are published in a second (ADR 21).
 BYTES_OF_A_PART = 64 * 1024 * 1024
 ROWS_OF_A_PART = 90_000
 LONGEST_SAMPLE = 5

@@ -50,22 +50,47 @@ begin
                  where sequence_number is not null or message_id is null or not $1.requires_duplicate_detection
             ), scheduled as (
                 insert into pgqueue.scheduled_message (
-                    sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
-                    subject, content_type, reply_to, application_properties, expires_at, time_to_live, scheduled_enqueue_time)
-                select number, number, enqueued_time, $1.id, 2 * coalesce(priority, 0) + 1, body, binary_body, message_id,
-                       correlation_id, subject, content_type, reply_to, application_properties,
+                    -- generated: sequence_number, position, enqueued_time, queue_id, lane,
+                    --     {body to application_properties}, expires_at, time_to_live, scheduled_enqueue_time,
+                    --     {after session_id if is_staged}
+                    sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id,
+                    correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
+                    scheduled_enqueue_time, reply_to_session_id, "to", partition_key
+                    -- end
+                )
+                select
+                       -- generated: number, number, enqueued_time, $1.id, 2 * coalesce(priority, 0) + 1,
+                       --     {body to application_properties},
+                       number, number, enqueued_time, $1.id, 2 * coalesce(priority, 0) + 1, body, binary_body,
+                       message_id, correlation_id, subject, content_type, reply_to, application_properties,
+                       -- end
                        enqueued_time + least(time_to_live, $1.default_message_time_to_live),
                        least(time_to_live, $1.default_message_time_to_live), enqueued_time
+                       -- generated: , {after session_id if is_staged}
+                       , reply_to_session_id, "to", partition_key
+                       -- end
                   from kept
                  where enqueued_time > $2
             ), sent as (
                 insert into pgqueue.message (
-                    sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
-                    subject, content_type, reply_to, application_properties, expires_at, time_to_live)
-                select number, number, $2, $1.id, 2 * coalesce(priority, 0) + 1, body, binary_body, message_id,
+                    -- generated: sequence_number, position, enqueued_time, queue_id, lane,
+                    --     {body to application_properties}, expires_at, time_to_live, {after session_id if is_staged}
+                    sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id,
+                    correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
+                    reply_to_session_id, "to", partition_key
+                    -- end
+                )
+                select
+                       -- generated: number, number, $2, $1.id, 2 * coalesce(priority, 0) + 1,
+                       --     {body to application_properties},
+                       number, number, $2, $1.id, 2 * coalesce(priority, 0) + 1, body, binary_body, message_id,
                        correlation_id, subject, content_type, reply_to, application_properties,
+                       -- end
                        $2 + least(time_to_live, $1.default_message_time_to_live),
                        least(time_to_live, $1.default_message_time_to_live)
+                       -- generated: , {after session_id if is_staged}
+                       , reply_to_session_id, "to", partition_key
+                       -- end
                   from kept
                  where enqueued_time <= $2)
             select (select count(*) from given), (select count(*) from kept)
@@ -75,11 +100,23 @@ begin
     else                                 -- fast path: neither scheduled messages nor duplicates
         execute format($query$
             insert into pgqueue.message (
+                -- generated: sequence_number, position, enqueued_time, queue_id, lane,
+                --     {body to application_properties}, expires_at, time_to_live, {after session_id if is_staged}
                 sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
-                subject, content_type, reply_to, application_properties, expires_at, time_to_live)
-            select number, number, $2, $1, 2 * coalesce(priority, 0) + 1, body, binary_body, message_id,
-                   correlation_id, subject, content_type, reply_to, application_properties,
+                subject, content_type, reply_to, application_properties, expires_at, time_to_live, reply_to_session_id,
+                "to", partition_key
+                -- end
+            )
+            select
+                   -- generated: number, number, $2, $1, 2 * coalesce(priority, 0) + 1,
+                   --     {body to application_properties},
+                   number, number, $2, $1, 2 * coalesce(priority, 0) + 1, body, binary_body, message_id, correlation_id,
+                   subject, content_type, reply_to, application_properties,
+                   -- end
                    $2 + least(time_to_live, $3), least(time_to_live, $3)
+                   -- generated: , {after session_id if is_staged}
+                   , reply_to_session_id, "to", partition_key
+                   -- end
               from (select nextval('pgqueue.sequence_number') as number, * from (%s) as staged) as given
             $query$, source)
            using target.id, moment, target.default_message_time_to_live;

@@ -35,12 +35,23 @@ begin
                        'last_error', known.last_error,
                        'times', coalesce((known.resubmitted_from -> 'times')::integer, 0) + 1))
         insert into pgqueue.message (
-            sequence_number, position, enqueued_time, queue_id, lane, body, binary_body,
-            message_id, correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
-            session_id)
-        select sequence_number, nextval('pgqueue.sequence_number'), enqueued_time, queue_id, lane, body, binary_body,
+            -- generated: sequence_number, position, enqueued_time, queue_id, lane, {body to application_properties},
+            --     expires_at, time_to_live, {from session_id}
+            sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
+            subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id,
+            reply_to_session_id, "to", partition_key
+            -- end
+        )
+        select
+               -- generated: sequence_number, nextval('pgqueue.sequence_number'), enqueued_time, queue_id, lane,
+               --     {body to application_properties},
+               sequence_number, nextval('pgqueue.sequence_number'), enqueued_time, queue_id, lane, body, binary_body,
                message_id, correlation_id, subject, content_type, reply_to, application_properties,
-               pgqueue.clock() + time_to_live, time_to_live, session_id
+               -- end
+               pgqueue.clock() + time_to_live, time_to_live,
+               -- generated: {from session_id}
+               session_id, reply_to_session_id, "to", partition_key
+               -- end
           from ordered
         returning sequence_number;
 end

@@ -22,13 +22,20 @@ begin
          cross join lateral pgqueue._history_row(gone::pgqueue.message, 'DEAD_LETTERED', reason) as settled
          where queue.retain_history is not null)
     insert into pgqueue.dead_letter (
+        -- generated: sequence_number, position, enqueued_time, queue_id, delivery_count, lane,
+        --     {body to application_properties}, time_to_live, {from session_id},
         sequence_number, position, enqueued_time, queue_id, delivery_count, lane, body, binary_body, message_id,
-        correlation_id, subject, content_type, reply_to, application_properties, time_to_live,
-        session_id, dead_letter_reason, dead_letter_error_description, dead_lettered_at)
+        correlation_id, subject, content_type, reply_to, application_properties, time_to_live, session_id,
+        reply_to_session_id, "to", partition_key,
+        -- end
+        dead_letter_reason, dead_letter_error_description, dead_lettered_at)
     select sequence_number, nextval('pgqueue.sequence_number'), enqueued_time, queue_id, delivery_count,
-           case when queue.requires_session then 2000 else 2 * pgqueue._priority(lane) end, body, binary_body,
-           message_id, correlation_id, subject, content_type, reply_to, application_properties, time_to_live,
-           session_id, reason, description, pgqueue.clock()
+           case when queue.requires_session then 2000 else 2 * pgqueue._priority(lane) end,
+           -- generated: {body to application_properties}, time_to_live, {from session_id},
+           body, binary_body, message_id, correlation_id, subject, content_type, reply_to, application_properties,
+           time_to_live, session_id, reply_to_session_id, "to", partition_key,
+           -- end
+           reason, description, pgqueue.clock()
       from gone;
 end
 $$;

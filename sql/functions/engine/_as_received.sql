@@ -8,8 +8,15 @@ as $$
     select row(
         message.sequence_number, lock_token, message.locked_until, message.locked_by, message.delivery_count,
         message.enqueued_time, message.expires_at, scheduled_enqueue_time, pgqueue._priority(message.lane),
-        pgqueue._is_deferred(message.lane), message.body, message.binary_body, message.message_id, message.correlation_id,
-        message.subject, message.content_type, message.reply_to, message.application_properties, null, null, null,
+        pgqueue._is_deferred(message.lane),
+        -- generated: {body to application_properties: message.$name}, null, null, null,
+        message.body, message.binary_body, message.message_id, message.correlation_id, message.subject,
+        message.content_type, message.reply_to, message.application_properties, null, null, null,
+        -- end
         case when message.lane & 1::smallint = 0::smallint then pgqueue._failures(message.queue_id, message.sequence_number) end,
-        message.queue_id, message.lane, message.position, message.session_id)::pgqueue.received_message;
+        -- generated: message.queue_id, message.lane, message.position, {from session_id: message.$name}
+        message.queue_id, message.lane, message.position, message.session_id, message.reply_to_session_id, message."to",
+        message.partition_key
+        -- end
+        )::pgqueue.received_message;
 $$;

@@ -9,24 +9,29 @@ language sql
 as $$
     select unnest(pgqueue._send_any(
                queue,
-               array_fill(known.body, size),
-               array_fill(known.binary_body, size),
+               -- generated: {body to binary_body: array_fill(known.$name, size)},
+               array_fill(known.body, size), array_fill(known.binary_body, size),
+               -- end
                array(
                    select coalesce(known.message_id, known.name) || '@'
                           || rtrim(rtrim(to_char(due at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), '0'), '.') || 'Z'
                      from unnest(due_times) as due),
-               array_fill(known.correlation_id, size),
-               array_fill(known.subject, size),
-               array_fill(known.content_type, size),
-               array_fill(known.reply_to, size),
-               array_fill(known.application_properties, size),
-               array_fill(known.priority, size),
+               -- generated: {correlation_id to time_to_live: array_fill(known.$name, size)},
+               array_fill(known.correlation_id, size), array_fill(known.subject, size),
+               array_fill(known.content_type, size), array_fill(known.reply_to, size),
+               array_fill(known.application_properties, size), array_fill(known.priority, size),
                array_fill(known.time_to_live, size),
+               -- end
                array(
                    select due + random() * known.jitter
                      from unnest(due_times) as due),
                negate_duplicates => false,
-               session_ids => array_fill(known.session_id, size)))
+               -- generated: {from session_id: $arrays => array_fill(known.$name, size)}
+               session_ids => array_fill(known.session_id, size),
+               reply_to_session_ids => array_fill(known.reply_to_session_id, size), tos => array_fill(known."to", size),
+               partition_keys => array_fill(known.partition_key, size)
+               -- end
+               ))
       from pgqueue.queue
      cross join (select array[cardinality(due_times)]) as shape (size)
      where queue.id = known.queue_id and due_times <> '{}';

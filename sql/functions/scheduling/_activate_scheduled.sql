@@ -29,12 +29,22 @@ begin
         select * from due order by scheduled_enqueue_time, sequence_number
     ), moved as (
         insert into pgqueue.message (
-            sequence_number, position, enqueued_time, queue_id, delivery_count, lane, body, binary_body,
-            message_id, correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
-            first_locked_at, session_id, hops)
-        select sequence_number, nextval('pgqueue.sequence_number'), enqueued_time, queue_id, delivery_count, lane & ~1, body, binary_body,
-               message_id, correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
-               first_locked_at, session_id, hops
+            -- generated: sequence_number, position, enqueued_time, queue_id, delivery_count, lane,
+            --     {body to application_properties}, expires_at, time_to_live, first_locked_at, {from session_id}, hops
+            sequence_number, position, enqueued_time, queue_id, delivery_count, lane, body, binary_body, message_id,
+            correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
+            first_locked_at, session_id, reply_to_session_id, "to", partition_key, hops
+            -- end
+        )
+        select
+               -- generated: sequence_number, nextval('pgqueue.sequence_number'), enqueued_time, queue_id,
+               --     delivery_count, lane & ~1, {body to application_properties}, expires_at, time_to_live,
+               --     first_locked_at, {from session_id},
+               sequence_number, nextval('pgqueue.sequence_number'), enqueued_time, queue_id, delivery_count, lane & ~1,
+               body, binary_body, message_id, correlation_id, subject, content_type, reply_to, application_properties,
+               expires_at, time_to_live, first_locked_at, session_id, reply_to_session_id, "to", partition_key,
+               -- end
+               hops
           from ordered
         returning lane, session_id)
     select count(*), array_agg(session_id) filter (where lane = 2000) into activated, sessions from moved;

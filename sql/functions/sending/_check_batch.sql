@@ -5,6 +5,8 @@
 create or replace function pgqueue._check_batch(
     target                  pgqueue.queue,
     count                   integer,
+    -- generated rows: {body to scheduled_enqueue_time: $arrays | $type[]},
+    --     {from session_id: $arrays | $type[] | default null},
     bodies                  jsonb[],
     binary_bodies           bytea[],
     message_ids             text[],
@@ -16,7 +18,11 @@ create or replace function pgqueue._check_batch(
     priorities              integer[],
     times_to_live           interval[],
     scheduled_enqueue_times timestamptz[],
-    session_ids             text[] default null,
+    session_ids             text[]        default null,
+    reply_to_session_ids    text[]        default null,
+    tos                     text[]        default null,
+    partition_keys          text[]        default null,
+    -- end
     labels                  text[] default null
 )
 returns void
@@ -29,10 +35,19 @@ begin
         perform pgqueue._refuse_disabled(target);
     end if;
     select coalesce(label, case when count = 1 then 'the message' else format('message %s', nth) end) as message, rule.*, size into flaw
-      from unnest(bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-                  application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids, labels)
-           with ordinality as given (body, binary_body, message_id, correlation_id, subject, content_type, reply_to,
-                                     properties, priority, time_to_live, scheduled_enqueue_time, session_id, label, nth)
+      from unnest(
+                  -- generated: {all: $arrays},
+                  bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
+                  application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
+                  reply_to_session_ids, tos, partition_keys,
+                  -- end
+                  labels)
+           with ordinality as given (
+                  -- generated: {all: $alias},
+                  body, binary_body, message_id, correlation_id, subject, content_type, reply_to, properties, priority,
+                  time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id, "to", partition_key,
+                  -- end
+                  label, nth)
      cross join lateral (
            select case when target.max_message_size is not null
                        then octet_length(coalesce(binary_body, convert_to(body::text, 'UTF8')))
@@ -47,16 +62,26 @@ begin
            ('session_id', 'a text of 1 to 128 characters, because the queue requires sessions',
             coalesce('one of ' || length(session_id), 'null'),
             not target.requires_session or coalesce(length(session_id) between 1 and 128, false)),
+           -- generated rows:
+           --     {from session_id if most: ('$key', 'at most $most characters', length($name)::text, length($name) <= $most)},
            ('session_id', 'at most 128 characters', length(session_id)::text, length(session_id) <= 128),
+           ('reply_to_session_id', 'at most 128 characters', length(reply_to_session_id)::text, length(reply_to_session_id) <= 128),
+           ('to', 'at most 260 characters', length("to")::text, length("to") <= 260),
+           ('partition_key', 'at most 128 characters', length(partition_key)::text, length(partition_key) <= 128),
+           -- end
            ('time_to_live', 'positive and at most a hundred years', time_to_live::text,
             time_to_live > interval '0' and time_to_live <= interval '100 years'),
            ('scheduled_enqueue_time', 'a time within the next hundred years', scheduled_enqueue_time::text,
             isfinite(scheduled_enqueue_time) and scheduled_enqueue_time <= pgqueue.clock() + interval '100 years'),
+           -- generated rows:
+           --     {message_id to reply_to if most: ('$key', 'at most $most characters', length($name)::text, length($name) <= $most)},
            ('message_id', 'at most 128 characters', length(message_id)::text, length(message_id) <= 128),
            ('correlation_id', 'at most 128 characters', length(correlation_id)::text, length(correlation_id) <= 128),
            ('subject', 'at most 260 characters', length(subject)::text, length(subject) <= 260),
            ('content_type', 'at most 260 characters', length(content_type)::text, length(content_type) <= 260),
            ('reply_to', 'at most 260 characters', length(reply_to)::text, length(reply_to) <= 260),
+           -- end
+           ('partition_key', 'its session_id, where it has one', partition_key, partition_key = session_id),
            ('application_properties', 'a JSON object', jsonb_typeof(properties), jsonb_typeof(properties) = 'object'),
            ('application_properties', 'at most 65536 bytes as jsonb', pg_column_size(properties)::text,
             pg_column_size(properties) <= 65536),

@@ -4,6 +4,8 @@
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument, PQ008 queue full.
 create or replace function pgqueue._send_any(
     target                  pgqueue.queue,
+    -- generated rows: {body to scheduled_enqueue_time: $arrays | $type[]}, negate_duplicates | boolean,
+    --     {from session_id: $arrays | $type[] | default null},
     bodies                  jsonb[],
     binary_bodies           bytea[],
     message_ids             text[],
@@ -16,7 +18,11 @@ create or replace function pgqueue._send_any(
     times_to_live           interval[],
     scheduled_enqueue_times timestamptz[],
     negate_duplicates       boolean,
-    session_ids             text[] default null,
+    session_ids             text[]        default null,
+    reply_to_session_ids    text[]        default null,
+    tos                     text[]        default null,
+    partition_keys          text[]        default null,
+    -- end
     labels                  text[] default null
 )
 returns bigint[]
@@ -26,16 +32,24 @@ as $$
 declare
     moment  timestamptz := pgqueue.clock();
     count   integer     := greatest(
+        -- generated: {all: cardinality($given)}
         cardinality(bodies), cardinality(binary_bodies), cardinality(message_ids), cardinality(correlation_ids),
         cardinality(subjects), cardinality(content_types), cardinality(reply_tos),
         cardinality(_send_any.application_properties), cardinality(priorities), cardinality(times_to_live),
-        cardinality(scheduled_enqueue_times), cardinality(session_ids));
+        cardinality(scheduled_enqueue_times), cardinality(session_ids), cardinality(reply_to_session_ids),
+        cardinality(tos), cardinality(partition_keys)
+        -- end
+    );
     numbers bigint[];
     answers bigint[];                    -- for each message its own number, or that of the earlier message with its id
 begin
     perform pgqueue._check_batch(
+        -- generated: target, count, {all: $given}, labels
         target, count, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-        _send_any.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids, labels);
+        _send_any.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
+        reply_to_session_ids, tos, partition_keys, labels
+        -- end
+    );
     perform pgqueue._use(target, sends => true);
     numbers := array(select nextval('pgqueue.sequence_number') from generate_series(1, count));
     answers := numbers;
@@ -49,25 +63,47 @@ begin
     end if;
     with given as materialized (
         select number, number, greatest(scheduled_enqueue_time, moment) as enqueued_time, target.id,
-               case when target.requires_session then 2000 else 2 * coalesce(priority, 0) + 1 end as lane, body, binary_body,
-               message_id, correlation_id, subject, content_type, reply_to, properties,
+               case when target.requires_session then 2000 else 2 * coalesce(priority, 0) + 1 end as lane,
+               -- generated: {body to application_properties: $alias},
+               body, binary_body, message_id, correlation_id, subject, content_type, reply_to, properties,
+               -- end
                greatest(scheduled_enqueue_time, moment) + least(time_to_live, target.default_message_time_to_live),
-               least(time_to_live, target.default_message_time_to_live), session_id
-          from unnest(numbers, answers, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types,
+               least(time_to_live, target.default_message_time_to_live),
+               -- generated: {from session_id}
+               session_id, reply_to_session_id, "to", partition_key
+               -- end
+          from unnest(
+                      -- generated: numbers, answers, {all: $given}
+                      numbers, answers, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types,
                       reply_tos, _send_any.application_properties, priorities, times_to_live, scheduled_enqueue_times,
-                      session_ids)
-               as given (number, answer, body, binary_body, message_id, correlation_id, subject, content_type,
-                         reply_to, properties, priority, time_to_live, scheduled_enqueue_time, session_id)
+                      session_ids, reply_to_session_ids, tos, partition_keys
+                      -- end
+               ) as given (
+                      -- generated: number, answer, {all: $alias}
+                      number, answer, body, binary_body, message_id, correlation_id, subject, content_type, reply_to,
+                      properties, priority, time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id, "to",
+                      partition_key
+                      -- end
+               )
          where answer = number
     ), scheduled as (
         insert into pgqueue.scheduled_message (
+            -- generated: sequence_number, position, enqueued_time, queue_id, lane, {body to application_properties},
+            --     expires_at, time_to_live, {from session_id},
             sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
             subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id,
+            reply_to_session_id, "to", partition_key,
+            -- end
             scheduled_enqueue_time)
         select *, enqueued_time from given where enqueued_time > moment)
     insert into pgqueue.message (
+        -- generated: sequence_number, position, enqueued_time, queue_id, lane, {body to application_properties},
+        --     expires_at, time_to_live, {from session_id}
         sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
-        subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id)
+        subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id,
+        reply_to_session_id, "to", partition_key
+        -- end
+    )
     select * from given where enqueued_time <= moment;
     if target.requires_session then
         perform pgqueue._announce_sessions(target.id, array(

@@ -12,11 +12,20 @@ as $$
     with gone as (
         delete from pgqueue.message where ctid = any (places) and lane <> 2000 returning *)
     insert into pgqueue.scheduled_message (
+        -- generated: sequence_number, position, enqueued_time, queue_id, delivery_count, lane,
+        --     {body to application_properties}, expires_at, time_to_live, first_locked_at, {from session_id}, hops,
         sequence_number, position, enqueued_time, queue_id, delivery_count, lane, body, binary_body, message_id,
         correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
-        first_locked_at, session_id, hops, scheduled_enqueue_time)
-    select sequence_number, position, enqueued_time, queue_id, delivery_count, lane & ~1, body, binary_body, message_id,
+        first_locked_at, session_id, reply_to_session_id, "to", partition_key, hops,
+        -- end
+        scheduled_enqueue_time)
+    select
+           -- generated: sequence_number, position, enqueued_time, queue_id, delivery_count, lane & ~1,
+           --     {body to application_properties}, expires_at, time_to_live, first_locked_at, {from session_id},
+           sequence_number, position, enqueued_time, queue_id, delivery_count, lane & ~1, body, binary_body, message_id,
            correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
-           first_locked_at, session_id, hops, until
+           first_locked_at, session_id, reply_to_session_id, "to", partition_key,
+           -- end
+           hops, until
       from gone;
 $$;

@@ -7,17 +7,23 @@ language plpgsql
 as $$
 #variable_conflict use_variable
 declare
-    fields jsonb := correlation_filter - 'application_properties';
+    texts  text[] := array[
+        -- generated: {all if is_filterable: '$key'}
+        'message_id', 'correlation_id', 'subject', 'content_type', 'reply_to', 'session_id', 'reply_to_session_id',
+        'to'
+        -- end
+    ];
+    fields jsonb  := correlation_filter - 'application_properties';
     flaw   record;
 begin
     select * into flaw
       from jsonb_each(fields) as filtered (name, value)
-     where name not in ('message_id', 'correlation_id', 'subject', 'content_type', 'reply_to', 'session_id')
+     where name <> all (texts)
         or jsonb_typeof(value) <> 'string';
     if found then
         perform pgqueue._refuse_argument(
             'correlation_filter',
-            'an object of application_properties and of texts: message_id, correlation_id, subject, content_type, reply_to, session_id',
+            'an object of application_properties and of texts: ' || array_to_string(texts, ', '),
             format('one with the %s %s', flaw.name, flaw.value));
     end if;
     fields := fields || coalesce((

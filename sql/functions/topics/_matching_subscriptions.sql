@@ -7,6 +7,8 @@
 -- It is stable, so it sees the subscriptions as the calling statement sees their queues.
 create or replace function pgqueue._matching_subscriptions(
     topic_id               integer,
+    -- generated rows: bodies | jsonb[], {message_id to reply_to: $arrays | $type[]}, application_properties | jsonb[],
+    --     {from session_id if is_filterable: $arrays | $type[]}
     bodies                 jsonb[],
     message_ids            text[],
     correlation_ids        text[],
@@ -14,7 +16,10 @@ create or replace function pgqueue._matching_subscriptions(
     content_types          text[],
     reply_tos              text[],
     application_properties jsonb[],
-    session_ids            text[]
+    session_ids            text[],
+    reply_to_session_ids   text[],
+    tos                    text[]
+    -- end
 )
 returns table (nth bigint, queue_id integer)
 language plpgsql stable
@@ -30,12 +35,25 @@ begin
         with recursive message as materialized (
             select nth, body, properties,
                    jsonb_build_object(
+                       -- generated: {all if is_filterable: '$key', $name}
                        'message_id', message_id, 'correlation_id', correlation_id, 'subject', subject,
-                       'content_type', content_type, 'reply_to', reply_to, 'session_id', session_id) as fields
-              from unnest(bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-                          _matching_subscriptions.application_properties, session_ids)
-                   with ordinality as given (body, message_id, correlation_id, subject, content_type, reply_to, properties,
-                                             session_id, nth)
+                       'content_type', content_type, 'reply_to', reply_to, 'session_id', session_id,
+                       'reply_to_session_id', reply_to_session_id, 'to', "to"
+                       -- end
+                   ) as fields
+              from unnest(
+                          -- generated: bodies, {message_id to application_properties: $given},
+                          --     {from session_id if is_filterable: $given}
+                          bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
+                          _matching_subscriptions.application_properties, session_ids, reply_to_session_ids, tos
+                          -- end
+                   ) with ordinality as given (
+                          -- generated: body, {message_id to application_properties: $alias},
+                          --     {from session_id if is_filterable: $alias},
+                          body, message_id, correlation_id, subject, content_type, reply_to, properties, session_id,
+                          reply_to_session_id, "to",
+                          -- end
+                          nth)
         ), shape (fields) as (
             (select fields
                from pgqueue.subscription

@@ -4,6 +4,8 @@
 -- Raises   PQ040 unknown topic, PQ042 no subscription, and what pgqueue.send_batch raises.
 create or replace function pgqueue._publish_to_topic(
     topic                   text,
+    -- generated rows: {body to scheduled_enqueue_time: $arrays | $type[]}, require_subscription | boolean,
+    --     {from session_id: $arrays | $type[]}
     bodies                  jsonb[],
     binary_bodies           bytea[],
     message_ids             text[],
@@ -16,7 +18,11 @@ create or replace function pgqueue._publish_to_topic(
     times_to_live           interval[],
     scheduled_enqueue_times timestamptz[],
     require_subscription    boolean,
-    session_ids             text[]
+    session_ids             text[],
+    reply_to_session_ids    text[],
+    tos                     text[],
+    partition_keys          text[]
+    -- end
 )
 returns integer[]
 language plpgsql
@@ -31,10 +37,14 @@ declare
     xid      xid8        := pg_current_xact_id();      -- before a number is drawn: the watermark depends on it
     moment   timestamptz := pgqueue.clock();
     size     integer     := greatest(
+        -- generated: {all: cardinality($given)}
         cardinality(bodies), cardinality(binary_bodies), cardinality(message_ids), cardinality(correlation_ids),
         cardinality(subjects), cardinality(content_types), cardinality(reply_tos),
         cardinality(_publish_to_topic.application_properties), cardinality(priorities), cardinality(times_to_live),
-        cardinality(scheduled_enqueue_times), cardinality(session_ids));
+        cardinality(scheduled_enqueue_times), cardinality(session_ids), cardinality(reply_to_session_ids),
+        cardinality(tos), cardinality(partition_keys)
+        -- end
+    );
     counts   integer[];
     awaited  integer[];
     others   pgqueue.queue[];
@@ -52,14 +62,27 @@ begin
         perform pgqueue._refuse_access('SEND', topic, 'topic');
     end if;
     perform pgqueue._check_batch(
+        -- generated: null, size, {all: $given}
         null, size, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-        _publish_to_topic.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids);
+        _publish_to_topic.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
+        reply_to_session_ids, tos, partition_keys
+        -- end
+    );
     with message as materialized (
         select *
-          from unnest(bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-                      _publish_to_topic.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids)
-               with ordinality as given (body, binary_body, message_id, correlation_id, subject, content_type, reply_to,
-                                         application_properties, priority, time_to_live, scheduled_enqueue_time, session_id, nth)
+          from unnest(
+                      -- generated: {all: $given}
+                      bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
+                      _publish_to_topic.application_properties, priorities, times_to_live, scheduled_enqueue_times,
+                      session_ids, reply_to_session_ids, tos, partition_keys
+                      -- end
+               ) with ordinality as given (
+                      -- generated: {all}, nth
+                      body, binary_body, message_id, correlation_id, subject, content_type, reply_to,
+                      application_properties, priority, time_to_live, scheduled_enqueue_time, session_id,
+                      reply_to_session_id, "to", partition_key, nth
+                      -- end
+               )
     ), matched as materialized (
         select nth, queue_id, properties, default_message_time_to_live, awaited_until > moment as is_awaited,
                bool_and(                             -- all messages of a queue in one way, which keeps their order
@@ -68,8 +91,12 @@ begin
                    and coalesce(pg_column_size(properties), 0) <= 65536
                ) over (partition by queue_id) as is_plain
           from pgqueue._matching_subscriptions(
+                   -- generated: known.id, bodies, {message_id to application_properties: $given},
+                   --     {from session_id if is_filterable: $given}
                    known.id, bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-                   _publish_to_topic.application_properties, session_ids)
+                   _publish_to_topic.application_properties, session_ids, reply_to_session_ids, tos
+                   -- end
+               )
           join message using (nth)
           join pgqueue.subscription using (queue_id)
           join pgqueue.queue as target on target.id = queue_id
@@ -77,10 +104,20 @@ begin
                select coalesce(application_properties || set_properties, set_properties, application_properties)) as merged (properties)
     ), stored as (
         insert into pgqueue.message (
+            -- generated: sequence_number, position, enqueued_time, queue_id, lane, {body to application_properties},
+            --     expires_at, time_to_live, {from session_id}
             sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
-            subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id)
-        select number, number, moment, queue_id, 1, body, binary_body, message_id, correlation_id, subject, content_type,
-               reply_to, properties, moment + default_message_time_to_live, default_message_time_to_live, session_id
+            subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id,
+            reply_to_session_id, "to", partition_key
+            -- end
+        )
+        select
+               -- generated: number, number, moment, queue_id, 1, {body to application_properties: $alias}, moment +
+               --     default_message_time_to_live, default_message_time_to_live, {from session_id}
+               number, number, moment, queue_id, 1, body, binary_body, message_id, correlation_id, subject,
+               content_type, reply_to, properties, moment + default_message_time_to_live, default_message_time_to_live,
+               session_id, reply_to_session_id, "to", partition_key
+               -- end
           from (select nextval('pgqueue.sequence_number') as number, *
                   from (select * from matched where is_plain order by nth, queue_id) as ordered) as numbered
           join message using (nth)
@@ -107,11 +144,19 @@ begin
             continue when not found;
         end if;
         perform pgqueue._send_any(
-            target, array_agg(bodies[place]), array_agg(binary_bodies[place]), array_agg(message_ids[place]),
+            target,
+            -- generated: {body to reply_to: array_agg($arrays[place])}, array_agg(properties),
+            --     array_agg(coalesce(priorities[place], 0)),
+            --     {time_to_live to scheduled_enqueue_time: array_agg($arrays[place])}, negate_duplicates => true,
+            --     {from session_id: $arrays => array_agg($arrays[place])},
+            array_agg(bodies[place]), array_agg(binary_bodies[place]), array_agg(message_ids[place]),
             array_agg(correlation_ids[place]), array_agg(subjects[place]), array_agg(content_types[place]),
             array_agg(reply_tos[place]), array_agg(properties), array_agg(coalesce(priorities[place], 0)),
             array_agg(times_to_live[place]), array_agg(scheduled_enqueue_times[place]), negate_duplicates => true,
             session_ids => array_agg(session_ids[place]),
+            reply_to_session_ids => array_agg(reply_to_session_ids[place]), tos => array_agg(tos[place]),
+            partition_keys => array_agg(partition_keys[place]),
+            -- end
             labels => array_agg(case when size = 1 then 'the message' else format('message %s', place) end))
            from (select place, properties
                    from unnest(places, queues, altered) as routed (place, queue_id, properties)

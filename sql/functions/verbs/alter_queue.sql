@@ -8,25 +8,27 @@
 --         queues forward to is changed by one transaction after the other.
 create or replace function pgqueue.alter_queue(
     queue                                   text,
-    lock_duration                           interval default null,
-    max_delivery_count                      integer  default null,
-    max_message_size                        bigint   default null,
-    status                                  text     default null,
-    user_metadata                           jsonb    default null,
-    default_message_time_to_live            interval default null,
-    dead_lettering_on_message_expiration    boolean  default null,
-    requires_duplicate_detection            boolean  default null,
-    duplicate_detection_history_time_window interval default null,
-    max_queue_length                        bigint   default null,
-    retain_history                          interval default null,
-    retain_errors                           integer  default null,
-    auto_delete_on_idle                     interval default null,
-    requires_session                        boolean  default null,
-    forward_to                              text     default null,
-    forward_dead_lettered_messages_to       text     default null,
+    -- generated rows: {all settings: $name | $type | default null}
+    lock_duration                           interval         default null,
+    max_delivery_count                      integer          default null,
+    max_message_size                        bigint           default null,
+    status                                  text             default null,
+    user_metadata                           jsonb            default null,
+    default_message_time_to_live            interval         default null,
+    dead_lettering_on_message_expiration    boolean          default null,
+    requires_duplicate_detection            boolean          default null,
+    duplicate_detection_history_time_window interval         default null,
+    max_queue_length                        bigint           default null,
+    retain_history                          interval         default null,
+    retain_errors                           integer          default null,
+    auto_delete_on_idle                     interval         default null,
+    requires_session                        boolean          default null,
+    forward_to                              text             default null,
+    forward_dead_lettered_messages_to       text             default null,
     max_receive_rate                        double precision default null,
-    max_concurrent                          integer  default null,
-    priority_ageing                         interval default null
+    max_concurrent                          integer          default null,
+    priority_ageing                         interval         default null
+    -- end
 )
 returns void
 language plpgsql
@@ -37,37 +39,37 @@ as $$
 begin
     perform pgqueue._check_admin(queue);
     perform pgqueue._check_settings(
+        -- generated: {all settings if holds: $or_removed}
         alter_queue.lock_duration, alter_queue.max_delivery_count, nullif(alter_queue.max_message_size, 0),
         alter_queue.status, nullif(alter_queue.default_message_time_to_live, interval '0'),
         alter_queue.duplicate_detection_history_time_window, nullif(alter_queue.max_queue_length, 0),
         nullif(alter_queue.retain_history, interval '0'), nullif(alter_queue.retain_errors, 0),
-        nullif(alter_queue.auto_delete_on_idle, interval '0'),
-        nullif(alter_queue.max_receive_rate, 0), nullif(alter_queue.max_concurrent, 0),
-        nullif(alter_queue.priority_ageing, interval '0'));
+        nullif(alter_queue.auto_delete_on_idle, interval '0'), nullif(alter_queue.max_receive_rate, 0),
+        nullif(alter_queue.max_concurrent, 0), nullif(alter_queue.priority_ageing, interval '0')
+        -- end
+    );
     perform pgqueue._set_forwarding(queue, alter_queue.forward_to, alter_queue.forward_dead_lettered_messages_to);
     update pgqueue.queue
-       set lock_duration      = coalesce(alter_queue.lock_duration, lock_duration),
+       set
+           -- generated rows: {all settings if is_plain and is_alterable: $name = $altered},
+           lock_duration = coalesce(alter_queue.lock_duration, lock_duration),
            max_delivery_count = coalesce(alter_queue.max_delivery_count, max_delivery_count),
-           max_message_size   = nullif(coalesce(alter_queue.max_message_size, max_message_size), 0),
-           status             = coalesce(alter_queue.status, status),
-           user_metadata      = nullif(coalesce(alter_queue.user_metadata, user_metadata), 'null'),
-           max_queue_length   = nullif(coalesce(alter_queue.max_queue_length, max_queue_length), 0),
-           retain_history     = nullif(coalesce(alter_queue.retain_history, retain_history), interval '0'),
-           retain_errors      = nullif(coalesce(alter_queue.retain_errors, retain_errors), 0),
-           auto_delete_on_idle =
-               nullif(coalesce(alter_queue.auto_delete_on_idle, auto_delete_on_idle), interval '0'),
-           max_receive_rate   = nullif(coalesce(alter_queue.max_receive_rate, max_receive_rate), 0),
-           max_concurrent     = nullif(coalesce(alter_queue.max_concurrent, max_concurrent), 0),
-           priority_ageing    = nullif(coalesce(alter_queue.priority_ageing, priority_ageing), interval '0'),
-           default_message_time_to_live =
-               nullif(coalesce(alter_queue.default_message_time_to_live, default_message_time_to_live), interval '0'),
-           dead_lettering_on_message_expiration =
-               coalesce(alter_queue.dead_lettering_on_message_expiration, dead_lettering_on_message_expiration),
-           requires_duplicate_detection =
-               coalesce(alter_queue.requires_duplicate_detection, requires_duplicate_detection),
-           duplicate_detection_history_time_window =
-               coalesce(alter_queue.duplicate_detection_history_time_window, duplicate_detection_history_time_window),
-           updated_at         = pgqueue.clock()
+           max_message_size = nullif(coalesce(alter_queue.max_message_size, max_message_size), 0),
+           status = coalesce(alter_queue.status, status),
+           user_metadata = nullif(coalesce(alter_queue.user_metadata, user_metadata), 'null'),
+           default_message_time_to_live = nullif(coalesce(alter_queue.default_message_time_to_live, default_message_time_to_live), interval '0'),
+           dead_lettering_on_message_expiration = coalesce(alter_queue.dead_lettering_on_message_expiration, dead_lettering_on_message_expiration),
+           requires_duplicate_detection = coalesce(alter_queue.requires_duplicate_detection, requires_duplicate_detection),
+           duplicate_detection_history_time_window = coalesce(alter_queue.duplicate_detection_history_time_window, duplicate_detection_history_time_window),
+           max_queue_length = nullif(coalesce(alter_queue.max_queue_length, max_queue_length), 0),
+           retain_history = nullif(coalesce(alter_queue.retain_history, retain_history), interval '0'),
+           retain_errors = nullif(coalesce(alter_queue.retain_errors, retain_errors), 0),
+           auto_delete_on_idle = nullif(coalesce(alter_queue.auto_delete_on_idle, auto_delete_on_idle), interval '0'),
+           max_receive_rate = nullif(coalesce(alter_queue.max_receive_rate, max_receive_rate), 0),
+           max_concurrent = nullif(coalesce(alter_queue.max_concurrent, max_concurrent), 0),
+           priority_ageing = nullif(coalesce(alter_queue.priority_ageing, priority_ageing), interval '0'),
+           -- end
+           updated_at = pgqueue.clock()
      where name = alter_queue.queue;
     if not found then
         perform pgqueue._refuse_unknown_queue(queue);

@@ -9,25 +9,27 @@ create or replace function pgqueue.alter_subscription(
     correlation_filter                      jsonb    default null,
     json_path_filter                        text     default null,
     set_properties                          jsonb    default null,
-    lock_duration                           interval default null,
-    max_delivery_count                      integer  default null,
-    max_message_size                        bigint   default null,
-    status                                  text     default null,
-    user_metadata                           jsonb    default null,
-    default_message_time_to_live            interval default null,
-    dead_lettering_on_message_expiration    boolean  default null,
-    requires_duplicate_detection            boolean  default null,
-    duplicate_detection_history_time_window interval default null,
-    max_queue_length                        bigint   default null,
-    retain_history                          interval default null,
-    retain_errors                           integer  default null,
-    auto_delete_on_idle                     interval default null,
-    requires_session                        boolean  default null,
-    forward_to                              text     default null,
-    forward_dead_lettered_messages_to       text     default null,
+    -- generated rows: {all settings: $name | $type | default null}
+    lock_duration                           interval         default null,
+    max_delivery_count                      integer          default null,
+    max_message_size                        bigint           default null,
+    status                                  text             default null,
+    user_metadata                           jsonb            default null,
+    default_message_time_to_live            interval         default null,
+    dead_lettering_on_message_expiration    boolean          default null,
+    requires_duplicate_detection            boolean          default null,
+    duplicate_detection_history_time_window interval         default null,
+    max_queue_length                        bigint           default null,
+    retain_history                          interval         default null,
+    retain_errors                           integer          default null,
+    auto_delete_on_idle                     interval         default null,
+    requires_session                        boolean          default null,
+    forward_to                              text             default null,
+    forward_dead_lettered_messages_to       text             default null,
     max_receive_rate                        double precision default null,
-    max_concurrent                          integer  default null,
-    priority_ageing                         interval default null
+    max_concurrent                          integer          default null,
+    priority_ageing                         interval         default null
+    -- end
 )
 returns void
 language plpgsql
@@ -45,6 +47,7 @@ begin
         alter_subscription.correlation_filter, alter_subscription.json_path_filter, alter_subscription.set_properties);
     perform pgqueue.alter_queue(
         altered,
+        -- generated rows: {all settings: $name | => alter_subscription.$name}
         lock_duration                           => alter_subscription.lock_duration,
         max_delivery_count                      => alter_subscription.max_delivery_count,
         max_message_size                        => alter_subscription.max_message_size,
@@ -63,7 +66,9 @@ begin
         forward_dead_lettered_messages_to       => alter_subscription.forward_dead_lettered_messages_to,
         max_receive_rate                        => alter_subscription.max_receive_rate,
         max_concurrent                          => alter_subscription.max_concurrent,
-        priority_ageing                         => alter_subscription.priority_ageing);
+        priority_ageing                         => alter_subscription.priority_ageing
+        -- end
+    );
     update pgqueue.subscription
        set (correlation_filter, json_path_filter, fields, equals, path) =
                (select filter.correlation_filter, filter.json_path_filter, filter.fields, filter.equals, filter.path)

@@ -23,8 +23,16 @@ begin
           from (select ctid from (select ctid, %s from pgqueue.%I) as given
                  where (body is null) = (binary_body is null)
                     or priority not between -100 and 100
-                    or length(message_id) > 128 or length(correlation_id) > 128
-                    or length(subject) > 260 or length(content_type) > 260 or length(reply_to) > 260
+                    -- generated lines: {all if most and is_staged: or length($name) > $most}
+                    or length(message_id) > 128
+                    or length(correlation_id) > 128
+                    or length(subject) > 260
+                    or length(content_type) > 260
+                    or length(reply_to) > 260
+                    or length(reply_to_session_id) > 128
+                    or length("to") > 260
+                    or length(partition_key) > 128
+                    -- end
                     or jsonb_typeof(application_properties) <> 'object' or pg_column_size(case when jsonb_typeof(application_properties) = 'object' then application_properties || '{}' end) > 65536
                     or not coalesce(time_to_live between interval '1 microsecond' and interval '100 years', time_to_live is null)
                     or scheduled_enqueue_time > pgqueue.clock() + interval '100 years' or not isfinite(scheduled_enqueue_time)
@@ -37,11 +45,19 @@ begin
         begin
             execute format($query$
                 select pgqueue._check_batch(
-                       $1, 1, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
-                       array[content_type], array[reply_to], array[case when jsonb_typeof(application_properties) = 'object'
-                                         then application_properties || '{}' else application_properties end],
-                       array[coalesce(priority, 0)],
-                       array[time_to_live], array[scheduled_enqueue_time])
+                       $1, 1,
+                       -- generated: {body to reply_to: array[$name]},
+                       array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
+                       array[content_type], array[reply_to],
+                       -- end
+                       array[case when jsonb_typeof(application_properties) = 'object'
+                                  then application_properties || '{}' else application_properties end],
+                       array[coalesce(priority, 0)], array[time_to_live], array[scheduled_enqueue_time]
+                       -- generated: , {after session_id if is_staged: $arrays => array[$name]}
+                       , reply_to_session_ids => array[reply_to_session_id], tos => array["to"],
+                       partition_keys => array[partition_key]
+                       -- end
+                       )
                   from (select %s from pgqueue.%I where ctid = $2) as given
                 $query$, selected, staged)
                using target, place;

@@ -7,25 +7,27 @@
 -- Locks    nothing, but see pgqueue._set_forwarding; waits for an open transaction that has created a queue of the same name.
 create or replace function pgqueue.create_queue(
     queue                                   text,
-    lock_duration                           interval default null,
-    max_delivery_count                      integer  default null,
-    max_message_size                        bigint   default null,
-    status                                  text     default null,
-    user_metadata                           jsonb    default null,
-    default_message_time_to_live            interval default null,
-    dead_lettering_on_message_expiration    boolean  default null,
-    requires_duplicate_detection            boolean  default null,
-    duplicate_detection_history_time_window interval default null,
-    max_queue_length                        bigint   default null,
-    retain_history                          interval default null,
-    retain_errors                           integer  default null,
-    auto_delete_on_idle                     interval default null,
-    requires_session                        boolean  default null,
-    forward_to                              text     default null,
-    forward_dead_lettered_messages_to       text     default null,
+    -- generated rows: {all settings: $name | $type | default null}
+    lock_duration                           interval         default null,
+    max_delivery_count                      integer          default null,
+    max_message_size                        bigint           default null,
+    status                                  text             default null,
+    user_metadata                           jsonb            default null,
+    default_message_time_to_live            interval         default null,
+    dead_lettering_on_message_expiration    boolean          default null,
+    requires_duplicate_detection            boolean          default null,
+    duplicate_detection_history_time_window interval         default null,
+    max_queue_length                        bigint           default null,
+    retain_history                          interval         default null,
+    retain_errors                           integer          default null,
+    auto_delete_on_idle                     interval         default null,
+    requires_session                        boolean          default null,
+    forward_to                              text             default null,
+    forward_dead_lettered_messages_to       text             default null,
     max_receive_rate                        double precision default null,
-    max_concurrent                          integer  default null,
-    priority_ageing                         interval default null
+    max_concurrent                          integer          default null,
+    priority_ageing                         interval         default null
+    -- end
 )
 returns integer
 language plpgsql
@@ -51,22 +53,29 @@ begin
             hint    = 'Choose another name, or create a subscription with pgqueue.create_subscription.';
     end if;
     perform pgqueue._check_settings(
+        -- generated: {all settings if holds}
         lock_duration, max_delivery_count, max_message_size, status, default_message_time_to_live,
-        duplicate_detection_history_time_window, max_queue_length, retain_history, retain_errors,
-        auto_delete_on_idle, max_receive_rate, max_concurrent, priority_ageing);
+        duplicate_detection_history_time_window, max_queue_length, retain_history, retain_errors, auto_delete_on_idle,
+        max_receive_rate, max_concurrent, priority_ageing
+        -- end
+    );
     perform pgqueue._repair_ids('pgqueue.queue');
     insert into pgqueue.queue (
-        name, lock_duration, max_delivery_count, max_message_size, status, user_metadata,
-        default_message_time_to_live, dead_lettering_on_message_expiration, requires_duplicate_detection,
-        duplicate_detection_history_time_window, max_queue_length, retain_history, retain_errors,
-        auto_delete_on_idle, requires_session, max_receive_rate, max_concurrent, priority_ageing, awaited_until
+        -- generated: name, {all settings if is_plain}, awaited_until
+        name, lock_duration, max_delivery_count, max_message_size, status, user_metadata, default_message_time_to_live,
+        dead_lettering_on_message_expiration, requires_duplicate_detection, duplicate_detection_history_time_window,
+        max_queue_length, retain_history, retain_errors, auto_delete_on_idle, requires_session, max_receive_rate,
+        max_concurrent, priority_ageing, awaited_until
+        -- end
     ) values (
-        queue, coalesce(lock_duration, interval '60 seconds'), coalesce(max_delivery_count, 10),
-        max_message_size, coalesce(status, 'ACTIVE'), user_metadata,
-        default_message_time_to_live, coalesce(dead_lettering_on_message_expiration, false),
-        coalesce(requires_duplicate_detection, false),
+        -- generated: queue, {all settings if is_plain: $or_default},
+        queue, coalesce(lock_duration, interval '60 seconds'), coalesce(max_delivery_count, 10), max_message_size,
+        coalesce(status, 'ACTIVE'), user_metadata, default_message_time_to_live,
+        coalesce(dead_lettering_on_message_expiration, false), coalesce(requires_duplicate_detection, false),
         coalesce(duplicate_detection_history_time_window, interval '10 minutes'), max_queue_length, retain_history,
-        retain_errors, auto_delete_on_idle, coalesce(requires_session, false), max_receive_rate, max_concurrent, priority_ageing,
+        retain_errors, auto_delete_on_idle, coalesce(requires_session, false), max_receive_rate, max_concurrent,
+        priority_ageing,
+        -- end
         (select max(dropped.awaited_until) from pgqueue.dropped_queue as dropped where dropped.name = queue)
     )
         on conflict on constraint queue_name_is_taken do nothing

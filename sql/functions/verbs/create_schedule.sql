@@ -19,22 +19,29 @@ create or replace function pgqueue.create_schedule(
     queue                  text,
     cron                   text        default null,
     every                  interval    default null,
-    body                   jsonb       default null,
-    binary_body            bytea       default null,
-    message_id             text        default null,
-    correlation_id         text        default null,
-    subject                text        default null,
-    content_type           text        default null,
-    reply_to               text        default null,
-    application_properties jsonb       default null,
-    priority               integer     default 0,
-    time_to_live           interval    default null,
+    -- generated rows: {body to time_to_live: $name | $type | default $default},
+    body                   jsonb    default null,
+    binary_body            bytea    default null,
+    message_id             text     default null,
+    correlation_id         text     default null,
+    subject                text     default null,
+    content_type           text     default null,
+    reply_to               text     default null,
+    application_properties jsonb    default null,
+    priority               integer  default 0,
+    time_to_live           interval default null,
+    -- end
     timezone               text        default 'UTC',
     catch_up               text        default 'none',
     jitter                 interval    default null,
     starts_at              timestamptz default null,
     ends_at                timestamptz default null,
-    session_id             text        default null
+    -- generated rows: {from session_id: $name | $type | default $default}
+    session_id          text default null,
+    reply_to_session_id text default null,
+    "to"                text default null,
+    partition_key       text default null
+    -- end
 )
 returns integer
 language plpgsql
@@ -52,20 +59,31 @@ begin
         schedule, cron, every, timezone, catch_up, jitter, starts_at, ends_at, coalesce(message_id, schedule), moment);
     target.status := 'ACTIVE';                           -- a queue that is disabled now may have a schedule for later
     perform pgqueue._check_batch(
+        -- generated: target, 1, {body to time_to_live: array[$name]}, null, {from session_id: array[$name]}
         target, 1, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
         array[content_type], array[reply_to], array[application_properties], array[priority], array[time_to_live], null,
-        array[session_id]);
+        array[session_id], array[reply_to_session_id], array["to"], array[partition_key]
+        -- end
+    );
     perform pgqueue._repair_ids('pgqueue.schedule');
     insert into pgqueue.schedule (
-        name, queue_id, cron, every, timezone, starts_at, ends_at, jitter, catch_up, body, binary_body,
-        message_id, correlation_id, subject, content_type, reply_to, application_properties, priority, time_to_live,
-        passed_until, plan_at, created_at, session_id
+        -- generated: name, queue_id, cron, every, timezone, starts_at, ends_at, jitter, catch_up,
+        --     {body to time_to_live}, passed_until, plan_at, created_at, {from session_id}
+        name, queue_id, cron, every, timezone, starts_at, ends_at, jitter, catch_up, body, binary_body, message_id,
+        correlation_id, subject, content_type, reply_to, application_properties, priority, time_to_live, passed_until,
+        plan_at, created_at, session_id, reply_to_session_id, "to", partition_key
+        -- end
     ) values (
         schedule, target.id, cron, make_interval(secs => extract(epoch from every)::double precision), timezone,
-        coalesce(starts_at, moment), ends_at, nullif(jitter, interval '0'), catch_up, body, binary_body,
-        message_id, correlation_id, subject, content_type, reply_to, application_properties, priority, time_to_live,
+        coalesce(starts_at, moment), ends_at, nullif(jitter, interval '0'), catch_up,
+        -- generated: {body to time_to_live},
+        body, binary_body, message_id, correlation_id, subject, content_type, reply_to, application_properties,
+        priority, time_to_live,
+        -- end
         greatest(moment, starts_at - interval '1 microsecond'), case when cron is not null then moment end, moment,
-        session_id
+        -- generated: {from session_id}
+        session_id, reply_to_session_id, "to", partition_key
+        -- end
     )
         on conflict on constraint schedule_name_is_taken do nothing
     returning * into created;

@@ -2,9 +2,9 @@
 -- pgqueue.create_queue gives it, in which the messages of the topic are stored that its filter matches; without a filter, all.
 -- What sends in open transactions have stored already is not sent again.
 --
--- A `correlation_filter` is a JSON object of the values that a message must have: its message_id, correlation_id, subject,
--- content_type, reply_to, session_id, and some of its application_properties, which is an object, too. A `json_path_filter` is a
--- condition over the message as JSON: its fields by these names, and its body. A message on which it fails does not match.
+-- A `correlation_filter` is a JSON object of the values that a message must have: its fields that are ids or
+-- names, such as message_id, subject and reply_to, and some of its application_properties, which is an object, too. A
+-- `json_path_filter` is a condition over the message as JSON: its fields by these names, and its body. A message on which it fails does not match.
 -- `set_properties` are merged into the application properties of what is stored in the subscription.
 -- Returns  the id of the queue.
 -- Raises   PQ003 queue already exists, PQ007 invalid argument, PQ040 unknown topic.
@@ -15,25 +15,27 @@ create or replace function pgqueue.create_subscription(
     correlation_filter                      jsonb    default null,
     json_path_filter                        text     default null,
     set_properties                          jsonb    default null,
-    lock_duration                           interval default null,
-    max_delivery_count                      integer  default null,
-    max_message_size                        bigint   default null,
-    status                                  text     default null,
-    user_metadata                           jsonb    default null,
-    default_message_time_to_live            interval default null,
-    dead_lettering_on_message_expiration    boolean  default null,
-    requires_duplicate_detection            boolean  default null,
-    duplicate_detection_history_time_window interval default null,
-    max_queue_length                        bigint   default null,
-    retain_history                          interval default null,
-    retain_errors                           integer  default null,
-    auto_delete_on_idle                     interval default null,
-    requires_session                        boolean  default null,
-    forward_to                              text     default null,
-    forward_dead_lettered_messages_to       text     default null,
+    -- generated rows: {all settings: $name | $type | default null}
+    lock_duration                           interval         default null,
+    max_delivery_count                      integer          default null,
+    max_message_size                        bigint           default null,
+    status                                  text             default null,
+    user_metadata                           jsonb            default null,
+    default_message_time_to_live            interval         default null,
+    dead_lettering_on_message_expiration    boolean          default null,
+    requires_duplicate_detection            boolean          default null,
+    duplicate_detection_history_time_window interval         default null,
+    max_queue_length                        bigint           default null,
+    retain_history                          interval         default null,
+    retain_errors                           integer          default null,
+    auto_delete_on_idle                     interval         default null,
+    requires_session                        boolean          default null,
+    forward_to                              text             default null,
+    forward_dead_lettered_messages_to       text             default null,
     max_receive_rate                        double precision default null,
-    max_concurrent                          integer  default null,
-    priority_ageing                         interval default null
+    max_concurrent                          integer          default null,
+    priority_ageing                         interval         default null
+    -- end
 )
 returns integer
 language plpgsql
@@ -51,6 +53,7 @@ begin
     filter := pgqueue._read_filter(correlation_filter, json_path_filter, set_properties);
     filter.queue_id := pgqueue.create_queue(
         pgqueue._subscription_queue(topic, subscription),
+        -- generated rows: {all settings: $name | => $name}
         lock_duration                           => lock_duration,
         max_delivery_count                      => max_delivery_count,
         max_message_size                        => max_message_size,
@@ -69,7 +72,9 @@ begin
         forward_dead_lettered_messages_to       => forward_dead_lettered_messages_to,
         max_receive_rate                        => max_receive_rate,
         max_concurrent                          => max_concurrent,
-        priority_ageing                         => priority_ageing);
+        priority_ageing                         => priority_ageing
+        -- end
+    );
     filter.topic_id   := known.id;
     filter.name       := subscription;
     filter.created_at := pgqueue.clock();

@@ -5,6 +5,8 @@
 -- Locks    as pgqueue.publish_to_topic.
 create or replace function pgqueue.publish_batch_to_topic(
     topic                   text,
+    -- generated rows: {body to scheduled_enqueue_time: $arrays | $type[] | default null}, require_subscription |
+    --     boolean | default false, {from session_id: $arrays | $type[] | default null}
     bodies                  jsonb[]       default null,
     binary_bodies           bytea[]       default null,
     message_ids             text[]        default null,
@@ -17,7 +19,11 @@ create or replace function pgqueue.publish_batch_to_topic(
     times_to_live           interval[]    default null,
     scheduled_enqueue_times timestamptz[] default null,
     require_subscription    boolean       default false,
-    session_ids             text[]        default null
+    session_ids             text[]        default null,
+    reply_to_session_ids    text[]        default null,
+    tos                     text[]        default null,
+    partition_keys          text[]        default null
+    -- end
 )
 returns setof integer
 language plpgsql
@@ -27,7 +33,12 @@ as $$
 begin
     return query
         select unnest(pgqueue._publish_to_topic(
+            -- generated: topic, {body to scheduled_enqueue_time: $arrays}, require_subscription,
+            --     {from session_id: $arrays}
             topic, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-            application_properties, priorities, times_to_live, scheduled_enqueue_times, require_subscription, session_ids));
+            application_properties, priorities, times_to_live, scheduled_enqueue_times, require_subscription,
+            session_ids, reply_to_session_ids, tos, partition_keys
+            -- end
+        ));
 end
 $$;

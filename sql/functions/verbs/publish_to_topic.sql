@@ -8,6 +8,8 @@
 -- Locks    nothing of the topic, and in its subscriptions what pgqueue.send locks.
 create or replace function pgqueue.publish_to_topic(
     topic                  text,
+    -- generated rows: {body to scheduled_enqueue_time: $name | $type | default $default}, require_subscription |
+    --     boolean | default false, {from session_id: $name | $type | default $default}
     body                   jsonb       default null,
     binary_body            bytea       default null,
     message_id             text        default null,
@@ -20,7 +22,11 @@ create or replace function pgqueue.publish_to_topic(
     time_to_live           interval    default null,
     scheduled_enqueue_time timestamptz default null,
     require_subscription   boolean     default false,
-    session_id             text        default null
+    session_id             text        default null,
+    reply_to_session_id    text        default null,
+    "to"                   text        default null,
+    partition_key          text        default null
+    -- end
 )
 returns integer
 language plpgsql
@@ -29,8 +35,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     return (pgqueue._publish_to_topic(
+        -- generated: topic, {body to scheduled_enqueue_time: array[$name]}, require_subscription,
+        --     {from session_id: array[$name]}
         topic, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
         array[content_type], array[reply_to], array[application_properties], array[priority], array[time_to_live],
-        array[scheduled_enqueue_time], require_subscription, array[session_id]))[1];
+        array[scheduled_enqueue_time], require_subscription, array[session_id], array[reply_to_session_id], array["to"],
+        array[partition_key]
+        -- end
+    ))[1];
 end
 $$;

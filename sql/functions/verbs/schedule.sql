@@ -7,6 +7,8 @@ create or replace function pgqueue.schedule(
     queue                  text,
     body                   jsonb,
     at                     timestamptz,
+    -- generated rows: {message_id to time_to_live: $name | $type | default $default},
+    --     {from session_id: $name | $type | default $default}
     message_id             text     default null,
     correlation_id         text     default null,
     subject                text     default null,
@@ -15,7 +17,11 @@ create or replace function pgqueue.schedule(
     application_properties jsonb    default null,
     priority               integer  default 0,
     time_to_live           interval default null,
-    session_id             text     default null
+    session_id             text     default null,
+    reply_to_session_id    text     default null,
+    "to"                   text     default null,
+    partition_key          text     default null
+    -- end
 )
 returns bigint
 language plpgsql
@@ -27,7 +33,11 @@ begin
         perform pgqueue._refuse_argument('at', 'a time', at::text);
     end if;
     return pgqueue.send(
-        queue, body, null, message_id, correlation_id, subject, content_type, reply_to, application_properties, priority,
-        time_to_live, at, session_id => session_id);
+        -- generated: queue, body, null, {message_id to time_to_live}, at, {from session_id: $name => $name}
+        queue, body, null, message_id, correlation_id, subject, content_type, reply_to, application_properties,
+        priority, time_to_live, at, session_id => session_id, reply_to_session_id => reply_to_session_id, "to" => "to",
+        partition_key => partition_key
+        -- end
+    );
 end
 $$;

@@ -15,6 +15,8 @@
 --          priority for the first time, pgqueue.pause_queue, pgqueue.alter_queue.
 create or replace function pgqueue.send(
     queue                  text,
+    -- generated rows: {body to scheduled_enqueue_time: $name | $type | default $default}, negate_duplicate | boolean |
+    --     default false, {from session_id: $name | $type | default $default}
     body                   jsonb       default null,
     binary_body            bytea       default null,
     message_id             text        default null,
@@ -27,7 +29,11 @@ create or replace function pgqueue.send(
     time_to_live           interval    default null,
     scheduled_enqueue_time timestamptz default null,
     negate_duplicate       boolean     default false,
-    session_id             text        default null
+    session_id             text        default null,
+    reply_to_session_id    text        default null,
+    "to"                   text        default null,
+    partition_key          text        default null
+    -- end
 )
 returns bigint
 language plpgsql
@@ -51,14 +57,23 @@ begin
     end if;
     if target.status <> 'ACTIVE' or num_nonnulls(target.max_message_size, target.max_queue_length, target.auto_delete_on_idle, target.forward_to) > 0
        or priority is distinct from 0 or (body is null) = (binary_body is null)
-       or num_nonnulls(time_to_live, scheduled_enqueue_time, session_id) > 0
+       or num_nonnulls(
+           -- generated: time_to_live, scheduled_enqueue_time, {from session_id}
+           time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id, "to", partition_key
+           -- end
+          ) > 0
        or jsonb_typeof(application_properties) <> 'object' or pg_column_size(application_properties) > 65536
        or greatest(length(message_id), length(correlation_id), length(subject), length(content_type), length(reply_to)) > 128
        or target.requires_duplicate_detection or target.requires_session then
         return (pgqueue._send_any(
+            -- generated: target, {body to scheduled_enqueue_time: array[$name]}, negate_duplicate,
+            --     {from session_id: array[$name]}
             target, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
-            array[content_type], array[reply_to], array[application_properties], array[priority],
-            array[time_to_live], array[scheduled_enqueue_time], negate_duplicate, array[session_id]))[1];
+            array[content_type], array[reply_to], array[application_properties], array[priority], array[time_to_live],
+            array[scheduled_enqueue_time], negate_duplicate, array[session_id], array[reply_to_session_id], array["to"],
+            array[partition_key]
+            -- end
+        ))[1];
     end if;
     number := nextval('pgqueue.sequence_number');
     moment := pgqueue.clock();

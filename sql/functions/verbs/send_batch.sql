@@ -5,6 +5,8 @@
 -- Locks    as pgqueue.send.
 create or replace function pgqueue.send_batch(
     queue                   text,
+    -- generated rows: {body to scheduled_enqueue_time: $arrays | $type[] | default null}, negate_duplicates | boolean |
+    --     default false, {from session_id: $arrays | $type[] | default null}
     bodies                  jsonb[]       default null,
     binary_bodies           bytea[]       default null,
     message_ids             text[]        default null,
@@ -17,7 +19,11 @@ create or replace function pgqueue.send_batch(
     times_to_live           interval[]    default null,
     scheduled_enqueue_times timestamptz[] default null,
     negate_duplicates       boolean       default false,
-    session_ids             text[]        default null
+    session_ids             text[]        default null,
+    reply_to_session_ids    text[]        default null,
+    tos                     text[]        default null,
+    partition_keys          text[]        default null
+    -- end
 )
 returns setof bigint
 language plpgsql
@@ -39,8 +45,13 @@ begin
     end if;
     if target.status = 'ACTIVE' and not target.requires_session
        and num_nonnulls(target.max_message_size, target.max_queue_length, target.auto_delete_on_idle, target.forward_to) = 0
-       and num_nonnulls(binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-                                   send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids) = 0
+       and num_nonnulls(
+           -- generated: {from binary_body: $given}
+           binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
+           send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
+           reply_to_session_ids, tos, partition_keys
+           -- end
+           ) = 0
        and array_position(bodies, null) is null then
         return query                     -- fast path: bodies alone, which saves unnesting many parallel arrays
             insert into pgqueue.message (sequence_number, position, enqueued_time, queue_id, lane, body, expires_at, time_to_live)
@@ -55,9 +66,13 @@ begin
     else
         return query
             select unnest(pgqueue._send_any(
+                -- generated: target, {body to scheduled_enqueue_time: $given}, negate_duplicates,
+                --     {from session_id: $given}
                 target, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
-                send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times, negate_duplicates,
-                session_ids));
+                send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times,
+                negate_duplicates, session_ids, reply_to_session_ids, tos, partition_keys
+                -- end
+            ));
     end if;
 end
 $$;

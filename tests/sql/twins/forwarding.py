@@ -27,14 +27,14 @@ TWINS = [
     ),
     Twin(
         "_delay",
-        "first_locked_at, session_id, hops, until",
-        "first_locked_at, session_id, null, until",
+        "hops, until",
+        "null, until",
         test_forwarding.test_hops_count_until_the_message_is_settled,
     ),
     Twin(
         "_activate_scheduled",
-        "first_locked_at, session_id, hops\n          from",
-        "first_locked_at, session_id, null\n          from",
+        "hops\n          from",
+        "null\n          from",
         test_forwarding.test_hops_count_until_the_message_is_settled,
     ),
     Twin("_forward", " for key share", "", test_forwarding_targets.test_a_target_is_not_dropped_under_a_sender),

@@ -1,0 +1,136 @@
+"""The tasks that run handlers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from math import inf
+from typing import Any
+
+from pgqueue.errors import HandlerTimeoutError
+from pgqueue.flows.locked import LockedMessage
+from pgqueue.model.context import call_on_fault
+from pgqueue.model.handler import Handler
+from pgqueue.transports import adrive
+from pgqueue.worker.execution import Failures, HandlerSpec, execute, execute_together
+from pgqueue.worker.service import QueueService
+
+
+class HandlerTasks:
+    """Tasks of one event loop, each for one message, or for several in one transaction.
+
+    A task whose handler exceeds its timeout, or loses the lock of its message, is cancelled.
+    """
+
+    overdue = 0
+
+    def __init__(self, service: QueueService) -> None:
+        self._service = service
+        self._options = service.options
+        self._messages: deque[LockedMessage] = deque()
+        self._running: dict[asyncio.Task[None], int] = {}
+
+    def start(self, spec: HandlerSpec) -> None:
+        """Run the tasks in the event loop that runs now."""
+        self._loop = asyncio.get_running_loop()
+        self._spec = replace(spec, call=self._call)
+
+    @property
+    def running(self) -> int:
+        """The number of messages in handlers."""
+        return sum(self._running.values())
+
+    @property
+    def waiting(self) -> int:
+        """The number of messages that wait for a handler."""
+        return len(self._messages)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no handler runs."""
+        return not self._running
+
+    def take(self, messages: Sequence[LockedMessage]) -> None:
+        """Run handlers on these messages, when others have ended."""
+        self._messages.extend(messages)
+        self._start_tasks()
+
+    def unstarted(self) -> list[LockedMessage]:
+        """Take back the messages that no task has started."""
+        unstarted = list(self._messages)
+        self._messages.clear()
+        return unstarted
+
+    def replace_stuck(self, limit: timedelta) -> list[LockedMessage]:
+        """Return none: the event loop ends handlers in time."""
+        return []
+
+    def time_left(self, limit: timedelta) -> float:
+        """Return infinity, for the same reason."""
+        return inf
+
+    def close(self) -> None:
+        """Do nothing: no task starts when the worker is stopping."""
+
+    async def cancel(self) -> None:
+        """Cancel all tasks that still run."""
+        for task in self._running:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(self._running, timeout=1)
+
+    def _start_tasks(self) -> None:
+        while self._messages and len(self._running) < self._options.concurrency:
+            size = min(self._options.transaction_batch, len(self._messages))
+            messages = [self._messages.popleft() for _ in range(size)]
+            task = asyncio.create_task(self._handle(messages))
+            self._running[task] = size
+            task.add_done_callback(self._ended)
+            for message in messages:
+                call_on_fault(message.context, partial(self._cancel, task))
+
+    def _cancel(self, task: asyncio.Task[None]) -> None:
+        """Cancel a task whose lock is lost; called by the thread that renews locks."""
+        self._loop.call_soon_threadsafe(task.cancel)
+
+    async def _handle(self, messages: Sequence[LockedMessage]) -> None:
+        failures: Failures
+        try:
+            failures = await adrive(
+                execute(messages[0], self._spec) if len(messages) == 1 else execute_together(messages, self._spec)
+            )
+        except asyncio.CancelledError as cancelled:
+            failures = {message.sequence_number: cancelled for message in messages}
+        for message in messages:
+            self._service.finish(message, failures.get(message.sequence_number))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._running[task]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._service.end_with(error)
+        is_stopping = self._service.stopping.is_set()
+        if not is_stopping:
+            self._start_tasks()
+        if is_stopping or self._service.dispatcher.is_low(self.waiting):
+            self._service.be_idle()
+
+    async def _call(self, handler: Handler, *arguments: Any) -> Any:
+        if handler.is_coroutine:
+            return await self._awaited(handler(*arguments))
+        result = await asyncio.to_thread(handler, *arguments)
+        return await self._awaited(result) if hasattr(result, "__await__") else result
+
+    async def _awaited(self, handling: Awaitable[Any]) -> Any:
+        limit = self._options.handler_timeout
+        deadline = asyncio.timeout(limit.total_seconds() if limit else None)
+        try:
+            async with deadline:
+                return await handling
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            raise HandlerTimeoutError(f"the handler has not returned within {limit}") from error

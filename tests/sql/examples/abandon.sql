@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.abandon(:'queue', :'number', :'token');

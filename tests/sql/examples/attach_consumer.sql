@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.attach_consumer(:'consumer', :'queue');

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.begin_claim(:'consumer', :'claim', epoch => :'epoch');

@@ -1,0 +1,2 @@
+-- SEND
+select * from pgqueue.cancel_scheduled(:'queue', array[:'scheduled'::bigint]);

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.check_claim(:'consumer', :'claim', epoch => :'epoch');

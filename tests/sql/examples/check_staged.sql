@@ -1,0 +1,2 @@
+-- SEND
+select * from pgqueue.check_staged(:'queue', :'staged');

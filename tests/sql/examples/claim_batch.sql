@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.claim_batch(:'consumer', :'claim', 1, epoch => :'epoch');

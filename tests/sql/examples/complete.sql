@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.complete(:'queue', :'number', :'token');

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.complete_claim(:'consumer', :'claim', epoch => :'epoch');

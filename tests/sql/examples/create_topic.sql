@@ -1,0 +1,2 @@
+-- ADMIN
+select * from pgqueue.create_topic(:'new_topic');

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.dead_letter(:'queue', :'number', :'token', 'reason');

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.drop_consumer(:'consumer', :'epoch');

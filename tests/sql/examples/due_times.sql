@@ -1,0 +1,2 @@
+-- SETTINGS
+select * from pgqueue.due_times(:'nightly');

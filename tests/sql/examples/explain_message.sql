@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.explain_message(:'queue', 1);

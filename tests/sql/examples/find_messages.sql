@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.find_messages(:'queue');

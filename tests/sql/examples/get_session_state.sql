@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.get_session_state(:'queue', 'a');

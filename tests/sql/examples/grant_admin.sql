@@ -1,0 +1,2 @@
+-- ADMIN
+select * from pgqueue.grant_admin(:'role');

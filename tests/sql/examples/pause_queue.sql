@@ -1,0 +1,2 @@
+-- ADMIN
+select * from pgqueue.pause_queue(:'queue');

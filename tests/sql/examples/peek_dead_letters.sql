@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.peek_dead_letters(:'queue');

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.pin(:'queue', :'number', :'token');

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.plan_schedule(:'planned', '{}');

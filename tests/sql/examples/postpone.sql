@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.postpone(:'queue', :'number', :'token', '1 hour');

@@ -1,0 +1,2 @@
+-- SEND
+select * from pgqueue.publish(:'queue', array[:'staged'], 0);

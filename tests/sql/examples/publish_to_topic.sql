@@ -1,0 +1,2 @@
+-- SEND
+select * from pgqueue.publish_to_topic(:'topic', '1');

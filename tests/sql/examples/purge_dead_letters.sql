@@ -1,0 +1,2 @@
+-- ADMIN
+select * from pgqueue.purge_dead_letters(:'queue');

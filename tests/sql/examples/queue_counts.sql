@@ -1,0 +1,2 @@
+-- MONITOR
+select * from pgqueue.queue_counts(:'queue');

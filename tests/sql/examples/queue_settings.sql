@@ -1,0 +1,2 @@
+-- SETTINGS
+select * from pgqueue.queue_settings(:'queue');

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.receive_dead_letters(:'queue');

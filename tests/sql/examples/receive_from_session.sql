@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.receive_from_session(:'queue', 'a', :'token');

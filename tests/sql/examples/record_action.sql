@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.record_action('resubmit', :'queue', 1);

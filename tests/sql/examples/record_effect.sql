@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.record_effect(:'queue', 'key', 'effect');

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.recorded_effects(:'queue', 'key');

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.release_claim(:'consumer', :'claim', epoch => :'epoch');

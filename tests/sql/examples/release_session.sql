@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.release_session(:'queue', 'a', :'token');

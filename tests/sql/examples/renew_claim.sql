@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.renew_claim(:'consumer', claim => :'claim', epoch => :'epoch');

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.renew_lock(:'queue', :'number', :'token');

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.renew_session_lock(:'queue', 'a', :'token');

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.resolve(:'queue', :'number', :'token', '3');

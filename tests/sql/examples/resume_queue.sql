@@ -1,0 +1,2 @@
+-- ADMIN
+select * from pgqueue.resume_queue(:'queue');

@@ -1,0 +1,2 @@
+-- ADMIN
+select * from pgqueue.revoke_admin(:'role');

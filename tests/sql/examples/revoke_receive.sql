@@ -1,0 +1,2 @@
+-- ADMIN
+select * from pgqueue.revoke_receive(:'queue', 'public');

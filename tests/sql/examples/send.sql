@@ -1,0 +1,2 @@
+-- SEND
+select * from pgqueue.send(:'queue', '1');

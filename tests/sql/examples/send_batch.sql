@@ -1,0 +1,2 @@
+-- SEND
+select * from pgqueue.send_batch(:'queue', array['1']::jsonb[]);

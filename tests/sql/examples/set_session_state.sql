@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.set_session_state(:'queue', 'a', :'token');

@@ -1,0 +1,2 @@
+-- SEND
+select * from pgqueue.stage(:'queue', 'job', 'part', '{body}');

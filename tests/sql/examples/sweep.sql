@@ -1,0 +1,2 @@
+-- RECEIVE of all queues
+select * from pgqueue.sweep();

@@ -1,0 +1,2 @@
+-- RECEIVE of all queues
+call pgqueue.sweep_all();

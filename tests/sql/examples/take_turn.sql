@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.take_turn(:'queue');

@@ -1,0 +1,2 @@
+-- ADMIN
+select * from pgqueue.unlock(:'queue', :'number');
