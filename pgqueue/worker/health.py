@@ -58,7 +58,7 @@ class Monitored(Protocol):
 
     @property
     def services(self) -> Sequence[QueueService]:
-        """What it runs, by queue."""
+        """Its services, by queue."""
 
     def health(self) -> Health:
         """How it is."""

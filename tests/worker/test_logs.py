@@ -183,7 +183,7 @@ def test_a_shared_transaction_that_is_taken_apart(scene: Scene, caplog: pytest.L
     retry = pgqueue.RetryPolicy(transaction_attempts=1)
     options: Any = {"transaction": "psycopg", "transaction_batch": 3, "concurrency": 1, "retry": retry}
     with scene.working(handler, **options):
-        said = about(caplog, "is taken apart")
+        said = about(caplog, "retrying them one by one")
     assert said == {"queue": "q", "sequence_numbers": numbers, "tracking_id": None}
 
 
@@ -196,7 +196,7 @@ def test_a_message_that_cannot_be_settled(scene: Scene, caplog: pytest.LogCaptur
 
     (number,) = scene.send("a")
     with scene.working(handler, grace_period=timedelta(seconds=5)):
-        said = about(caplog, "was settled by somebody else")
+        said = about(caplog, "was settled elsewhere")
     assert said.pop("tracking_id")
     assert said == {"queue": "q", "sequence_number": number, "delivery_count": 1}
 
