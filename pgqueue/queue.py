@@ -13,11 +13,13 @@ import tenacity
 from pgqueue import transports
 from pgqueue.flows import Shared, Source, batches, dead_letters, queues, receiving, sessions, traced, validating
 from pgqueue.flows.arrivals import arrivals
+from pgqueue.flows.locked import locked
+from pgqueue.flows.sessions import accepted
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.context import Outcome
 from pgqueue.model.encoding import scheduled
 from pgqueue.model.holder import this_process
-from pgqueue.model.message import BodyT, Message, PeekedMessage, SequenceNumber, SettledMessage
+from pgqueue.model.message import BodyT, Message, PeekedMessage, SequenceNumber, SettledMessage, from_row
 from pgqueue.model.names import dead_letter_queue, dead_letters_of
 from pgqueue.model.policy import retry_policy
 from pgqueue.model.row import Row
@@ -164,7 +166,7 @@ class Queue(Generic[BodyT]):
             SessionCannotBeLockedError: another receiver holds the session that you named, also when ``wait`` is over.
         """
         row = drive(sessions.accept(self.name, session_id, self._source, wait, lock_duration))
-        return None if row is None else Session._locked(self.name, row, self._source, self._body_type)
+        return None if row is None else accepted(Session, self.name, row, self._source, self._body_type)
 
     def list_sessions(self) -> list[SessionProperties]:
         """Returns the sessions of this queue that are locked, have messages or state: who holds each until when.
@@ -203,7 +205,7 @@ class Queue(Generic[BodyT]):
         rows = drive(
             receiving.receive_and_delete(statement, self._turns, self._source, _shared(transaction, self._source), wait)
         )
-        return [PeekedMessage._from_row(self.name, row, self._body_type) for row in rows]
+        return [from_row(PeekedMessage, self.name, row, self._body_type) for row in rows]
 
     @overload
     def receiver(
@@ -237,7 +239,7 @@ class Queue(Generic[BodyT]):
             InvalidArgumentError: ``prefetch`` is negative, or was given with the mode RECEIVE_AND_DELETE.
         """
         name = self.name if sub_queue is None else dead_letter_queue(self.name)
-        make = partial(ReceivedMessage._locked, name, source=self._source, body_type=self._body_type)
+        make = partial(locked, ReceivedMessage, name, source=self._source, body_type=self._body_type)
         return Receiver(arrivals(name, receive_mode, prefetch, this_process(), self._source, make, self._body_type))
 
     def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage[BodyT]]:
@@ -250,7 +252,7 @@ class Queue(Generic[BodyT]):
             self.name, max_messages=max_messages, from_sequence_number=from_sequence_number
         )
         return [
-            PeekedMessage._from_row(self.name, row, self._body_type) for row in drive(self._source.execute(statement))
+            from_row(PeekedMessage, self.name, row, self._body_type) for row in drive(self._source.execute(statement))
         ]
 
     def explain_message(self, sequence_number: int) -> str:
@@ -388,7 +390,7 @@ class Queue(Generic[BodyT]):
         return drive(self._source.execute(statement))
 
     def _make(self, row: Row) -> ReceivedMessage[BodyT]:
-        return ReceivedMessage._locked(self.name, row, self._source, self._body_type)
+        return locked(ReceivedMessage, self.name, row, self._source, self._body_type)
 
     def _settle(
         self,

@@ -14,6 +14,7 @@ import tenacity
 from pgqueue import transports
 from pgqueue.errors import PGQueueError
 from pgqueue.flows import Shared, Source, processing, traced
+from pgqueue.flows.flow import source_of
 from pgqueue.flows.locked import LockedMessage, require_received
 from pgqueue.flows.settling import renew_lock, resolve, settle
 from pgqueue.model.context import Outcome, ReceiveState
@@ -325,14 +326,14 @@ def process(
 
 def _begin_for(handler: Handler, received: ReceivedMessage, source: object) -> processing.Begin | None:
     """How to begin the transactions of the work; None if it takes none, and no source of them is given."""
-    has_one = handler.takes_transaction or source is not None or received._source.is_one_connection
+    has_one = handler.takes_transaction or source is not None or source_of(received).is_one_connection
     return _begin(received, source) if has_one else None
 
 
 def _begin(received: ReceivedMessage, source: object) -> processing.Begin:
     if source is None:
-        return received._source.begin
-    return partial(transports.begin, source, received._source.timeout, asynchronous=False)
+        return source_of(received).begin
+    return partial(transports.begin, source, source_of(received).timeout, asynchronous=False)
 
 
 def _shared(transaction: Transaction | None, source: Source) -> Shared | None:

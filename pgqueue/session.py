@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from pgqueue import transports
 from pgqueue.flows import Shared, Source, sessions, validating
+from pgqueue.flows.locked import locked
 from pgqueue.model.holder import this_process
 from pgqueue.model.lock_lost import LockLost
 from pgqueue.model.message import BodyT
@@ -94,7 +95,7 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
         drive(sessions.release(self, self._where(transaction)))
 
     def _make(self, row: Row) -> ReceivedMessage[BodyT]:
-        return ReceivedMessage._locked(self.queue, row, self._source, self._body_type)
+        return locked(ReceivedMessage, self.queue, row, self._source, self._body_type)
 
     def _where(self, transaction: Transaction | None) -> Shared | Source:
         return (

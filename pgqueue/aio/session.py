@@ -11,6 +11,7 @@ from pgqueue import transports
 from pgqueue.aio.lock_lost import LockLost
 from pgqueue.aio.received import ReceivedMessage
 from pgqueue.flows import Shared, Source, sessions, validating
+from pgqueue.flows.locked import locked
 from pgqueue.model.holder import this_process
 from pgqueue.model.message import BodyT
 from pgqueue.model.row import Row
@@ -93,7 +94,7 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
         await adrive(sessions.release(self, self._where(transaction)))
 
     def _make(self, row: Row) -> ReceivedMessage[BodyT]:
-        return ReceivedMessage._locked(self.queue, row, self._source, self._body_type)
+        return locked(ReceivedMessage, self.queue, row, self._source, self._body_type)
 
     def _where(self, transaction: Transaction | None) -> Shared | Source:
         return (

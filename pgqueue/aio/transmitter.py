@@ -8,6 +8,7 @@ from typing import Any
 
 from pgqueue import transports
 from pgqueue.aio.queue import Queue
+from pgqueue.flows.flow import source_of
 from pgqueue.notifications.notification import Pace, QueueNotification
 from pgqueue.notifications.queued import Processed, Processing, to_forward
 from pgqueue.notifications.receipts import ReceiptStatus
@@ -84,7 +85,7 @@ class QueuedTransmitter(Transmitter):
         self._stopped = threading.Event()
         self._processing = Processing(
             queue.name,
-            queue._source,
+            source_of(queue),
             types,
             self._recipients,
             work_source=source,

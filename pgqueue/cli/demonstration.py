@@ -25,10 +25,10 @@ from pgqueue.cli.failures import Failed
 from pgqueue.cli.output import AsJson
 from pgqueue.demo import DemoError
 from pgqueue.demo.business import SCHEMA
-from pgqueue.demo.conductor import run
 from pgqueue.demo.flights import Source
 from pgqueue.demo.plan import QUEUE, Plan
 from pgqueue.demo.progress import LiveDisplay, PlainDisplay
+from pgqueue.demo.running import run
 from pgqueue.demo.verdict import Check, Verdict
 
 
@@ -37,7 +37,7 @@ def demo(
     flights: Annotated[
         int | None, typer.Option(min=1, help="The number of flights; by default all of the source.", show_default=False)
     ] = None,
-    consumers: Annotated[int, typer.Option(min=1, max=64, help="The number of receiving processes.")] = 4,
+    consumers: Annotated[int, typer.Option(min=1, max=64, help="The number of worker processes.")] = 4,
     kills: Annotated[
         int | None,
         typer.Option(min=0, help="The number of kills during the run; 8 in a full run.", show_default=False),
@@ -58,10 +58,10 @@ def demo(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the whole of it: real flights through a real queue, while consumers are killed and transactions abort.
+    """Show the whole of it: real flights through a real queue, while workers are killed and transactions abort.
 
-    Each flight is entered in the books and sent as a message in one transaction. Several processes receive the
-    messages, add each to a ledger of delays, and complete it in the same transaction. Some are killed in the middle of
+    Each flight is entered in the books and sent as a message in one transaction. Several worker processes
+    add each message to a ledger of delays, and complete it in the same transaction. Some are killed in the middle of
     that, some transactions abort and are tried again, and a few messages are no flights at all. In the end the tables
     are asked whether every flight was posted exactly once.
 
@@ -73,7 +73,7 @@ def demo(
     where = "the built-in PostgreSQL" if said is None else "the database that was named"
     options = "--embedded" if said is None else f"--dsn {_shown(said)}"
     output.hint(f"Flights of 2013 go through the queue {QUEUE} in {where}.")
-    plan = Plan(database(said), source=source, flights=flights, consumers=consumers, kills=kills, seed=seed)
+    plan = Plan(database(said), source=source, flights=flights, workers=consumers, kills=kills, seed=seed)
     with explained(), _display(as_json) as display:
         verdict = run(plan, display)
     if as_json:

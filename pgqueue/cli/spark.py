@@ -254,7 +254,7 @@ def report(
         typer.Option(
             parser=parse_duration,
             metavar="DURATION",
-            help="The length of time of one point of a curve; by default a round one.",
+            help="The length of time of one row over time; by default a round one.",
         ),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="The number of reasons and kinds to list.")] = 10,

@@ -30,7 +30,7 @@ from pgqueue.errors import logger
 from pgqueue.worker import Handlers, RetryPolicy, Worker
 from pgqueue.worker.child import Reporter
 from pgqueue.worker.exposition import Exposition
-from pgqueue.worker.health import Monitored
+from pgqueue.worker.health import Monitored, driver_of
 from pgqueue.worker.probes import Ask, Scrape, healthy_file, healthy_port
 from pgqueue.worker.processes import Processes
 from pgqueue.worker.signals import stopped_by_signals
@@ -192,7 +192,7 @@ class Work:
         made = Worker(client, handlers, **options)
         with stopped_by_signals(made.stop):  # from what is announced on, not only while it runs
             self._announce(handlers, options)
-            with watch(made._driver):
+            with watch(driver_of(made)):
                 made.run()
 
     async def _run_asynchronously(self, handlers: Handlers, options: dict[str, Any], watch: Watch) -> None:
@@ -200,7 +200,7 @@ class Work:
             made = pgqueue.aio.Worker(client, handlers, **options)
             with stopped_by_signals(made.stop):
                 self._announce(handlers, options)
-                with watch(made._driver):
+                with watch(driver_of(made)):
                     await made.run()
 
     def _load(self) -> Handlers:

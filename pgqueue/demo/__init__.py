@@ -1,8 +1,8 @@
-"""A demonstration on real input, from end to end, with failures on purpose: see ``conductor``.
+"""A demonstration on real input, from end to end, with failures on purpose: see ``running``.
 
-Departures are sent in the same transactions as their business rows. Several processes post them to a ledger and
-complete them in the same transactions, while some of these processes are killed and some transactions abort. The
-verdict is then computed from the tables.
+Departures are sent in the same transactions as their business rows. Worker processes post them to a ledger and complete
+them in the same transactions, while some of these processes are killed and some transactions abort. The verdict is then
+computed from the tables.
 """
 
 from __future__ import annotations
@@ -10,3 +10,11 @@ from __future__ import annotations
 
 class DemoError(Exception):
     """A demo cannot run, or cannot continue; the text says why."""
+
+
+class NotOurs(DemoError):
+    """The database contains something that has a name the demo needs, and that the demo did not create."""
+
+
+class RunFailed(DemoError):
+    """A worker or the sender of the run could not do its work."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from pgqueue.demo import DemoError
+from pgqueue.demo import NotOurs
 from pgqueue.demo.flights import Flight
 
 SCHEMA = "pgqueue_demo"
@@ -28,18 +28,12 @@ select *
 """
 
 POST = """
-insert into pgqueue_demo.posting (flight_id, delivery_count, consumer)
-select id, delivery_count, %(consumer)s
-  from jsonb_to_recordset(%(flights)s) as flight (id integer, delivery_count integer)
-"""
-
-ADD_UP = """
+with posting as (
+    insert into pgqueue_demo.posting (flight_id, delivery_count, worker)
+    values (%(id)s, %(delivery_count)s, %(worker)s))
 insert into pgqueue_demo.ledger as ledger (airport, carrier, flights, cancelled, late, minutes)
-select origin, carrier, count(*), count(*) filter (where delay is null), count(*) filter (where delay > 0),
-       coalesce(sum(delay) filter (where delay > 0), 0)
-  from jsonb_to_recordset(%s) as flight (carrier text, origin text, delay integer)
- group by origin, carrier
- order by origin, carrier                -- all consumers use the same order, so that no deadlock arises
+select %(origin)s, %(carrier)s, 1, (%(delay)s::int is null)::int, coalesce(%(delay)s > 0, false)::int,
+       greatest(coalesce(%(delay)s, 0), 0)
     on conflict (airport, carrier) do update
    set flights   = ledger.flights   + excluded.flights,
        cancelled = ledger.cancelled + excluded.cancelled,
@@ -48,25 +42,13 @@ select origin, carrier, count(*), count(*) filter (where delay is null), count(*
 """
 
 
-class NotOurs(DemoError):
-    """The database contains something that has a name the demo needs, and that the demo did not create."""
-
-
-@dataclass(frozen=True)
-class Posting:
-    """A flight to post, and the delivery count of its message."""
-
-    flight: Flight
-    delivery_count: int
-
-
 def open_books(connection: Connection) -> None:
     """Create the tables, after dropping those of an earlier run of the demo."""
-    row = connection.execute(
-        "select pg_catalog.obj_description(to_regnamespace(%s), 'pg_namespace')", [SCHEMA]
-    ).fetchone()
-    exists = connection.execute("select to_regnamespace(%s) is not null", [SCHEMA]).fetchone()
-    if exists == (True,) and row != (MARK,):
+    exists, comment = connection.execute(
+        "select to_regnamespace(%(schema)s) is not null, obj_description(to_regnamespace(%(schema)s), 'pg_namespace')",
+        {"schema": SCHEMA},
+    ).fetchone() or (False, None)
+    if exists and comment != MARK:
         raise NotOurs(f"the schema {SCHEMA} is not the demo's own: rename it, or name another database with --dsn")
     schema = sql.Identifier(SCHEMA)
     connection.execute(sql.SQL("drop schema if exists {} cascade").format(schema))
@@ -79,23 +61,11 @@ def record(connection: Connection, flights: Sequence[Flight]) -> None:
     connection.execute(RECORD, [Jsonb([asdict(flight) for flight in flights])])
 
 
-def post(connection: Connection, consumer: str, postings: Sequence[Posting]) -> None:
-    """Record that these flights are processed, by which consumer and at which delivery."""
-    rows = [{"id": posting.flight.id, "delivery_count": posting.delivery_count} for posting in postings]
-    connection.execute(POST, {"flights": Jsonb(rows), "consumer": consumer})
+def post(connection: Connection, worker: str, flight: Flight, delivery_count: int) -> None:
+    """Add a flight to the ledger, and record which worker did so, at which delivery."""
+    connection.execute(POST, {**asdict(flight), "delivery_count": delivery_count, "worker": worker})
 
 
-def add_up(connection: Connection, postings: Sequence[Posting]) -> None:
-    """Add flights to the ledger."""
-    connection.execute(ADD_UP, [Jsonb([asdict(posting.flight) for posting in postings])])
-
-
-def note_retries(connection: Connection, consumer: str, causes: Sequence[str]) -> None:
-    """Record the attempts that were aborted before this one."""
-    insert = "insert into pgqueue_demo.retry (consumer, cause) select %s, unnest(%s::text[])"
-    connection.execute(insert, [consumer, list(causes)])
-
-
-def note_kill(connection: Connection, consumer: str, transaction_id: str) -> None:
-    """Record that a consumer was killed in the middle of this transaction."""
-    connection.execute("insert into pgqueue_demo.kill values (%s, %s)", [consumer, transaction_id])
+def note_retry(connection: Connection, worker: str, cause: str) -> None:
+    """Record that an attempt was aborted before this one."""
+    connection.execute("insert into pgqueue_demo.retry (worker, cause) values (%s, %s)", [worker, cause])

@@ -12,7 +12,7 @@ create table pgqueue_demo.flight (
     sent_at     timestamptz not null default clock_timestamp()
 );
 
--- The work: a few rows that every consumer wants to change.
+-- The work: a few rows that every worker wants to change.
 create table pgqueue_demo.ledger (
     airport     text        not null,
     carrier     text        not null,
@@ -27,18 +27,22 @@ create table pgqueue_demo.ledger (
 create table pgqueue_demo.posting (
     flight_id      integer     not null,
     delivery_count integer     not null,
-    consumer       text        not null,
+    worker         text        not null,
     posted_at      timestamptz not null default clock_timestamp()
 );
 
 -- A row for each try of a transaction that was aborted, written by the try on the same lock that was committed.
 create table pgqueue_demo.retry (
-    consumer       text        not null,
+    worker         text        not null,
     cause          text        not null
 );
 
--- The transactions in the middle of which a consumer was killed.
+-- The transactions in the middle of which a worker process was killed.
 create table pgqueue_demo.kill (
-    consumer       text        not null,
+    worker         text        not null,
     transaction_id xid8        not null
 );
+
+-- pg_stat_activity shows the lower 32 bits of a transaction id; the whole of it is the one nearest to the present.
+create function pgqueue_demo.transaction_id(shown bigint, present xid8) returns xid8 language sql immutable
+return (present::text::bigint + ((shown - present::text::bigint + 2147483648) & 4294967295) - 2147483648)::text::xid8;

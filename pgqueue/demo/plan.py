@@ -19,7 +19,7 @@ class Plan:
     dsn: str = field(repr=False)
     source: Source = Source.EXTRACT
     flights: int | None = None
-    consumers: int = 4
+    workers: int = 4
     kills: int | None = None
     seed: int = 2013
 

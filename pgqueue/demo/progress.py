@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
-from types import TracebackType
+from dataclasses import dataclass
 from typing import Protocol, Self
 
-from rich.console import Console, Group, RenderableType
+from psycopg.rows import dict_row
+from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from pgqueue import QueueClient
 from pgqueue.demo.business import Connection
 from pgqueue.demo.plan import QUEUE
 
 COUNTS = """
-select (select count(*) from pgqueue_demo.flight),
-       (select count(*) from pgqueue_demo.posting),
-       (select count(*) from pgqueue_demo.posting where delivery_count > 1),
-       (select count(*) from pgqueue_demo.retry),
-       (select count(*) from pgqueue_demo.kill)
+select (select count(*) from pgqueue_demo.flight) as sent,
+       (select count(*) from pgqueue_demo.posting) as posted,
+       (select count(*) from pgqueue_demo.posting where delivery_count > 1) as redelivered,
+       (select count(*) from pgqueue_demo.retry) as retried,
+       (select count(*) from pgqueue_demo.kill) as kills,
+       ready, locked, scheduled, dead_letters
+  from pgqueue.queue_counts(%s)
 """
+
+#: In seconds: over how long the rate is measured, and how often a file or a pipe gets a line.
+WINDOW, LINE_EVERY = 2.0, 2.0
 
 
 @dataclass(frozen=True)
-class Reading:
+class Counts:
     """The counts in the tables at one time."""
 
     total: int
@@ -34,120 +38,94 @@ class Reading:
     sent: int = 0
     posted: int = 0
     redelivered: int = 0
-    retries: int = 0
+    retried: int = 0
     kills: int = 0
-    waiting: int = 0
+    ready: int = 0
     locked: int = 0
-    resting: int = 0
-    dead: int = 0
+    scheduled: int = 0
+    dead_letters: int = 0
 
     @property
-    def is_empty(self) -> bool:
-        return self.waiting + self.locked + self.resting == 0
+    def left(self) -> int:
+        """The messages that are left in the queue."""
+        return self.ready + self.locked + self.scheduled
+
+    @property
+    def kills_due(self) -> int:
+        """The kills due by now: spread over the run, the last early enough for its messages to be redelivered."""
+        return min(self.kills_planned, int(self.posted / self.total * (self.kills_planned + 1) * 1.2))
 
     def __str__(self) -> str:
         return (
-            f"waiting {self.waiting}  locked {self.locked}  resting {self.resting}  dead-lettered {self.dead}  "
-            f"redelivered {self.redelivered}  retried {self.retries}  killed {self.kills} of {self.kills_planned}"
+            f"waiting {self.ready}  locked {self.locked}  delayed {self.scheduled}  dead-lettered {self.dead_letters}  "
+            f"redelivered {self.redelivered}  retried {self.retried}  killed {self.kills} of {self.kills_planned}"
         )
 
 
-def read(client: QueueClient, connection: Connection, before: Reading) -> Reading:
-    counts = connection.execute(COUNTS).fetchone()
-    assert counts is not None
-    sent, posted, redelivered, retries, kills = counts
-    queue = client.get_queue_runtime_properties(QUEUE)
-    return replace(
-        before,
-        sent=sent,
-        posted=posted,
-        redelivered=redelivered,
-        retries=retries,
-        kills=kills,
-        waiting=queue.ready,
-        locked=queue.locked,
-        resting=queue.scheduled,
-        dead=queue.dead_letters,
-    )
+def read(connection: Connection, before: Counts) -> Counts:
+    row = connection.cursor(row_factory=dict_row).execute(COUNTS, [QUEUE]).fetchone()
+    return Counts(before.total, before.kills_planned, **(row or {}))
 
 
 class Display(Protocol):
     """The display of a run's progress."""
 
-    def show(self, reading: Reading) -> None: ...
+    def show(self, counts: Counts) -> None: ...
 
 
 class LiveDisplay:
     """For a terminal: two bars, and the counts below them."""
 
     def __init__(self, console: Console) -> None:
-        self._bars = Progress(
-            TextColumn("{task.description:>6}"),
-            BarColumn(bar_width=None),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            console=console,
-            expand=True,
-        )
-        self._sent: TaskID = self._bars.add_task("sent", rate="")
-        self._posted: TaskID = self._bars.add_task("posted", rate="")
+        columns = (TextColumn("{task.description:>6}"), BarColumn(bar_width=None), MofNCompleteColumn())
+        self._bars = Progress(*columns, TextColumn("{task.fields[rate]}"), console=console, expand=True)
+        self._sent, self._posted = (self._bars.add_task(name, rate="") for name in ("sent", "posted"))
         self._live = Live(self._bars, console=console, refresh_per_second=10)
-        self._pace = Pace()
+        self._rate = Rate()
 
     def __enter__(self) -> Self:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def show(self, reading: Reading) -> None:
-        rate = f"{self._pace.of(reading):,.0f} messages/s"
-        self._bars.update(self._sent, total=reading.total, completed=reading.sent)
-        self._bars.update(self._posted, total=reading.total, completed=reading.posted, rate=rate)
-        self._live.update(self._picture(reading))
-
-    def _picture(self, reading: Reading) -> RenderableType:
-        return Group(self._bars, Text(str(reading), style="dim"))
+    def show(self, counts: Counts) -> None:
+        rate = f"{self._rate.of(counts):,.0f} messages/s"
+        self._bars.update(self._sent, total=counts.total, completed=counts.sent)
+        self._bars.update(self._posted, total=counts.total, completed=counts.posted, rate=rate)
+        self._live.update(Group(self._bars, Text(str(counts), style="dim")))
 
 
 class PlainDisplay:
     """For a file or a pipe: a line at intervals."""
 
-    EVERY = 2.0
-
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._pace = Pace()
-        self._started = time.monotonic()
-        self._due = self._started
+        self._rate = Rate()
+        self._due = self._started = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None: ...
 
-    def show(self, reading: Reading) -> None:
-        rate = self._pace.of(reading)
-        if (now := time.monotonic()) < self._due:
-            return
-        self._due = now + self.EVERY
-        line = f"{now - self._started:4.0f} s  sent {reading.sent}  posted {reading.posted} ({rate:.0f}/s)  {reading}"
-        self._console.print(line, soft_wrap=True)
+    def show(self, counts: Counts) -> None:
+        rate, now = self._rate.of(counts), time.monotonic()
+        if now >= self._due:
+            self._due = now + LINE_EVERY
+            line = f"{now - self._started:4.0f} s  sent {counts.sent}  posted {counts.posted} ({rate:.0f}/s)  {counts}"
+            self._console.print(line, soft_wrap=True)
 
 
-class Pace:
+class Rate:
     """The number of flights posted a second, over the last few seconds."""
-
-    WINDOW = 2.0
 
     def __init__(self) -> None:
         self._marks: list[tuple[float, int]] = []
 
-    def of(self, reading: Reading) -> float:
+    def of(self, counts: Counts) -> float:
         now = time.monotonic()
-        self._marks = [mark for mark in self._marks if mark[0] > now - self.WINDOW] + [(now, reading.posted)]
+        self._marks = [mark for mark in self._marks if mark[0] > now - WINDOW] + [(now, counts.posted)]
         (then, posted), *_ = self._marks
-        return (reading.posted - posted) / (now - then) if now > then else 0.0
+        return (counts.posted - posted) / (now - then) if now > then else 0.0

@@ -18,7 +18,8 @@ from pgqueue.django.emptying import empty_queues
 from pgqueue.django.following import ClientOfSource, FollowingSource
 from pgqueue.errors import InvalidArgumentError, InvalidStateError
 from pgqueue.flows import Begun, Flow, Line
-from pgqueue.model.message import BodyT
+from pgqueue.flows.flow import source_of
+from pgqueue.model.message import BodyT, body_type_of
 from pgqueue.statements import Statement
 from pgqueue.transports.connections import BegunConnection, execute
 from pgqueue.transports.deadlines import DEFAULT, Deadlines
@@ -51,10 +52,10 @@ def drain(
         InvalidArgumentError: the queue is not of ``pgqueue.django.client()`` or of a client of this module, or the
             handler is refused by :func:`pgqueue.testing.drain`; nothing was received.
     """
-    source = queue._source
+    source = source_of(queue)
     if not isinstance(source, FollowingSource | ConnectionSource):
         raise InvalidArgumentError(f"drain() takes a queue of pgqueue.django.client(), not {queue!r} of another client")
-    return testing.drain(Queue(queue.name, ConnectionSource(source.using), queue._body_type), handler)
+    return testing.drain(Queue(queue.name, ConnectionSource(source.using), body_type_of(queue)), handler)
 
 
 def run_tasks(backend: str = "default", *, queues: Collection[str] | None = None) -> list[Any]:

@@ -16,7 +16,7 @@ from pgqueue.flows.flow import Flow, WakeableExecutor, WakeSignal
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.validating import keep_valid
 from pgqueue.model.body_type import BodyType
-from pgqueue.model.message import Lock, PeekedMessage
+from pgqueue.model.message import Lock, PeekedMessage, from_row
 from pgqueue.model.row import LASTS, Row
 from pgqueue.model.settings import ReceiveMode
 from pgqueue.statements import Statement
@@ -130,7 +130,7 @@ class Deleted:
     def next(self) -> Flow[PeekedMessage | None]:
         statement = verbs.receive_and_delete(self.queue, max_messages=1)
         rows = yield from receiving.receive_and_delete(statement, self._turns, self.source, None, PATIENCE, self._rest)
-        return PeekedMessage._from_row(self.queue, rows[0], self.body_type) if rows else None
+        return from_row(PeekedMessage, self.queue, rows[0], self.body_type) if rows else None
 
     def close(self) -> Flow[None]:
         yield from ()

@@ -128,3 +128,14 @@ class Source(WakeableExecutor, Protocol):
     def line(self) -> Flow[Line]: ...
 
     def close(self) -> Flow[None]: ...
+
+
+class Sourced(Protocol):
+    """A queue, a session or a message, with the source of its statements."""
+
+    _source: Source
+
+
+def source_of(holder: Sourced) -> Source:
+    """Where a queue, a session or a message runs its statements."""
+    return holder._source  # noqa: SLF001 - a public name would be a promise to users

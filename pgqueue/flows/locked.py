@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Self, TypeVar
+from typing import ClassVar, TypeVar
 from uuid import UUID
 
 from pgqueue.errors import InvalidArgumentError, InvalidStateError
@@ -11,11 +11,12 @@ from pgqueue.flows.flow import Source
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.context import ReceiveContext, ReceiveState
 from pgqueue.model.lock_lost import LockLostFlag
-from pgqueue.model.message import BodyT_co, Lock, PeekedMessage, row_fields
+from pgqueue.model.message import BodyT_co, Lock, PeekedMessage, from_row, row_fields
 from pgqueue.model.names import dead_letters_of
 from pgqueue.model.row import Row
 from pgqueue.statements.sessions import SessionLock
 
+LockedT = TypeVar("LockedT", bound="LockedMessage")
 LostT = TypeVar("LostT", bound=LockLostFlag)
 
 
@@ -30,12 +31,6 @@ class LockedMessage(PeekedMessage[BodyT_co]):
     lock_token: UUID
     context: ReceiveContext = field(default_factory=ReceiveContext, repr=False)
     _source: Source = field(repr=False)
-
-    @classmethod
-    def _locked(cls, queue: str, row: Row, source: Source, body_type: BodyType | None = None) -> Self:
-        message = cls._from_row(queue, row, body_type)
-        message.context, message._source = ReceiveContext(asynchronous=cls._asynchronous), source
-        return message
 
     @property
     def lock(self) -> Lock:
@@ -65,6 +60,14 @@ class LockedMessage(PeekedMessage[BodyT_co]):
     def _effect_key(self) -> tuple[str, str]:
         """The key of recorded effects: the queue, and the message id, or the sequence number if there is no id."""
         return dead_letters_of(self.queue), self.message_id or f"#{self.sequence_number}"
+
+
+def locked(kind: type[LockedT], queue: str, row: Row, source: Source, body_type: BodyType | None = None) -> LockedT:
+    """A message of a row that was locked by way of a source."""
+    message = from_row(kind, queue, row, body_type)
+    message.context = ReceiveContext(asynchronous=kind._asynchronous)  # noqa: SLF001 - a function beside its class
+    message._source = source  # noqa: SLF001 - the same
+    return message
 
 
 def require_received(received: object, asynchronous: bool) -> None:

@@ -21,7 +21,7 @@ from pgqueue.errors import (
     WrongTransactionError,
     logger,
 )
-from pgqueue.flows.flow import Begun, Flow, Pause
+from pgqueue.flows.flow import Begun, Flow, Pause, source_of
 from pgqueue.flows.in_doubt import was_committed
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.settling import Question, is_open, pinned, resolve, settle
@@ -53,7 +53,7 @@ Begin = Callable[[], Flow[Begun]]
 def enter(message: LockedMessage, begin: Begin) -> Flow[Begun]:
     """Begin a transaction and pin the lock in it: no other receiver gets the message until it ends."""
     context = message.context
-    if context.pinned_in is not None and not message._source.is_one_connection:
+    if context.pinned_in is not None and not source_of(message).is_one_connection:
         raise InvalidStateError(PINNED)
     yield from _begin_work(message, "transaction()")
     begun = yield from begin()
@@ -188,7 +188,7 @@ def process(message: LockedMessage, tried: Flow[Any]) -> Flow[Any]:
 
 
 def renew(message: LockedMessage) -> Flow[None]:
-    yield from message._source.execute(verbs.renew_lock(message.lock, lock_duration=None))
+    yield from source_of(message).execute(verbs.renew_lock(message.lock, lock_duration=None))
 
 
 def without_transaction(
@@ -389,7 +389,7 @@ def _was_committed(message: LockedMessage, error: Exception) -> Flow[bool]:
     pinned_in = message.context.pinned_in
     assert pinned_in is not None, "it was pinned"
     question = verbs.resolve(message.lock, pinned_in, message.locked_until)
-    return (yield from was_committed(pinned_in, question, message._source, error))
+    return (yield from was_committed(pinned_in, question, source_of(message), error))
 
 
 def _undo(messages: Sequence[LockedMessage], error: Exception) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import ClassVar, Self
+from typing import ClassVar, TypeVar
 
 from pgqueue.errors import PGQueueError, SessionCannotBeLockedError, logger
 from pgqueue.flows import receiving
-from pgqueue.flows.flow import Executor, Flow, Pause, Source
+from pgqueue.flows.flow import Executor, Flow, Pause, Source, source_of
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.holder import this_process
 from pgqueue.model.lock_lost import LockLost, LockLostFlag
@@ -17,6 +17,8 @@ from pgqueue.model.row import Row
 from pgqueue.statements import sessions
 from pgqueue.statements.arguments import duration
 from pgqueue.statements.sessions import SessionLock
+
+SessionT = TypeVar("SessionT", bound="AcceptedSession")
 
 #: How often a session that somebody else holds is tried again, unless a notification comes sooner.
 PATIENCE = timedelta(seconds=1)
@@ -41,10 +43,11 @@ class AcceptedSession:
     def __post_init__(self) -> None:
         self.lock_lost = self._lock_lost()
 
-    @classmethod
-    def _locked(cls, queue: str, row: Row, source: Source, body_type: BodyType | None = None) -> Self:
-        session_id, lock_token, locked_until = row
-        return cls(queue, session_id, locked_until, SessionLock(queue, session_id, lock_token), source, body_type)
+
+def accepted(kind: type[SessionT], queue: str, row: Row, source: Source, body_type: BodyType | None = None) -> SessionT:
+    """The session of a row of :func:`accept`."""
+    session_id, lock_token, locked_until = row
+    return kind(queue, session_id, locked_until, SessionLock(queue, session_id, lock_token), source, body_type)
 
 
 def accept(
@@ -75,7 +78,7 @@ def accept(
 
 
 def renew_lock(session: AcceptedSession, lock_duration: timedelta | None) -> Flow[datetime]:
-    session.locked_until = yield from session._source.execute(
+    session.locked_until = yield from source_of(session).execute(
         sessions.renew_session_lock(session.lock, lock_duration=lock_duration)
     )
     return session.locked_until
@@ -87,7 +90,7 @@ def release(session: AcceptedSession, where: Executor) -> Flow[None]:
     try:
         is_released = yield from where.execute(sessions.release_session(session.lock))
     except PGQueueError as failure:
-        if where is not session._source:
+        if where is not source_of(session):
             raise
         logger.warning(
             "session %s of %s could not be released; its lock expires at %s: %s",

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from pgqueue.errors import ConnectionLostError, InvalidStateError, LockLostError, PGQueueError, logger
-from pgqueue.flows.flow import Executor, Flow, Shared
+from pgqueue.flows.flow import Executor, Flow, Shared, source_of
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about_all
 from pgqueue.model.context import Event, Outcome, ReceiveContext, ReceiveState
@@ -64,7 +64,7 @@ def settle(
             return
         context.transaction = transaction
         if transaction is None or outcome is Outcome.ABANDONED:
-            yield from (transaction or message._source).execute(statement)
+            yield from (transaction or source_of(message)).execute(statement)
             context.apply(Event.COMMITTED)
         else:
             context.transaction_id = yield from transaction.execute(settling.with_transaction_id(statement))
@@ -109,7 +109,7 @@ def renew_lock(
     statement = settling.renew_lock(message.lock, lock_duration=lock_duration)
     try:
         locked_until = yield from (
-            message._source.execute(statement)
+            source_of(message).execute(statement)
             if transaction is None
             else transaction.execute(pinned(message, statement))
         )
@@ -148,7 +148,7 @@ def resolve(message: LockedMessage) -> Flow[ReceiveState]:
     the transaction itself could not decide that: it does not see what a rollback will undo.
     """
     if is_open(message.context):
-        yield from _ask(Question(message, message.locked_until), message._source, message.context.transaction)
+        yield from _ask(Question(message, message.locked_until), source_of(message), message.context.transaction)
     return message.context.state
 
 

@@ -15,6 +15,7 @@ from pgqueue.flows.settling import settle
 from pgqueue.model.about import about
 from pgqueue.model.bodies import InvalidBody, read_as
 from pgqueue.model.context import Outcome
+from pgqueue.model.message import body_type_of
 from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.row import Row
 from pgqueue.statements import Statement
@@ -54,7 +55,7 @@ def keep_valid(messages: list[MessageT]) -> Flow[list[MessageT]]:
 
     Dead letters are returned as they are.
     """
-    body_type = messages[0]._body_type if messages else None
+    body_type = body_type_of(messages[0]) if messages else None
     if body_type is None or is_dead_letter_queue(messages[0].queue):
         return messages
     valid = []

@@ -11,6 +11,7 @@ from typing import Self
 from pgqueue import transports
 from pgqueue.errors import InvalidStateError, logger
 from pgqueue.flows import Flow, Source
+from pgqueue.flows.flow import source_of
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.sessions import AcceptedSession
 from pgqueue.leases.loop import LAST_STATEMENT, Loop
@@ -54,7 +55,7 @@ class LockRenewals:
         self._require_open()
         message.context.require("register()", ReceiveState.RECEIVED)
         with self._lock:
-            key = (self._source(message._source), message.queue)
+            key = (self._source(source_of(message)), message.queue)
             if key not in self._renewals:
                 self._renewals[key] = Renewals(message.queue, self._longest, self._on_failure, self._woken)
             self._renewals[key].keep([message], time.monotonic(), None)
@@ -70,7 +71,7 @@ class LockRenewals:
         if session.is_released:
             raise InvalidStateError("the session was released: accept it again")
         with self._lock:
-            conninfo = self._source(session._source)
+            conninfo = self._source(source_of(session))
             if conninfo not in self._sessions:
                 self._sessions[conninfo] = SessionRenewals(self._longest, self._on_failure, self._woken)
             self._sessions[conninfo].keep(session)

@@ -11,7 +11,7 @@ from typing import Any, Self
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.bodies import body_reader, read_as
 from pgqueue.model.calls import annotation_of, is_coroutine_function, must_finish
-from pgqueue.model.message import PeekedMessage
+from pgqueue.model.message import PeekedMessage, body_type_of
 
 #: The kinds of transactions that a worker begins by itself, named by the packages whose classes they are.
 KINDS = ("psycopg", "sqlalchemy")
@@ -88,8 +88,8 @@ class Handler:
         """
         if self.read_body is not None:
             message.body = self.read_body(message)
-        elif message._body_type is not None:
-            message.body = read_as(message._body_type, message)
+        elif (body_type := body_type_of(message)) is not None:
+            message.body = read_as(body_type, message)
         return self.function(message, transaction) if self.takes_transaction else self.function(message)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self
 
 from typing_extensions import TypeVar
 
@@ -19,6 +19,7 @@ T = TypeVar("T")
 #: The type of a body: anything by default.
 BodyT = TypeVar("BodyT", default=Any)
 BodyT_co = TypeVar("BodyT_co", default=Any, covariant=True)
+PeekedT = TypeVar("PeekedT", bound="PeekedMessage")
 
 
 @dataclass
@@ -72,7 +73,7 @@ class RowField:
     def __get__(self, message: object, owner: type) -> Any:
         if message is None:
             return self
-        value = self._read(message._row)  # type: ignore[attr-defined]  # it was made from one
+        value = self._read(message._row)  # type: ignore[attr-defined]  # noqa: SLF001 - a field beside its class
         setattr(message, self._name, value)
         return value
 
@@ -128,14 +129,6 @@ class PeekedMessage(JsonHolder, Message[BodyT_co]):
     else:
         _body_type = None  # no field: what makes the bodies of its queue, if that has a type
 
-    @classmethod
-    def _from_row(cls, queue: str, row: Row, body_type: BodyType | None = None) -> Self:
-        message = cls.__new__(cls)
-        message.queue, message._row = queue, row
-        if body_type is not None:
-            message._body_type = body_type
-        return message
-
     def _read(self, name: str) -> Any:
         if name == "body" and self._body_type is not None:
             return TypedBody(self.raw_body, self._body_type)
@@ -164,6 +157,26 @@ class PeekedMessage(JsonHolder, Message[BodyT_co]):
 
     def _title(self) -> str:
         return f"message {self.sequence_number} of {self.queue}"
+
+
+class Typed(Protocol):
+    """A queue, or one of its messages."""
+
+    _body_type: BodyType | None
+
+
+def from_row(kind: type[PeekedT], queue: str, row: Row, body_type: BodyType | None = None) -> PeekedT:
+    """A message of a row, which decodes its fields on first access."""
+    message = kind.__new__(kind)
+    message.queue, message._row = queue, row  # noqa: SLF001 - a function beside its class
+    if body_type is not None:
+        message._body_type = body_type  # noqa: SLF001 - the same
+    return message
+
+
+def body_type_of(holder: Typed) -> BodyType | None:
+    """The type of the bodies of a queue, or of the queue of a message, if it has one."""
+    return holder._body_type  # noqa: SLF001 - a public name would be a promise to users
 
 
 @dataclass(frozen=True)

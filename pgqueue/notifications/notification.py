@@ -141,6 +141,11 @@ class QueueNotification(Notification):
         return memory
 
 
+def attached_memory(notification: QueueNotification) -> Memory:
+    """What a notification remembers of its rounds."""
+    return notification._memory  # noqa: SLF001 - subclasses have names of their own
+
+
 @dataclass(frozen=True)
 class Pace:
     """How long a notification waits between two rounds: exponentially longer, up to ``longest``."""

@@ -13,14 +13,21 @@ from pgqueue import transports
 from pgqueue.errors import CommitInDoubtError, LockLostError, MessageNotReadableError, PGQueueError, logger
 from pgqueue.flows import Flow, Pause, Source, processing, receiving, settling, traced
 from pgqueue.flows.flow import Begun, Shared
-from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.locked import LockedMessage, locked
 from pgqueue.leases.auto_lock_renewer import LockRenewals
 from pgqueue.leases.loop import Heartbeat, Recovery
 from pgqueue.model.context import Outcome
 from pgqueue.model.encoding import UNCHANGED
 from pgqueue.model.holder import this_process
 from pgqueue.model.message import Message
-from pgqueue.notifications.notification import MEMORY, Memory, Pace, QueueNotification, checked_time_to_live
+from pgqueue.notifications.notification import (
+    MEMORY,
+    Memory,
+    Pace,
+    QueueNotification,
+    attached_memory,
+    checked_time_to_live,
+)
 from pgqueue.notifications.receipts import Fate, ReceiptStatus, Round, described
 from pgqueue.notifications.recipients import Recipients, is_due
 from pgqueue.notifications.registry import CONTENT_TYPE, NotificationTypes, memory_of, remembering
@@ -87,7 +94,7 @@ class Processing:
 
     def store(self, notification: QueueNotification, where: Shared | Source) -> Flow[ReceiptStatus]:
         """Puts a notification into the queue; OK means that the request was accepted."""
-        memory = notification._memory
+        memory = attached_memory(notification)
         if memory.expires_at is None:
             memory.time_to_live = self.time_to_live
         body = self.types.to_body(notification)
@@ -128,7 +135,7 @@ class Processing:
     def _receive(self, wait: timedelta | None, rest: receiving.Rest | None = None) -> Flow[LockedMessage | None]:
         statement = receiving_verbs.receive(self.queue, max_messages=1, lock_duration=None, locked_by=this_process())
         rows = yield from receiving.wait_for(self.queue, statement, self.source, wait, rest)
-        return LockedMessage._locked(self.queue, rows[0], self.source) if rows else None
+        return locked(LockedMessage, self.queue, rows[0], self.source) if rows else None
 
     def _counted(self, received: LockedMessage, renewals: LockRenewals, done: Processed) -> Flow[Processed]:
         renewals.keep(received)
@@ -291,7 +298,7 @@ class Processing:
 
 def to_forward(notification: QueueNotification, types: NotificationTypes, queue: str) -> Message | None:
     """What stands for a notification in another queue, with a memory of its own; None when it was forwarded before."""
-    memory = notification._memory
+    memory = attached_memory(notification)
     if queue in memory.forwarded:
         return None
     memory.forwarded.append(queue)

@@ -13,6 +13,7 @@ from pgqueue.notifications.notification import (
     MEMORY,
     Memory,
     QueueNotification,
+    attached_memory,
     checked_expiry,
     checked_time_to_live,
 )
@@ -108,7 +109,7 @@ class NotificationTypes:
                 f"{type(notification).__name__} is not registered: write @types.register(name) before its class"
             )
         body = {"notification": kind.name, "version": kind.version, "data": kind.to_data(notification)}
-        return remembering(body, notification._memory)
+        return remembering(body, attached_memory(notification))
 
     def from_body(self, body: Any) -> QueueNotification | None:
         """Returns the notification of a message body; None if its name or version is not registered here.

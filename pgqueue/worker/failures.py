@@ -8,6 +8,7 @@ from typing import Any
 
 from pgqueue.errors import DeadLetter, InvalidStateError, LockLostError, PGQueueError, logger
 from pgqueue.flows import Executor, Flow, settling
+from pgqueue.flows.flow import source_of
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
 from pgqueue.model.context import Outcome, ReceiveState
@@ -74,7 +75,7 @@ def _limit(message: LockedMessage, policy: RetryPolicy) -> Flow[Limit]:
     """The lower of the queue's and the worker's limit; the worker's if the queue's cannot be read."""
     limit = Limit() if policy.max_attempts is None else Limit(policy.max_attempts, " (max_attempts)")
     try:
-        settings = yield from message._source.execute(queues.get_queue(message.queue))
+        settings = yield from source_of(message).execute(queues.get_queue(message.queue))
     except PGQueueError:
         return limit
     return min(Limit(settings.max_delivery_count), limit, key=lambda each: each.deliveries)

@@ -84,3 +84,15 @@ def health_of(services: Sequence[QueueService], beside: Mapping[str, Heartbeat],
         failing={name: trouble for name, beat in beats.items() if (trouble := beat.trouble) is not None},
         paused=[service.queue for service in services if service.dispatcher.is_paused],
     )
+
+
+class Driven(Protocol):
+    """A worker of either face."""
+
+    @property
+    def _driver(self) -> Monitored: ...
+
+
+def driver_of(worker: Driven) -> Monitored:
+    """What the health and the metrics of a worker are read from."""
+    return worker._driver  # noqa: SLF001 - a public name would be a promise to users

@@ -152,6 +152,12 @@ class Processes:
         """Safe to call from any thread, and from a signal handler."""
         self._is_stopping = True
 
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of those that run."""
+        children = [place.child for place in self._places]
+        return [child.process.pid for child in children if child is not None and child.process.pid is not None]
+
     def health(self) -> Health:
         now = time.monotonic()
         children = {place.name: place.child for place in self._places}

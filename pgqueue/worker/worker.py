@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from pgqueue.client import QueueClient
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.flows.flow import source_of
+from pgqueue.flows.locked import locked
 from pgqueue.leases.renewals import OnFailure
-from pgqueue.model.message import BodyT
+from pgqueue.model.message import BodyT, body_type_of
 from pgqueue.queue import Queue
 from pgqueue.received import ReceivedMessage
 from pgqueue.worker.handlers import Handlers, routes_of
@@ -146,8 +148,8 @@ class Worker:
             given = f"{type(queue).__module__}.{type(queue).__qualname__}"
             raise InvalidArgumentError(f"pgqueue.Worker takes a queue or a client of pgqueue, not {given}")
         name = queue.name if isinstance(queue, Queue) else None
-        body_type = queue._body_type if isinstance(queue, Queue) else None
-        make = partial(ReceivedMessage._locked, body_type=body_type)
+        body_type = body_type_of(queue) if isinstance(queue, Queue) else None
+        make = partial(locked, ReceivedMessage, body_type=body_type)
         options = Options(
             routes=routes_of(name, handler, ReceivedMessage),
             concurrency=concurrency,
@@ -163,7 +165,7 @@ class Worker:
             session_idle_timeout=session_idle_timeout,
             max_messages_per_session=max_messages_per_session,
         )
-        self._driver = ThreadDriver(queue._source, make, options)
+        self._driver = ThreadDriver(source_of(queue), make, options)
 
     @property
     def tally(self) -> Tally:

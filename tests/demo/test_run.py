@@ -13,8 +13,8 @@ import pytest
 
 from pgqueue import QueueClient
 from pgqueue.demo.business import SCHEMA
-from pgqueue.demo.conductor import set_the_stage
 from pgqueue.demo.plan import QUEUE
+from pgqueue.demo.running import prepare
 from pgqueue.embedded import Server, wheel_binaries
 from pgqueue.testing import Database
 from pgqueue.testing.server import short_directory
@@ -30,11 +30,11 @@ def pgqueue(tmp_path: Path) -> CommandLine:
 
 
 @pytest.mark.core
-def test_every_flight_is_posted_once_though_consumers_are_killed(pgqueue: CommandLine, database: Database) -> None:
+def test_every_flight_is_posted_once_though_workers_are_killed(pgqueue: CommandLine, database: Database) -> None:
     run = pgqueue("demo", "--dsn", database.dsn, "--flights", "2000", "--kills", "2", "--seed", "7", "--json")
     assert run.document["holds"], run.out
     checks = {check["name"]: check for check in run.document["checks"]}
-    assert checks["consumers killed in mid-transaction"]["found"] == 2
+    assert checks["worker processes killed in mid-transaction"]["found"] == 2
     assert checks["flights posted exactly once"]["found"] == 2000
     assert "killed" in run.err
 
@@ -79,9 +79,9 @@ def test_what_is_spoilt_while_it_runs_is_found_in_the_end(pgqueue: CommandLine, 
 
 def test_it_is_made_anew_each_time(database: Database) -> None:
     with QueueClient(database.dsn) as client, database.connect(autocommit=True) as connection:
-        set_the_stage(client, connection)
+        prepare(client, connection)
         connection.execute("insert into pgqueue_demo.ledger values ('EWR', 'UA', 1, 0, 0, 0)")
-        set_the_stage(client, connection)
+        prepare(client, connection)
         assert connection.execute(TOTAL).fetchone() == (0,)
 
 
@@ -99,7 +99,7 @@ def test_a_queue_that_is_not_its_own_is_left_alone(pgqueue: CommandLine, databas
 
 def test_a_demo_that_is_running_is_left_alone(pgqueue: CommandLine, database: Database) -> None:
     with QueueClient(database.dsn) as client, database.connect(autocommit=True) as connection:
-        set_the_stage(client, connection)
+        prepare(client, connection)
         _refused(pgqueue, database, "another pgqueue demo is running")
 
 

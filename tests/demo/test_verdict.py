@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
-from datetime import timedelta
 from random import Random
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg_pool import ConnectionPool
 
 from pgqueue import Message, QueueClient
-from pgqueue.demo import business
-from pgqueue.demo.conductor import set_the_stage
-from pgqueue.demo.consumer import Consumer
-from pgqueue.demo.plan import QUEUE, Plan
+from pgqueue.demo.handling import ABORTED, worker_on
+from pgqueue.demo.plan import LOCK_DURATION, QUEUE, Plan
+from pgqueue.demo.running import prepare
 from pgqueue.demo.sender import send_departures
 from pgqueue.demo.verdict import Verdict, judge
+from pgqueue.demo.workers import NOTE_KILL
 from pgqueue.testing import Database
 from pgqueue.testing.database import created
 from pgqueue.testing.plugin import SharedServer
+from tests.patience import eventually
 
 FLIGHTS = 300
 KILLS = 1
-
-
-class BadLuck(Random):
-    """Every transaction is strict, and aborted the first time."""
-
-    def random(self) -> float:
-        return 0.0
 
 
 @dataclass(frozen=True)
@@ -41,7 +33,7 @@ class Run:
     connection: psycopg.Connection[Any]
 
     def verdict(self) -> Verdict:
-        return judge(self.client, self.connection, flights=FLIGHTS, kills=KILLS)
+        return judge(self.connection, flights=FLIGHTS, kills=KILLS)
 
     def failed(self) -> set[str]:
         return {check.name for check in self.verdict().checks if not check.holds}
@@ -52,11 +44,12 @@ def finished(database_server: SharedServer) -> Iterator[str]:
     """The database of a run in this process, with a kill that was none, but left the same behind."""
     with created(database_server.dsn, database_server.template) as database:
         with QueueClient(database.dsn) as client, database.connect(autocommit=True) as connection:
-            set_the_stage(client, connection)
+            prepare(client, connection)
             send_departures(Plan(database.dsn, flights=FLIGHTS))
             client.queue(QUEUE).receive(max_messages=10)  # by somebody who dies
-            _undone_transaction(connection)
-            _consume(database, client)
+            database.move_clock(LOCK_DURATION)
+            _killed_transaction(connection)
+            _work(database, client)
         yield database.name
 
 
@@ -71,21 +64,23 @@ def run(database_server: SharedServer, finished: str) -> Iterator[Run]:
         yield Run(client, connection)
 
 
-def _undone_transaction(connection: psycopg.Connection[Any]) -> None:
+def _killed_transaction(connection: psycopg.Connection[Any]) -> None:
+    """What a kill leaves behind: a transaction that was rolled back, and its id as pg_stat_activity shows it."""
     with connection.transaction(force_rollback=True):
-        row = connection.execute("select pg_current_xact_id()::text").fetchone()
+        row = connection.execute("select pg_current_xact_id()::text::bigint % 4294967296").fetchone()
         assert row is not None
-    business.note_kill(connection, "nobody", row[0])
+    connection.execute(NOTE_KILL, ["somebody", row[0]])
 
 
-def _consume(database: Database, client: QueueClient) -> None:
-    with (
-        ConnectionPool(database.dsn, min_size=1, max_size=1) as pool,
-        closing(Consumer("somebody", pool, BadLuck())) as consumer,
-    ):
-        while _messages(client):
-            consumer.turn()
-            database.move_clock(timedelta(seconds=1))
+def _work(database: Database, client: QueueClient) -> None:
+    worker = worker_on(client, Plan(database.dsn))
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        eventually(lambda: not _messages(client))
+    finally:
+        worker.stop()
+        thread.join()
 
 
 def _messages(client: QueueClient) -> int:
@@ -98,6 +93,12 @@ def test_a_run_that_was_right_is_found_right(run: Run) -> None:
     assert run.failed() == set()
     assert verdict.holds
     assert verdict.messages_per_second > 0
+
+
+def test_each_transaction_that_the_seed_aborts_is_retried_once(run: Run) -> None:
+    aborted = sum(Random(f"{Plan('').seed} {flight}").random() < ABORTED for flight in range(1, FLIGHTS + 1))
+    causes = run.connection.execute("select cause, count(*) from pgqueue_demo.retry group by cause").fetchall()
+    assert dict(causes)["aborted on purpose"] == aborted
 
 
 @pytest.mark.parametrize(
@@ -124,6 +125,20 @@ def test_what_was_spoilt_is_found(run: Run, spoil: str, found: str) -> None:
     run.connection.execute(spoil.encode())
     assert [name for name in run.failed() if found in name]
     assert not run.verdict().holds
+
+
+@pytest.mark.parametrize(
+    ("shown", "present", "whole"),
+    [
+        (1003, 1000, 1003),
+        (998, 1000, 998),
+        (2**32 - 6, 5 * 2**32 + 10, 5 * 2**32 - 6),
+        (3, 5 * 2**32 - 5, 5 * 2**32 + 3),
+    ],
+)
+def test_transaction_id_is_the_one_nearest_to_the_present(run: Run, shown: int, present: int, whole: int) -> None:
+    query = "select pgqueue_demo.transaction_id(%s, %s::text::xid8)::text::bigint"
+    assert run.connection.execute(query, [shown, present]).fetchone() == (whole,)
 
 
 def test_a_message_that_was_left_is_found(run: Run) -> None:

@@ -13,7 +13,7 @@ from uuid import UUID
 from pgqueue.errors import ConnectionLostError
 from pgqueue.flows import Flow, Pause
 from pgqueue.flows.arrivals import Locked
-from pgqueue.model.message import PeekedMessage
+from pgqueue.model.message import PeekedMessage, from_row
 from pgqueue.model.row import COLUMNS, LASTS, SEQUENCE_NUMBER, Row
 from pgqueue.statements import Statement
 from pgqueue.statements.receiving import receive
@@ -160,5 +160,5 @@ def test_that_nothing_can_be_given_back_ends_nothing() -> None:
 def test_how_long_a_lock_lasts_is_read_behind_the_columns_of_the_message() -> None:
     statement = receive("q", max_messages=1, lock_duration=None, locked_by="test")
     (read,) = statement.read([row(7, lasts=5)])
-    message = PeekedMessage._from_row("q", read)
+    message = from_row(PeekedMessage, "q", read)
     assert (read[LASTS], message.sequence_number, message.body) == (timedelta(seconds=5), 7, "body")

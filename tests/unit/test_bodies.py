@@ -24,6 +24,7 @@ from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.bodies import InvalidBody, body_reader, read_as
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.handler import Handler
+from pgqueue.model.message import from_row
 from pgqueue.model.row import COLUMNS
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Odd:
 def received(body: Any) -> PeekedMessage[Any]:
     values: dict[str, Any] = dict.fromkeys(COLUMNS)
     values["binary_body" if isinstance(body, bytes) else "body"] = body if isinstance(body, bytes) else json.dumps(body)
-    return PeekedMessage._from_row("q", tuple(values[name] for name in COLUMNS))
+    return from_row(PeekedMessage, "q", tuple(values[name] for name in COLUMNS))
 
 
 @dataclass

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import pgqueue
 import pgqueue.aio
 from pgqueue.aio.lock_lost import LockLost as AsyncLockLost
+from pgqueue.flows.flow import Source
+from pgqueue.flows.locked import locked
 from pgqueue.model.lock_lost import LockLost
 from pgqueue.statements.sessions import SessionLock
 
@@ -20,7 +22,7 @@ FACES = [pgqueue, pgqueue.aio]
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("end", ["before", "after"])
 def test_a_message_says_whether_its_lock_is_lost(face: Any, end: str) -> None:
-    message = face.ReceivedMessage._locked("q", (), None)
+    message = locked(face.ReceivedMessage, "q", (), cast("Source", None))
     if end == "before":
         message.fault()
     else:

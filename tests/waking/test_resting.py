@@ -18,7 +18,8 @@ import pytest
 from pgqueue import Message, QueueClient
 from pgqueue.flows import Flow, Pause, receiving
 from pgqueue.flows.arrivals import arrivals
-from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.locked import LockedMessage, locked
+from pgqueue.model.message import from_row
 from pgqueue.model.row import Row
 from pgqueue.model.settings import ReceiveMode
 from pgqueue.statements import Statement
@@ -111,7 +112,7 @@ def waits_to_delete(scene: Scene) -> Waits:
 
 def iterates(scene: Scene, mode: ReceiveMode) -> Waits:
     def make(row: Row) -> LockedMessage:
-        return LockedMessage._from_row("q", row)
+        return from_row(LockedMessage, "q", row)
 
     coming = arrivals("q", mode, 0, "me", Told(scene), make)
 
@@ -133,7 +134,7 @@ def dispatcher_of(scene: Scene, concurrency: int) -> Dispatcher:
     renewals: Any = NoRenewals()
     source: Any = Told(scene)
     limits = SessionLimits(concurrency, 0, None)
-    make, pace = LockedMessage._locked, Pace(concurrency, 0)
+    make, pace = partial(locked, LockedMessage), Pace(concurrency, 0)
     return Dispatcher("q", source, make, pace, renewals, limits, RetryPolicy(), scene.wake_signal)
 
 

@@ -23,7 +23,7 @@ SETTINGS: QueueSettings = {
 
 
 class Stalled(DemoError):
-    """There was no progress for two minutes."""
+    """There was no progress for ten minutes."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pgqueue.doctor import thresholds
-from pgqueue.doctor.check import Check, Finding, Row
+from pgqueue.doctor.check import Check, Finding, Row, each
 
 #: How many dead letters of a queue pgqueue._upkeep shows.
 LATEST = 100
@@ -63,17 +63,6 @@ def missing_workers(rows: Sequence[Row]) -> Iterator[Finding]:
         )
 
 
-def full_queues(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find queues that take no more messages."""
-    for row in rows:
-        yield Finding(
-            what=f"Queue {row.queue} is full: it holds {row.messages:,} messages, and {row.max_queue_length:,} are"
-            " allowed.",
-            cost="Senders are refused. Receivers make room, or a higher bound does.",
-            mend=f"pgqueue queue update {row.queue} --max-queue-length {2 * row.max_queue_length}",
-        )
-
-
 def dead_letters(rows: Sequence[Row]) -> Iterator[Finding]:
     """Find queues with many new dead letters."""
     for row in rows:
@@ -85,27 +74,6 @@ def dead_letters(rows: Sequence[Row]) -> Iterator[Finding]:
                 mend=f"pgqueue dead-letters list {row.queue}",
                 since=row.since if row.messages < LATEST else None,
             )
-
-
-def late_schedules(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find schedules that nobody fires, or computes due times for."""
-    for row in rows:
-        yield Finding(
-            what=f"A schedule of queue {row.queue} was due, or its due times were to be computed, and nobody does it.",
-            cost="Its messages are not sent; once they are due, `catch_up` says which of them follow later.",
-            mend="pgqueue sweep",
-            since=row.next_due,
-        )
-
-
-def failing_schedules(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find schedules whose message the queue refuses, or whose due times cannot be computed."""
-    for row in rows:
-        yield Finding(
-            what=f"Schedule {row.name} of queue {row.queue} fails: {row.last_error}.",
-            cost="Its messages are not sent.",
-            mend=f"pgqueue schedule show {row.name}",
-        )
 
 
 def unswept_records(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -131,16 +99,6 @@ def unswept_history(rows: Sequence[Row]) -> Iterator[Finding]:
             cost="They take space, and after 64 days a new day begins in the partition of an old one.",
             mend="pgqueue sweep",
             since=late[0].over_at,
-        )
-
-
-def broken_invariants(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Pass on what contradicts the rules of the tables."""
-    for row in rows:
-        yield Finding(
-            what=f"A rule is broken: {row.broken}.",
-            cost="A message may be lost or received late. Somebody has changed the tables, or pgqueue has a bug.",
-            mend="pgqueue sweep --thorough",
         )
 
 
@@ -212,7 +170,7 @@ DEAD_LETTERS = Check(
 FULL_QUEUES = Check(
     "full-queue",
     """
-    select name as queue, max_queue_length, messages
+    select name as queue, max_queue_length, 2 * max_queue_length as twice, messages
       from pgqueue.queue_settings()
      cross join lateral (
            select ready + locked + deferred + expired + exhausted + scheduled as messages
@@ -220,7 +178,11 @@ FULL_QUEUES = Check(
      where (select pgqueue._check_counts()) and max_queue_length is not null and max_queue_length <= messages
      order by max_queue_length, queue
     """,
-    full_queues,
+    each(
+        "Queue {row.queue} is full: it holds {row.messages:,} messages, and {row.max_queue_length:,} are allowed.",
+        "Senders are refused. Receivers make room, or a higher bound does.",
+        "pgqueue queue update {row.queue} --max-queue-length {row.twice}",
+    ),
 )
 
 LATE_SCHEDULES = Check(
@@ -231,7 +193,12 @@ LATE_SCHEDULES = Check(
      where next_due < pgqueue.clock() - %(unattended)s::interval
      order by next_due
     """,
-    late_schedules,
+    each(
+        "A schedule of queue {row.queue} was due, or its due times were to be computed, and nobody does it.",
+        "Its messages are not sent; once they are due, `catch_up` says which of them follow later.",
+        "pgqueue sweep",
+        since="next_due",
+    ),
 )
 
 FAILING_SCHEDULES = Check(
@@ -242,7 +209,11 @@ FAILING_SCHEDULES = Check(
      cross join jsonb_each_text(schedule_errors) as failing (name, last_error)
      order by queue, name
     """,
-    failing_schedules,
+    each(
+        "Schedule {row.name} of queue {row.queue} fails: {row.last_error}.",
+        "Its messages are not sent.",
+        "pgqueue schedule show {row.name}",
+    ),
 )
 
 UNSWEPT_RECORDS = Check(
@@ -276,5 +247,9 @@ UNSWEPT_HISTORY = Check(
 INVARIANTS = Check(
     "broken-invariants",
     "select broken from pgqueue.broken_invariants() as broken",
-    broken_invariants,
+    each(
+        "A rule is broken: {row.broken}.",
+        "A message may be lost or received late. Somebody has changed the tables, or pgqueue has a bug.",
+        "pgqueue sweep --thorough",
+    ),
 )

@@ -2,27 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-from pgqueue.doctor.check import Check, Finding, Row
+from pgqueue.doctor.check import Check, each
 from pgqueue.doctor.checks.schema import INSTALL_AGAIN
-
-
-def missing_rights(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find rights and roles that a migration gives, and somebody has taken back."""
-    for row in rows:
-        yield Finding(what=row.what, cost=row.cost, mend=INSTALL_AGAIN)
-
-
-def lost_roles(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find grants to roles that were dropped or renamed."""
-    for row in rows:
-        yield Finding(
-            what=f"{row.role} may {row.may} for queue {row.queue}, but there is no such role any more.",
-            cost="If it was renamed, its applications are refused; if it was dropped, the next role of that name may.",
-            mend=row.mend,
-        )
-
 
 MISSING_RIGHTS = Check(
     "missing-rights",
@@ -59,7 +40,7 @@ MISSING_RIGHTS = Check(
      where relnamespace in (select oid from ours) and relkind in ('r', 'p', 'S')
        and not pg_has_role(nspowner, relowner, 'usage')
     """,
-    missing_rights,
+    each("{row.what}", "{row.cost}", INSTALL_AGAIN),
 )
 
 LOST_ROLES = Check(
@@ -70,5 +51,9 @@ LOST_ROLES = Check(
      where queue is not null and role <> 'public' and not exists (select from pg_roles where rolname = role)
      order by role, queue
     """,
-    lost_roles,
+    each(
+        "{row.role} may {row.may} for queue {row.queue}, but there is no such role any more.",
+        "If it was renamed, its applications are refused; if it was dropped, the next role of that name may.",
+        "{row.mend}",
+    ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from pgqueue.doctor.check import Check, Finding, Row
+from pgqueue.doctor.check import Check, Finding, Row, each
 from pgqueue.errors import SchemaVersionError
 from pgqueue.schema.files import Definition, definitions, digest, head, indexes, revisions_after
 
@@ -16,17 +16,6 @@ INSTALL_AGAIN = 'pgqueue migrate --sql | psql --set ON_ERROR_STOP=1 "$PGQUEUE_DS
 #: is kept in another form.
 BODY = re.compile(r"^as \$\$(.*)\$\$;?\s*\Z", re.MULTILINE | re.DOTALL)
 SETTING = re.compile(r"^set (\w+) = '?(.*?)'?$", re.MULTILINE)
-
-
-def not_installed(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find a database where pgqueue was never installed."""
-    (row,) = rows
-    if not row.is_installed:
-        yield Finding(
-            what=f"pgqueue is not installed in database {row.database}.",
-            cost="It has no queues.",
-            mend="pgqueue migrate",
-        )
 
 
 def schema_version(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -61,11 +50,11 @@ def changed_definitions(rows: Sequence[Row]) -> Iterator[Finding]:
     if any(row.digest != digest() for row in rows):
         return  # that is for schema_version to find
     installed = {row.name: (row.body, set(row.settings)) for row in rows}
-    for each in definitions():
-        if (body := BODY.search(each.sql)) and installed.get(each.name) != (body[1], _settings(each)):
-            change = "has been changed" if each.name in installed else "is missing"
+    for function in definitions():
+        if (body := BODY.search(function.sql)) and installed.get(function.name) != (body[1], _settings(function)):
+            change = "has been changed" if function.name in installed else "is missing"
             yield Finding(
-                what=f"The function pgqueue.{each.name} {change} since it was installed.",
+                what=f"The function pgqueue.{function.name} {change} since it was installed.",
                 cost="The queues may do something else than documented: lose messages, lock too much, or be slow.",
                 mend=INSTALL_AGAIN,
             )
@@ -86,17 +75,6 @@ def missing_indexes(rows: Sequence[Row]) -> Iterator[Finding]:
                 cost="A sweep reads all messages of a queue to find the few that it looks for.",
                 mend="pgqueue migrate",
             )
-
-
-def sequences_behind(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find sequences that would hand out numbers again that are in use."""
-    for row in rows:
-        yield Finding(
-            what=f"The sequence of pgqueue.{row.name} is behind the numbers in the table.",
-            cost="A logical replication, or a restore of data alone, has left it behind. Numbers in use would be handed"
-            " out again.",
-            mend="pgqueue sweep",
-        )
 
 
 def claim_plan(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -123,7 +101,12 @@ NOT_INSTALLED = Check(
                     where relname = 'alembic_version'
                       and relnamespace = (select oid from pg_namespace where nspname = 'pgqueue')) as is_installed
     """,
-    not_installed,
+    each(
+        "pgqueue is not installed in database {row.database}.",
+        "It has no queues.",
+        "pgqueue migrate",
+        where=lambda row: not row.is_installed,
+    ),
 )
 
 SCHEMA_VERSION = Check(
@@ -158,6 +141,15 @@ INDEXES = Check(
     missing_indexes,
 )
 
-SEQUENCES = Check("sequence-behind", "select name from pgqueue._sequences_behind() as name", sequences_behind)
+SEQUENCES = Check(
+    "sequence-behind",
+    "select name from pgqueue._sequences_behind() as name",
+    each(
+        "The sequence of pgqueue.{row.name} is behind the numbers in the table.",
+        "A logical replication, or a restore of data alone, has left it behind. Numbers in use would be handed out"
+        " again.",
+        "pgqueue sweep",
+    ),
+)
 
 CLAIM_PLAN = Check("claim-plan", "select line from pgqueue._claim_plan() as line", claim_plan)

@@ -6,32 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from pgqueue.doctor import thresholds
-from pgqueue.doctor.check import Check, Finding, Row
+from pgqueue.doctor.check import Check, Finding, Row, each
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.recurrence import zone
-
-
-def wraparound(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find databases whose oldest transaction ids, or multixact ids, are nearly used up."""
-    for row in rows:
-        if row.age > thresholds.OLDEST_ID:
-            yield Finding(
-                what=f"Database {row.database} still has {row.kind} ids that are {row.age:,} old.",
-                cost="At 2,147 million the server refuses to write. Something keeps vacuum from freezing rows: look for"
-                " old transactions, prepared ones and replication slots first.",
-                mend="vacuum (freeze);  -- in that database",
-            )
-
-
-def connections(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find limits on connections that are nearly reached."""
-    for row in rows:
-        if row.taken >= thresholds.CONNECTIONS * row.available:
-            yield Finding(
-                what=f"{row.taken} of the {row.available} connections of {row.scope} are taken.",
-                cost="When none is left, applications are refused, and workers cannot reconnect.",
-                mend="select usename, application_name, count(*) from pg_stat_activity group by 1, 2 order by 3 desc;",
-            )
 
 
 def clocks(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -64,17 +41,6 @@ def time_zones(rows: Sequence[Row]) -> Iterator[Finding]:
         yield Finding(what=what, cost=cost, mend="pip install --upgrade tzdata")
 
 
-def pgbouncer(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find that this connection leads through a pooler."""
-    (row,) = rows
-    if row.is_pooled:
-        yield Finding(
-            what="This connection leads through a pooler, such as PgBouncer, where LISTEN does not work.",
-            cost="Consumers with this DSN are not woken: they poll, a worker once a second. Nothing is lost.",
-            mend="pgqueue doctor --dsn DSN  # the server's own; give it to your receivers if all is well with it",
-        )
-
-
 WRAPAROUND = Check(
     "wraparound",
     """
@@ -86,7 +52,13 @@ WRAPAROUND = Check(
            ) as used (kind, age)
      order by age desc
     """,
-    wraparound,
+    each(
+        "Database {row.database} still has {row.kind} ids that are {row.age:,} old.",
+        "At 2,147 million the server refuses to write. Something keeps vacuum from freezing rows: look for old"
+        " transactions, prepared ones and replication slots first.",
+        "vacuum (freeze);  -- in that database",
+        where=lambda row: row.age > thresholds.OLDEST_ID,
+    ),
 )
 
 CONNECTIONS = Check(
@@ -108,7 +80,12 @@ CONNECTIONS = Check(
      where rolconnlimit > 0
      group by rolname, rolconnlimit
     """,
-    connections,
+    each(
+        "{row.taken} of the {row.available} connections of {row.scope} are taken.",
+        "When none is left, applications are refused, and workers cannot reconnect.",
+        "select usename, application_name, count(*) from pg_stat_activity group by 1, 2 order by 3 desc;",
+        where=lambda row: row.taken >= thresholds.CONNECTIONS * row.available,
+    ),
 )
 
 CLOCKS = Check("clock", "select pgqueue.clock() as now, %(local_time)s::timestamptz as local_time", clocks)
@@ -126,4 +103,13 @@ TIME_ZONES = Check(
     time_zones,
 )
 
-PGBOUNCER = Check("pgbouncer", "select pg_backend_pid() <> %(backend_pid)s as is_pooled", pgbouncer)
+PGBOUNCER = Check(
+    "pgbouncer",
+    "select pg_backend_pid() <> %(backend_pid)s as is_pooled",
+    each(
+        "This connection leads through a pooler, such as PgBouncer, where LISTEN does not work.",
+        "Consumers with this DSN are not woken: they poll, a worker once a second. Nothing is lost.",
+        "pgqueue doctor --dsn DSN  # the server's own; give it to your receivers if all is well with it",
+        where=lambda row: row.is_pooled,
+    ),
+)

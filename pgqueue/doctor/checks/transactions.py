@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from pgqueue.doctor import thresholds
-from pgqueue.doctor.check import Check, Finding, Row
+from pgqueue.doctor.check import Check, Finding, Row, each
 
 #: Enough of a statement to recognize it.
 SHOWN = 100
@@ -25,18 +25,6 @@ def old_transactions(rows: Sequence[Row]) -> Iterator[Finding]:
                 + (WORKING if row.state == "active" else ""),
                 mend=row.mend,
                 since=row.xact_start,
-            )
-
-
-def prepared_transactions(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find transactions that were prepared, and neither committed nor rolled back."""
-    for row in rows:
-        if row.now - row.prepared > thresholds.OLD_TRANSACTION:
-            yield Finding(
-                what=f"{row.owner} has prepared the transaction {row.gid!r}, and nobody has ended it.",
-                cost="It keeps its locks, even over a restart, and vacuum removes nothing that was deleted since.",
-                mend=row.mend,
-                since=row.prepared,
             )
 
 
@@ -112,7 +100,13 @@ PREPARED_TRANSACTIONS = Check(
      where database = current_database()
      order by prepared
     """,
-    prepared_transactions,
+    each(
+        "{row.owner} has prepared the transaction {row.gid!r}, and nobody has ended it.",
+        "It keeps its locks, even over a restart, and vacuum removes nothing that was deleted since.",
+        "{row.mend}",
+        since="prepared",
+        where=lambda row: row.now - row.prepared > thresholds.OLD_TRANSACTION,
+    ),
 )
 
 REPLICATION_SLOTS = Check(

@@ -5,29 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pgqueue.doctor import thresholds
-from pgqueue.doctor.check import Check, Finding, Row
-
-
-def autovacuum_off(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find what switches autovacuum off, for the server or for one of our tables."""
-    for row in rows:
-        yield Finding(
-            what=f"Autovacuum is off: {row.setting}.",
-            cost="The rows of settled messages stay: tables grow without end, until the server refuses to write.",
-            mend=row.mend,
-        )
-
-
-def autovacuum_behind(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find tables with many dead rows that nobody has vacuumed for a while."""
-    for row in rows:
-        if row.dead_rows > thresholds.DEAD_ROWS * row.begins_at and row.now - row.vacuumed > thresholds.UNVACUUMED:
-            yield Finding(
-                what=f"{row.name} has {row.dead_rows:,} dead rows; autovacuum was to begin at {row.begins_at:,.0f}.",
-                cost="The table grows. Autovacuum is busy with other tables, is too slow, or is cancelled by locks.",
-                mend=f"vacuum (analyze) {row.name};",
-                since=row.vacuumed,
-            )
+from pgqueue.doctor.check import Check, Finding, Row, each
 
 
 def bloat(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -61,7 +39,11 @@ AUTOVACUUM_OFF = Check(
      where nspname in ('pgqueue', 'pgqueue_history') and relkind = 'r'
        and option_name = 'autovacuum_enabled' and not option_value::boolean
     """,
-    autovacuum_off,
+    each(
+        "Autovacuum is off: {row.setting}.",
+        "The rows of settled messages stay: tables grow without end, until the server refuses to write.",
+        "{row.mend}",
+    ),
 )
 
 AUTOVACUUM_BEHIND = Check(
@@ -88,7 +70,15 @@ AUTOVACUUM_BEHIND = Check(
      where schemaname in ('pgqueue', 'pgqueue_history')
      order by n_dead_tup desc
     """,
-    autovacuum_behind,
+    each(
+        "{row.name} has {row.dead_rows:,} dead rows; autovacuum was to begin at {row.begins_at:,.0f}.",
+        "The table grows. Autovacuum is busy with other tables, is too slow, or is cancelled by locks.",
+        "vacuum (analyze) {row.name};",
+        since="vacuumed",
+        where=lambda row: (
+            row.dead_rows > thresholds.DEAD_ROWS * row.begins_at and row.now - row.vacuumed > thresholds.UNVACUUMED
+        ),
+    ),
 )
 
 BLOAT = Check(

@@ -28,9 +28,10 @@ from pgqueue.spark.consuming import BEGIN_CLAIM, ConsumerSession
 from pgqueue.spark.errors import PipelineError
 from pgqueue.spark.foreach_batch import COMPLETE_CLAIM, RELEASE_CLAIM
 from pgqueue.spark.pipelines.ingesting import check_queue
-from pgqueue.spark.pipelines.lake import Lake, counting, day_of, escaped, located, opened
+from pgqueue.spark.pipelines.lake import Lake, counting, day_of, escaped, located
 from pgqueue.spark.pipelines.progress import Progress, Tell
 from pgqueue.spark.pipelines.sending import LONGEST_SAMPLE
+from pgqueue.spark.pipelines.stores import opened
 
 LAYOUT = ("queue", "date", "consumer", "claim")
 LOOKS_EVERY_SECONDS = 1

@@ -21,10 +21,10 @@ from pgqueue.spark.pipelines.lake import (
     day_of,
     escaped,
     located,
-    opened,
 )
 from pgqueue.spark.pipelines.progress import Progress, Tell
 from pgqueue.spark.pipelines.sending import sample
+from pgqueue.spark.pipelines.stores import opened
 from pgqueue.spark.pipelines.tables import of_table
 
 HISTORY, DEAD_LETTERS = "history", "dead_letters"

@@ -13,7 +13,7 @@ from pyspark.sql.readwriter import DataFrameReader
 
 from pgqueue.spark.errors import PipelineError
 from pgqueue.spark.pipelines import objects
-from pgqueue.spark.pipelines.lake import is_for_pyarrow
+from pgqueue.spark.pipelines.stores import is_for_pyarrow
 
 PARQUET, JSON, CSV = "parquet", "json", "csv"
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no type annotations
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -37,37 +36,6 @@ def located(output: str | Path) -> str:
 def escaped(name: str) -> str:
     """A value, escaped for the name of a directory."""
     return ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", name)
-
-
-def opened(spark: SparkSession, root: str) -> Lake:
-    """A directory on a file system of Spark's; in S3 with PyArrow, unless Spark has a file system for that.
-
-    Raises:
-        LakeError: the session is one of Spark Connect.
-    """
-    from pgqueue.spark.pipelines.objects import ObjectLake
-
-    if not isinstance(spark, SparkSession):
-        raise LakeError("this pipeline does not work through Spark Connect: run it in a session of Spark's own")
-    return (ObjectLake if is_for_pyarrow(spark, root) else Lake)(spark, root)
-
-
-def is_for_pyarrow(spark: SparkSession, path: str) -> bool:
-    """Whether a path is in S3, and Spark has no file system for that."""
-    from pgqueue.spark.pipelines.objects import SCHEME
-
-    is_own = isinstance(spark, SparkSession)  # else a server of Spark Connect reads, with what it has
-    return is_own and SCHEME.match(path) is not None and not _has_file_system(spark, path.partition(":")[0])
-
-
-def _has_file_system(spark: SparkSession, scheme: str) -> bool:
-    configuration = spark._jsc.hadoopConfiguration()  # noqa: SLF001 - PySpark has no other way to the JVM
-    jvm: Any = spark._jvm  # noqa: SLF001 - the same
-    try:
-        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
-    except Py4JJavaError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)

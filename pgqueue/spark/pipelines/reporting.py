@@ -60,7 +60,7 @@ def report(
         queue: report on this queue only.
         since: report only on what was settled at this time or later; with a time zone.
         until: report only on what was settled before this time; with a time zone.
-        bucket: the length of time that one point of a curve stands for; by default a round one.
+        bucket: the length of time that one row over time stands for; by default a round one.
         top: how many reasons and kinds the page lists.
         title: the heading of the page.
         dry_run: count and show, write nothing.

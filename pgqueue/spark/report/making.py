@@ -43,7 +43,7 @@ class Report:
     until: datetime | None
     """The end, exclusive: the given time, or just after the last settlement; None if there was none."""
     bucket: timedelta
-    """The length of time that one point of a curve stands for."""
+    """The length of time that one row over time stands for."""
 
 
 def report(
@@ -72,7 +72,7 @@ def report(
         since: report only on what was settled at this time or later; with a time zone.
         until: report only on what was settled before this time; with a time zone. Messages settled later count as
             waiting, so do not leave them out of the history yourself.
-        bucket: the length of time that one point of a curve stands for, in whole seconds; by default a round one, by
+        bucket: the length of time that one row over time stands for, in whole seconds; by default a round one, by
             the span.
         top: how many reasons and kinds the page lists; the Parquet files have them all.
 
@@ -94,7 +94,7 @@ def report(
         directory = Path(output).absolute()
         written = _written(figures(settled, later, span), directory)
         digest = digest_of(written, span, top, has_waiting=waiting is not None)
-    _replace(directory / PAGE, page(title, digest))
+    _replace(directory / PAGE, page(title, digest, span.bucket))
     known = span.buckets > 0
     return Report(
         page=directory / PAGE,

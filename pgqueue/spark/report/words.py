@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -64,11 +65,9 @@ def moment(when: datetime) -> str:
     return when.strftime("%Y-%m-%d %H:%M:%S")
 
 
-def short_moment(when: datetime) -> str:
-    """A time beside others: the day at midnight, otherwise the time of the day."""
-    if when.second:
-        return when.strftime("%H:%M:%S")
-    return when.strftime("%H:%M" if when.hour or when.minute else "%m-%d")
+def minute(when: datetime) -> str:
+    """A time in UTC, with seconds if they are not zero."""
+    return when.strftime("%Y-%m-%d %H:%M:%S" if when.second else "%Y-%m-%d %H:%M")
 
 
 def bucket(length: timedelta) -> str:
@@ -93,4 +92,10 @@ def _short_duration(seconds: float) -> str:
     return f"{seconds / 1e-6:.0f}{THIN}µs"
 
 
-FORMATS = {Unit.COUNT: count, Unit.RATE: rate, Unit.SECONDS: duration, Unit.SHARE: share}
+FORMATS: dict[Unit, Callable[[Any], str]] = {
+    Unit.TIME: minute,
+    Unit.COUNT: count,
+    Unit.RATE: rate,
+    Unit.SECONDS: duration,
+    Unit.SHARE: share,
+}

@@ -19,7 +19,7 @@ class RadioSilence(Exception):
     """The airport does not answer at this attempt."""
 
 
-def work(dsn: str, accepts_cancelled: bool) -> None:
+def work(dsn: str, accepts_cancelled: bool, *_: object) -> None:
     """Run a worker until SIGTERM."""
     logging.getLogger("pgqueue").setLevel(logging.CRITICAL)  # the failures are on purpose
     with QueueClient(dsn) as client:
