@@ -20,7 +20,7 @@ from pgqueue.statements.sessions import SessionLock
 
 SessionT = TypeVar("SessionT", bound="AcceptedSession")
 
-#: How often a session that somebody else holds is tried again, unless a notification comes sooner.
+#: How often a session that is held elsewhere is tried again, unless a notification comes sooner.
 PATIENCE = timedelta(seconds=1)
 
 

@@ -142,7 +142,7 @@ class QueueNotification(Notification):
 
 
 def attached_memory(notification: QueueNotification) -> Memory:
-    """What a notification remembers of its rounds."""
+    """The memory of a notification over its rounds."""
     return notification._memory  # noqa: SLF001 - subclasses have names of their own
 
 

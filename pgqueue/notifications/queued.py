@@ -297,7 +297,7 @@ class Processing:
 
 
 def to_forward(notification: QueueNotification, types: NotificationTypes, queue: str) -> Message | None:
-    """What stands for a notification in another queue, with a memory of its own; None when it was forwarded before."""
+    """The copy of a notification for another queue, with a memory of its own; None when it was forwarded before."""
     memory = attached_memory(notification)
     if queue in memory.forwarded:
         return None

@@ -94,5 +94,5 @@ class Driven(Protocol):
 
 
 def driver_of(worker: Driven) -> Monitored:
-    """What the health and the metrics of a worker are read from."""
+    """The source of the health and the metrics of a worker."""
     return worker._driver  # noqa: SLF001 - a public name would be a promise to users

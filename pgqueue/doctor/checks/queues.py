@@ -194,8 +194,8 @@ LATE_SCHEDULES = Check(
      order by next_due
     """,
     each(
-        "A schedule of queue {row.queue} was due, or its due times were to be computed, and nobody does it.",
-        "Its messages are not sent; once they are due, `catch_up` says which of them follow later.",
+        "A schedule of queue {row.queue} was due, or its due times were to be computed, and no worker does it.",
+        "Its messages are not sent; once they are due, `catch_up` decides which of them follow later.",
         "pgqueue sweep",
         since="next_due",
     ),
@@ -249,7 +249,7 @@ INVARIANTS = Check(
     "select broken from pgqueue.broken_invariants() as broken",
     each(
         "A rule is broken: {row.broken}.",
-        "A message may be lost or received late. Somebody has changed the tables, or pgqueue has a bug.",
+        "A message may be lost or received late. The tables were changed by hand, or pgqueue has a bug.",
         "pgqueue sweep --thorough",
     ),
 )

@@ -101,7 +101,7 @@ PREPARED_TRANSACTIONS = Check(
      order by prepared
     """,
     each(
-        "{row.owner} has prepared the transaction {row.gid!r}, and nobody has ended it.",
+        "{row.owner} has prepared the transaction {row.gid!r}, and it was never ended.",
         "It keeps its locks, even over a restart, and vacuum removes nothing that was deleted since.",
         "{row.mend}",
         since="prepared",
