@@ -1,6 +1,6 @@
 """``python -m benchmarks.performance``: draws the pictures and writes the tables of docs/performance.md.
 
-Both are made from the results of the benchmarks. What stands between two marks, ``<!-- begin NAME -->`` and
+Both are made from the results of the benchmarks. The text between two marks, ``<!-- begin NAME -->`` and
 ``<!-- end NAME -->``, is replaced.
 """
 

@@ -1,7 +1,7 @@
 """Another process authorises a payment later, or refuses it, or never answers, so that the payment times out.
 
 The shop and the bank are two processes, each with a queue and a transmitter. Notifications from one to the other go
-through a bridge. The shop's notification stays pending meanwhile, and its state says that it was forwarded.
+through a bridge. The shop's notification stays pending meanwhile, and its state records that it was forwarded.
 """
 
 from __future__ import annotations

@@ -45,6 +45,6 @@ with QueueClient(dsn) as client:
         with burst.sender() as sender:
             sender.send(Message("x" * 3000))
     except SendError as failed:
-        print(f"nobody looked, and yet: {failed.exceptions[0].sqlstate}")
+        print(f"not read, yet raised: {failed.exceptions[0].sqlstate}")
 
     client.delete_queue("example-burst")

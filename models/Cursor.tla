@@ -70,7 +70,7 @@ Init ==
 (* _cursor_limit: to the first message that is free for the taking, to the horizon at the most. It once went on to what the *)
 (* session that takes the turn had not `overtaken`.                                                                  *)
 Reach(p, lane, messages, overtaken) ==
-    LET from == IF Rule("the cursor stops whoever takes the turn") THEN p.cursor ELSE Max(p.cursor, overtaken)
+    LET from == IF Rule("the cursor stops in turns of all receivers") THEN p.cursor ELSE Max(p.cursor, overtaken)
         free == {m \in messages : m.lane = lane /\ m.position > from /\ m.position <= p.horizon /\ m.lock = "none"}
         stop == {m.position : m \in {m \in free : Rule("the cursor passes held rows") => m.row = Nobody}}
     IN IF stop = {} \/ ~Rule("the cursor stops before what is free") THEN Max(p.cursor, p.horizon) ELSE Lowest(stop) - 1
@@ -84,7 +84,7 @@ Watch(messages, lane, above, up_to) ==
 WatchLate(messages, lane, p, over) ==
     LET above == IF Rule("watched from the lowest place awaited") THEN Lowest({late.above : late \in over})
                  ELSE Highest({late.above : late \in over})
-    IN IF over = {} \/ ~Rule("what comes late is watched") THEN messages ELSE Watch(messages, lane, above, p.cursor)
+    IN IF over = {} \/ ~Rule("late messages are watched") THEN messages ELSE Watch(messages, lane, above, p.cursor)
 
 (* _advance_cursors: open transactions that may hold a number up to the horizon are remembered, as the cursor leaves for it. *)
 Await(p, open, reached) ==
@@ -101,7 +101,7 @@ AdvanceLane(d, lane, read, overtaken) ==
         unseen   == {m \in d.messages : Place(m) \notin read.seen}
         caught   == WatchLate(d.messages \ unseen, lane, p, over)
         reached  == Reach(p, lane, caught, overtaken)
-        passed   == IF Rule("what the cursor passes is watched") THEN Watch(caught, lane, p.cursor, reached) ELSE caught
+        passed   == IF Rule("passed messages are watched") THEN Watch(caught, lane, p.cursor, reached) ELSE caught
         kept     == [p EXCEPT !.awaited = IF Rule("awaited until they end") THEN @ \ over ELSE {}]
     IN [d EXCEPT !.messages       = passed \cup unseen,
                  !.progress[lane] = [cursor |-> reached, horizon |-> read.number, xid |-> read.xid,
@@ -114,17 +114,17 @@ SetSequence(d) == [d EXCEPT !.last = Highest(InUse(d) \cup {d.last})]
 WentBack(d) == \E lane \in Lanes : d.progress[lane].horizon > d.last
 
 Mend(d) ==
-    LET anew(p) == [cursor  |-> IF Rule("mending begins at the front") THEN 0 ELSE p.cursor,
+    LET anew(p) == [cursor  |-> IF Rule("the repair begins at the front") THEN 0 ELSE p.cursor,
                     horizon |-> p.horizon,
-                    xid     |-> IF Rule("mending awaits all who are open") THEN Infinity ELSE p.xid,
-                    awaited |-> IF Rule("mending awaits them from the front") THEN {} ELSE p.awaited]
-        begins(p) == p # anew(p) /\ (Rule("mending begins in every lane") \/ p.cursor > 0)
+                    xid     |-> IF Rule("the repair awaits all open transactions") THEN Infinity ELSE p.xid,
+                    awaited |-> IF Rule("the repair awaits them from the front") THEN {} ELSE p.awaited]
+        begins(p) == p # anew(p) /\ (Rule("the repair begins in every lane") \/ p.cursor > 0)
         progress  == [lane \in Lanes |-> IF begins(d.progress[lane]) THEN anew(d.progress[lane]) ELSE d.progress[lane]]
         mended    == progress = d.progress \/ ~WentBack(d)
-    IN IF mended /\ Rule("mending waits for no other queue") THEN SetSequence(d)
+    IN IF mended /\ Rule("the repair waits for no other queue") THEN SetSequence(d)
        ELSE [d EXCEPT !.progress = progress]
 
-Mends(d) == WentBack(d) /\ Rule("a turn mends the sequence")
+Mends(d) == WentBack(d) /\ Rule("a turn repairs the sequence")
 
 Advance(d, read, overtaken) ==
     AdvanceLane(AdvanceLane(d, "fresh", read, overtaken["fresh"]), "returned", read, overtaken["returned"])
@@ -139,11 +139,11 @@ RECURSIVE Return(_, _)
 Return(d, watched) ==
     IF watched = {} THEN d ELSE
     LET m      == CHOOSE m \in watched : \A other \in watched : m.position <= other.position
-        number == IF Rule("what returns gets a new position") THEN d.last + 1 ELSE m.position
+        number == IF Rule("returning messages get a new position") THEN d.last + 1 ELSE m.position
         back   == [Replace(d, m, Returned(m, number)) EXCEPT !.last = Max(@, number)]
     IN Return(
         IF IsFree(m) \/ ~Rule("only what is free returns") THEN back
-        ELSE IF Rule("what is held is watched on") THEN d ELSE Replace(d, m, [m EXCEPT !.watched = FALSE]),
+        ELSE IF Rule("held messages stay watched") THEN d ELSE Replace(d, m, [m EXCEPT !.watched = FALSE]),
         watched \ {m})
 
 ReturnWatched(d) == Return(d, {m \in Visible(d) : m.watched})
@@ -165,7 +165,7 @@ Overlooked(d) ==
 
 Sweep(d) ==
     LET watched == {IF m \in Overlooked(d) THEN [m EXCEPT !.watched = TRUE] ELSE m : m \in d.messages}
-        swept   == ReturnWatched(IF Rule("the sweep mends") THEN [d EXCEPT !.messages = watched] ELSE d)
+        swept   == ReturnWatched(IF Rule("the sweep repairs") THEN [d EXCEPT !.messages = watched] ELSE d)
     IN IF \E number \in InUse(swept) : number > swept.last THEN Mend(swept) ELSE swept
 
 -----------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ MendSequence == /\ turn.step = 2 /\ Mends(db)
 
 (* ... and at who is open, *)
 ReadOpen == /\ turn.step = 2 /\ ~Mends(db)
-            /\ turn' = IF Rule("who is open is read before the messages") THEN [turn EXCEPT !.step = 3, !.open = db.open]
+            /\ turn' = IF Rule("open transactions are read before the messages") THEN [turn EXCEPT !.step = 3, !.open = db.open]
                        ELSE [turn EXCEPT !.step = 3, !.seen = {Place(m) : m \in Visible(db)}]
             /\ UNCHANGED <<db, accidents>>
 
@@ -286,7 +286,7 @@ Nowhere == [lane \in Lanes |-> 0]
 
 (* then walks, and commits. *)
 EndTurn ==
-    LET read == IF Rule("who is open is read before the messages")
+    LET read == IF Rule("open transactions are read before the messages")
                 THEN [turn EXCEPT !.seen = {Place(m) : m \in Visible(db)}] ELSE [turn EXCEPT !.open = db.open]
     IN /\ turn.step = 3
        /\ db' = Advance(db, read, Nowhere)

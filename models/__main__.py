@@ -20,7 +20,7 @@ PROVED = HERE / "proved.json"
 def main() -> int:
     arguments = argparse.ArgumentParser(prog="python -m models", description=__doc__)
     arguments.add_argument("name", nargs="?", default="", help="only the models and twins whose name has this in it")
-    arguments.add_argument("--trace", action="store_true", help="show all that TLC says, counterexamples too")
+    arguments.add_argument("--trace", action="store_true", help="show all output of TLC, counterexamples too")
     arguments.add_argument("--lean", action="store_true", help="of modules that are as proved last, only one model")
     chosen = arguments.parse_args()
     if unknown():
@@ -46,13 +46,13 @@ def lean() -> list[Check]:
 
 
 def digest(module: str) -> str:
-    """Of a module, and of what says how it is checked."""
+    """Of a module, and of the files that decide how it is checked."""
     files = (HERE / f"{module}.tla", HERE / "table.py", HERE / "tlc.py")
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 def report(check: Check, verdict: tlc.Verdict, trace: bool) -> bool:
-    """Print a line, and the counterexample where there should be none; say whether it is as expected."""
+    """Print a line, and the counterexample where there should be none; return whether it is as expected."""
     expected = (not verdict.violated) == check.holds
     found = f"refuted: {verdict.violated}" if verdict.violated else "holds"
     reason = f" ({check.why})" if check.why else ""

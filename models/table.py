@@ -1,4 +1,4 @@
-"""What is checked: the models, the twins that TLC has to refute, and the rules whose lack it does not notice."""
+"""The checks: the models, the twins that TLC has to refute, and the rules whose lack it does not notice."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ MODELS = (CLAIMED, RESTORE, SEQUENCE, SAVEPOINTS, HELD, SESSION, MESSAGE_SESSION
 # Each line is a twin: the model in which TLC finds a counterexample, and the rules that are left out.
 TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
     # the faults of issue 14: 1, 2 and 20, as they were
-    (FEW, "a session goes back", "the cursor stops whoever takes the turn"),
-    (SEQUENCE, "the sweep mends"),
+    (FEW, "a session goes back", "the cursor stops in turns of all receivers"),
+    (SEQUENCE, "the sweep repairs"),
     (EPOCHS, "a settlement names the claim", "a settlement names the epoch"),
     # of send
     (FEW, "an id before a number"),
@@ -86,24 +86,24 @@ TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
     # of _advance_cursors, _next_xid, _watch_passed, _watch_late_commits
     (FEW, "the number is read before the id"),
     (FEW, "the id is above all handed out"),
-    (FEW, "who is open is read before the messages"),
+    (FEW, "open transactions are read before the messages"),
     (FEW, "open transactions are awaited"),
     (FEW, "awaited from where the cursor stood"),
     (FEW, "awaited until they end"),
-    (FEW, "what the cursor passes is watched"),
-    (FEW, "what comes late is watched"),
+    (FEW, "passed messages are watched"),
+    (FEW, "late messages are watched"),
     (LATE, "watched from the lowest place awaited", "the cursor stops before what is free"),
     # of _redeliver_watched
     (FEW, "only what is free returns"),
-    (FEW, "what is held is watched on"),
-    (FEW, "what returns gets a new position"),
+    (FEW, "held messages stay watched"),
+    (FEW, "returning messages get a new position"),
     # of _repair_sequence
-    (SEQUENCE, "a turn mends the sequence"),
-    (SEQUENCE, "mending begins at the front"),
-    (SEQUENCE, "mending begins in every lane"),
-    (SEQUENCE, "mending awaits all who are open"),
-    (SEQUENCE, "mending awaits them from the front", "the cursor stops before what is free"),
-    (SEQUENCE, "mending waits for no other queue"),
+    (SEQUENCE, "a turn repairs the sequence"),
+    (SEQUENCE, "the repair begins at the front"),
+    (SEQUENCE, "the repair begins in every lane"),
+    (SEQUENCE, "the repair awaits all open transactions"),
+    (SEQUENCE, "the repair awaits them from the front", "the cursor stops before what is free"),
+    (SEQUENCE, "the repair waits for no other queue"),
     (SEQUENCE, "the sequence is set in a later transaction"),
     # of _move_scan
     (SESSION, "settled before the scan"),
@@ -137,11 +137,11 @@ TWINS: tuple[tuple[Model, *tuple[str, ...]], ...] = (
     (SETTLES, "a failover may have forgotten the lock"),
 )
 
-# What can be left out and nothing is lost, and why the rule is there.
+# Rules that can be left out without a loss, and why each exists.
 SPARED = (
     (FEW, "the horizon is a turn old", "so that short transactions are over, and need not be awaited"),
     (FEW, "the cursor stops before what is free", "so that what waits is not put under watch, and comes in its order"),
-    (FEW, "the cursor stops whoever takes the turn", "a session goes back, wherever the cursor stops"),
+    (FEW, "the cursor stops in turns of all receivers", "a session goes back, wherever the cursor stops"),
     (FEW, "the cursor passes held rows", "so that one long transaction does not make every session walk from there"),
     (
         MESSAGE_SESSIONS,

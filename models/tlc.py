@@ -17,7 +17,7 @@ from pgqueue.spark import java
 
 @dataclass(frozen=True)
 class Verdict:
-    """What TLC says of a check: which invariant does not hold, "" if all do, or that it could not tell."""
+    """TLC's verdict on a check: ``violated`` is the invariant that does not hold, or "" if all do."""
 
     violated: str
     states: int
@@ -31,7 +31,7 @@ def run(check: Check) -> Verdict:
     Raises
     ------
     RuntimeError
-        TLC came to no verdict; the text is all it said.
+        TLC came to no verdict; the text is all its output.
     """
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:  # TLC unpacks its own modules into java.io.tmpdir

@@ -1,4 +1,4 @@
-"""What all tests share: fixtures, how many processes run them, and how hard hypothesis tries."""
+"""Shared by all tests: fixtures, the number of processes that run them, and the effort of hypothesis."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from tests.sql.twins.twin import Twin
 ROOT = Path(__file__).parents[1]
 PROOF = ROOT / "tests" / "proof.json"
 
-#: Fixtures with many modes, and what tells their kinds apart.
+#: Fixtures with many modes, and the function that separates their kinds.
 MODES: dict[str, Callable[[Any], Hashable]] = {
     "world": lambda mode: mode.caller is None,
     "own": lambda _: None,
@@ -100,12 +100,12 @@ class Prover:
 
 
 def proved() -> dict[str, Any]:
-    """What the last whole run has proved."""
+    """The record of the last whole run."""
     return dict(json.loads(PROOF.read_text())) if PROOF.exists() else {"rooms": {}, "twins": []}
 
 
 def provable() -> dict[str, Any]:
-    """What a whole run of the present files proves."""
+    """The record that a whole run of the present files makes."""
     from tests.sql.test_broken_twins import ALL
 
     for function in (_contents, digest_of_room):

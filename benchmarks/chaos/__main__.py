@@ -36,7 +36,7 @@ INTRODUCTION = (
     "Seed {seed}: {conditions}. In each round they work for {fire:g} s while faults are carried out. Then it is calm:"
     " each receiver has to empty its queue alone, and what everybody wrote down is compared with the database.\n"
 )
-#: Everything that a round can be about, and what a reader is told.
+#: Everything that a round can be about, and its description for a reader.
 ALL = {**FAULTS, **MISCHIEF, **FAILOVERS}
 #: Connections of a server that is promoted: all actors connect to it at the same time.
 MANY = "400"
@@ -74,7 +74,7 @@ def main() -> None:
         console.print("\n[bold red]In one of the rounds nothing was done: that shows nothing.[/]")
         sys.exit(1)
     shutil.rmtree(books)
-    console.print("\n[bold green]Nothing was lost, doubled, or told wrongly.[/]")
+    console.print("\n[bold green]Nothing was lost, doubled, or reported wrongly.[/]")
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _balanced(played: Round) -> Result:
 
 
 def _directly(kinds: Sequence[str]) -> list[str]:
-    """Those who find the new primary by themselves: PgBouncer would have to be told where it is."""
+    """The kinds that find the new primary by themselves: PgBouncer would need a new configuration."""
     return [kind for kind in kinds if kind != "pgbouncer"]
 
 

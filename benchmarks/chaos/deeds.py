@@ -1,4 +1,4 @@
-"""The operations of a round, told by message: what was sent, delivered, settled, renewed and wiped away. Pure."""
+"""The operations of a round, by message: its sends, deliveries, settlements, renewals and wipes. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from benchmarks.chaos.plan import LOCK_SECONDS
 #: Settlements after which a message is not delivered again.
 FINAL = ("complete", "dead_letter", "take")
 
-#: Classes of SQLSTATEs that say that a program is wrong, and not that a machine, a network or a rival is in its way.
+#: Classes of SQLSTATEs of a wrong program, as opposed to a machine, a network or a rival in its way.
 SURPRISING = ("22", "23", "25", "42", "XX")
-#: A prepared transaction that was left, and decided by somebody else.
+#: A prepared transaction that was left, and decided by another session.
 NOT_SURPRISING = "42704"
 
 
@@ -32,7 +32,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Delivery:
-    """A lock that somebody was given, until then by the queue's clock."""
+    """A lock that a receiver was given, until then by the queue's clock."""
 
     message: str
     token: str
@@ -43,8 +43,8 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Settlement:
-    """What was tried with a delivery. ``state`` is what the library says of it afterwards; ``effect`` says that the
-    same transaction writes one. A message that was taken out by a transacted receive has no token."""
+    """An attempt to settle a delivery. ``state`` is the library's, afterwards; ``effect`` is whether the same
+    transaction writes one. A message that was taken out by a transacted receive has no token."""
 
     message: str
     token: str | None
@@ -56,12 +56,12 @@ class Settlement:
 
     @property
     def is_done(self) -> bool:
-        """Whether the library says that it was done."""
+        """Whether the library reports it as done."""
         return self.state == "completed" if self.state else self.outcome is Outcome.OK
 
     @property
     def is_undone(self) -> bool:
-        """Whether the library says that it was not done, or was undone."""
+        """Whether the library reports it as not done, or as undone."""
         return self.state == "received" if self.state else self.outcome is Outcome.FAIL
 
 
@@ -97,7 +97,7 @@ def tell(operations: Iterable[Operation]) -> Deeds:
 
 
 def _as_remembered(operation: Operation, losses: list[Operation]) -> Operation:
-    """What a failover may have forgotten is of unknown outcome, and locks that it may have forgotten hold nothing.
+    """The operation as a failover leaves it: of unknown outcome if it may be forgotten, and such locks hold nothing.
 
     Outcomes that are known after the failover count in full. Two may have been known before: that of an overlapped
     send, which is read later, and that of a settlement without an effect, for which any other that completes the

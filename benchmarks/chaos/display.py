@@ -1,4 +1,4 @@
-"""What a run shows: a line of progress, the verdict, the violations, and rows for a page."""
+"""The output of a run: a line of progress, the verdict, the violations, and rows for a page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROMISES = {
     "exactly once": "nothing takes effect twice",
     "exclusivity": "no message is held by two",
     "fence": "no lost lock settles anything",
-    "truth": "what is reported is so",
+    "truth": "reported outcomes are true",
     "order": "sessions keep their order",
     "state": "a session's state agrees with its effects",
     "liveness": "every receiver gets what is there",
@@ -87,7 +87,7 @@ class Display:
         )
 
     def _counts(self, moment: Moment) -> str:
-        for _ in range(2):  # the first tells only that the server was restarted
+        for _ in range(2):  # the first finds only that the server was restarted
             with suppress(psycopg.Error):
                 if self._connection is None or self._connection.closed:
                     self._connection = moment.database.connect(autocommit=True)
@@ -106,7 +106,7 @@ def told(faults: Counter[str]) -> str:
 
 
 def verdict(console: Console, results: Sequence[Result]) -> None:
-    """What was promised, by how much it was tested, and whether it held."""
+    """The promises, by how much each was tested, and whether it held."""
     found = Counter(violation.rule for result in results for violation in result.violations)
     table = Table(title="Verdict", title_justify="left", title_style="bold", show_edge=False, pad_edge=False)
     table.add_column("promise")

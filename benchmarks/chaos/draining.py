@@ -20,7 +20,7 @@ from pgqueue.testing import Database
 TICK = 0.2
 #: For how many seconds of its own running a receiver may get nothing, of what is there, before it counts as stuck.
 PATIENCE = 20.0
-#: Whoever prepares decides within a moment; what is older was left behind.
+#: A transaction is decided within a moment after it is prepared; an older one was left behind.
 LEFT_BEHIND = "3 seconds"
 
 WAITING = """
@@ -59,7 +59,7 @@ class Home(Protocol):
 
 @dataclass
 class Drain:
-    """``homes`` is by queue where its receiver lives. ``sweeps`` where it takes a sweep to mend what was done."""
+    """``homes`` are the homes of receivers by queue. ``sweeps`` where it takes a sweep to repair the round's damage."""
 
     database: Database
     homes: Mapping[str, Home]

@@ -1,4 +1,4 @@
-"""What the database holds when a round is over."""
+"""The contents of the database when a round is over."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ create table chaos.effect (
 create index on chaos.effect (at);
 """
 
-#: What a message did: written in the transaction that completes it.
+#: The effect of a message: written in the transaction that completes it.
 EFFECT = "insert into chaos.effect (message, attempt) values (%s, %s)"
 
 STORED = """
@@ -54,7 +54,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Stuck:
-    """Messages that the only receiver of a queue did not get, though it kept asking and nobody held them."""
+    """Messages that the only receiver of a queue did not get, though it kept polling and no other held them."""
 
     queue: str
     messages: tuple[str, ...]
@@ -64,7 +64,7 @@ class Stuck:
 
 @dataclass(frozen=True)
 class State:
-    """What a session remembers: how many of its messages were done, and which was the last."""
+    """A session's state: how many of its messages were done, and which was the last."""
 
     queue: str
     session: str

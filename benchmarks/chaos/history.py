@@ -1,4 +1,4 @@
-"""What was done, by whom, when, and how it ended: written by each process, and read when the round is over.
+"""The operations: actor, time and outcome, written by each process, and read when the round is over.
 
 An operation is two lines of JSON in a file of its process: one before it begins and one when it has ended. Each line is
 one write to a file opened for appending, so a process that is killed loses at most what it had not begun to write. An
@@ -46,7 +46,7 @@ class Operation:
     facts: dict[str, Any]
 
     def about(self, message: str | None) -> str:
-        """In a line, with what it says of one message where it is about many."""
+        """In one line, with its facts about one message where it concerns many."""
         ended = "never ended" if self.ended == float("inf") else f"{self.outcome.value} at {self.ended:.3f}"
         facts = {key: _about(message, value) for key, value in self.facts.items() if value is not None}
         told = ", ".join(f"{key} {value}" for key, value in facts.items())
@@ -64,7 +64,7 @@ class Open:
     is_left: bool = False
 
     def leave_open(self) -> None:
-        """Somebody else ends it, and does not tell us how."""
+        """Its end is in other hands, and is not reported."""
         self.is_left = True
 
 
@@ -97,7 +97,7 @@ class Book:
         try:
             yield under_way
         except GeneratorExit:
-            raise  # nobody has ended it
+            raise  # it has not ended
         except BaseException as error:
             outcome = under_way.outcome or outcome_of(error, doubt=under_way.doubt)
             text = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
@@ -119,7 +119,7 @@ class Book:
 
 
 def outcome_of(error: BaseException, *, doubt: bool) -> Outcome:
-    """What an error says: the library's own errors promise that nothing was done, but for a connection that is lost."""
+    """The outcome by an error: the library's own errors promise that nothing was done, but for a lost connection."""
     refused = isinstance(error, PGQueueError) and not isinstance(error, ConnectionLostError)
     if doubt and (not refused or isinstance(error, asyncio.CancelledError)):
         return Outcome.UNKNOWN

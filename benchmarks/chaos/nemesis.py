@@ -1,4 +1,4 @@
-"""Whoever carries out the faults of a plan, and undoes them when it is their time, or at the end."""
+"""Carries out the faults of a plan, and undoes them when it is their time, or at the end."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Nemesis:
         self._later(LOCK_SECONDS * (0.5 + 2 * fault.size), victim.thaw)
 
     def _terminate(self, fault: Fault) -> None:
-        chance = random.Random(fault.luck)
+        chance = random.Random(fault.draw)
         with self._database.connect(autocommit=True) as connection:
             sessions = [number for (number,) in connection.execute(SESSIONS)]
             for number in chance.sample(sessions, k=int(len(sessions) * (0.1 + fault.size / 2))):
@@ -130,7 +130,7 @@ class Nemesis:
         self._later(1 + 2 * fault.size, lambda: _close(taken))
 
     def _move_clock(self, fault: Fault) -> None:
-        by = timedelta(seconds=(2 * fault.luck - 1) * 3600 * fault.size)
+        by = timedelta(seconds=(2 * fault.draw - 1) * 3600 * fault.size)
         with self._operation("clock", "all", doubt=True, by=by.total_seconds()):
             self._database.move_clock(by)
 
@@ -167,7 +167,7 @@ class Nemesis:
         self._later(2 + 4 * fault.size, lambda: _close([connection]))
 
     def flood(self, queue: str) -> None:
-        """Whoever receives is busy all the while in which somebody else takes some out, and puts them back."""
+        """Receivers are busy all the while in which another transaction takes some out, and puts them back."""
         messages = [f"nemesis-{next(self._numbers)}" for _ in range(FLOOD)]
         with self._operation("send", queue, ids=messages) as operation, self._database.connect() as connection:
             self._client.queue(queue).send_batch((Message({"id": each}) for each in messages), transaction=connection)
@@ -184,7 +184,7 @@ class Nemesis:
 
     def _wipe(self, fault: Fault) -> None:
         """Half of the time while a transaction is open that has sent to that queue."""
-        if fault.luck < 0.5:
+        if fault.draw < 0.5:
             self._send_and_hold(fault, BESIDE)
         with self._database.connect(autocommit=True) as connection:
             connection.execute("set lock_timeout = '1s'")
@@ -202,7 +202,7 @@ class Nemesis:
 
     def _fail_over(self, fault: Fault) -> None:
         pair = self._standing_pair()
-        if fault.luck < 0.5:
+        if fault.draw < 0.5:
             pair.primary.kill()
         else:
             pair.primary.freeze()
@@ -210,11 +210,11 @@ class Nemesis:
         pair.standby.promote()
         self._server = pair.standby
         if pair.primary.is_running():
-            time.sleep(1 + 2 * fault.size)  # whoever waits for an answer of the frozen one waits so long
+            time.sleep(1 + 2 * fault.size)  # clients of the frozen server wait so long
             pair.primary.kill()
 
     def _fail_over_with_loss(self, fault: Fault) -> None:
-        """What is committed after the standby has stopped is forgotten; it has all that was committed before this."""
+        """Commits after the standby has stopped are forgotten; it has all that was committed before this."""
         pair = self._standing_pair()
         with self._operation("forget", "all", doubt=True) as operation:
             began = time.time()
@@ -229,10 +229,10 @@ class Nemesis:
         return self._pair
 
     def _victim(self, fault: Fault) -> Member:
-        return self._members[int(fault.luck * len(self._members))]
+        return self._members[int(fault.draw * len(self._members))]
 
     def _queue(self, fault: Fault) -> str:
-        return self._queues[int(fault.luck * len(self._queues))]
+        return self._queues[int(fault.draw * len(self._queues))]
 
     def _operation(self, verb: str, queue: str, *, doubt: bool = False, **facts: Any) -> Any:
         return self._book.operation(verb, "nemesis", queue, doubt=doubt, **facts)

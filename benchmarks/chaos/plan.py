@@ -1,4 +1,4 @@
-"""What happens in a round, by its seed: which faults at which moments, and who works where. Pure."""
+"""The plan of a round, by its seed: which faults at which moments, and which actors where. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BESIDE = "beside"
 #: The kind and the queue of the stream.
 SPARK = "spark"
 
-#: What the nemesis does to processes, connections, the server and the queues: name, and what a reader is told.
+#: Faults of processes, connections, the server and the queues: name, and description for a reader.
 FAULTS: Mapping[str, str] = {
     "kill": "SIGKILL of a process",
     "freeze": "SIGSTOP of a process for longer than its locks, then SIGCONT",
@@ -27,9 +27,9 @@ FAULTS: Mapping[str, str] = {
     "snapshot": "a REPEATABLE READ transaction held open",
     "open send": "a transaction that sends, stays open for long, and commits",
     "open claim": "a transaction that has taken messages out of every queue, stays open for long, and rolls back",
-    "flood": "hundreds of messages at once, of which somebody takes some from the middle, and rolls back",
+    "flood": "hundreds of messages at once, some of which are taken from the middle, and rolled back",
     "rewind": "the sequence of numbers set back by hundreds, as after a restore",
-    "wipe": "a queue purged, or dropped and created anew, while others send to it",
+    "wipe": "a queue purged, or dropped and created again, while others send to it",
     "sweep": "a sweep",
 }
 #: In rounds of their own, with a standby, which has no standby of its own after it is promoted: one in a round.
@@ -37,7 +37,7 @@ FAILOVERS: Mapping[str, str] = {
     "failover": "a synchronous standby promoted, the primary killed, or frozen for seconds and then killed",
     "lossy failover": "the same with an asynchronous standby that misses what was committed last",
 }
-#: What the actors do themselves.
+#: Mischief of the actors themselves.
 MISCHIEF: Mapping[str, str] = {
     "cancel": "asyncio tasks cancelled at any await",
     "rollback": "transactions rolled back, handlers that raise",
@@ -56,11 +56,11 @@ OFTEN = {"kill": 3, "freeze": 2, "terminate": 3, "open claim": 3, "open send": 2
 
 @dataclass(frozen=True)
 class Fault:
-    """At so many seconds into the round; ``luck``, between 0 and 1, picks the victim and ``size`` how much or long."""
+    """At so many seconds into the round; ``draw``, between 0 and 1, picks the victim and ``size`` how much or long."""
 
     at: float
     name: str
-    luck: float
+    draw: float
     size: float
 
 
@@ -180,7 +180,7 @@ def _further(
 
 
 def _sociable(receivers: Sequence[str]) -> Sequence[str]:
-    """Those who may work at a queue of others: nobody who loses messages, or leaves some aside that only it takes."""
+    """Kinds that may share a queue: none that loses messages, or leaves some aside that only it takes."""
     return [kind for kind in receivers if kind not in ("at-most-once", "deferring")] or receivers
 
 

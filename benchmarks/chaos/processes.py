@@ -1,4 +1,4 @@
-"""The processes of a round: started, frozen, killed and started anew. None outlives the one that started it.
+"""The processes of a round: started, frozen, killed and restarted. None outlives the one that started it.
 
 They are forked from a server process that has everything imported and no thread and no connection of its own, so a new
 one costs nothing worth mentioning.
@@ -106,7 +106,7 @@ def _act(setting: Setting, plan: Process, assignment: Assignment, generation: in
 
 
 def _write_to(log: Path) -> None:
-    """What libraries have to say goes beside the books, not onto the screen."""
+    """Output of libraries goes beside the books, not onto the screen."""
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(file, 1)
     os.dup2(file, 2)

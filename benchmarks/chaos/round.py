@@ -33,7 +33,7 @@ SENDERS_END = 30.0
 
 @dataclass(frozen=True)
 class Moment:
-    """How far a round is, for whoever watches."""
+    """The progress of a round, for display."""
 
     phase: str
     seconds: float
@@ -43,7 +43,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Result:
-    """What a round came to."""
+    """The result of a round."""
 
     plan: Plan
     deeds: Deeds

@@ -1,4 +1,4 @@
-"""What must hold of a round, whatever happened in it: pure functions over the books and the database's last state.
+"""Rules that hold for every round: pure functions over the books and the database's last state.
 
 Each yields the violations that are certain. An operation whose outcome is unknown may have been done or not, and
 explains either; so silence is earned by operations that did end.
@@ -28,7 +28,7 @@ NOTED_LATE = 1.0
 
 @dataclass(frozen=True)
 class Violation:
-    """What is wrong, and the operations that show it."""
+    """A broken rule, and the operations that show it."""
 
     rule: str
     text: str
@@ -42,7 +42,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Case:
-    """What a rule is judged by: ``lock_seconds`` is how long every lock lasts that is not renewed."""
+    """The material for a rule: ``lock_seconds`` is how long every lock lasts that is not renewed."""
 
     deeds: Deeds
     evidence: Evidence
@@ -78,9 +78,9 @@ def exactly_once(case: Case) -> Iterator[Violation]:
 
 
 def exclusivity(case: Case) -> Iterator[Violation]:
-    """Nobody is given a message while somebody else's lock on it lasts, by the database's clock.
+    """No message is given out while another receiver's lock on it lasts, by the database's clock.
 
-    Where that clock was moved in between, times say nothing; then the tokens do, see :func:`fence`.
+    Where that clock was moved in between, times prove nothing; then the tokens do, see :func:`fence`.
     """
     for message, deliveries in case.deeds.deliveries.items():
         for one, next_one in pairwise(deliveries):
@@ -97,7 +97,7 @@ def exclusivity(case: Case) -> Iterator[Violation]:
 
 
 def fence(case: Case) -> Iterator[Violation]:
-    """No settlement succeeds with a lock that was given to somebody else before; nothing settled is delivered.
+    """No settlement succeeds with a lock that was given to another receiver before; nothing settled is delivered.
 
     A receiver that prefetches may hand out what it has locked earlier, which is a delivery with a smaller count.
     """
@@ -125,7 +125,7 @@ def fence(case: Case) -> Iterator[Violation]:
 
 
 def truth(case: Case) -> Iterator[Violation]:
-    """What the library says of a settlement is so: COMPLETED is done, RECEIVED is not.
+    """The library's report on a settlement is true: COMPLETED is done, RECEIVED is not.
 
     Where a failover has forgotten the message itself, its completion was forgotten with it.
     """
@@ -335,10 +335,10 @@ def _supersedes(delivery: Delivery, settlement: Settlement, counts: dict[str, in
 
 
 def _denied(settlements: Sequence[Settlement]) -> Iterator[Violation]:
-    """A message that is gone without an effect, though all who may have removed it say that they have not."""
+    """A message that is gone without an effect, though all that may have removed it report that they have not."""
     removals = [each for each in settlements if each.how in FINAL and not each.effect]
     if removals and all(each.is_undone for each in removals):
-        yield _lie(removals[-1], "but the message is gone, and nobody else removed it")
+        yield _lie(removals[-1], "but the message is gone, and no other operation removed it")
 
 
 def _lie(settlement: Settlement, text: str) -> Violation:

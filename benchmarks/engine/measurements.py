@@ -1,4 +1,4 @@
-"""What is measured: each function makes one row of the table, all designs interleaved."""
+"""The measurements: each function makes one row of the table, all designs interleaved."""
 
 from __future__ import annotations
 

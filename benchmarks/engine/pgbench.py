@@ -12,7 +12,7 @@ BATCH = 10
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of pgbench measured. ``progress`` is the rate in each chunk, in transactions a second."""
+    """The figures of one run of pgbench. ``progress`` is the rate in each chunk, in transactions a second."""
 
     rate: float
     latency_ms: float

@@ -1,1 +1,1 @@
-"""What the limits of a queue cost those who receive from it."""
+"""The cost of a queue's limits for its receivers."""

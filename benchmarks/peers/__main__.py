@@ -35,7 +35,7 @@ DURABLE = {**SETTINGS, "shared_buffers": "512MB", "synchronous_commit": "on", "m
 
 @dataclass
 class Run:
-    """What was measured so far."""
+    """The measurements so far."""
 
     conditions: str = ""
     results: dict[str, dict[str, list[dict[str, Any]]]] = field(default_factory=dict)

@@ -25,11 +25,11 @@ NEWEST = ("python3.14", "python3.13", "python3.12")
 
 
 class NotInstalledError(Exception):
-    """What is missing, in one line."""
+    """Names a missing requirement, in one line."""
 
 
 def install(system: System) -> None:
-    """Raises NotInstalledError when something cannot be had."""
+    """Raises NotInstalledError when a requirement is missing."""
     if system.home is Home.OURS:
         return
     _make_venv()
@@ -42,7 +42,7 @@ def install(system: System) -> None:
 
 
 def command(system: System) -> list[str]:
-    """What an order is appended to."""
+    """The command that an order is appended to."""
     if system.home is Home.NODE:
         return [str(_node()), str(HERE / "adapters" / f"{system.adapter}.mjs")]
     python = sys.executable if system.home is Home.OURS else str(PYTHON)
@@ -93,7 +93,7 @@ def _npm_install(names: Sequence[str]) -> None:
     NODE_MODULES.parent.mkdir(parents=True, exist_ok=True)
     npm = _node().parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     quiet = ["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
-    wanted = [requirement for requirement, _ in pinned.values()]  # all at once: npm removes what it is not told of
+    wanted = [requirement for requirement, _ in pinned.values()]  # all at once: npm removes all others
     _run([str(_node()), str(npm), "install", *quiet, "--prefix", str(NODE_MODULES.parent), *wanted])
 
 

@@ -1,4 +1,4 @@
-"""What the runner asks of an adapter, and what an adapter offers.
+"""The orders of the runner to an adapter, and the interface of an adapter.
 
 Standard library only: peers have an environment of their own.
 """
@@ -61,7 +61,7 @@ class Order:
 
 @dataclass(frozen=True)
 class About:
-    """What a reader of the figures should know, and how many messages are left, as SQL."""
+    """Notes for a reader of the figures, and how many messages are left, as SQL."""
 
     version: str
     settings: str
@@ -79,7 +79,7 @@ class Producer(Protocol):
 
 
 class Adapter(Protocol):
-    """What a module in ``adapters`` has."""
+    """The interface of a module in ``adapters``."""
 
     def about(self, settings: Settings) -> About: ...
 
@@ -107,7 +107,7 @@ class Counter:
 
 
 class Work:
-    """What handlers report to: ``begin`` is the first line of each. ``over`` and ``is_over`` say when to end."""
+    """Handlers report to it: ``begin`` is the first line of each. ``over`` and ``is_over`` decide when to end."""
 
     def __init__(self, order: Order) -> None:
         self.over = asyncio.Event()

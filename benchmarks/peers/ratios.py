@@ -13,7 +13,7 @@ Results = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
 
 @dataclass(frozen=True)
 class Ratio:
-    """A figure of ours, as a multiple of somebody's in the same turn, or by itself."""
+    """A figure of ours, as a multiple of a peer's in the same turn, or by itself."""
 
     title: str
     workload: str

@@ -26,7 +26,7 @@ from benchmarks.peers.systems import System
 from pgqueue.testing.database import Database, create, drop
 
 EFFECT = "create table effect (number bigint, note text)"
-#: A database is copied while nobody is connected to it.
+#: A database is copied while it has no connections.
 LEAVE = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
 #: No act takes longer, and no consumer to end.
 LONGEST_ACT, LONGEST_END = 300.0, 15.0
@@ -34,7 +34,7 @@ ENVIRONMENT = {**os.environ, "PEERS_NODE_MODULES": str(NODE_MODULES)}
 
 
 class ActError(Exception):
-    """What a system's process said last."""
+    """The last line of output of a system's process."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Prepared:
 
 
 def prepared(server: str, system: System, pgmq: Path | None = None) -> Prepared:
-    """``server`` is the DSN of somebody who may create databases; ``pgmq`` the file with PGMQ's functions, if given."""
+    """``server`` is the DSN of a role that may create databases; ``pgmq`` the file with PGMQ's functions, if given."""
     database = create(server)
     with psycopg.connect(database.dsn, autocommit=True) as connection:
         connection.execute(EFFECT)
@@ -211,4 +211,4 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else "it said nothing"
+    return lines[-1][:200] if lines else "no output"

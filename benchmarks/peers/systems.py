@@ -1,4 +1,4 @@
-"""Who takes part, in what settings, and what each needs to be installed."""
+"""The systems that take part, their settings, and what each needs to be installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Home(Enum):
-    """Whose interpreter plays an adapter."""
+    """The interpreter of an adapter."""
 
     OURS = "the environment of this project"
     VENV = "the environment of peers, .bench/"

@@ -1,4 +1,4 @@
-"""What is measured: W1 to W7, each on a fresh database."""
+"""The workloads: W1 to W7, each on a fresh database."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Workload:
     #: How often; those that are not in ``compared`` take part in the first turns only.
     turns: int = 3
     turns_of_others: int = 3
-    #: Who takes part unless systems are asked for by name; none: everybody.
+    #: The systems that take part unless systems are asked for by name; none: all.
     usual: frozenset[str] = frozenset()
     compared: frozenset[str] = frozenset()
 
@@ -228,7 +228,7 @@ def _loop(enter: Enter, place: Place, *, hold: bool) -> list[float]:
 
 @contextmanager
 def _snapshot(stage: Stage) -> Iterator[Callable[[], None]]:
-    """A transaction that holds a snapshot, and an id, once it is told to."""
+    """A transaction that takes a snapshot, and an id, when called."""
     with psycopg.connect(stage.connection.info.dsn, password=stage.connection.info.password or None) as holder:
         holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
 
@@ -239,7 +239,7 @@ def _snapshot(stage: Stage) -> Iterator[Callable[[], None]]:
 
 
 def idle(enter: Enter, place: Place) -> Figures:
-    """What a consumer asks of the database when it has worked and there is nothing left to do."""
+    """The statements of a consumer that has worked and has nothing left to do."""
     with enter() as stage, stage.consumer(waits=True) as process:
         stage.act("fill", count=place.sizes.rate, waits=True)
         _until(lambda: stage.handled >= place.sizes.rate, process, 20.0, stage)

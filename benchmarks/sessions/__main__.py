@@ -74,7 +74,7 @@ def accepting(client: QueueClient, connection: psycopg.Connection[Any], accepts:
 
 
 def under_a_snapshot(dsn: str, connection: psycopg.Connection[Any], accepts: int) -> str:
-    """The dead entries of the index cannot be vacuumed meanwhile; an index scan marks those that nobody can see."""
+    """The dead entries of the index cannot be vacuumed meanwhile; an index scan marks those unseen by all snapshots."""
     name = f"accept-{WITH_MESSAGES}"
     with psycopg.connect(dsn) as holder:
         holder.execute("set transaction isolation level repeatable read")

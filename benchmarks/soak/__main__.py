@@ -19,7 +19,7 @@ from benchmarks.server import running, version
 from benchmarks.soak.growth import Sample, growing, table
 from benchmarks.working.pickup import send_at_a_rate
 
-#: What is not a worker's: the one that looks.
+#: The application name of the observer's connection, as opposed to a worker's.
 OBSERVER = "soak observer"
 
 BACKENDS = (

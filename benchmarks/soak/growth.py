@@ -1,4 +1,4 @@
-"""What is looked at each time, and when it counts as growing: pure."""
+"""The quantities sampled each time, and when one counts as growing: pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Sample:
-    """What a worker's process and its database hold at a moment, and the latencies since the last one."""
+    """The use of resources by a worker's process and its database at a moment, and the latencies since the last one."""
 
     minutes: float
     memory: float
@@ -37,7 +37,7 @@ TITLES = ["minutes", "RSS, MB", "threads", "connections", "backends, MB", "dead 
 
 
 def growing(samples: Sequence[Any], slack: Mapping[str, tuple[float, float]] = SLACK) -> list[str]:
-    """What has grown over the second half, each with by how much."""
+    """The quantities that have grown over the second half, each with by how much."""
     half = samples[len(samples) // 2 :]
     found = []
     for name, (share, least) in slack.items():

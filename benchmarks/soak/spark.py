@@ -40,7 +40,7 @@ LAG = "select coalesce(extract(epoch from clock_timestamp() - min(enqueued_time)
 
 @dataclass(frozen=True)
 class Sample:
-    """What the processes and the database hold at a moment."""
+    """The use of resources by the processes and the database at a moment."""
 
     minutes: float
     heap: float

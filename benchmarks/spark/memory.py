@@ -20,7 +20,7 @@ MEGABYTE = 1024 * 1024
 def measure(scene: Scene, sizes: list[int]) -> str:
     """The largest that the driver was while ``sizes`` rows were written, read and drained, after a round of warming up.
 
-    A JVM keeps what it once had, up to its limit, so its resident size says little; what counts is the heap that is in
+    A JVM keeps memory that it once had, up to its limit, so its resident size proves little; the heap counts that is in
     use when all garbage has been collected. Collecting it every second is why this is slow.
     """
     scene.clear()

@@ -29,7 +29,7 @@ MESSAGES = relations.RELATIONS["messages"]
 
 @dataclass
 class Load:
-    """What is to be written; ``prepared`` before the clock runs: in Spark's cache, and as Python pairs."""
+    """The rows to write; ``prepared`` before the clock runs: in Spark's cache, and as Python pairs."""
 
     frame: DataFrame
     pairs: Sequence[tuple[str, str]] = ()

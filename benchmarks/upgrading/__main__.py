@@ -47,7 +47,7 @@ class Prober:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.upgrading", description=__doc__)
-    parser.add_argument("commit", help="whose schema the database has before: with no revision unknown today")
+    parser.add_argument("commit", help="the commit of the schema before: with no revision unknown today")
     parser.add_argument("--messages", type=int, default=5_000_000)
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What a worker with nothing to do asks of the database."""
+"""The statements of a worker with nothing to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a closed loop while somebody holds a snapshot, so that no dead row can be vacuumed."""
+"""The rate of a closed loop while a snapshot is held, so that no dead row can be vacuumed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def measure(scene: Scene, seconds: float) -> str:
     free, held = _loop(scene, seconds, hold=False), _loop(scene, seconds, hold=True)
     return (
         f"| closed loop, the last {seconds / LAST:.0f} of {seconds:.0f} s | messages/s |\n| --- | ---: |\n"
-        f"| nobody holds a snapshot | {free:,.0f} |\n| a snapshot is held | {held:,.0f} |\n"
+        f"| no snapshot is held | {free:,.0f} |\n| a snapshot is held | {held:,.0f} |\n"
         f"| ratio | {held / free:.2f} |"
     )
 

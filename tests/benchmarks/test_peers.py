@@ -61,7 +61,7 @@ def place(database_server: SharedServer) -> Place:
 
 
 def test_a_few_messages_go_through_every_workload(system: Prepared, place: Place) -> None:
-    """An adapter is not told how far the server is, so one of them is enough there."""
+    """An adapter does not know how far the server is, so one of them is enough there."""
     for name, workload in WORKLOADS.items():
         is_left_out = name.endswith("-far") and not (system.system is PGQUEUE and _has_socket(place.server))
         if is_left_out or not system.system.takes_part(name):
@@ -77,7 +77,7 @@ def _has_socket(server: str) -> bool:
 
 
 @pytest.mark.core
-def test_effects_that_are_missing_or_doubled_are_told(database_server: SharedServer) -> None:
+def test_missing_and_doubled_effects_are_reported(database_server: SharedServer) -> None:
     made = prepared(database_server.dsn, RAW)
     try:
         with Stage(made) as stage:
@@ -90,13 +90,13 @@ def test_effects_that_are_missing_or_doubled_are_told(database_server: SharedSer
         drop(database_server.dsn, made.database)
 
 
-def test_what_a_failed_act_said_is_the_error(database_server: SharedServer) -> None:
+def test_the_output_of_a_failed_act_is_in_the_error(database_server: SharedServer) -> None:
     with pytest.raises(ActError, match="No module named"):
         prepared(database_server.dsn, replace(RAW, adapter="with_nobody"))
 
 
 @pytest.mark.parametrize("number", [0, 9, 10, 123_456])
-def test_a_body_has_the_same_length_whatever_its_number(number: int) -> None:
+def test_all_bodies_have_the_same_length(number: int) -> None:
     assert len(json.dumps(body(number))) == BODY_BYTES
 
 
@@ -210,7 +210,9 @@ def test_each_ratio_names_systems_that_take_part() -> None:
             assert BY_NAME[name].takes_part(ratio.workload), ratio.title
 
 
-def test_without_its_pinned_packages_a_system_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_its_pinned_packages_is_reported_as_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("benchmarks.peers.installing.VENV", tmp_path)
     monkeypatch.setattr("benchmarks.peers.installing.PYTHON", tmp_path / "bin" / "python")
     monkeypatch.setattr("benchmarks.peers.installing._newest_python", lambda: "/bin/false")
@@ -218,13 +220,13 @@ def test_without_its_pinned_packages_a_system_says_so(tmp_path: Path, monkeypatc
         install(BY_NAME["oban"])
 
 
-def test_who_needs_a_newer_python_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_that_needs_a_newer_python_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.peers.installing.PYTHON", Path(sys.executable))
     with pytest.raises(NotInstalledError, match=r"needs Python 99\.0, and .* PEERS_PYTHON"):
         install(replace(BY_NAME["oban"], needs_python=(99, 0)))
 
 
-def test_only_what_stands_between_marks_is_replaced() -> None:
+def test_only_text_between_marks_is_replaced() -> None:
     page = "a\n<!-- begin one -->\nold\n<!-- end one -->\nb\n<!-- begin two -->\nkept\n<!-- end two -->\n"
     assert filled(page, {"one": "new", "three": "x"}) == page.replace("old", "new")
 

@@ -1,6 +1,6 @@
 """A consumer in a process of its own, to be killed. Run as a script; ``tests.chaos.processes`` is the other end.
 
-It says where it stands on stdout, a JSON line each, and where it stands still it waits for a line on stdin.
+It reports each step on stdout, one JSON line each, and waits for a line on stdin where it pauses.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def say(step: str, **more: object) -> None:
 def stand(step: str, **more: object) -> None:
     say(step, **more)
     if not sys.stdin.readline():
-        sys.exit("nobody is there any more")
+        sys.exit("the parent process is gone")
 
 
 def pinned(dsn: str, name: str, kind: str) -> None:
@@ -82,7 +82,7 @@ def endless(dsn: str, name: str, kind: str) -> None:
     def work(message: ReceivedMessage, transaction: Any) -> None:
         ledger.completed(transaction, message.sequence_number)
         if message.body["poison"]:
-            raise DeadLetter("Poison", "it says so itself")
+            raise DeadLetter("Poison", "its body is marked as poison")
         if chance.random() < 0.05:
             raise psycopg.errors.SerializationFailure("stumbled")
 
@@ -102,7 +102,7 @@ def endless(dsn: str, name: str, kind: str) -> None:
 
 @contextmanager
 def opened(dsn: str, kind: str) -> Iterator[Any]:
-    """What a transaction can be had from: a connection or a session."""
+    """The source of a transaction: a connection or a session."""
     if kind == "psycopg":
         with psycopg.connect(dsn) as connection:
             yield connection

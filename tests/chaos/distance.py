@@ -1,4 +1,4 @@
-"""Distance between a client and PostgreSQL: whatever is said arrives later, and round trips are counted."""
+"""Distance between a client and PostgreSQL: everything sent arrives later, and round trips are counted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Parcel = tuple[float, bytes]
 class Distance:
     """Listens on a port of its own; ``dsn`` leads to the server, and a round trip takes ``latency`` longer there.
 
-    ``round_trips`` counts how often the client spoke after the server had: what is said in one go is one round trip.
+    ``round_trips`` counts how often the client sent after a reply of the server: a pipeline is one round trip.
     """
 
     def __init__(self, dsn: str, latency: timedelta) -> None:

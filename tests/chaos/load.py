@@ -46,7 +46,8 @@ class Load:
     def drain(self) -> None:
         """Waits until all has been sent and the queue is empty.
 
-        When it is quiet, what remains is locked by somebody who has lost it, or rests: then its time runs out.
+        When there are no faults, each remaining message is locked by a receiver
+        that has lost it, or waits for a redelivery: both end.
         """
         self._sender.join()
         while True:

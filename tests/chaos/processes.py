@@ -18,7 +18,7 @@ LIBRARY = Path(pgqueue.__file__).parents[1]
 
 
 class Consumer:
-    """A consumer process; what it said last is in ``said``."""
+    """A consumer process; with its last report."""
 
     def __init__(self, play: str, dsn: str, queue: str, kind: str = "psycopg") -> None:
         self.said: dict[str, Any] = {}
@@ -40,7 +40,7 @@ class Consumer:
         self.kill()
 
     def listen(self) -> dict[str, Any]:
-        """The next thing it says; raises EOFError when it has ended."""
+        """Its next report; raises EOFError when it has ended."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -49,7 +49,7 @@ class Consumer:
         return self.said
 
     def reach(self, step: str) -> Self:
-        """Lets it go on until it stands at this step, or says so."""
+        """Lets it go on until it reports this step."""
         while self.listen()["step"] != step:
             self.go_on()
         return self
@@ -61,7 +61,7 @@ class Consumer:
         return self
 
     def stop(self) -> None:
-        """Tells it to end, by closing its input."""
+        """Makes it end, by closing its input."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 
@@ -72,7 +72,7 @@ class Consumer:
         self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL: it cannot clean up, nor say goodbye to the database."""
+        """SIGKILL: it cannot clean up, nor close its database connection."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):

@@ -1,6 +1,6 @@
 """A proxy between a client and PostgreSQL that loses the connection at the worst moment.
 
-It reads the frames of the protocol, forwards them, and breaks off at a statement that it was told of: before the server
+It reads the frames of the protocol, forwards them, and cuts the connection at a given statement: before the server
 has seen it, while the server is at it, or when the server has answered and the client has not heard.
 """
 
@@ -71,7 +71,7 @@ class Proxy:
             self._thawed.set()
 
     def cut(self, how: Cut, *at: bytes) -> None:
-        """Loses the connection of whoever sends the next statement with one of these in it, or a COMMIT; once."""
+        """Loses the connection that sends the next statement with one of these in it, or a COMMIT; once."""
         self._cut = (at or COMMITS, how)
 
     def refuse(self, connections: int, after: bytes) -> None:

@@ -17,7 +17,7 @@ QUEUE = "chaos"
 LOCK_DURATION = timedelta(minutes=1)
 A_MOMENT = timedelta(seconds=10)
 
-# A COMMIT of work says that it has begun, and goes on when nobody holds the advisory lock any more.
+# A COMMIT of work notifies that it has begun, and goes on when the advisory lock is free.
 SLOW_COMMIT = """
 create function slow_commit() returns trigger language plpgsql as $$
 begin
@@ -61,7 +61,7 @@ class Scene:
             self.ledger.completed(transaction, received.sequence_number)
 
     def complete(self, sequence_number: int, lock_token: str) -> None:
-        """As somebody would who kept a token."""
+        """Completes with a kept token."""
         with self.database.connect() as connection:
             connection.execute("select pgqueue.complete(%s, %s, %s)", [QUEUE, sequence_number, UUID(lock_token)])
 

@@ -1,4 +1,4 @@
-"""What applications have that a transaction can be begun from, or shared with; none of it pools connections."""
+"""Sources of an application's transactions, to begin or to share; none of them pools connections."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_asyn
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import NullPool
 
-#: What can be given as ``transaction``.
+#: Valid values of ``transaction``.
 TRANSACTIONS = ["psycopg connection", "sqlalchemy connection", "sqlalchemy session"]
-#: What a transaction can be begun from.
+#: Sources in which a transaction can be begun.
 SOURCES = [*TRANSACTIONS, "sqlalchemy engine", "sqlalchemy session maker"]
 
 

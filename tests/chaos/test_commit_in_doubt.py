@@ -71,7 +71,7 @@ def test_process_works_again_only_when_the_commit_never_arrived(
 
 @pytest.mark.parametrize(("cut", "truth"), [(Cut.BEFORE, ReceiveState.RECEIVED), (Cut.AFTER, ReceiveState.COMPLETED)])
 @pytest.mark.parametrize("kind", TRANSACTIONS)
-def test_resolve_finds_out_what_became_of_the_callers_commit(
+def test_resolve_returns_the_outcome_of_the_callers_commit(
     scene: Scene, proxy: Proxy, received: ReceivedMessage, kind: str, cut: Cut, truth: ReceiveState
 ) -> None:
     proxy.cut(cut)
@@ -80,7 +80,7 @@ def test_resolve_finds_out_what_became_of_the_callers_commit(
         received.complete(transaction=transaction)
         with pytest.raises(BROKEN):
             transaction.commit()
-        assert received.context.state is ReceiveState.COMPLETING, "nobody knows yet"
+        assert received.context.state is ReceiveState.COMPLETING, "the outcome is not known yet"
         scene.await_workers()
         assert received.resolve() is truth
     assert scene.balance() == (COMPLETED if truth is ReceiveState.COMPLETED else SENT)
@@ -104,7 +104,7 @@ def test_process_waits_for_a_commit_that_is_still_under_way(scene: Scene, let_it
 
 
 @pytest.mark.parametrize("kind", TRANSACTIONS)
-def test_resolve_says_so_when_the_callers_commit_is_still_under_way(
+def test_resolve_returns_completing_while_the_callers_commit_is_still_under_way(
     scene: Scene, proxy: Proxy, received: ReceivedMessage, kind: str
 ) -> None:
     proxy.cut(Cut.DURING)
@@ -128,7 +128,7 @@ def test_a_settlement_of_its_own_that_was_not_answered_can_be_called_again(scene
         proxy.cut(cut, b"pgqueue.complete(")
         with pytest.raises(ConnectionLostError):
             received.complete()
-        assert received.context.state is ReceiveState.COMPLETING, "nobody knows yet"
+        assert received.context.state is ReceiveState.COMPLETING, "the outcome is not known yet"
         if cut is Cut.BEFORE:
             received.complete()
         else:

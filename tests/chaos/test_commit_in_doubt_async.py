@@ -76,7 +76,7 @@ async def test_process_works_again_only_when_the_commit_never_arrived(
 
 @pytest.mark.parametrize(("cut", "truth"), [(Cut.BEFORE, ReceiveState.RECEIVED), (Cut.AFTER, ReceiveState.COMPLETED)])
 @pytest.mark.parametrize("kind", TRANSACTIONS)
-async def test_resolve_finds_out_what_became_of_the_callers_commit(
+async def test_resolve_returns_the_outcome_of_the_callers_commit(
     scene: Scene, proxy: Proxy, received: ReceivedMessage, kind: str, cut: Cut, truth: ReceiveState
 ) -> None:
     proxy.cut(cut)
@@ -85,7 +85,7 @@ async def test_resolve_finds_out_what_became_of_the_callers_commit(
         await received.complete(transaction=transaction)
         with pytest.raises(BROKEN):
             await transaction.commit()
-        assert received.state is ReceiveState.COMPLETING, "nobody knows yet"
+        assert received.state is ReceiveState.COMPLETING, "the outcome is not known yet"
         scene.await_workers()
         assert await received.resolve() is truth
     assert scene.balance() == (COMPLETED if truth is ReceiveState.COMPLETED else SENT)

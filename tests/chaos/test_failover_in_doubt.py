@@ -57,7 +57,7 @@ class Failover:
         return make_conninfo(self.database.dsn, host=str(server.sockets), target_session_attrs="any")
 
     def store(self) -> sending.Stored:
-        """What a flush stores on the primary, committed."""
+        """Messages that a flush stored on the primary, committed."""
         statement = sending.store(QUEUE, [encode(Message(2))])
         with self.on(self.pair.primary) as connection:
             return statement.read(connection.execute(statement.sql, statement.parameters).fetchall())
@@ -167,7 +167,7 @@ def test_an_id_that_is_given_out_again_does_not_prove_that_the_callers_work_was_
 
 
 def test_a_message_whose_lock_the_new_primary_knows_is_worked_on_again(copied: Failover) -> None:
-    """Its token proves that no COMMIT is there, whoever has the id."""
+    """Its token proves that there was no COMMIT, even if the id is in use."""
     message, dsn = copied.received, copied.dsn(copied.pair.primary)
     with psycopg.connect(dsn) as transaction:
         message.complete(transaction=transaction)
@@ -198,7 +198,7 @@ def test_a_transaction_that_was_prepared_before_a_failover_is_open_until_it_is_d
 
 
 def test_after_a_crash_an_id_does_not_prove_that_work_was_committed(scene: Failover) -> None:
-    """The server had not written down the transaction, and gives its id to somebody else, who commits."""
+    """The server had not written down the transaction, and gives its id to another transaction, which commits."""
     message = scene.received
     server = scene.pair.primary
     with closing(psycopg.connect(scene.dsn(server))) as transaction:

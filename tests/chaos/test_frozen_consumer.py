@@ -13,7 +13,7 @@ COMPLETED_ONCE = Balance(sent=1, completed=1, dead_lettered=0, purged=0, remaini
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_who_proves_the_lock_last_commits_none_of_its_work_even_when_it_swallows_the_refusal(
+def test_a_consumer_that_proves_the_lock_last_commits_nothing_even_when_it_swallows_the_refusal(
     scene: Scene, kind: str
 ) -> None:
     scene.send()
@@ -28,7 +28,7 @@ def test_who_proves_the_lock_last_commits_none_of_its_work_even_when_it_swallows
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_who_pins_the_lock_first_never_begins_the_work(scene: Scene, kind: str) -> None:
+def test_a_consumer_that_pins_the_lock_first_never_begins_the_work(scene: Scene, kind: str) -> None:
     scene.send()
     with Consumer("pinned", scene.database.dsn, QUEUE, kind) as consumer:
         consumer.reach("claimed").freeze()
@@ -42,7 +42,7 @@ def test_who_pins_the_lock_first_never_begins_the_work(scene: Scene, kind: str) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_who_is_frozen_with_the_lock_pinned_is_not_overtaken_and_may_finish(scene: Scene, kind: str) -> None:
+def test_a_consumer_frozen_with_the_lock_pinned_keeps_the_message_and_may_finish(scene: Scene, kind: str) -> None:
     scene.send()
     with Consumer("pinned", scene.database.dsn, QUEUE, kind) as consumer:
         consumer.reach("claimed").go_on().reach("worked")

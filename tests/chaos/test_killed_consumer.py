@@ -15,7 +15,9 @@ SENT_AND_COMPLETED = Balance(sent=1, completed=1, dead_lettered=0, purged=0, rem
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("step", ["claimed", "pinned", "worked", "deleted"])
-def test_what_a_killed_consumer_had_comes_again_after_one_lock_duration(scene: Scene, step: str, kind: str) -> None:
+def test_the_message_of_a_killed_consumer_is_redelivered_after_one_lock_duration(
+    scene: Scene, step: str, kind: str
+) -> None:
     [number] = scene.send()
     with Consumer("pinned", scene.database.dsn, QUEUE, kind) as consumer:
         token = consumer.reach("claimed").said["lock_token"]
@@ -35,12 +37,12 @@ def test_what_a_killed_consumer_had_comes_again_after_one_lock_duration(scene: S
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_commit_goes_through_although_who_asked_for_it_was_killed_meanwhile(scene: Scene, kind: str) -> None:
+def test_a_commit_goes_through_although_its_client_was_killed_meanwhile(scene: Scene, kind: str) -> None:
     scene.send()
     with scene.slow_commits() as let_go, Consumer("pinned", scene.database.dsn, QUEUE, kind) as consumer:
         consumer.reach("committing").kill()
         scene.pass_a_lock_duration()
-        assert scene.queue.receive() == [], "while the COMMIT is under way nobody else gets the message"
+        assert scene.queue.receive() == [], "while the COMMIT is under way no other receiver gets the message"
         let_go()
         scene.await_workers()
     scene.pass_a_lock_duration()
@@ -66,7 +68,7 @@ def test_a_commit_that_was_broken_off_on_both_sides_is_undone_and_the_message_co
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_killed_consumer_took_out_in_its_transaction_is_back_at_once(scene: Scene, kind: str) -> None:
+def test_a_message_taken_in_a_killed_consumers_transaction_is_back_at_once(scene: Scene, kind: str) -> None:
     [number] = scene.send()
     with Consumer("transacted", scene.database.dsn, QUEUE, kind) as consumer:
         consumer.reach("taken").kill()

@@ -21,7 +21,7 @@ MANY = 8
 
 
 class Caller:
-    """Somebody with a client who sends once before the outage, and again during it."""
+    """A client that sends once before the outage, and again during it."""
 
     def __init__(self, dsn: str, face: str) -> None:
         self.has_sent, self.go_on = threading.Event(), threading.Event()

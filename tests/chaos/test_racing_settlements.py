@@ -29,7 +29,7 @@ ROUNDS = 4
 
 
 @pytest.mark.core
-def test_of_two_processes_that_settle_with_the_same_token_one_wins_and_the_other_has_lost_its_lock(
+def test_one_of_two_processes_with_the_same_token_settles_and_the_other_has_lost_its_lock(
     scene: Scene,
 ) -> None:
     for one, other in ROUNDS * list(combinations_with_replacement(ENDS, 2)):
@@ -43,7 +43,7 @@ def test_of_two_processes_that_settle_with_the_same_token_one_wins_and_the_other
         scene.client.purge_queue(scene.queue.name)
 
 
-def test_of_two_threads_that_settle_one_delivery_the_history_is_legal(scene: Scene) -> None:
+def test_two_threads_that_settle_one_delivery_leave_a_legal_history(scene: Scene) -> None:
     for one, other in ROUNDS * list(combinations_with_replacement(VERBS, 2)):
         scene.send()
         received = scene.receive()
@@ -57,7 +57,7 @@ def test_of_two_threads_that_settle_one_delivery_the_history_is_legal(scene: Sce
 
 
 def legal_ends(done: set[str]) -> set[tuple[ReceiveState, str]]:
-    """What may have come of a delivery when these verbs succeeded: at most one of them was a settlement.
+    """Possible ends of a delivery when these verbs succeeded: at most one of them was a settlement.
 
     A fault may come before or after a settlement has reached the database.
     """

@@ -23,7 +23,7 @@ from tests.chaos.senders import FACES, Send, stored
 
 QUEUE = "chaos"
 
-# A COMMIT of a flush goes on when nobody holds the advisory lock any more.
+# A COMMIT of a flush goes on when the advisory lock is free.
 SLOW_COMMIT = """
 create function slow_commit() returns trigger language plpgsql as $$
 begin
@@ -91,7 +91,7 @@ def test_a_commit_that_is_still_under_way_is_waited_for(
 
 
 def test_after_a_crash_a_transaction_id_proves_nothing(throwaway_server: ThrowawayServer) -> None:
-    """The server had not written it down, and gives it to somebody else, who commits."""
+    """The server had not written it down, and gives it to another transaction, which commits."""
     database = create(throwaway_server.dsn())
     with QueueClient(database.dsn) as client:
         client.migrate()
@@ -112,7 +112,7 @@ def test_after_a_crash_a_transaction_id_proves_nothing(throwaway_server: Throwaw
 
 
 def stored_and_forgotten(server: ThrowawayServer, database: Database) -> sending.Stored:
-    """What a transaction had stored when the server crashed, which had written nothing of it down, not even its id."""
+    """A transaction that had stored messages when the server crashed before writing any of it to disk, even its id."""
     statement = sending.store(QUEUE, [encode(Message(1))])
     while True:
         with closing(psycopg.connect(database.dsn)) as connection:

@@ -30,7 +30,7 @@ SESSIONS = 12
 MANY = 15
 KILLS = 10
 
-#: What handlers have done, and when, by the server's clock; and each time that a session was accepted whose lock had
+#: The steps of handlers with their times by the server's clock, and each acceptance of a session whose lock had
 #: neither expired nor been released.
 NOTES = """
 create table step (

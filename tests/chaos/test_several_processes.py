@@ -76,7 +76,7 @@ pytestmark = pytest.mark.chaos
 
 
 class Several:
-    """A parent with worker processes, in a process group of their own, and what they have said."""
+    """A parent with worker processes, in a process group of their own, with their log and output."""
 
     def __init__(self, database: Database, directory: Path, handler: str, *options: str) -> None:
         self.directory = directory
@@ -107,7 +107,7 @@ class Several:
         return {int(number): int(pid) for number, pid in re.findall(r"process (\d+) of \d+ .* pid (\d+)", self.log)}
 
     def group(self) -> list[int]:
-        """Who is left of all that it has started."""
+        """The processes left of all that it has started."""
         return [
             process.pid
             for process in psutil.process_iter()
@@ -190,7 +190,7 @@ def test_processes_that_are_killed_are_replaced_and_every_message_takes_effect_o
 
 @pytest.mark.parametrize("handler", ["stay", "astay"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_signal_for_the_whole_group_lets_all_finish_what_they_do(
+def test_a_signal_for_the_whole_group_lets_all_finish_their_work(
     scene: Scene, tmp_path: Path, handler: str, number: signal.Signals
 ) -> None:
     scene.queue.send_batch([Message("a"), Message("b")])
@@ -309,7 +309,7 @@ def test_a_process_that_is_frozen_is_seen(scene: Scene, tmp_path: Path) -> None:
     [("missing", 2, "handlers has no missing"), ("post", 1, "queue create")],
     ids=["no handler", "the queue is deleted"],
 )
-def test_what_no_waiting_mends_ends_all_with_one_line(
+def test_an_error_that_waiting_cannot_repair_ends_all_processes_with_one_line(
     scene: Scene, tmp_path: Path, handler: str, code: int, complaint: str
 ) -> None:
     with several(scene.database, tmp_path, handler, "--processes", "2", "--health-port", "0") as workers:

@@ -92,7 +92,7 @@ with psycopg.connect(dsn) as connection, pgqueue.QueueClient(dsn) as client:
 """
 
 #: A function that is under way when the migration commits may call another that is gone then. The earlier version's
-#: worker ends with it, and whoever supervises it starts another; this version's worker tries again.
+#: worker ends with it, and its supervisor starts another; this version's worker tries again.
 OUT_OF_DATE = "the pgqueue schema is missing in this database, or too old"
 
 pytestmark = pytest.mark.chaos

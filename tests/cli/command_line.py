@@ -1,7 +1,7 @@
 """The command line as a process of its own.
 
-Most of what a command takes to run is the time to import it. So a process that has imported it, and is copied, is as
-good as one that begins anew; what is started to be signalled begins anew.
+Most of the time of a command goes into its imports. So a copy of a process that has imported them is as good as
+a new process; only commands that are signalled start as new processes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COPYING.set_forkserver_preload(["pgqueue.cli.app", *sorted(MODULES), "typer._ada
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended, and what it said."""
+    """How a command ended, and its output."""
 
     code: int
     out: str
@@ -121,5 +121,5 @@ def _be_a_command(
 
 
 def listening_to_interrupts() -> None:
-    """Whoever runs the tests in the background may ignore SIGINT, and what they start would inherit that."""
+    """Tests run in the background may ignore SIGINT, and the processes they start would inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

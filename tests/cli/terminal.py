@@ -1,4 +1,4 @@
-"""A program at a terminal of its own: what it shows there, and what somebody types."""
+"""A program at a terminal of its own: its output there, and its keyboard input."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_a_right_is_given_shown_and_taken_back(pgqueue: CommandLine, role: str, 
     assert pgqueue("revoke", right, *of_a_queue, role).out.endswith("any more\n")
 
 
-def test_what_is_wrong_is_named(pgqueue: CommandLine) -> None:
+def test_an_access_error_names_what_is_wrong(pgqueue: CommandLine) -> None:
     assert "queue nowhere does not exist" in pgqueue("grant", "send", "nowhere", "public").only_error
-    assert "existing role, not 'nobody else'" in pgqueue("grant", "monitor", "nobody else").only_error
+    assert "existing role, not 'no such role'" in pgqueue("grant", "monitor", "no such role").only_error
     assert pgqueue("grant", "send", "orders").code == 2

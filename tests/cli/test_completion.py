@@ -34,7 +34,7 @@ Shell = Callable[[str], list[str]]
 
 @pytest.fixture(params=["bash", "fish"])
 def complete(request: pytest.FixtureRequest, pgqueue: CommandLine, client: QueueClient) -> Shell:
-    """What a shell offers for a command line that is not finished."""
+    """The completions that a shell offers for an unfinished command line."""
     shell = _installed(request.param)
     environment = _environment(pgqueue)
     _write_script(shell, pgqueue)

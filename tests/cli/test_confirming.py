@@ -1,4 +1,4 @@
-"""Commands that delete ask before, or need ``--yes`` where nobody can be asked."""
+"""Commands that delete ask before, or need ``--yes`` without a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pgqueue import Message, QueueClient
 from pgqueue.cli.app import app
 from tests.cli.command_line import CommandLine
 
-#: What each command that deletes is called with.
+#: The arguments of each command that deletes.
 ARGUMENTS = {
     "queue delete": ["orders"],
     "queue purge": ["orders"],

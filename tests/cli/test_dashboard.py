@@ -18,7 +18,7 @@ from tests.cli.command_line import CommandLine
         (["--proxy-header", "X-Remote-User", "--accounts", "empty"], "has no account"),
     ],
 )
-def test_what_would_leave_it_open_is_refused(
+def test_options_that_would_leave_the_dashboard_open_are_refused(
     pgqueue: CommandLine, tmp_path: Path, options: list[str], said: str
 ) -> None:
     (tmp_path / "accounts").write_text("ann:secret\n")

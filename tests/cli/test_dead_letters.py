@@ -32,7 +32,7 @@ def test_dead_letters_are_listed_with_their_reasons(pgqueue: CommandLine) -> Non
     assert "TooLate" in pgqueue("dead-letters", "list", "orders").out
 
 
-def test_the_list_begins_and_ends_where_it_is_told(pgqueue: CommandLine, numbers: Sequence[int]) -> None:
+def test_the_list_begins_and_ends_at_the_given_numbers(pgqueue: CommandLine, numbers: Sequence[int]) -> None:
     listed = pgqueue("dead-letters", "list", "orders", "--from", str(numbers[1]), "--max-messages", "1", "--json")
     assert [message["sequence_number"] for message in listed.document] == [numbers[1]]
 
@@ -44,13 +44,13 @@ def test_one_dead_letter_is_shown_whole(pgqueue: CommandLine, numbers: Sequence[
     assert '"id": 3' in shown
 
 
-def test_what_is_no_dead_letter_cannot_be_shown(pgqueue: CommandLine, numbers: Sequence[int]) -> None:
+def test_showing_a_message_that_is_not_a_dead_letter_fails(pgqueue: CommandLine, numbers: Sequence[int]) -> None:
     ended = pgqueue("dead-letters", "show", "orders", str(numbers[0] - 1))
     assert ended.code == 1
     assert "dead-letters list orders" in ended.only_error
 
 
-def test_all_are_sent_back_when_nothing_is_said(
+def test_resubmit_without_numbers_resubmits_all_dead_letters(
     pgqueue: CommandLine, client: QueueClient, numbers: Sequence[int]
 ) -> None:
     document = pgqueue("dead-letters", "resubmit", "orders", "--json").document
@@ -73,12 +73,12 @@ def test_a_number_that_is_not_there_is_a_failure(
     assert ready(client) == 1
 
 
-def test_those_of_one_reason_are_sent_back(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_dead_letters_of_one_reason_are_sent_back(pgqueue: CommandLine, client: QueueClient) -> None:
     assert pgqueue("dead-letters", "resubmit", "orders", "--reason", "Unreadable").code == 0
     assert ready(client) == 2
 
 
-def test_those_dead_for_long_are_sent_back(pgqueue: CommandLine, client: QueueClient, clock: Clock) -> None:
+def test_old_dead_letters_are_sent_back(pgqueue: CommandLine, client: QueueClient, clock: Clock) -> None:
     clock.move(timedelta(hours=1))
     assert pgqueue("dead-letters", "resubmit", "orders", "--older-than", "2h").code == 0
     assert ready(client) == 0
@@ -99,14 +99,14 @@ def test_thousands_are_sent_back_in_portions(pgqueue: CommandLine, client: Queue
     assert ready(client) == 2503
 
 
-def test_a_queue_without_dead_letters_says_so(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_listing_a_queue_without_dead_letters_prints_a_note(pgqueue: CommandLine, client: QueueClient) -> None:
     client.create_queue("parcels")
     ended = pgqueue("dead-letters", "list", "parcels")
     assert (ended.code, ended.out) == (0, "")
     assert "no dead letters" in ended.err
 
 
-def test_dead_letters_that_somebody_holds_are_listed_and_stay(
+def test_locked_dead_letters_are_listed_and_stay(
     pgqueue: CommandLine, client: QueueClient, numbers: Sequence[int]
 ) -> None:
     client.queue("orders").dead_letters.receive(lock_duration=timedelta(hours=1))
@@ -145,7 +145,7 @@ def test_an_unknown_number_stops_a_purge(pgqueue: CommandLine, client: QueueClie
     assert len(client.queue("orders").dead_letters.peek(max_messages=9)) == 3
 
 
-def test_a_dead_letter_that_somebody_holds_is_not_purged_by_number(
+def test_a_locked_dead_letter_is_not_purged_by_number(
     pgqueue: CommandLine, client: QueueClient, numbers: Sequence[int]
 ) -> None:
     client.queue("orders").dead_letters.receive(lock_duration=timedelta(hours=1))

@@ -25,7 +25,7 @@ def test_all_is_well(pgqueue: CommandLine, client: QueueClient) -> None:
     assert len(pgqueue("doctor", "--json", "--invariants").document["well"]) == 30
 
 
-def test_what_is_wrong_since_when_what_it_costs_and_what_mends_it(
+def test_a_finding_shows_its_cause_its_age_its_cost_and_the_repair(
     pgqueue: CommandLine, client: QueueClient, clock: Clock
 ) -> None:
     client.queue("orders").send(Message(1))
@@ -63,7 +63,7 @@ def test_a_database_that_was_never_migrated_is_one_line(pgqueue: CommandLine, em
     assert ended.out == f"pgqueue is not installed in database {empty_database.name}. Run `pgqueue migrate`.\n"
 
 
-def test_of_many_findings_the_worst_are_shown(pgqueue: CommandLine, client: QueueClient, clock: Clock) -> None:
+def test_the_worst_of_many_findings_are_shown(pgqueue: CommandLine, client: QueueClient, clock: Clock) -> None:
     for number in range(5):
         client.create_queue(f"q{number}")
         client.queue(f"q{number}").send(Message(1))
@@ -74,7 +74,7 @@ def test_of_many_findings_the_worst_are_shown(pgqueue: CommandLine, client: Queu
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
-def test_what_others_have_written_does_nothing_to_a_terminal(
+def test_text_of_others_cannot_control_the_terminal(
     pgqueue: CommandLine, client: QueueClient, database: Database, form: list[str]
 ) -> None:
     name = f"test {HOSTILE} {database.name}"
@@ -89,7 +89,9 @@ def test_what_others_have_written_does_nothing_to_a_terminal(
     assert ended.out.replace("\n", "").isprintable()
 
 
-def test_what_a_role_may_not_look_at_is_said(pgqueue: CommandLine, database: Database, client: QueueClient) -> None:
+def test_checks_without_privileges_are_listed_with_the_missing_grant(
+    pgqueue: CommandLine, database: Database, client: QueueClient
+) -> None:
     role = f"{database.name}_stranger"
     with database.connect(autocommit=True) as connection:
         connection.execute(f"create role {role} login".encode())

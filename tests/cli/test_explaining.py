@@ -27,7 +27,7 @@ def test_a_stuck_message_is_explained_and_unlocked(pgqueue: CommandLine, client:
     assert "no locked message" in pgqueue("unlock", "orders", number).only_error
 
 
-def test_what_is_advised_is_a_command_that_works(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_the_advised_commands_work(pgqueue: CommandLine, client: QueueClient) -> None:
     orders = client.queue("orders")
     scheduled = orders.schedule(Message("a"), at=datetime.now(UTC) + timedelta(days=365))
     deferred = orders.send(Message("b"))

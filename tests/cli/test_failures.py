@@ -1,4 +1,4 @@
-"""Whatever goes wrong is told in one line, with an exit code, and never with a traceback."""
+"""Every failure is reported in one line, with an exit code, and never with a traceback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.contract.sources import libpq_variables
 from tests.patience import eventually
 
 
-def test_without_a_database_a_command_says_how_to_name_one(unconfigured: CommandLine) -> None:
+def test_a_command_without_a_database_lists_the_ways_to_name_one(unconfigured: CommandLine) -> None:
     ended = unconfigured("stats")
     assert ended.code == 2
     for way in ("--dsn", "PGQUEUE_DSN", "PGHOST", "--embedded"):
@@ -71,7 +71,7 @@ def test_the_variables_of_libpq_name_a_database(
     assert "orders" in unconfigured("queue", "list", **libpq_variables(database)).out
 
 
-def test_what_is_said_counts_more_than_the_environment(pgqueue: CommandLine) -> None:
+def test_options_override_the_environment(pgqueue: CommandLine) -> None:
     assert pgqueue("stats", "--dsn", "postgresql://127.0.0.1:1/nothing").code == 1
 
 
@@ -91,13 +91,13 @@ def test_two_databases_are_one_too_many(pgqueue: CommandLine, database: Database
         ("peek", "orders", "--from", "x"),
     ],
 )
-def test_what_nobody_understands_is_wrong_use(pgqueue: CommandLine, arguments: tuple[str, ...]) -> None:
+def test_unknown_commands_and_options_are_wrong_use(pgqueue: CommandLine, arguments: tuple[str, ...]) -> None:
     ended = pgqueue(*arguments)
     assert ended.code == 2
     assert "--help" in ended.only_error
 
 
-def test_a_role_without_rights_is_told_so(pgqueue: CommandLine, database: Database) -> None:
+def test_a_role_without_rights_gets_an_error_that_names_them(pgqueue: CommandLine, database: Database) -> None:
     role = f"stranger_of_{database.name}"
     with database.connect(autocommit=True) as connection:
         connection.execute(f"create role {role}; select pgqueue.create_queue('orders')".encode())
@@ -108,7 +108,7 @@ def test_a_role_without_rights_is_told_so(pgqueue: CommandLine, database: Databa
     assert ended.only_error.endswith(f"an administrator allows it with `pgqueue grant monitor {role}`")
 
 
-def test_a_worker_without_rights_is_told_the_right_that_a_worker_needs(
+def test_a_worker_without_rights_gets_an_error_with_the_right_that_a_worker_needs(
     pgqueue: CommandLine, client: QueueClient, database: Database
 ) -> None:
     role = f"worker_of_{database.name}"
@@ -141,7 +141,7 @@ def test_a_remedy_names_the_queue_and_the_message_of_the_error(pgqueue: CommandL
     assert "`pgqueue queue update orders --status ACTIVE`" in pgqueue("send", "orders", "1").only_error
 
 
-def test_a_refused_connection_is_told_by_its_cause(unconfigured: CommandLine, database: Database) -> None:
+def test_a_refused_connection_is_reported_with_its_cause(unconfigured: CommandLine, database: Database) -> None:
     def told(**changed: str) -> str:
         return unconfigured("stats", "--dsn", make_conninfo(database.dsn, **changed)).only_error
 
@@ -150,7 +150,7 @@ def test_a_refused_connection_is_told_by_its_cause(unconfigured: CommandLine, da
     assert told(port="1").endswith("is the server running, and is the DSN right?")
 
 
-def test_advice_for_programs_is_told_in_commands(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_advice_for_programs_is_given_as_commands(pgqueue: CommandLine, client: QueueClient) -> None:
     client.create_topic("events")
     assert pgqueue("queue", "create", "events", "--exist-ok").only_error.endswith(": choose another name")
     assert pgqueue("peek", "nowhere").only_error.endswith("`pgqueue queue create` makes one")

@@ -30,7 +30,7 @@ def outcomes(pgqueue: CommandLine, *arguments: str) -> list[str]:
     return [message["outcome"] for message in pgqueue("history", "orders", *arguments, "--json").document]
 
 
-def test_the_history_tells_the_last_first(pgqueue: CommandLine, numbers: list[int]) -> None:
+def test_the_history_lists_the_last_message_first(pgqueue: CommandLine, numbers: list[int]) -> None:
     purged, completed, dead = pgqueue("history", "orders", "--json").document
     assert [message["sequence_number"] for message in (dead, completed, purged)] == numbers
     assert (dead["outcome"], dead["reason"], dead["message_id"]) == ("DEAD_LETTERED", "Unreadable", "order-1")
@@ -47,7 +47,7 @@ def test_the_history_is_a_table_for_people(pgqueue: CommandLine, columns: str) -
     assert re.search(r" 1h.* ago +COMPLETED", told)
 
 
-def test_all_that_is_said_must_fit(pgqueue: CommandLine, numbers: list[int]) -> None:
+def test_filters_of_the_history_are_combined(pgqueue: CommandLine, numbers: list[int]) -> None:
     assert outcomes(pgqueue, "--limit", "2") == ["PURGED", "COMPLETED"]
     assert outcomes(pgqueue, "--outcome", "completed") == ["COMPLETED"]
     assert outcomes(pgqueue, "--message-id", "order-1") == ["DEAD_LETTERED"]
@@ -82,7 +82,9 @@ def test_nothing_is_no_failure(pgqueue: CommandLine, client: QueueClient) -> Non
         (("--sequence-number", str(2**63)), "below 2^63"),
     ],
 )
-def test_what_cannot_be_asked_is_wrong_use(pgqueue: CommandLine, arguments: tuple[str, ...], told: str) -> None:
+def test_invalid_filters_of_the_history_are_wrong_use(
+    pgqueue: CommandLine, arguments: tuple[str, ...], told: str
+) -> None:
     ended = pgqueue("history", "orders", *arguments)
     assert ended.code == 2
     assert told in ended.only_error

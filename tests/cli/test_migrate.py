@@ -24,7 +24,9 @@ def test_migrate_installs_the_schema_once(fresh: CommandLine) -> None:
     assert head() in fresh("migrate").out
 
 
-def test_without_a_schema_a_command_says_how_to_get_one(fresh: CommandLine, empty_database: Database) -> None:
+def test_a_command_without_a_schema_names_the_command_that_creates_it(
+    fresh: CommandLine, empty_database: Database
+) -> None:
     for command in (("queue", "list"), ("send", "orders", "1"), ("receive", "orders"), ("stats",)):
         ended = fresh(*command)
         assert ended.code == 1
@@ -33,7 +35,7 @@ def test_without_a_schema_a_command_says_how_to_get_one(fresh: CommandLine, empt
         assert connection.execute("select to_regnamespace('pgqueue')").fetchone() == (None,)
 
 
-def test_who_may_not_migrate_is_told_what_it_takes(fresh: CommandLine, empty_database: Database) -> None:
+def test_migrate_without_privileges_names_the_privileges_it_needs(fresh: CommandLine, empty_database: Database) -> None:
     role = f"visitor_of_{empty_database.name}"
     with empty_database.connect(autocommit=True) as connection:
         connection.execute(f"create role {role}".encode())
@@ -54,7 +56,7 @@ def test_a_schema_of_the_future_is_left_alone(fresh: CommandLine, empty_database
     assert "9999_future" in ended.only_error
 
 
-def test_check_says_what_is_left_and_changes_nothing(fresh: CommandLine, empty_database: Database) -> None:
+def test_check_lists_what_is_left_and_changes_nothing(fresh: CommandLine, empty_database: Database) -> None:
     ended = fresh("migrate", "--check")
     assert ended.code == 1
     assert ended.out.splitlines() == [

@@ -91,7 +91,7 @@ end
 $$
 """
 
-#: What may differ: ages and rates, and the width of tables with them, quotes around names, and zones.
+#: Differences that are allowed: ages and rates, and the width of tables with them, quotes around names, and zones.
 PASSING = re.compile(r"(\d+([.,:]\d+)*|[-+\s]|\\?\")+")
 
 
@@ -119,7 +119,7 @@ def shown(command: str, pgqueue: CommandLine) -> tuple[int, str]:
     ended = pgqueue(*command.split())
     assert ended.code in {0, 1}, ended.err
     assert "bug of pgqueue" not in ended.err, ended.err
-    if command.startswith("doctor"):  # what it finds depends on what else the server does
+    if command.startswith("doctor"):  # its findings depend on other activity of the server
         assert "could not be examined" not in ended.out
         return 0, ""
     return ended.code, PASSING.sub(" ", ended.out)
@@ -151,7 +151,7 @@ def odd(request: pytest.FixtureRequest, shop: Database) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def usual(shop: Database, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """What commands and pages show under the server's own settings."""
+    """The output of commands and pages under the server's own settings."""
     pgqueue = CommandLine(tmp_path_factory.mktemp("usual"), PGQUEUE_DSN=shop.dsn)
     return {**{command: shown(command, pgqueue) for command in COMMANDS}, **pages(shop)}
 

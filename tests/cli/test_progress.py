@@ -1,4 +1,4 @@
-"""What takes longer than a moment shows at a terminal that it is at work, and nowhere else."""
+"""Slow commands show progress on a terminal, and nowhere else."""
 
 from __future__ import annotations
 

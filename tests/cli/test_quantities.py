@@ -29,7 +29,7 @@ def test_a_duration_is_read_as_people_write_it(text: str, duration: timedelta) -
 
 
 @pytest.mark.parametrize("text", ["", "soon", "5 m", "-5s", "5m!", "1h30", ".", "5x", "99999999999999d", "٣s"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse_duration(text)
 
@@ -50,7 +50,7 @@ def test_a_duration_is_written_to_be_read_at_a_glance(duration: timedelta, text:
 
 
 @given(st.integers(min_value=10, max_value=10**9).map(lambda seconds: timedelta(seconds=seconds)))
-def test_what_is_written_can_be_read_and_is_hardly_less(duration: timedelta) -> None:
+def test_a_formatted_duration_can_be_parsed_and_is_hardly_shorter(duration: timedelta) -> None:
     read = parse_duration(format_duration(duration))
     assert read <= duration
     assert duration - read < max(duration * 0.05, timedelta(seconds=1))
@@ -62,7 +62,7 @@ def test_a_size_is_read_as_people_write_it(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "kB", "1.5MB", "64KiB", "-1"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse_size(text)
 
@@ -82,19 +82,19 @@ def test_a_duration_is_before_now_or_after_it() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "noon", "2026-01-31T12:00", "2026-02-30T12:00Z", "-10m", "12:00Z"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_invalid_times_are_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse_moment(text)
 
 
 @pytest.mark.parametrize("text", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00+12:00", "999999999d"])
-def test_a_time_that_nobody_will_see_is_refused(text: str) -> None:
+def test_times_out_of_range_are_refused(text: str) -> None:
     with pytest.raises(WrongUse):
         parse_moment(text).after(NOON)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "1_000", "٣"])
-def test_what_is_no_count_is_refused(text: str) -> None:
+def test_invalid_counts_are_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse_count(text)
 
@@ -105,6 +105,6 @@ def test_a_rate_may_have_a_fraction(text: str, rate: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "fast", "-1", "1/s", "nan", "1e3"])
-def test_what_is_no_rate_is_refused(text: str) -> None:
+def test_invalid_rates_are_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         parse_rate(text)

@@ -14,7 +14,7 @@ from tests.cli.command_line import CommandLine
 pytestmark = pytest.mark.core
 
 
-def test_a_queue_is_created_with_what_is_said(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_a_queue_is_created_with_the_given_options(pgqueue: CommandLine, client: QueueClient) -> None:
     created = pgqueue(
         "queue", "create", "parcels",
         "--lock-duration", "1m30s",
@@ -55,7 +55,7 @@ def test_a_queue_is_created_with_what_is_said(pgqueue: CommandLine, client: Queu
     assert queue.priority_ageing == timedelta(minutes=1)
 
 
-def test_a_queue_of_which_nothing_is_said_has_the_defaults(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_a_queue_created_without_options_has_the_defaults(pgqueue: CommandLine, client: QueueClient) -> None:
     created = pgqueue("queue", "create", "parcels", "--json").document
     plain = pgqueue("queue", "show", "orders", "--json").document
     own = ("name", "created_at", "updated_at")
@@ -147,7 +147,7 @@ def test_no_queues_is_an_empty_list(pgqueue: CommandLine) -> None:
     assert "pgqueue queue create" in listed.err
 
 
-def test_a_queue_is_shown_with_what_is_in_it(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_a_queue_is_shown_with_its_contents(pgqueue: CommandLine, client: QueueClient) -> None:
     client.queue("orders").send_batch([Message(1), Message(2)])
     shown = pgqueue("queue", "show", "orders", "--json").document
     assert shown["lock_duration"] == 60.0
@@ -163,7 +163,7 @@ def test_a_new_setting_is_shown_where_it_was_made(pgqueue: CommandLine, client: 
     assert re.search(r"retain history +1d12h", told)
 
 
-def test_an_update_changes_what_is_said_and_nothing_else(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_an_update_changes_the_given_options_and_nothing_else(pgqueue: CommandLine, client: QueueClient) -> None:
     client.update_queue("orders", max_message_size=1000, user_metadata={"team": "shop"})
     updated = pgqueue("queue", "update", "orders", "--lock-duration", "5m", "--json").document
     assert updated["lock_duration"] == 300.0
@@ -178,7 +178,7 @@ def test_none_and_null_take_the_bound_and_the_metadata_away(pgqueue: CommandLine
     assert taken.document["user_metadata"] is None
 
 
-def test_what_may_be_absent_is_taken_away(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_optional_settings_can_be_removed(pgqueue: CommandLine, client: QueueClient) -> None:
     client.update_queue(
         "orders",
         default_message_time_to_live=timedelta(days=1),

@@ -25,7 +25,7 @@ def test_peek_shows_messages_and_changes_nothing(pgqueue: CommandLine, client: Q
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])
-def test_peek_tells_where_each_message_stands(
+def test_peek_shows_the_state_of_each_message(
     pgqueue: CommandLine, client: QueueClient, clock: Clock, columns: str
 ) -> None:
     orders = client.queue("orders")
@@ -50,7 +50,7 @@ def test_peek_tells_where_each_message_stands(
     assert [message["scheduled_enqueue_time"] is not None for message in documents][-1]
 
 
-def test_peek_begins_where_it_is_told_and_ends_after_so_many(pgqueue: CommandLine) -> None:
+def test_peek_begins_at_the_given_number_and_ends_after_the_given_count(pgqueue: CommandLine) -> None:
     first, second, _ = pgqueue("peek", "orders", "--json").document
     shown = pgqueue(
         "peek", "orders", "--from", str(first["sequence_number"] + 1), "--max-messages", "1", "--json"
@@ -67,7 +67,7 @@ def test_bytes_are_shown_as_base64(pgqueue: CommandLine, client: QueueClient) ->
     assert "2 bytes: 00 ff" in pgqueue("peek", "pictures").out
 
 
-def test_what_a_message_says_cannot_command_the_terminal(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_the_text_of_a_message_cannot_control_the_terminal(pgqueue: CommandLine, client: QueueClient) -> None:
     client.create_queue("letters")
     client.queue("letters").send(Message("\x1b[2J [bold]x[/bold]", subject="a\x1b]0;title\x07\nb"))
     for command in (("peek", "letters"), ("receive", "letters")):
@@ -87,7 +87,7 @@ def test_receiving_locks_and_completes_nothing(pgqueue: CommandLine, client: Que
     assert (counts.ready, counts.locked) == (2, 1)
 
 
-def test_what_was_kept_locked_comes_back_when_the_lock_runs_out(
+def test_messages_kept_locked_are_redelivered_when_the_lock_expires(
     pgqueue: CommandLine, client: QueueClient, clock: Clock
 ) -> None:
     first = pgqueue("receive", "orders", "--keep-locked", "--lock-duration", "5m", "--json").document[0]
@@ -134,7 +134,7 @@ def test_nothing_to_receive_is_no_failure(pgqueue: CommandLine, client: QueueCli
     assert "there is nothing" in pgqueue("peek", "orders").err
 
 
-def test_receiving_waits_for_what_is_sent_meanwhile(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_receiving_waits_for_messages_sent_meanwhile(pgqueue: CommandLine, client: QueueClient) -> None:
     client.purge_queue("orders")
     with pgqueue.start("receive", "orders", "--wait", "1m", "--json", "--complete") as waiting:
         client.queue("orders").send(Message({"id": 4}))
@@ -143,7 +143,7 @@ def test_receiving_waits_for_what_is_sent_meanwhile(pgqueue: CommandLine, client
     assert b'"id": 4' in out
 
 
-def test_messages_that_nobody_could_read_are_not_completed(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_messages_that_could_not_be_printed_are_not_completed(pgqueue: CommandLine, client: QueueClient) -> None:
     with pgqueue.start("receive", "orders", "-n", "3", "--complete", "--json") as receiving:
         assert receiving.stdout is not None
         receiving.stdout.close()
@@ -181,7 +181,7 @@ def test_a_deferred_message_that_is_abandoned_stays_deferred(pgqueue: CommandLin
     assert "then deferred again" in pgqueue("receive", "orders", "--deferred", number).err
 
 
-def test_a_deferred_message_that_somebody_holds_is_a_failure(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_receiving_a_locked_deferred_message_is_a_failure(pgqueue: CommandLine, client: QueueClient) -> None:
     numbers = [
         str(message["sequence_number"])
         for message in pgqueue("receive", "orders", "-n", "2", "--defer", "--json").document
@@ -195,7 +195,7 @@ def test_a_deferred_message_that_somebody_holds_is_a_failure(pgqueue: CommandLin
     assert "1 message completed" in both.err
 
 
-def test_what_is_not_deferred_cannot_be_had_by_number(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_a_message_that_is_not_deferred_cannot_be_received_by_number(pgqueue: CommandLine, client: QueueClient) -> None:
     (first,) = client.queue("orders").peek()
     ended = pgqueue("receive", "orders", "--deferred", str(first.sequence_number))
     assert ended.code == 1
@@ -241,7 +241,7 @@ def test_no_dead_letters_are_nothing_to_receive(pgqueue: CommandLine) -> None:
         (("--deferred", str(2**63)), "below 2^63"),
     ],
 )
-def test_what_does_not_fit_together_is_wrong_use(
+def test_options_that_do_not_fit_together_are_wrong_use(
     pgqueue: CommandLine, client: QueueClient, arguments: tuple[str, ...], told: str
 ) -> None:
     ended = pgqueue("receive", "orders", *arguments)
@@ -253,7 +253,7 @@ def test_what_does_not_fit_together_is_wrong_use(
 ENDLESS = "select pgqueue.send('orders', '1e5000'::jsonb, application_properties => '{\"of\": 1e5000}')"
 
 
-def test_what_python_cannot_read_is_shown_as_text(pgqueue: CommandLine, database: Database) -> None:
+def test_values_that_python_cannot_read_are_shown_as_text(pgqueue: CommandLine, database: Database) -> None:
     with database.connect(autocommit=True) as connection:
         connection.execute(ENDLESS)
         connection.execute("select pgqueue.send('orders', (repeat('[', 900) || repeat(']', 900))::jsonb)")
@@ -286,6 +286,6 @@ def test_a_dead_letter_and_a_setting_that_python_cannot_read_are_shown_as_text(
     assert len(pgqueue("queue", "show", "orders", "--json").document["raw_user_metadata"]) == 5001
 
 
-def test_what_is_nested_too_deeply_is_refused_in_one_line(pgqueue: CommandLine) -> None:
+def test_bodies_nested_too_deeply_are_refused_in_one_line(pgqueue: CommandLine) -> None:
     for depth in (201, 3000):
         assert "nested too deeply" in pgqueue("send", "orders", "[" * depth + "]" * depth).only_error

@@ -14,7 +14,7 @@ MINUTE = timedelta(minutes=1)
 NIGHTLY = ("schedule", "create", "nightly", "orders", '{"n": 1}', "--cron", "30 2 * * *", "--timezone", "Europe/Zurich")
 
 
-def test_a_schedule_is_created_with_all_that_can_be_said(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_a_schedule_is_created_with_all_options(pgqueue: CommandLine, client: QueueClient) -> None:
     options = "--catch-up all --jitter 30s --start 2100-01-01T00:00Z --end 2100-01-09T00:00Z -p a:=1"
     texts = {name: text.removeprefix("the ") for name, text in TEXT_VALUES.items()}
     options += "".join(f" --{name.replace('_', '-')} {text}" for name, text in texts.items())
@@ -54,7 +54,9 @@ def test_the_next_due_times_are_in_the_time_zone_of_the_schedule(pgqueue: Comman
     assert document == {"schedule": "nightly", "due_times": times[:1]}
 
 
-def test_a_sweep_sends_what_is_due_and_says_so(pgqueue: CommandLine, client: QueueClient, database: Database) -> None:
+def test_a_sweep_sends_due_schedules_and_reports_them(
+    pgqueue: CommandLine, client: QueueClient, database: Database
+) -> None:
     client.create_schedule("beat", queue="orders", message=Message(1), every=MINUTE)
     database.move_clock(MINUTE)
     assert pgqueue("sweep").out == "1 whose time had come\n"
@@ -63,7 +65,9 @@ def test_a_sweep_sends_what_is_due_and_says_so(pgqueue: CommandLine, client: Que
     assert "last due" in pgqueue("schedule", "list").out
 
 
-def test_what_is_said_of_a_schedule_that_fails(pgqueue: CommandLine, client: QueueClient, database: Database) -> None:
+def test_a_failing_schedule_is_shown_with_its_error(
+    pgqueue: CommandLine, client: QueueClient, database: Database
+) -> None:
     client.create_schedule("beat", queue="orders", message=Message(b"\0"), every=MINUTE)
     client.update_queue("orders", status="SEND_DISABLED")
     database.move_clock(MINUTE)

@@ -21,7 +21,7 @@ def test_a_body_is_json(pgqueue: CommandLine, client: QueueClient) -> None:
     assert ended.out == f"sent message {message.sequence_number} to orders\n"
 
 
-def test_a_message_has_all_that_is_said_about_it(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_a_message_is_sent_with_all_given_options(pgqueue: CommandLine, client: QueueClient) -> None:
     document = pgqueue(
         "send", "orders", "1",
         "--property", "shop=berlin=mitte",
@@ -66,7 +66,7 @@ def test_so_long_from_now_is_by_the_clock_of_the_database(
         assert timedelta(minutes=9) < message.scheduled_enqueue_time - now <= timedelta(minutes=10)
 
 
-def test_a_duplicate_is_said_and_is_no_failure(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_a_duplicate_is_reported_and_is_no_failure(pgqueue: CommandLine, client: QueueClient) -> None:
     client.update_queue("orders", requires_duplicate_detection=True)
     first = pgqueue("send", "orders", "1", "--message-id", "order-7", "--json").document
     (number,) = first["sequence_numbers"]
@@ -89,7 +89,7 @@ def test_scheduled_messages_are_cancelled(pgqueue: CommandLine, client: QueueCli
     assert sent(client) == []
 
 
-def test_what_is_not_scheduled_cannot_be_cancelled(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_a_message_that_is_not_scheduled_cannot_be_cancelled(pgqueue: CommandLine, client: QueueClient) -> None:
     (scheduled,) = pgqueue("send", "orders", "1", "--at", "1h", "--json").document["sequence_numbers"]
     (ready,) = pgqueue("send", "orders", "2", "--json").document["sequence_numbers"]
     ended = pgqueue("cancel", "orders", str(scheduled), str(ready))
@@ -107,7 +107,7 @@ def test_what_is_not_scheduled_cannot_be_cancelled(pgqueue: CommandLine, client:
         (("orders", str(2**63)), "below 2^63"),
     ],
 )
-def test_what_is_no_number_cannot_be_cancelled(
+def test_invalid_numbers_cannot_be_cancelled(
     pgqueue: CommandLine, client: QueueClient, arguments: tuple[str, ...], told: str
 ) -> None:
     ended = pgqueue("cancel", *arguments)
@@ -182,7 +182,7 @@ def test_a_file_that_cannot_be_read_is_a_failure(pgqueue: CommandLine, client: Q
         (("1", "--at", "9999-12-31T23:59:59-12:00"), "more than a hundred years away"),
     ],
 )
-def test_what_cannot_be_meant_is_wrong_use(
+def test_impossible_options_of_send_are_wrong_use(
     pgqueue: CommandLine, client: QueueClient, arguments: tuple[str, ...], told: str
 ) -> None:
     ended = pgqueue("send", "orders", *arguments)
@@ -191,7 +191,7 @@ def test_what_cannot_be_meant_is_wrong_use(
     assert sent(client) == []
 
 
-def test_what_the_queue_refuses_is_a_failure(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_a_send_that_the_queue_refuses_is_a_failure(pgqueue: CommandLine, client: QueueClient) -> None:
     client.update_queue("orders", max_message_size=10)
     assert "--max-message-size" in pgqueue("send", "orders", '"a long story"').only_error
     client.update_queue("orders", status="SEND_DISABLED")

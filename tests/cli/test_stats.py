@@ -23,7 +23,7 @@ def some_of_each(client: QueueClient) -> None:
     second.complete()
 
 
-def test_stats_count_what_is_in_each_queue(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_stats_count_the_messages_in_each_queue(pgqueue: CommandLine, client: QueueClient) -> None:
     client.create_queue("parcels")
     orders, parcels = pgqueue("stats", "--json").document
     assert (orders["name"], orders["ready"], orders["locked"], orders["dead_letters"]) == ("orders", 2, 1, 1)

@@ -31,7 +31,7 @@ def something_to_do(client: QueueClient, database: Database) -> None:
     database.move_clock(timedelta(minutes=2))
 
 
-def test_a_sweep_does_what_there_is_to_do_and_says_so(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_a_sweep_does_what_is_due_and_reports_it(pgqueue: CommandLine, client: QueueClient) -> None:
     ended = pgqueue("sweep", "--json")
     assert ended.document == NOTHING | {"dead_lettered": 3, "activated": 1}
     assert len(client.queue("orders").dead_letters.peek(max_messages=9)) == 3
@@ -73,7 +73,7 @@ def test_a_sweep_reports_forwarded_messages_as_forwarded(pgqueue: CommandLine, c
     assert "put back" not in swept
 
 
-def test_what_is_over_is_swept_too(pgqueue: CommandLine, client: QueueClient, database: Database) -> None:
+def test_a_sweep_removes_outdated_records_too(pgqueue: CommandLine, client: QueueClient, database: Database) -> None:
     client.create_queue("parcels", retain_history=timedelta(days=1), requires_duplicate_detection=True)
     parcels = client.queue("parcels")
     parcels.send_batch([Message(1, message_id="one", time_to_live=timedelta(hours=1)), Message(2, message_id="two")])
@@ -86,7 +86,7 @@ def test_what_is_over_is_swept_too(pgqueue: CommandLine, client: QueueClient, da
     assert pgqueue("sweep").out == "there was nothing to do\n"
 
 
-def test_a_sweep_that_fails_says_so(pgqueue: CommandLine, database: Database) -> None:
+def test_a_failing_sweep_reports_its_error(pgqueue: CommandLine, database: Database) -> None:
     with database.connect() as connection:
         connection.execute("drop function pgqueue.sweep")
     ended = pgqueue("sweep")

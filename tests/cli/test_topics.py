@@ -58,7 +58,7 @@ def test_an_option_filters_by_each_field(pgqueue: CommandLine, client: QueueClie
     assert subscription.filter == CorrelationFilter(**{field: "x"})  # type: ignore[arg-type]  # by name
 
 
-def test_what_is_wrong_is_said_in_a_line(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_errors_about_topics_are_reported_in_one_line(pgqueue: CommandLine, client: QueueClient) -> None:
     client.create_topic("events")
     unknown = pgqueue("subscription", "list", "nope")
     assert (unknown.code, "`pgqueue topic create` makes one" in unknown.err) == (1, True)
@@ -70,7 +70,9 @@ def test_what_is_wrong_is_said_in_a_line(pgqueue: CommandLine, client: QueueClie
     assert pgqueue("topic", "create", "events").code == 1
 
 
-def test_a_queue_and_a_topic_are_told_apart(pgqueue: CommandLine, client: QueueClient) -> None:
+def test_commands_for_the_wrong_one_of_queue_and_topic_name_the_right_one(
+    pgqueue: CommandLine, client: QueueClient
+) -> None:
     client.create_topic("news")
     assert "it is a queue: `pgqueue send QUEUE BODY` sends" in pgqueue("send", "--topic", "orders", "1").only_error
     for command in (("send", "news", "1"), ("receive", "news")):

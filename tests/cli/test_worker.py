@@ -214,7 +214,7 @@ def test_a_probe_is_answered(pgqueue: CommandLine, client: QueueClient, handler:
         assert process.wait(300) == 0
 
 
-def test_what_does_not_end_in_time_does_not_keep_the_process(
+def test_a_handler_that_outlives_the_grace_period_does_not_keep_the_process(
     pgqueue: CommandLine, client: QueueClient, tmp_path: Path
 ) -> None:
     client.queue("orders").send(Message(1))
@@ -250,14 +250,16 @@ def test_what_does_not_end_in_time_does_not_keep_the_process(
     ],
     ids=lambda part: part if isinstance(part, str) else " ".join(part),
 )
-def test_what_cannot_be_run_is_told_in_a_line(
+def test_a_worker_that_cannot_start_is_reported_in_one_line(
     pgqueue: CommandLine, client: QueueClient, arguments: list[str], complaint: str
 ) -> None:
     assert client.list_queues()
     assert complaint in pgqueue("worker", *arguments).only_error
 
 
-def test_a_module_that_cannot_be_imported_says_why(pgqueue: CommandLine, client: QueueClient, tmp_path: Path) -> None:
+def test_a_module_that_cannot_be_imported_is_reported_with_the_reason(
+    pgqueue: CommandLine, client: QueueClient, tmp_path: Path
+) -> None:
     assert client.list_queues()
     (tmp_path / "broken.py").write_text("import nothing_of_that_name")
     assert "nothing_of_that_name" in pgqueue("worker", "broken:note", "orders").only_error

@@ -1,4 +1,4 @@
-"""A shop's queues, with something in every state, as somebody on call would find them."""
+"""A shop's queues, with something in every state, as an engineer on call would find them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be done from the dashboard, by whom, and what is left behind."""
+"""Actions in the dashboard: the permissions they need, their effects, and their audit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fields(page: str) -> dict[str, Any]:
 
 
 def confirmed(site: TestClient, **wanted: Any) -> tuple[str, Response]:
-    """What the confirmation says, and the answer to what it asks to be sent."""
+    """The confirmation page, and the response to its form."""
     page = site.get("/confirm", params=wanted)
     assert page.status_code == 200, page.text
     return page.text, site.post("/act", data=fields(page.text))
@@ -90,7 +90,9 @@ def test_dead_letters_are_chosen_one_by_one_or_by_filters(
     assert "No dead letter matches" in writable.get(f"/confirm?action={action}&queue=orders&reason=None").text
 
 
-def test_no_more_dead_letters_are_purged_than_the_confirmation_said(orders: QueueClient, writable: TestClient) -> None:
+def test_no_more_dead_letters_are_purged_than_the_confirmation_counted(
+    orders: QueueClient, writable: TestClient
+) -> None:
     dead_letters(orders, "Odd")
     form = fields(writable.get("/confirm?action=purge&queue=orders").text)
     (second,) = dead_letters(orders, "Odd")
@@ -107,7 +109,7 @@ def test_a_message_is_unlocked(orders: QueueClient, writable: TestClient) -> Non
         held.complete()
 
 
-def test_a_dead_letter_that_somebody_holds_is_unlocked(orders: QueueClient, writable: TestClient) -> None:
+def test_a_locked_dead_letter_can_be_unlocked(orders: QueueClient, writable: TestClient) -> None:
     (number,) = dead_letters(orders, "Odd")
     page = f"/message?queue=orders&number={number}&dead=true"
     assert "Unlock" not in writable.get(page).text
@@ -193,7 +195,7 @@ def sign_in(site: TestClient, role: str, password: str) -> Response:
     return answer
 
 
-def test_who_signs_in_has_the_rights_of_the_database_role(opened: Open, client: QueueClient, ann: str) -> None:
+def test_a_signed_in_user_has_the_rights_of_the_database_role(opened: Open, client: QueueClient, ann: str) -> None:
     site = opened(is_writable=True, accounts={ann: hash_password("right")})
     assert site.get("/").headers["location"].startswith("/sign-in?")
     assert site.get("/api/queues").status_code == 401

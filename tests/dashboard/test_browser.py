@@ -1,4 +1,4 @@
-"""The dashboard in a real browser. ``PGQUEUE_PICTURES=docs/pictures`` makes the pictures of the documentation anew."""
+"""The dashboard in a real browser. ``PGQUEUE_PICTURES=docs/pictures`` remakes the pictures of the documentation."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_topics_and_schedules_are_read_without_javascript(shop: QueueClient, ser
     expect(page.get_by_role("rowheader")).to_have_text(["export"])
 
 
-def test_figures_follow_what_happens(client: QueueClient, served: str, browser: Browser) -> None:
+def test_figures_are_refreshed_when_messages_come(client: QueueClient, served: str, browser: Browser) -> None:
     client.create_queue("orders")
     page, complaints = opened(browser, served)
     page.goto("/")
@@ -144,7 +144,7 @@ def test_figures_follow_what_happens(client: QueueClient, served: str, browser: 
     assert complaints == []
 
 
-@pytest.mark.skipif(PICTURES is None, reason="PGQUEUE_PICTURES does not say where to put pictures")
+@pytest.mark.skipif(PICTURES is None, reason="PGQUEUE_PICTURES names no directory for the pictures")
 def test_pictures_are_made(database: Database, client: QueueClient, served: str, browser: Browser) -> None:
     fill(database, client, minutes=50)
     for scheme in ("light", "dark"):

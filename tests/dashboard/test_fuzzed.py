@@ -1,4 +1,4 @@
-"""Whatever is asked of the API: it answers as its description says, and never fails."""
+"""The API answers every request as its description promises, and never fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What anybody may send to a dashboard that others have to sign in to."""
+"""Requests that anyone may send to a dashboard that requires signing in."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_ten_sign_ins_of_an_address_wait_and_other_addresses_do_not() -> None:
     assert sorted(answers) == ["another"] + ["ours"] * (LONGEST_LINE + 1) + ["too many"]
 
 
-def test_wrong_passwords_of_others_lock_nobody_out(opened: Open) -> None:
+def test_wrong_passwords_of_others_lock_no_user_out(opened: Open) -> None:
     site = behind_a_proxy(opened)
     pauses = pauses_of(site)
     for n in range(60):
@@ -167,7 +167,7 @@ def test_wrong_passwords_to_an_account_count_from_wherever_they_come(opened: Ope
         (("testclient",), "no:address", "no:address"),
     ],
 )
-def test_the_address_of_a_client_is_what_a_trusted_proxy_has_added(
+def test_the_address_of_a_client_is_the_one_that_a_trusted_proxy_has_added(
     opened: Open, trusted: tuple[str, ...], forwarded: str | None, client: str
 ) -> None:
     site: Any = opened(accounts=RIGHT, trusted_proxies=trusted)

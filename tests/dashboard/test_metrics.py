@@ -30,7 +30,7 @@ def test_the_depths_of_all_queues_are_served_without_a_worker(shop: QueueClient,
     assert found["pgqueue_queue_paused", "orders"] == 0
 
 
-def test_scheduled_messages_that_are_due_are_ready_and_grow_old_while_nobody_receives(
+def test_due_scheduled_messages_are_ready_and_age_without_a_receiver(
     database: Database, client: QueueClient, site: TestClient
 ) -> None:
     client.create_queue("orders")

@@ -77,7 +77,7 @@ def test_workers_are_shown_with_their_state(shop: QueueClient, site: TestClient)
         assert said in page
 
 
-def test_a_dashboard_without_workers_says_so(client: QueueClient, site: TestClient) -> None:
+def test_a_dashboard_without_workers_shows_that_none_runs(client: QueueClient, site: TestClient) -> None:
     assert site.get("/api/workers").json() == []
     assert "No worker runs." in site.get("/workers").text
 
@@ -147,7 +147,7 @@ def test_subscriptions_are_shown_with_their_filters_and_figures(shop: QueueClien
         assert said in page
 
 
-def test_a_subscription_is_shown_without_counts_to_who_may_not_monitor(
+def test_a_subscription_is_shown_without_counts_to_users_without_the_monitor_role(
     shop: QueueClient, database: Database, opened: Open
 ) -> None:
     role = database.name.replace("-", "_") + "_biller"
@@ -216,7 +216,7 @@ def test_a_message_is_shown_whole(shop: QueueClient, site: TestClient) -> None:
     assert "lock_token" not in document
 
 
-def test_a_completed_message_is_told_from_its_history(shop: QueueClient, site: TestClient) -> None:
+def test_a_completed_message_is_shown_from_its_history(shop: QueueClient, site: TestClient) -> None:
     (settled, *_) = shop.queue("orders").history(outcome="COMPLETED")
     document = site.get(f"/api/message?queue=orders&number={settled.sequence_number}").json()
     assert not document["is_there"]
@@ -246,7 +246,7 @@ def test_bytes_and_long_bodies_are_shown(client: QueueClient, site: TestClient) 
         ("/queue", 422),
     ],
 )
-def test_what_is_not_there_is_said_in_a_page_and_in_json(
+def test_a_missing_page_is_an_error_in_html_and_in_json(
     client: QueueClient, site: TestClient, path: str, status: int
 ) -> None:
     client.create_queue("orders")

@@ -295,7 +295,7 @@ def test_a_warning_names_the_server_that_does_not_answer(
 
 
 def test_a_call_leaves_no_wait_override_on_the_connection(sources: Sources) -> None:
-    """What a deadline adds to a connection goes with the call."""
+    """The settings that a deadline adds to a connection end with the call."""
     queue = made(sources, "dsn").queue("q")
     transaction = sources.transaction("connection")
     queue.send(Message(1), transaction=transaction.handle)

@@ -1,4 +1,4 @@
-"""A worker whose database does not answer says so, stops in time, and goes on when there are answers again."""
+"""A worker whose database does not answer logs it, stops in time, and goes on when there are answers again."""
 
 from __future__ import annotations
 

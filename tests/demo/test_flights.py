@@ -27,12 +27,12 @@ def test_a_limit_takes_the_first() -> None:
 
 
 @pytest.mark.parametrize("flight", [FIRST, replace(FIRST, delay=None)])
-def test_a_message_says_all_there_is_to_say_about_a_flight(flight: Flight) -> None:
+def test_the_body_of_a_message_contains_the_whole_flight(flight: Flight) -> None:
     assert Flight.from_body(flight.as_body()) == flight
 
 
 @pytest.mark.parametrize("poison", HOPELESS, ids=lambda poison: repr(poison.body)[:20])
-def test_what_is_no_flight_is_refused(poison: Message) -> None:
+def test_bodies_that_are_no_flights_are_refused(poison: Message) -> None:
     with pytest.raises(Malformed):
         Flight.from_body(poison.body)
 

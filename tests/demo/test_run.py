@@ -66,7 +66,7 @@ def hinted(pgqueue: CommandLine, said: str, **environment: str) -> Ended:
 
 
 @pytest.mark.core
-def test_what_is_spoilt_while_it_runs_is_found_in_the_end(pgqueue: CommandLine, database: Database) -> None:
+def test_damage_during_the_run_is_found_at_the_end(pgqueue: CommandLine, database: Database) -> None:
     with pgqueue.start("demo", "--dsn", database.dsn, "--flights", "300", "--consumers", "1", "--kills", "0") as demo:
         with database.connect(autocommit=True) as connection:
             _wait_for_postings(database)
@@ -77,7 +77,7 @@ def test_what_is_spoilt_while_it_runs_is_found_in_the_end(pgqueue: CommandLine, 
     assert b"NOT every check holds" in out
 
 
-def test_it_is_made_anew_each_time(database: Database) -> None:
+def test_the_stage_is_set_again_each_time(database: Database) -> None:
     with QueueClient(database.dsn) as client, database.connect(autocommit=True) as connection:
         prepare(client, connection)
         connection.execute("insert into pgqueue_demo.ledger values ('EWR', 'UA', 1, 0, 0, 0)")

@@ -46,7 +46,7 @@ def finished(database_server: SharedServer) -> Iterator[str]:
         with QueueClient(database.dsn) as client, database.connect(autocommit=True) as connection:
             prepare(client, connection)
             send_departures(Plan(database.dsn, flights=FLIGHTS))
-            client.queue(QUEUE).receive(max_messages=10)  # by somebody who dies
+            client.queue(QUEUE).receive(max_messages=10)  # by a receiver that dies
             database.move_clock(LOCK_DURATION)
             _killed_transaction(connection)
             _work(database, client)
@@ -121,7 +121,7 @@ def test_each_transaction_that_the_seed_aborts_is_retried_once(run: Run) -> None
         ("delete from pgqueue.dead_letter where dead_letter_reason = 'UnknownAirport'", "dead letters in all"),
     ],
 )
-def test_what_was_spoilt_is_found(run: Run, spoil: str, found: str) -> None:
+def test_damage_is_found(run: Run, spoil: str, found: str) -> None:
     run.connection.execute(spoil.encode())
     assert [name for name in run.failed() if found in name]
     assert not run.verdict().holds

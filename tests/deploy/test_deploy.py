@@ -1,4 +1,4 @@
-"""What deploy/ and docker-compose.yml have passes the validators, and names what there is."""
+"""The files in deploy/ and docker-compose.yml pass their validators, and every name in them exists."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_expressions_are_promql(expression: str) -> None:
     promql_parser.parse(expression)
 
 
-def test_panels_lie_beside_each_other_and_say_what_they_show() -> None:
+def test_panels_do_not_overlap_and_have_titles_and_descriptions() -> None:
     places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in DASHBOARD["panels"]}
     assert len(places) == len(DASHBOARD["panels"]) == len({panel["id"] for panel in DASHBOARD["panels"]})
     assert all(panel["title"] and panel["description"] for panel in DASHBOARD["panels"])

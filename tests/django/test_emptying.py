@@ -40,7 +40,7 @@ KEPT = {
     "topic",
 }
 CASCADES = {"claim"}
-#: Queues with limits keep a row that says that no slot is taken.
+#: Queues with limits keep a row with no slot taken.
 RESET = {"slot"}
 TABLES = "select relname from pg_class where relnamespace = 'pgqueue'::regnamespace and relkind in ('r', 'p')"
 

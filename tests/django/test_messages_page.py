@@ -25,7 +25,7 @@ def orders(client: QueueClient) -> Queue:
 
 @pytest.fixture
 def clerk(client: QueueClient) -> Client:
-    """The browser of somebody who may view messages, and nothing else."""
+    """The browser of a user who may view messages, and nothing else."""
     user = User.objects.create_user("clerk", is_staff=True)
     user.user_permissions.add(Permission.objects.get(codename="view_queuedmessage"))
     browser = Client(headers={"host": "localhost"})
@@ -129,7 +129,7 @@ def test_dead_and_settled_messages_are_shown(client: QueueClient, orders: Queue,
 
 
 @pytest.mark.parametrize("name", ["orders 4711", "orders x", "orders", "orders 99999999999999999999"])
-def test_what_is_not_there_is_not_found(client: QueueClient, clerk: Client, name: str) -> None:
+def test_a_missing_message_is_not_found(client: QueueClient, clerk: Client, name: str) -> None:
     assert clerk.get(f"{LIST}{name}/change/").status_code == 404
 
 

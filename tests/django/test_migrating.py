@@ -31,12 +31,12 @@ def test_it_is_part_of_the_transaction_of_the_migration(project: Database) -> No
         with connection.cursor() as cursor:
             cursor.execute("select to_regnamespace('pgqueue') is not null")
             assert cursor.fetchone() == (True,)
-        assert not exists(project), "nobody else sees it yet"
+        assert not exists(project), "it is not committed yet"
         raise ZeroDivisionError
     assert not exists(project)
 
 
-def test_migrate_brings_what_a_newer_version_has_changed(project: Database) -> None:
+def test_migrate_applies_the_changes_of_a_newer_version(project: Database) -> None:
     call_command("migrate", "pgqueue", verbosity=0)
     with project.connect() as older:
         older.execute("drop view pgqueue.topics; update pgqueue.installation set definitions_digest = 'older'")

@@ -1,4 +1,4 @@
-"""What docs/django.md shows runs as it stands: a project is made of its blocks, and its commands are typed."""
+"""The project of docs/django.md works as it stands: its files are the page's blocks, and its commands are run."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def shop(empty_database: Database, tmp_path: Path) -> Project:
     blocks = [each for each in [*PAGE, *TESTS] if each.language == "python"]
     for name in {str(each.title) for each in blocks}:
         text = "\n".join(each.text for each in blocks if each.title == name)
-        if django.VERSION < (6, 0):  # as the page says
+        if django.VERSION < (6, 0):  # as the page describes
             text = text.replace("from django.tasks import", "from django_tasks import")
         made.write(name, SETTINGS + text.replace(*ELLIPSIS) if name == "settings.py" else text)
     made.run("migrate", "--run-syncdb", "-v", "0")
@@ -132,7 +132,7 @@ def is_known(block: Snippet) -> bool:
     return (block.language == "python" and block.title is not None) or block.language == "sh"
 
 
-def test_what_the_page_shows_works(shop: Project, empty_database: Database) -> None:
+def test_the_project_of_the_page_works(shop: Project, empty_database: Database) -> None:
     create_default, create_mail, run_tasks, run_mail, run_handlers, sweep, stats, run_tests = commands()
     with QueueClient(empty_database.dsn) as client:
         client.create_queue("orders")

@@ -98,7 +98,7 @@ def test_several_queues_have_an_entry_each(client: QueueClient, orders: Queue, c
     assert sorted(each[1:3] for each in recorded()) == [("mail", 1), ("orders", 3)]
 
 
-def test_locked_ones_stay_and_the_page_says_so(orders: Queue, clerk: Client) -> None:
+def test_locked_dead_letters_stay_and_the_page_reports_them(orders: Queue, clerk: Client) -> None:
     (locked,) = orders.dead_letters.receive()
     answer = submitted(clerk, ask(clerk, dead(orders)), LIST, confirmed="Resubmit")
     assert "2 of 3 dead letters were resubmitted." in answer

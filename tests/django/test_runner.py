@@ -27,7 +27,7 @@ class Project:
         self._environment = os.environ | {"DJANGO_SETTINGS_MODULE": "tests.django.parcels.settings", **dict(dsns)}
 
     def manage(self, *words: str, **environment: str) -> tuple[int, str]:
-        """Run a command of ``manage.py``; return its exit code, and all that it says."""
+        """Run a command of ``manage.py``; return its exit code and its output."""
         ran = subprocess.run(
             [sys.executable, "-W", "error::ResourceWarning", "-m", "django", *words],
             cwd=ROOT,

@@ -74,7 +74,7 @@ def test_a_task_is_enqueued_if_the_block_commits(queue: Queue) -> None:
     with transaction.atomic():
         Shipped.objects.create(order=1)
         result = errands.ship.enqueue(order=7)
-        assert queue.peek() == [], "nobody else sees it yet"
+        assert queue.peek() == [], "it is not committed yet"
     assert result.status == framework.TaskResultStatus.READY
     (message,) = queue.peek()
     assert (message.message_id, message.subject) == (result.id, "tests.django.errands.ship")
@@ -193,7 +193,7 @@ def test_a_task_is_finished_after_the_commit(queue: Queue, heard: list[tuple[str
     assert seen == [(False, 7, [])]
 
 
-def test_what_fails_after_the_commit_does_not_fail_the_task(queue: Queue, heard: list[tuple[str, Any]]) -> None:
+def test_a_failure_after_the_commit_does_not_fail_the_task(queue: Queue, heard: list[tuple[str, Any]]) -> None:
     errands.fail_after_commit.enqueue(7)
     with pytest.raises(ValueError, match="nobody listens"):
         run_next(queue)
@@ -207,7 +207,7 @@ def test_a_result_that_is_no_json_fails_the_task(queue: Queue) -> None:
     assert shipped() == []
 
 
-def test_results_are_not_kept_and_the_backend_says_so(queue: Queue) -> None:
+def test_results_are_not_kept_and_the_backend_declares_it(queue: Queue) -> None:
     backend = errands.ship.get_backend()
     flags = ("supports_defer", "supports_async_task", "supports_get_result", "supports_priority")
     assert [getattr(backend, flag) for flag in flags] == [True, True, False, True]
@@ -216,7 +216,7 @@ def test_results_are_not_kept_and_the_backend_says_so(queue: Queue) -> None:
 
 
 @pytest.mark.parametrize("name", ["tests.django.errands.no_task", "os.getcwd"])
-def test_what_is_no_task_is_not_run(queue: Queue, name: str) -> None:
+def test_a_name_that_is_no_task_is_not_run(queue: Queue, name: str) -> None:
     queue.send(Message({"args": [], "kwargs": {}}, subject=name, application_properties={"backend": "default"}))
     with pytest.raises(InvalidArgumentError, match=f"{name} is no task"):
         run_next(queue)
@@ -231,7 +231,7 @@ def test_what_is_no_task_is_not_run(queue: Queue, name: str) -> None:
         Message({}, application_properties={"backend": "default"}),
     ],
 )
-def test_a_message_of_somebody_else_is_refused(queue: Queue, message: Message) -> None:
+def test_a_message_from_another_sender_is_refused(queue: Queue, message: Message) -> None:
     queue.send(message)
     with pytest.raises(InvalidArgumentError, match="is no task of a PGQueueBackend"):
         run_next(queue)

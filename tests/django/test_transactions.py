@@ -38,7 +38,7 @@ def test_a_message_is_sent_if_the_block_commits(orders: Queue) -> None:
     assert [each.body for each in orders.peek()] == [{"order": 7}]
 
 
-def test_a_rollback_takes_back_what_was_sent(orders: Queue) -> None:
+def test_a_rollback_undoes_sends(orders: Queue) -> None:
     with pytest.raises(ZeroDivisionError), transaction.atomic():
         orders.send(Message(7), transaction=pgqueue.django.transaction())
         raise ZeroDivisionError
@@ -83,7 +83,7 @@ def test_work_never_begins_on_a_lost_lock(orders: Queue) -> None:
     assert connection.get_autocommit(), "the block is closed"
 
 
-def test_a_savepoint_takes_back_what_was_done_in_it(orders: Queue) -> None:
+def test_a_rollback_to_a_savepoint_undoes_the_work_since(orders: Queue) -> None:
     message = received(orders)
     with transaction.atomic():
         with pytest.raises(IntegrityError), transaction.atomic():

@@ -1,4 +1,4 @@
-"""Work with models that Django rolls back in silence is not completed, whoever runs the handler."""
+"""Work with models that Django rolls back in silence is not completed, in whichever way the handler runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Does what a page says, as its reader would: writes its files, runs its commands, and compares what they print.
+"""Follows a page as its reader would: writes its files, runs its commands, and compares what they print.
 
 A block with a file's name as its title is that file. A ``console`` block holds commands, after ``$``, and what they
-print; ``…`` is anything. Its title may say that it runs in another terminal, or that its outcome takes a moment.
+print; ``…`` is anything. Its title may state that it runs in another terminal, or that its outcome takes a moment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LATER = "a moment later"
 
 
 class Reader:
-    """Somebody who works through a page in a folder."""
+    """A reader who works through a page in a folder."""
 
     def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
@@ -99,7 +99,7 @@ def commands(block: str) -> Iterator[tuple[str, str]]:
 
 
 def matches(expected: str, printed: str) -> bool:
-    """Whether a command printed what the page says; the width of a table may differ."""
+    """Whether a command printed the text of the page; the width of a table may differ."""
     pattern = ".*".join(re.escape(plain(part)) for part in expected.split("…"))
     return re.fullmatch(pattern.replace(r"\ ", r"\ *"), plain(printed), re.DOTALL) is not None
 

@@ -96,7 +96,7 @@ def test_every_sql_function_and_view_is_on_the_sql_page() -> None:
 
 def test_every_sql_function_has_a_header() -> None:
     for file in (ROOT / "sql" / "functions").rglob("*.sql"):
-        assert file.read_text().startswith("-- "), f"{file.name} does not say what it is for"
+        assert file.read_text().startswith("-- "), f"{file.name} has no header that states its purpose"
 
 
 def test_every_private_sqlstate_is_on_the_sql_page() -> None:

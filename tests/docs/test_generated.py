@@ -1,4 +1,4 @@
-"""What pages have from the code is what the code says now."""
+"""Generated parts of pages are up to date with the code."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ LIBRARY = "".join(path.read_text() for path in (ROOT / "pgqueue").rglob("*.py"))
 def test_a_generated_page_is_up_to_date(page: Path) -> None:
     text = page.read_text()
     assert BLOCK.search(text)
-    assert filled(text) == text, f"{page.relative_to(ROOT)} is not what the code says: run `make generate`"
+    assert filled(text) == text, f"{page.relative_to(ROOT)} differs from the code: run `make generate`"
 
 
 @pytest.mark.parametrize("path", lists.files(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_lists_of_fields_in_a_file_are_up_to_date(path: Path) -> None:
     text = path.read_text()
     assert len(re.findall(r"(?:--|#) generated", text)) == len(lists.BLOCK.findall(text)), "a list does not end"
-    assert lists.filled(path) == text, f"{path.relative_to(ROOT)} is not what pgqueue/model says: run `make generate`"
+    assert lists.filled(path) == text, f"{path.relative_to(ROOT)} differs from pgqueue/model: run `make generate`"
 
 
 def test_the_help_of_all_commands_is_up_to_date() -> None:
-    assert HELP.read_text() == overview(), "pgqueue/cli/help.txt is not what the code says: run `make generate`"
+    assert HELP.read_text() == overview(), "pgqueue/cli/help.txt differs from the code: run `make generate`"
 
 
 @pytest.mark.parametrize(("path", "text"), [pytest.param(*each, id=each[0].name) for each in faces.written()])
 def test_the_synchronous_face_is_up_to_date(path: Path, text: str) -> None:
-    assert path.read_text() == text, f"{path.relative_to(ROOT)} is not what pgqueue/aio says: run `make generate`"
+    assert path.read_text() == text, f"{path.relative_to(ROOT)} differs from pgqueue/aio: run `make generate`"
 
 
 def test_every_verb_is_described_once() -> None:

@@ -1,4 +1,4 @@
-"""What the pages say is true: their code runs, their links lead somewhere, their tables are those of the code."""
+"""The pages are true: their code runs, their links lead somewhere, their tables are those of the code."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.patience import PATIENCE
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SITE = "http://docs.test/"
-#: What is searched for, and the page on it. Some of these have decisions with the word in their titles.
+#: Search terms, and the page that each finds. Some of these have decisions with the word in their titles.
 FOUND = {
     "django": "django.html",
     "test": "how-to/testing.html",

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-#: What a browser loads without being asked.
+#: Elements whose target a browser loads without being asked.
 LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
 
 

@@ -1,6 +1,6 @@
 """Every block of the pages is run, or read by the program that it is for, or is text for a reason that stands here.
 
-SQL is run by ``test_sql_snippets.py``. A block of a language or a page that nobody has thought of fails.
+SQL is run by ``test_sql_snippets.py``. A block of an unknown language or page fails.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ COMPILED = {
 #: Text that no program reads: what it is.
 TEXT = {
     "docs/architecture.md": "a diagram",
-    "docs/command-line.md": "what commands print, with figures of one machine",
-    "docs/doctor.md": "what the doctor prints",
+    "docs/command-line.md": "output of commands, with figures of one machine",
+    "docs/doctor.md": "output of the doctor",
     "docs/lifecycle.md": "a diagram",
     "docs/security.md": "an error",
     "docs/spark-pipelines.md": "the path of a file",
-    "docs/sweeper.md": "what a sweep prints, and a line of a crontab",
-    "docs/workers.md": "what psql prints",
+    "docs/sweeper.md": "output of a sweep, and a line of a crontab",
+    "docs/workers.md": "output of psql",
 }
 
 
@@ -101,7 +101,7 @@ def compiles(snippet: Snippet) -> None:
 
 
 def is_text(snippet: Snippet) -> None:
-    assert snippet.page in TEXT, f"{snippet} is text, and nobody has said why"
+    assert snippet.page in TEXT, f"{snippet} is text, and TEXT gives no reason"
 
 
 def ini(snippet: Snippet) -> None:
@@ -125,7 +125,7 @@ def test_a_block_is_run_or_read_by_what_it_is_for(snippet: Snippet) -> None:
         READERS[snippet.language](snippet)
 
 
-def test_what_is_said_of_pages_is_of_blocks_that_are_there() -> None:
+def test_the_tables_of_blocks_name_existing_blocks() -> None:
     known = {(each.page, each.language) for each in ALL}
     said = {(page, "python") for page in COMPILED} | {(page, "text") for page in TEXT}
     assert said - known == set()

@@ -19,7 +19,7 @@ NUMBER = re.compile(r"\d+(?=, '[0-9a-f]{8}-)|(?<=array\[)4711(?=\])|(?<=reschedu
 NOTICE = re.compile(r"^-- NOTICE: +(.*)$", re.MULTILINE)
 SCHEDULED_BY_CRON = re.compile(r"select cron\.schedule\('[^']+', '[^']+', '([^']+)'\);")
 
-#: What is there before the first statement of a page, besides the schema.
+#: The state before the first statement of a page, besides the schema.
 BEFORE = {
     "docs/command-line.md": "select pgqueue.create_queue('orders'); select pgqueue.send('orders', '7');"
     " select * from pgqueue.receive('orders')",
@@ -46,7 +46,7 @@ BEFORE = {
     "docs/waking.md": "select pgqueue.create_queue('orders')",
 }
 
-#: What is not run here, and why.
+#: Statements that are not run here, with the reason.
 ELSEWHERE = {
     "docs/how-to/from-pgmq.md": "test_tutorial.py has the tables of PGMQ",
     "docs/how-to/from-procrastinate.md": "test_tutorial.py has the tables of Procrastinate",
@@ -58,7 +58,7 @@ PAGES = sorted({each.page for each in SQL if each.page not in ELSEWHERE})
 
 
 class Psql:
-    """Somebody with psql, who remembers the last number and the last token that were printed."""
+    """A user of psql, who remembers the last number and the last token that were printed."""
 
     def __init__(self, connection: psycopg.Connection[DictRow]) -> None:
         self._connection = connection
@@ -114,7 +114,7 @@ def without_numbers(notice: str) -> str:
     return re.sub(r"(?<=message )\d+", "…", notice)
 
 
-def test_what_is_said_of_pages_is_of_pages_that_are_there() -> None:
+def test_the_tables_of_pages_name_existing_pages() -> None:
     known: set[str] = {str(each) for each in SQL} | {each.page for each in SQL}
     assert {*BEFORE, *ELSEWHERE} <= known
 

@@ -36,7 +36,7 @@ def test_the_tutorial_works_from_top_to_bottom(reader: Reader) -> None:
 
 
 def command(line: str) -> str:
-    """What a service runs, with the programs of this environment."""
+    """The command of a service, with the programs of this environment."""
     programs = "%h/shop/.venv/bin/"
     assert line.startswith(programs)
     return line.removeprefix(programs)

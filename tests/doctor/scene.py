@@ -61,5 +61,5 @@ def found(examination: Examination) -> Iterator[tuple[str, Finding]]:
 
 
 def findings_of(database: Database, check: str, **options: bool) -> list[Finding]:
-    """What one check finds."""
+    """The findings of one check."""
     return [finding for name, finding in found(examine(database.direct, **options)) if name == check]

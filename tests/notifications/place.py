@@ -29,7 +29,7 @@ types = NotificationTypes()
 @types.register("order")
 @dataclass
 class Order(QueueNotification):
-    """What most of these tests tell of."""
+    """The notification of most of these tests."""
 
     number: int = 7
 
@@ -37,7 +37,7 @@ class Order(QueueNotification):
 @types.register("answered")
 @dataclass
 class Answered(QueueNotification):
-    """One that says itself what its recipients answer."""
+    """A notification that holds the receipts of its recipients."""
 
     receipts: list[str] = field(default_factory=list)
 
@@ -45,7 +45,7 @@ class Answered(QueueNotification):
 @types.register("patient")
 @dataclass
 class Patient(QueueNotification):
-    """One that is not ready before somebody says so in its state, or in the class."""
+    """A notification that is not ready until its state, or its class, is set so."""
 
     name: str = ""
     asked = 0
@@ -91,7 +91,7 @@ class Place(World):
         return work
 
     def told(self, *answers: Any, **options: Any) -> tuple[Any, list[Any]]:
-        """A transmitter with a recipient that answers so, in turn, the last one for ever; and what it was told of."""
+        """A transmitter whose recipient gives these answers in turn, the last one for ever; and what it saw."""
         transmitter, seen = self.transmitter(**options), []
         left = list(answers)
 
@@ -105,7 +105,7 @@ class Place(World):
         return transmitter, seen
 
     def insert(self, transaction: Any, label: str) -> None:
-        """What a recipient does in the transaction that it is given."""
+        """The insert of a recipient in the transaction that it is given."""
         transaction.execute(self.note(label))
 
     def kept(self) -> Found:
@@ -126,7 +126,7 @@ class Place(World):
         return self.database.clock.now()
 
     def pending(self) -> list[tuple[Any, ...]]:
-        """What the view shows of this queue."""
+        """The rows of this queue in the view."""
         return self.look(
             "select notification, version, attempts, state, complete, next_ready_at, expires_at, data"
             "  from pgqueue.notifications where queue = %s",

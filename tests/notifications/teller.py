@@ -1,7 +1,7 @@
-"""Tells recipients of notifications in a process of its own, to be killed. Run as a script, see ``test_killed.py``.
+"""Notifies recipients in a process of its own, to be killed. Run as a script, see ``test_killed.py``.
 
-It stands still before and after everything that it asks of the database, and in its recipient; there it says where it
-is, a JSON line on stdout, and waits for a line on stdin.
+It pauses before and after every statement, and in its recipient; there it reports the step, a JSON line on stdout,
+and waits for a line on stdin.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Counted(QueueNotification):
 
 
 class Standing:
-    """Whatever statements run on, standing still before and after each of them."""
+    """A connection or transaction that pauses before and after each statement."""
 
     def __init__(self, inner: Any, finished: list[int]) -> None:
         self._inner = inner
@@ -72,7 +72,7 @@ def counting(dsn: str, pause: Any) -> Any:
     def recipient(counted: Counted) -> ReceiptStatus:
         seen = counted.state or 0
         with psycopg.connect(dsn, autocommit=True) as outside:
-            outside.execute("insert into told values (default, %s)", [seen])
+            outside.execute("insert into notified values (default, %s)", [seen])
         pause("telling")
         counted.state = seen + 1
         counted.complete = counted.state == ROUNDS

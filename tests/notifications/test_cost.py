@@ -1,4 +1,4 @@
-"""What ten thousand notifications cost that are pending, and not ready: next to nothing."""
+"""The cost of ten thousand notifications that are pending and not ready: next to nothing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def transmitter(stage: Stage, database: Database) -> Iterator[tuple[QueuedTransm
         yield transmitter, counting
 
 
-def test_looking_for_what_is_ready_is_one_statement(transmitter: tuple[QueuedTransmitter, Counting]) -> None:
+def test_polling_for_ready_notifications_is_one_statement(transmitter: tuple[QueuedTransmitter, Counting]) -> None:
     told, counting = transmitter
     for _ in range(3):
         assert told.process_pending().total == 0

@@ -1,7 +1,7 @@
-"""A process that tells recipients is killed, with SIGKILL, at every point there is.
+"""A process that notifies recipients is killed, with SIGKILL, at every possible point.
 
-Whatever the point: the notification is told again, removed only when it is complete, and what it remembers is never
-lost, nor older than what the last finished round has written.
+At every point: the notification is sent to the recipients again, removed only when it is complete, and its state is
+neither lost nor older than the last finished round.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Teller(processes.Consumer):
 @pytest.fixture
 def client(database: Database) -> Iterator[pgqueue.QueueClient]:
     with database.connect() as connection:
-        connection.execute("create table told (id bigint generated always as identity, seen integer)")
+        connection.execute("create table notified (id bigint generated always as identity, seen integer)")
         connection.execute("create table effect (seen integer)")
     with pgqueue.QueueClient(database.dsn) as client:
         client.create_queue(QUEUE, lock_duration=LOCK)
@@ -69,7 +69,7 @@ def client(database: Database) -> Iterator[pgqueue.QueueClient]:
 
 
 @pytest.mark.parametrize(("kind", "finished", "step"), list(points()))
-def test_killed_there_it_is_told_again_and_remembers_what_the_last_round_wrote(
+def test_a_notification_of_a_killed_process_is_sent_again_with_the_state_of_the_last_round(
     database: Database,
     client: pgqueue.QueueClient,
     monkeypatch: pytest.MonkeyPatch,
@@ -81,21 +81,21 @@ def test_killed_there_it_is_told_again_and_remembers_what_the_last_round_wrote(
     heir.notify_all(Counted())
     with Teller(database.dsn, kind, monkeypatch) as teller:
         wrote = teller.reach_in_round(finished, step)
-        told_by_then = len(rows(database, "select from told"))
+        notified_by_then = len(rows(database, "select from notified"))
         teller.kill()
     (state,) = remembered(database) or (None,)
     if state is None:
         assert finished == ROUNDS - 1
         assert step in (["after complete"] if kind == "alone" else ["after commit"]), "removed by the last round alone"
     else:
-        assert state >= wrote, "what the last finished round wrote"
+        assert state >= wrote, "not older than the last finished round"
         assert state <= finished + 1
     until_removed(database, heir)
 
-    seen = [seen for (seen,) in rows(database, "select seen from told order by id")]
+    seen = [seen for (seen,) in rows(database, "select seen from notified order by id")]
     if state is not None:
-        assert len(seen) > told_by_then or step.startswith("after"), "told at least once more"
-        assert seen[told_by_then:] == list(range(state, ROUNDS)), "and it carries on from there"
+        assert len(seen) > notified_by_then or step.startswith("after"), "notified at least once more"
+        assert seen[notified_by_then:] == list(range(state, ROUNDS)), "and it carries on from there"
     assert set(seen) == set(range(ROUNDS))
     if kind == "transaction":
         assert rows(database, "select seen from effect order by seen") == [(seen,) for seen in range(ROUNDS)]

@@ -52,7 +52,7 @@ def test_the_table_is_that_of_the_protocol() -> None:
 
 
 def fate(place: Place) -> Fate:
-    """What has become of the one notification of a test."""
+    """The end of the one notification of a test."""
     if place.dead():
         assert place.found() == []
         assert place.buried().dead_letter_reason == "TTLExpiredException"
@@ -62,7 +62,7 @@ def fate(place: Place) -> Fate:
 
 @pytest.mark.parametrize("late", [False, True], ids=["in time", "timed out"])
 @pytest.mark.parametrize(("receipt", "in_time", "given_up", "too_late"), TABLE)
-def test_what_one_recipient_says_decides(
+def test_the_receipt_of_one_recipient_decides(
     place: Place, receipt: ReceiptStatus, in_time: Fate, given_up: Fate, too_late: Fate, late: bool
 ) -> None:
     transmitter, seen = place.told(receipt, time_to_live=DAY)
@@ -71,7 +71,7 @@ def test_what_one_recipient_says_decides(
     if late:
         place.move_clock(DAY + SECOND)
     transmitter.process_pending()
-    assert len(seen) == 1, "told once more when it has timed out"
+    assert len(seen) == 1, "notified once more when it has timed out"
     assert seen[0].timed_out is late
     assert fate(place) is (too_late if late else in_time)
 
@@ -114,7 +114,7 @@ def decided(receipts: Sequence[ReceiptStatus]) -> ReceiptStatus:
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["in time", "timed out"])
-def test_whatever_three_recipients_say_decides_by_the_table(place: Place, late: bool) -> None:
+def test_the_receipts_of_three_recipients_decide_by_the_table(place: Place, late: bool) -> None:
     rows = {receipt: (in_time, too_late) for receipt, in_time, _, too_late in TABLE}
     said = list(product(ReceiptStatus, repeat=3))
     transmitter = place.transmitter(time_to_live=DAY)
@@ -142,7 +142,7 @@ def test_a_later_ok_hides_no_failure(place: Place) -> None:
     assert transmitter.process_pending() == processed(kept=1)
 
 
-def test_a_recipient_may_take_itself_and_others_away_while_it_is_told(place: Place) -> None:
+def test_a_recipient_may_deregister_itself_and_others_while_it_is_notified(place: Place) -> None:
     transmitter, told = place.transmitter(), []
 
     def once(_: Any) -> ReceiptStatus:
@@ -191,14 +191,14 @@ def begun(place: Place) -> Iterator[Any]:
         transaction.close()
 
 
-def test_what_is_sent_says_what_it_is(place: Place) -> None:
+def test_a_sent_message_has_the_subject_and_content_type_of_its_notification(place: Place) -> None:
     place.transmitter().notify_all(Order(9))
     (message,) = place.found()
     assert (message.subject, message.content_type) == ("order", CONTENT_TYPE)
     assert message.body["data"] == {"number": 9}
 
 
-def test_another_transmitter_finds_what_the_last_round_wrote(place: Place) -> None:
+def test_another_transmitter_finds_the_state_of_the_last_round(place: Place) -> None:
     def start(order: Any) -> ReceiptStatus:
         assert (order.state, order.attempts, order.complete) == (None, 0, False)
         order.state = {"operation": 4711}
@@ -228,7 +228,7 @@ def test_another_transmitter_finds_what_the_last_round_wrote(place: Place) -> No
     assert seen[0].created_at == seen[1].created_at
 
 
-def test_state_is_kept_whatever_the_round_came_to(place: Place) -> None:
+def test_the_state_is_kept_after_every_outcome_of_a_round(place: Place) -> None:
     def note(answer: Any) -> Any:
         def recipient(order: Any) -> Any:
             order.state = [*(order.state or []), str(answer)]
@@ -247,7 +247,7 @@ def test_state_is_kept_whatever_the_round_came_to(place: Place) -> None:
         place.move_clock(DAY / 24)
 
 
-def test_what_is_complete_is_never_sent_again(place: Place) -> None:
+def test_a_complete_notification_is_never_sent_again(place: Place) -> None:
     transmitter, seen = place.told(FAIL)
     done = Order()
     done.complete = True
@@ -257,7 +257,9 @@ def test_what_is_complete_is_never_sent_again(place: Place) -> None:
 
 
 @pytest.mark.parametrize("answer", [PENDING, FAIL, NOT_PROCESSED])
-def test_once_it_is_complete_nobody_else_is_told_in_the_same_round(place: Place, answer: ReceiptStatus) -> None:
+def test_no_further_recipient_is_notified_in_the_round_that_completes_a_notification(
+    place: Place, answer: ReceiptStatus
+) -> None:
     def complete(order: Any) -> ReceiptStatus:
         order.complete = True
         return answer
@@ -299,7 +301,7 @@ def test_it_is_paced_exponentially_and_without_counting_deliveries(place: Place)
     assert (kept.attempts, kept.delivery_count) == (6, 0)
 
 
-def test_what_is_not_ready_is_not_sent_and_not_asked_in_a_loop(place: Place) -> None:
+def test_an_unready_notification_is_not_sent_and_not_polled_in_a_loop(place: Place) -> None:
     transmitter, seen = place.told(OK, pace=Pace(MINUTE, 2.0, 8 * MINUTE), time_to_live=None)
     transmitter.notify_all(Patient("p"))
     Patient.asked, Patient.ready = 0, False
@@ -315,7 +317,7 @@ def test_what_is_not_ready_is_not_sent_and_not_asked_in_a_loop(place: Place) -> 
     assert len(seen) == 1
 
 
-def test_what_is_never_ready_is_sent_a_last_time_when_it_has_timed_out(place: Place) -> None:
+def test_a_notification_that_is_never_ready_is_sent_a_last_time_when_it_has_timed_out(place: Place) -> None:
     transmitter, seen = place.told(PENDING, time_to_live=10 * MINUTE)
     transmitter.notify_all(Patient("late"))
     Patient.ready = False
@@ -468,7 +470,7 @@ def test_a_dead_letter_has_the_state_of_the_last_round(place: Place) -> None:
     assert place.buried().body["state"] == {"operation": 1}
 
 
-def test_what_is_resubmitted_is_told_a_last_time_again(place: Place) -> None:
+def test_a_resubmitted_notification_is_sent_a_last_time_again(place: Place) -> None:
     transmitter, seen = place.told(FAIL, OK, time_to_live=DAY)
     transmitter.notify_all(Order())
     place.move_clock(DAY + SECOND)
@@ -492,7 +494,7 @@ def test_an_expiry_set_by_hand_outweighs_the_time_to_live(place: Place) -> None:
     assert [each.timed_out for each in seen] == [False, True]
 
 
-def test_the_rest_ends_when_it_times_out(place: Place) -> None:
+def test_the_pause_ends_when_the_notification_times_out(place: Place) -> None:
     transmitter, seen = place.told(PENDING, pace=Pace(DAY, 1.0, DAY), time_to_live=10 * MINUTE)
     transmitter.notify_all(Order())
     transmitter.process_pending()
@@ -530,7 +532,7 @@ def test_a_time_to_live_that_is_none_is_refused(place: Place, wrong: timedelta) 
     ],
     ids=["type", "version", "data", "version that is none", "text", "bytes", "nothing"],
 )
-def test_what_cannot_be_read_stays_until_its_expiry_and_crashes_nobody(place: Place, body: Any) -> None:
+def test_an_unreadable_message_stays_until_its_expiry_and_raises_nothing(place: Place, body: Any) -> None:
     transmitter, seen = place.told(OK, time_to_live=DAY)
     place.queue.send(Message(body))
     transmitter.notify_all(Order())
@@ -543,7 +545,7 @@ def test_what_cannot_be_read_stays_until_its_expiry_and_crashes_nobody(place: Pl
     assert len(seen) == 1
 
 
-def test_a_memory_that_cannot_be_read_counts_as_a_failure_and_is_begun_anew(place: Place) -> None:
+def test_an_unreadable_state_counts_as_a_failure_and_is_reset(place: Place) -> None:
     transmitter, _ = place.told(OK)
     broken = {"attempts": "many", "time_to_live": "long"}
     place.queue.send(Message({"notification": "order", "version": 1, "data": {"number": 7}, **broken}))
@@ -553,7 +555,7 @@ def test_a_memory_that_cannot_be_read_counts_as_a_failure_and_is_begun_anew(plac
     assert transmitter.process_pending() == processed(removed=1)
 
 
-def test_what_is_unknown_here_is_known_to_a_process_of_another_version(place: Place) -> None:
+def test_a_type_unknown_here_is_left_for_a_process_of_another_version(place: Place) -> None:
     nobody = NotificationTypes()
     old, _ = place.told(OK, of=nobody)
     new, seen = place.told(OK)
@@ -574,7 +576,7 @@ def test_an_unregistered_type_is_refused_and_nothing_is_stored(place: Place) -> 
     assert place.found() == []
 
 
-def test_a_state_that_is_not_json_is_said_and_the_notification_comes_back(place: Place) -> None:
+def test_a_notification_whose_state_is_not_json_is_redelivered(place: Place) -> None:
     def write(order: Any) -> ReceiptStatus:
         order.state = object()
         return PENDING
@@ -596,7 +598,7 @@ def test_a_lock_that_was_lost_meanwhile_is_no_end(place: Place) -> None:
     assert transmitter.process_pending() == processed(lost=1)
 
 
-def test_a_queue_that_does_not_exist_is_said(place: Place) -> None:
+def test_a_missing_queue_raises_queue_not_found(place: Place) -> None:
     transmitter, _ = place.told(OK)
     place.client.delete_queue(place.name)
     for call in (lambda: transmitter.notify_all(Order()), transmitter.process_pending, transmitter.run):
@@ -604,7 +606,7 @@ def test_a_queue_that_does_not_exist_is_said(place: Place) -> None:
             call()
 
 
-def test_the_view_shows_what_is_pending(place: Place) -> None:
+def test_the_view_shows_pending_notifications(place: Place) -> None:
     def start(order: Any) -> ReceiptStatus:
         order.state = {"operation": 1}
         return PENDING
@@ -622,7 +624,7 @@ def test_the_view_shows_what_is_pending(place: Place) -> None:
     assert abs(expires - sent_at - DAY) < 20 * SECOND
 
 
-def test_the_view_shows_who_holds_one(place: Place) -> None:
+def test_the_view_shows_the_holder_of_a_notification(place: Place) -> None:
     place.transmitter().notify_all(Order())
     received = place.receive()
     ((locked_by, locked_until),) = place.look(

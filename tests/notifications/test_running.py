@@ -33,7 +33,7 @@ def running(transmitter: Any) -> Iterator[list[Processed]]:
         assert not thread.is_alive()
 
 
-def test_what_is_sent_while_it_runs_is_told_and_it_stops_when_it_is_asked(place: Place) -> None:
+def test_a_running_transmitter_sends_new_notifications_and_stops_on_request(place: Place) -> None:
     transmitter, seen = place.told(OK)
     with running(transmitter) as done:
         for number in range(3):
@@ -45,7 +45,7 @@ def test_what_is_sent_while_it_runs_is_told_and_it_stops_when_it_is_asked(place:
     assert [order.number for order in seen] == [0, 1, 2]
 
 
-def test_what_is_pending_is_sent_again_when_its_rest_is_over(place: Place) -> None:
+def test_a_pending_notification_is_sent_again_after_its_pause(place: Place) -> None:
     transmitter, seen = place.told(PENDING, PENDING, OK, pace=Pace(timedelta(seconds=0.2), 2.0, MINUTE))
     with running(transmitter) as done:
         transmitter.notify_all(Order())
@@ -105,7 +105,7 @@ class Outage:
         return self._inner.execute(statement)  # type: ignore[no-any-return]
 
 
-def test_an_outage_is_waited_for_and_only_said_to_who_asks_once(place: Place) -> None:
+def test_a_running_transmitter_waits_out_an_outage_and_a_single_call_raises(place: Place) -> None:
     transmitter, _ = place.told(OK)
     processing = meant(transmitter)._processing
     transmitter.notify_all(Order())

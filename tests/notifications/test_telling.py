@@ -1,4 +1,4 @@
-"""What recipients answer, and what comes of it, against the protocol as it is written down, by hand."""
+"""The receipts of recipients, and the answer to them, against the protocol as it is written down, by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RAISES = "raises"
 
 
 class Lamp(Notification):
-    """Something to be told of."""
+    """A notification to send."""
 
 
 class Telling:
@@ -88,17 +88,17 @@ def telling(request: pytest.FixtureRequest) -> Telling:
         (FINISHED, OK),
     ],
 )
-def test_what_one_recipient_says_is_answered_so(telling: Telling, receipt: Any, answer: ReceiptStatus) -> None:
+def test_the_receipt_of_one_recipient_has_its_answer(telling: Telling, receipt: Any, answer: ReceiptStatus) -> None:
     telling.those_who_answer([receipt])
     assert telling.notify_all(Lamp()) is answer
 
 
-def test_without_recipients_nobody_knew_it(telling: Telling) -> None:
+def test_a_notification_without_recipients_is_not_processed(telling: Telling) -> None:
     assert telling.notify_all(Lamp()) is NOT_PROCESSED
 
 
 def told_and_answered(receipts: Sequence[Any]) -> tuple[list[Any], ReceiptStatus]:
-    """The rules of the protocol: who is told, and what is answered."""
+    """The rules of the protocol: the recipients that are notified, and the answer."""
     for index, receipt in enumerate(receipts):
         if receipt is FINISHED:
             return list(receipts[: index + 1]), OK
@@ -112,7 +112,7 @@ def told_and_answered(receipts: Sequence[Any]) -> tuple[list[Any], ReceiptStatus
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_whatever_several_say_is_answered_by_the_rules(count: int) -> None:
+def test_the_receipts_of_several_recipients_are_answered_by_the_rules(count: int) -> None:
     for kind in ("sync", "functions"):
         for receipts in product([*ReceiptStatus, RAISES], repeat=count):
             telling = Telling(kind)
@@ -129,7 +129,7 @@ def test_nothing_that_comes_later_hides_a_failure(telling: Telling, failure: Any
     assert told == [failure, later, later]
 
 
-def test_the_table_says_the_same_of_every_receipt() -> None:
+def test_the_table_agrees_with_the_protocol_for_every_receipt() -> None:
     assert set(AGGREGATION) == set(ReceiptStatus)
     assert {receipt for receipt, rule in AGGREGATION.items() if rule.stops} == {FINISHED, ABORT}
     assert {receipt for receipt, rule in AGGREGATION.items() if rule.answer is OK} == {OK, FINISHED, PENDING}
@@ -168,7 +168,7 @@ def completing(receipt: Any) -> Callable[[Any], Any]:
 
 
 @pytest.mark.parametrize("receipt", [*ReceiptStatus, None, RAISES])
-def test_once_a_notification_is_complete_nobody_else_is_told(telling: Telling, receipt: Any) -> None:
+def test_no_further_recipient_is_notified_once_a_notification_is_complete(telling: Telling, receipt: Any) -> None:
     errors: list[Exception] = []
     notification = QueueNotification()
     before = telling.those_who_answer([FAIL])
@@ -182,7 +182,7 @@ def test_once_a_notification_is_complete_nobody_else_is_told(telling: Telling, r
 
 
 class Ready(Notification):
-    """One that says when it is ready, without a queue."""
+    """A notification that knows when it is ready, without a queue."""
 
     def __init__(self, ready: Any, *, timed_out: bool = False) -> None:
         self.ready, self.timed_out = ready, timed_out
@@ -192,7 +192,7 @@ class Ready(Notification):
         return bool(1 / self.ready if isinstance(self.ready, int) else self.ready)
 
 
-def test_what_is_not_ready_is_not_sent_and_nobody_knew_it(telling: Telling) -> None:
+def test_an_unready_notification_is_not_sent_and_not_processed(telling: Telling) -> None:
     told = telling.those_who_answer([OK])
     lamp = Ready("")
     assert telling.notify_all(lamp) is NOT_PROCESSED
@@ -203,7 +203,7 @@ def test_what_is_not_ready_is_not_sent_and_nobody_knew_it(telling: Telling) -> N
     assert told == [OK, OK]
 
 
-def test_what_cannot_say_whether_it_is_ready_has_failed(telling: Telling) -> None:
+def test_a_notification_whose_readiness_raises_has_failed(telling: Telling) -> None:
     errors: list[Exception] = []
     told = telling.those_who_answer([OK])
     assert telling.notify_all(Ready(0), errors=errors) is FAIL
@@ -235,7 +235,7 @@ def named(names: list[str], name: str, then: Callable[[], object] = lambda: None
     return recipient
 
 
-def test_recipients_are_told_in_the_order_of_their_registration(telling: Telling) -> None:
+def test_recipients_are_notified_in_the_order_of_their_registration(telling: Telling) -> None:
     told: list[str] = []
     registered = {name: telling.register(named(told, name)) for name in ("c", "a", "b")}
     telling.notify_all(Lamp())
@@ -247,7 +247,7 @@ def test_recipients_are_told_in_the_order_of_their_registration(telling: Telling
     assert told == ["a", "b", "c"]
 
 
-def test_who_deregisters_itself_is_told_no_more_and_the_others_are(telling: Telling) -> None:
+def test_a_recipient_that_deregisters_itself_is_notified_no_more_and_the_others_are(telling: Telling) -> None:
     told: list[str] = []
     once = telling.register(named(told, "once", lambda: telling.deregister(once)))
     telling.register(named(told, "always"))
@@ -256,7 +256,7 @@ def test_who_deregisters_itself_is_told_no_more_and_the_others_are(telling: Tell
     assert told == ["once", "always", "always"]
 
 
-def test_who_is_deregistered_before_its_turn_is_not_told(telling: Telling) -> None:
+def test_a_recipient_deregistered_before_its_turn_is_not_notified(telling: Telling) -> None:
     told: list[str] = []
     telling.register(named(told, "first", lambda: telling.deregister(late)))
     late = telling.register(named(told, "late"))
@@ -265,7 +265,7 @@ def test_who_is_deregistered_before_its_turn_is_not_told(telling: Telling) -> No
     assert told == ["first", "last"]
 
 
-def test_who_is_deregistered_after_its_turn_was_told(telling: Telling) -> None:
+def test_a_recipient_deregistered_after_its_turn_was_notified(telling: Telling) -> None:
     told: list[str] = []
     early = telling.register(named(told, "early"))
     telling.register(named(told, "last", lambda: telling.deregister(early)))
@@ -275,7 +275,7 @@ def test_who_is_deregistered_after_its_turn_was_told(telling: Telling) -> None:
         telling.deregister(early)
 
 
-def test_who_is_registered_meanwhile_is_told_from_the_next_round_on(telling: Telling) -> None:
+def test_a_recipient_registered_meanwhile_is_notified_from_the_next_round_on(telling: Telling) -> None:
     told: list[str] = []
     new = named(told, "new")
     first = telling.register(named(told, "first", lambda: telling.register(new)))
@@ -286,7 +286,7 @@ def test_who_is_registered_meanwhile_is_told_from_the_next_round_on(telling: Tel
     assert told == ["first", "new"]
 
 
-def test_who_is_taken_away_and_registered_anew_meanwhile_waits_for_the_next_round(telling: Telling) -> None:
+def test_a_recipient_registered_again_meanwhile_waits_for_the_next_round(telling: Telling) -> None:
     told: list[str] = []
 
     def move() -> None:
@@ -315,7 +315,7 @@ def test_a_round_within_a_round() -> None:
 
 
 class Kitchen:
-    """A recipient, and one that has several methods to be told by."""
+    """A recipient, and an object with several methods to register."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []
@@ -328,7 +328,7 @@ class Kitchen:
         return self.receive(notification)
 
 
-def test_an_object_is_told_by_its_method_receive(telling: Telling) -> None:
+def test_an_object_is_notified_by_its_method_receive(telling: Telling) -> None:
     kitchen = Kitchen()
     telling._transmitter.register(kitchen)
     lamp = Lamp()
@@ -347,7 +347,7 @@ def test_a_method_of_an_object_is_one_recipient_however_often_it_is_asked_for(te
     assert (len(kitchen.told), len(other.told)) == (0, 1)
 
 
-def test_what_is_registered_twice_or_not_at_all_is_refused(telling: Telling) -> None:
+def test_recipients_registered_twice_or_not_at_all_are_refused(telling: Telling) -> None:
     known = telling.register(named([], "known"))
     with pytest.raises(InvalidArgumentError, match="registered already"):
         telling._transmitter.register(known)
@@ -366,7 +366,7 @@ def test_register_decorates(telling: Telling) -> None:
     assert telling.notify_all(Lamp()) is OK
 
 
-def test_who_takes_a_second_argument_gets_the_transaction(telling: Telling) -> None:
+def test_a_recipient_with_a_second_argument_gets_the_transaction(telling: Telling) -> None:
     given: list[Any] = []
 
     def recipient(_: Any, transaction: Any) -> ReceiptStatus:
@@ -390,7 +390,7 @@ def test_who_takes_a_second_argument_gets_the_transaction(telling: Telling) -> N
     ],
     ids=["two", "a default", "any number", "by name", "a type"],
 )
-def test_only_who_cannot_do_without_is_given_a_transaction(recipient: Callable[..., Any], given: bool) -> None:
+def test_only_a_recipient_that_requires_a_transaction_gets_one(recipient: Callable[..., Any], given: bool) -> None:
     telling = Telling("sync")
     telling.register(recipient)
     assert telling._transmitter._recipients.take_transactions is given
@@ -398,7 +398,7 @@ def test_only_who_cannot_do_without_is_given_a_transaction(recipient: Callable[.
 
 
 @pytest.mark.parametrize("recipient", [lambda: OK, lambda a, b, c: OK, lambda a, *, b: OK])
-def test_who_cannot_be_called_with_a_notification_is_refused(recipient: Callable[..., Any]) -> None:
+def test_a_recipient_that_cannot_take_a_notification_is_refused(recipient: Callable[..., Any]) -> None:
     with pytest.raises(InvalidArgumentError, match="must take the notification"):
         Telling("sync").register(recipient)
 

@@ -65,7 +65,7 @@ def test_effects_commit_with_the_state_of_one_that_is_pending(place: Place, answ
     assert place.effects() == ["round 0", "round 1"]
 
 
-# Sequences are not rolled back, so they tell which transaction wrote, even where that was undone.
+# Sequences are not rolled back, so they show which transaction wrote, even where that was undone.
 WITNESSES = """
 create sequence told_in;
 create sequence settled_in;
@@ -87,7 +87,7 @@ drop sequence told_in, settled_in;
 
 @pytest.mark.parametrize("is_over", [False, True], ids=["sent again", "dead-lettered"])
 @pytest.mark.parametrize("answer", [FAIL, RAISES])
-def test_a_failed_round_is_settled_in_its_own_transaction_so_that_nobody_takes_it_over(
+def test_a_failed_round_is_settled_in_its_own_transaction_so_that_no_other_takes_it_over(
     place: Place, answer: Any, is_over: bool
 ) -> None:
     transmitter = writing(place, answer, time_to_live=DAY)
@@ -126,7 +126,7 @@ def test_effects_of_one_that_is_given_up_are_undone(place: Place, answer: Any) -
     assert place.buried().dead_letter_reason == "TTLExpiredException"
 
 
-def test_one_failure_undoes_what_the_others_did(place: Place) -> None:
+def test_one_failure_undoes_the_work_of_the_others(place: Place) -> None:
     transmitter = writing(place, OK)
     transmitter.register(lambda _: FAIL)
     transmitter.notify_all(Order())
@@ -134,7 +134,7 @@ def test_one_failure_undoes_what_the_others_did(place: Place) -> None:
     assert place.effects() == []
 
 
-def test_who_ends_the_round_with_success_commits_what_was_done_before(place: Place) -> None:
+def test_a_recipient_that_ends_the_round_with_success_commits_the_work_done_before(place: Place) -> None:
     transmitter = writing(place, FAIL)
     transmitter.register(lambda _: FINISHED)
     transmitter.notify_all(Order())
@@ -235,7 +235,7 @@ class Unanswered:
 
 @pytest.mark.parametrize("answer", [OK, PENDING])
 @pytest.mark.parametrize("done", [False, True], ids=["not done", "done"])
-def test_what_became_of_a_commit_without_an_answer_is_asked(place: Place, answer: ReceiptStatus, done: bool) -> None:
+def test_the_outcome_of_an_unanswered_commit_is_queried(place: Place, answer: ReceiptStatus, done: bool) -> None:
     transmitter = writing(place, answer)
     begin = meant(transmitter)._processing._begin
 
@@ -251,7 +251,7 @@ def test_what_became_of_a_commit_without_an_answer_is_asked(place: Place, answer
 
 
 @pytest.mark.parametrize("workplace", ["connection", "pool", "engine", "session maker"])
-def test_the_transaction_is_begun_where_the_transmitter_is_told(place: Place, workplace: str) -> None:
+def test_the_transaction_is_begun_on_the_source_given_to_the_transmitter(place: Place, workplace: str) -> None:
     with place.sources.workplace(workplace) as source:
         transmitter = place.transmitter(source=meant(source))
         given: list[str] = []
@@ -324,7 +324,7 @@ def test_a_bridge_may_be_the_end_of_it_here(place: Place) -> None:
     assert (numbers(far), place.found()) == ([4], [])
 
 
-def test_what_is_forwarded_is_a_notification_over_there(place: Place) -> None:
+def test_a_forwarded_message_is_a_notification_in_its_new_queue(place: Place) -> None:
     transmitter, _, far = bridged(place, answer=FINISHED)
     transmitter.notify_all(Order(4))
     transmitter.process_pending()
@@ -371,7 +371,7 @@ def test_two_bridges_forward_to_two_queues(place: Place) -> None:
     assert (numbers(far), numbers(farther)) == ([4], [4])
 
 
-def test_a_bridge_does_not_know_what_is_not_registered_with_it(place: Place) -> None:
+def test_a_bridge_does_not_know_types_that_are_not_registered_with_it(place: Place) -> None:
     none = NotificationTypes()
     transmitter, _, far = bridged(place, of=none)
     transmitter.notify_all(Order())

@@ -102,7 +102,7 @@ def test_the_memory_goes_with_it(types: NotificationTypes) -> None:
     assert Lamp().state is None, "each has a memory of its own"
 
 
-def test_a_time_that_is_not_said_to_be_of_a_zone_is_refused(types: NotificationTypes) -> None:
+def test_a_time_without_a_zone_is_refused(types: NotificationTypes) -> None:
     @dataclass
     class Lamp(QueueNotification):
         pass
@@ -155,12 +155,12 @@ def test_an_older_version_without_a_way_up_and_a_newer_one_are_not_known(types: 
     [None, "text", b"bytes", 7, [], {}, {"notification": "other", "version": 1, "data": {}}, {"notification": None}],
     ids=str,
 )
-def test_what_is_no_notification_of_ours_is_not_known(types: NotificationTypes, body: Any) -> None:
+def test_a_message_that_is_no_notification_of_ours_is_not_known(types: NotificationTypes, body: Any) -> None:
     types.register("lamp")(dataclass(type("Lamp", (QueueNotification,), {})))
     assert types.from_body(body) is None
 
 
-def test_data_that_do_not_fit_raise_what_the_type_raises(types: NotificationTypes) -> None:
+def test_data_that_do_not_fit_raise_the_error_of_the_type(types: NotificationTypes) -> None:
     @types.register("model")
     class Model(QueueNotification, BaseModel):
         watts: int
@@ -217,7 +217,7 @@ def test_a_subclass_is_a_type_of_its_own(types: NotificationTypes) -> None:
     assert not types.knows(Lantern())
 
 
-def test_what_cannot_be_registered_is_refused_by_name(types: NotificationTypes) -> None:
+def test_types_that_cannot_be_registered_are_refused_by_name(types: NotificationTypes) -> None:
     @types.register("lamp")
     @dataclass
     class Lamp(QueueNotification):
@@ -256,7 +256,7 @@ def test_a_pace_is_exponential_up_to_its_longest() -> None:
     assert Pace(SECOND, 1.0, SECOND).rest(10_000) == SECOND
 
 
-def test_what_is_not_ready_is_asked_less_and_less_often() -> None:
+def test_an_unready_notification_is_polled_less_and_less_often() -> None:
     pace = Pace(SECOND, 2.0, timedelta(minutes=1))
     age, asked = timedelta(0), 0
     while age < timedelta(minutes=10):

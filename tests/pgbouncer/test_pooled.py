@@ -114,7 +114,9 @@ def test_the_schema_is_migrated_again_and_again(empty_database: Database, throug
         assert connection.execute("select count(*) from pgqueue.queue").fetchone() == (0,)
 
 
-def test_nothing_is_prepared_where_the_pool_says_so(database: Database, through: Through, closing: ExitStack) -> None:
+def test_nothing_is_prepared_over_a_pool_that_forbids_it(
+    database: Database, through: Through, closing: ExitStack
+) -> None:
     dsn = through(database.name, default_pool_size=1, max_prepared_statements=0)
     client = over_a_pool(dsn, closing, **UNPREPARED)
     client.create_queue("q")

@@ -66,7 +66,7 @@ def test_the_cursor_that_one_client_moved_is_the_others(pair: Pair) -> None:
     assert after is not None
 
 
-def test_messages_come_by_priority_whoever_asks(pair: Pair) -> None:
+def test_messages_come_by_priority_to_either_client(pair: Pair) -> None:
     for priority in (5, 0, -5):
         pair.send(*((priority, number) for number in range(MANY)), priority=priority)
     expected = [[priority, number] for priority in (-5, 0, 5) for number in range(MANY)]
@@ -77,7 +77,7 @@ def test_messages_come_by_priority_whoever_asks(pair: Pair) -> None:
     assert pair.take(MANY) == expected[2 * MANY :]
 
 
-def test_what_one_client_gives_back_the_other_gets_first(pair: Pair) -> None:
+def test_a_message_that_one_client_abandons_comes_first_to_the_other(pair: Pair) -> None:
     pair.send(*range(MANY))
     (first,) = pair.queues[0].receive()
     assert pair.take(MANY // 2) == list(range(1, MANY // 2 + 1))
@@ -104,7 +104,7 @@ def test_a_client_with_another_isolation_level_spoils_nothing(pair: Pair) -> Non
     assert [message.body for message in taken] + pair.take(MANY // 2) == list(range(MANY))
 
 
-def test_a_queue_that_is_dropped_and_created_again_begins_anew(pair: Pair) -> None:
+def test_a_queue_that_is_dropped_and_created_again_starts_empty(pair: Pair) -> None:
     for _ in range(2):
         pair.send(*range(MANY))
         pair.take(MANY // 2)

@@ -1,4 +1,4 @@
-"""What counts as growing, and a short soak of a real worker; ``make soak`` is the long one."""
+"""The rule for growth, and a short soak of a real worker; ``make soak`` is the long one."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ CALM = [
 ]
 
 
-def test_what_stays_as_it_is_does_not_grow() -> None:
+def test_constant_samples_do_not_grow() -> None:
     assert growing(CALM) == []
 
 
-def test_what_has_grown_only_at_first_does_not_grow() -> None:
+def test_growth_only_at_the_start_does_not_count() -> None:
     assert growing([replace(CALM[0], memory=40, connections=1), *CALM[1:]]) == []
 
 
 @pytest.mark.core
 @pytest.mark.parametrize("name", ["memory", "threads", "connections", "backend_memory", "dead_rows", "p50"])
-def test_what_rises_all_the_time_grows(name: str) -> None:
+def test_a_quantity_that_rises_all_the_time_grows(name: str) -> None:
     rising = [replace(sample, **{name: getattr(sample, name) * (1 + sample.minutes)}) for sample in CALM]
     assert [found.split()[0] for found in growing(rising)] == [name]
 

@@ -1,6 +1,6 @@
 """A program for a cluster, run by spark-submit: slow tasks with copies beside them, a lost executor, a stream.
 
-Arguments: the DSN, a directory for checkpoints. The last line says, in JSON, where the executors have pgqueue from.
+Arguments: the DSN, a directory for checkpoints. The last line is, in JSON, the origin of the executors' pgqueue.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Copied(QueueWriter):
 
 
 class Orphaned(QueueWriter):
-    """Who stages partition 1 first takes the executor along before anybody learns of that."""
+    """The first task to stage partition 1 kills its executor before the driver learns that it has staged."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         staged = super().write(iterator)

@@ -13,7 +13,7 @@ from pgqueue.testing import Database
 from tests.quiet import QuietServer
 from tests.spark import small
 
-#: A test that hangs ends in the end. What a busy machine takes ten times as long for is slow, and does not hang.
+#: A test that hangs is ended by this. A test that is ten times slower on a busy machine does not hang.
 HANGS_AFTER_SECONDS = 1800
 
 

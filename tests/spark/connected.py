@@ -1,6 +1,6 @@
 """A client of Spark Connect, with a server of its own: reads, writes, streams and pipelines; some are refused.
 
-Arguments: the DSN, a directory for checkpoints. The last line says, in JSON, what came of it.
+Arguments: the DSN, a directory for checkpoints. The last line of its output has the results, in JSON.
 """
 
 from __future__ import annotations

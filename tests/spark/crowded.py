@@ -33,7 +33,7 @@ TABLES = (
     "create table asked (partition integer); create table seen (writers integer); create table placed (pid integer)"
 )
 
-#: Who only asks for a place has no transaction id yet.
+#: A writer that only asks for a place has no transaction id yet.
 CONNECTED = """
 insert into seen select count(*) from pg_stat_activity
  where datname = current_database() and backend_xid is not null and application_name <> 'counting'

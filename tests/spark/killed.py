@@ -1,8 +1,8 @@
 """A program to be killed while each of its queries stands at another point of what Spark does for a micro-batch.
 
 A query has the name of its point, and consumes the queue of that name in claims of ten: into the table ``effects``, in
-one transaction, or into the queue ``<point>-next``. In its second batch it says on the channel ``reached`` that it has
-come to its point, and goes no further. Beside them the queue ``landed`` is drained, until its second claim is in the
+one transaction, or into the queue ``<point>-next``. In its second batch it notifies the channel ``reached`` at its
+point, and goes no further. Beside them the queue ``landed`` is drained, until its second claim is in the
 lake and Spark has not written that down. Run as ``python -m tests.spark.killed DSN DIRECTORY``.
 """
 

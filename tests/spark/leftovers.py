@@ -1,4 +1,4 @@
-"""What Spark has left in the database or on its server, and the sweep that removes what failed jobs leave."""
+"""Leftovers of Spark in the database or on its server, and the sweep that removes those of failed jobs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A driver that is paused between Spark's hand-over of its first batch and the transaction of that batch.
 
-It says on the channel ``reached`` that it is there, and goes on when the advisory lock ``GATE`` is free: it posts the
+It notifies on the channel ``reached``, and goes on when the advisory lock ``GATE`` is free: it posts the
 bodies of the batch into the table ``effects``, or drains the queue into a lake. Run as
 ``python -m tests.spark.paused post|drain DSN DIRECTORY CONDITION``.
 """

@@ -1,4 +1,4 @@
-"""What keeps a Spark session small that works on a few rows, and does not live long."""
+"""Settings that keep a Spark session small that works on a few rows, and does not live long."""
 
 from __future__ import annotations
 

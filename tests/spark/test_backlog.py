@@ -1,4 +1,4 @@
-"""What waits in the queue of a stream, as the progress of the query shows it."""
+"""The backlog of a stream's queue, as the progress of the query shows it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def query(spark: SparkSession, dsn: str, checkpoint: Path) -> StreamingQuery:
 
 
 def shown(query: StreamingQuery) -> list[dict[str, Any]]:
-    """What the progress of each batch says; on a slow machine Spark reports the end of the query, too."""
+    """The backlog in the progress of each batch; on a slow machine Spark reports the end of the query, too."""
     query.awaitTermination()
     sources = [progress.sources[0] for progress in query.recentProgress]
     return [json.loads(source.latestOffset) for source in sources if source.startOffset != source.endOffset]

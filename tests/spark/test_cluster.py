@@ -77,7 +77,7 @@ def master(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 
 @contextmanager
 def running(kind: str, *arguments: str, ready: str, environment: Mapping[str, str]) -> Iterator[None]:
-    """A daemon of Spark's, from when it has said that it is ready."""
+    """A daemon of Spark's, once it has printed that it is ready."""
     command = [str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments, "--webui-port", "0"]
     process = subprocess.Popen(
         command,

@@ -1,4 +1,4 @@
-"""``pgqueue spark …``: what is said on stdout and stderr, and with which exit code. Most run in this process."""
+"""``pgqueue spark …``: its output on stdout and stderr, and its exit codes. Most run in this process."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_history_and_dead_letters_are_exported_reported_and_replayed(
         (("--atomicity", "row"), 2, "--atomicity"),
     ],
 )
-def test_what_is_wrong_is_told_in_a_line(
+def test_wrong_arguments_are_reported_in_one_line(
     spark: SparkSession,
     pgqueue: Command,
     client: QueueClient,
@@ -146,21 +146,21 @@ def test_what_is_wrong_is_told_in_a_line(
         (("ingest", "orders", "/nowhere/*.csv"), 1, "Path does not exist: file:/nowhere/*.csv"),
         (("ingest", "nothing", "/nowhere/a.csv"), 1, "pgqueue queue create"),
         (("drain", "nothing", "/tmp/lake"), 1, "pgqueue queue create"),
-        (("replay", "orders", "--where", "nobody = 1"), 2, "cannot be resolved"),
+        (("replay", "orders", "--where", "unknown = 1"), 2, "cannot be resolved"),
         (("replay", "orders", "--source", "/nowhere"), 1, "Path does not exist"),
         (("report", "/tmp/report", "--bucket", "1ms"), 2, "bucket must be"),
         (("report", "/tmp/report", "--since", "1h", "--until", "2h"), 2, "is not before"),
         (("export",), 2, "OUTPUT"),
     ],
 )
-def test_what_is_not_there_is_told_in_a_line(
+def test_missing_queues_files_and_columns_are_reported_in_one_line(
     spark: SparkSession, pgqueue: Command, client: QueueClient, arguments: tuple[str, ...], code: int, told: str
 ) -> None:
     ended = pgqueue(*arguments)
     assert (ended.code, told in ended.only_error) == (code, True), ended.err
 
 
-def test_a_bucket_that_cannot_be_reached_is_told_in_a_line(
+def test_an_unreachable_bucket_is_reported_in_one_line(
     spark: SparkSession, pgqueue: Command, client: QueueClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
@@ -168,7 +168,7 @@ def test_a_bucket_that_cannot_be_reached_is_told_in_a_line(
     assert (ended.code, "in bucket 'lake': AWS Error" in ended.only_error) == (1, True), ended.err
 
 
-def test_a_consumer_in_use_or_of_another_queue_is_told_in_a_line(
+def test_a_consumer_in_use_or_of_another_queue_is_reported_in_one_line(
     spark: SparkSession, pgqueue: Command, client: QueueClient, database: Database, tmp_path: Path
 ) -> None:
     client.create_queue("parcels")
@@ -179,7 +179,7 @@ def test_a_consumer_in_use_or_of_another_queue_is_told_in_a_line(
     assert "'theirs'" in ended.only_error
 
 
-def test_without_java_a_command_says_how_to_get_one(
+def test_a_command_without_java_names_how_to_get_it(
     spark: SparkSession, pgqueue: Command, client: QueueClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(*_: object) -> None:
@@ -189,7 +189,7 @@ def test_without_java_a_command_says_how_to_get_one(
     assert pgqueue("export", "/tmp/lake").only_error == "pgqueue: Spark needs Java"
 
 
-def test_without_pyspark_a_command_says_how_to_install_it(
+def test_a_command_without_pyspark_names_how_to_install_it(
     client: QueueClient, database: Database, tmp_path: Path
 ) -> None:
     (tmp_path / "pyspark.py").write_text("raise ModuleNotFoundError('no', name='pyspark')")
@@ -210,7 +210,7 @@ def test_other_commands_do_not_wait_for_pyspark() -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("[STREAM_FAILED] Query [id = 1] terminated with exception: [X.Y] no luck SQLSTATE: XXKST", "no luck"),
+        ("[STREAM_FAILED] Query [id = 1] terminated with exception: [X.Y] no way SQLSTATE: XXKST", "no way"),
         (
             "Traceback (most recent call last):\n  f\nE: a\n\nTraceback (most recent call last):\n  x\nb.C: d",
             "d",
@@ -218,11 +218,11 @@ def test_other_commands_do_not_wait_for_pyspark() -> None:
         ("", "Spark gives no reason"),
     ],
 )
-def test_what_spark_wraps_around_a_reason_is_taken_off(text: str, line: str) -> None:
+def test_the_reason_is_separated_from_the_text_that_spark_adds(text: str, line: str) -> None:
     assert reason_of(Exception(text)).line == line
 
 
-def test_a_document_says_what_a_table_says(
+def test_a_document_contains_the_same_as_the_table(
     spark: SparkSession, pgqueue: Command, client: QueueClient, files: Path
 ) -> None:
     done: dict[str, Any] = pgqueue("ingest", "orders", str(files), "--job", "nightly", "--json").document

@@ -18,7 +18,7 @@ from tests.spark import connected
 ROOT = Path(__file__).parents[2]
 
 
-def test_what_works_is_exact_and_the_others_are_refused(
+def test_pipelines_over_connect_work_exactly_or_are_refused(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     java.provide()

@@ -149,7 +149,7 @@ def test_without_its_checkpoint_a_batch_that_was_not_settled_comes_again_and_no_
     assert stream.run() == [(2, [2])]
 
 
-def test_what_is_sent_meanwhile_is_left_for_the_next_time(stream: Stream, queue: Queue) -> None:
+def test_messages_sent_meanwhile_are_left_for_the_next_run(stream: Stream, queue: Queue) -> None:
     send(queue, 1, 2)
 
     def send_more(batch: DataFrame, number: int) -> None:
@@ -354,7 +354,7 @@ def test_the_claim_of_an_empty_batch_is_completed_with_its_effects(stream: Strea
     assert queue.peek() == []
 
 
-def test_of_two_streams_in_one_query_each_claim_is_completed_with_the_batch(stream: Stream, queue: Queue) -> None:
+def test_each_claim_of_two_streams_in_one_query_is_completed_with_the_batch(stream: Stream, queue: Queue) -> None:
     ledger = Ledger(stream.database)
     with QueueClient(stream.database.dsn) as client:
         client.create_queue("other")
@@ -407,7 +407,7 @@ def ended(database: Database) -> None:
             pass
 
 
-def test_a_reader_whose_session_was_ended_attaches_anew_and_goes_on(stream: Stream, queue: Queue) -> None:
+def test_a_reader_whose_session_was_ended_attaches_again_and_goes_on(stream: Stream, queue: Queue) -> None:
     send(queue, 1)
     with closing(ConsumerSession(stream.database.dsn, "ledger", "q", timedelta(hours=1))) as session:
         assert session.claim_batch(0, 10, None) == 1
@@ -450,7 +450,7 @@ def test_a_consumer_must_be_named_for_a_transaction() -> None:
         pgqueue.spark.in_transaction(dsn="postgresql://")
 
 
-def test_from_queue_to_queue_each_message_goes_once(stream: Stream, queue: Queue, tmp_path: Path) -> None:
+def test_each_message_goes_from_queue_to_queue_once(stream: Stream, queue: Queue, tmp_path: Path) -> None:
     with QueueClient(stream.database.dsn) as client:
         client.create_queue("next")
     send(queue, *range(10))

@@ -41,7 +41,7 @@ def test_every_flight_is_in_the_lake_once_and_what_is_missing_is_noticed(
     }
 
 
-def test_a_queue_of_somebody_else_is_left_alone(
+def test_an_existing_queue_that_is_not_the_demos_is_left_alone(
     spark: SparkSession, database: Database, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with QueueClient(database.dsn) as client:

@@ -89,7 +89,7 @@ def test_a_claim_that_was_written_before_a_crash_is_written_over(
     assert (left(client), open_claims(database)) == ((0, 0), 0)
 
 
-def test_drains_under_two_names_do_not_touch_what_the_other_wrote(
+def test_drains_under_two_names_do_not_touch_the_files_of_the_other(
     spark: SparkSession, database: Database, client: QueueClient, lake: Path
 ) -> None:
     for number, consumer in enumerate(("one", "a/b=c*")):
@@ -129,7 +129,7 @@ def test_a_follower_goes_on_until_it_is_stopped_and_leaves_nothing_locked(
     assert landed(spark, lake) == [1, 2, 3]
 
 
-def test_what_could_not_be_written_is_given_back_at_once(
+def test_messages_that_could_not_be_written_are_given_back_at_once(
     spark: SparkSession, database: Database, client: QueueClient, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def disk_full(*_: Any) -> None:

@@ -70,7 +70,9 @@ def test_a_batch_that_spark_hands_over_again_overwrites_itself(
     assert ids(spark, lake / "history") == ["0", "1"]
 
 
-def test_what_is_new_is_not_guessed(spark: SparkSession, database: Database, client: QueueClient, lake: Path) -> None:
+def test_an_export_that_does_not_fit_its_lake_is_refused(
+    spark: SparkSession, database: Database, client: QueueClient, lake: Path
+) -> None:
     settle(client, 0)
     export(lake, dsn=database.dsn)
     with pytest.raises(LakeError, match="holds the history: export to another"):

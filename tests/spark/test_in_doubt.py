@@ -45,7 +45,7 @@ def proxy(database: Database) -> Iterator[Proxy]:
 
 
 def staged(database: Database, part: str) -> Staged:
-    """What a task has staged."""
+    """The staged rows of a task."""
     with database.connect() as connection:
         row = connection.execute("select pgqueue.stage('q', 'job', %s, '{body}')", [part]).fetchone()
         assert row is not None
@@ -70,7 +70,7 @@ def rows(database: Database, query: str) -> list[Any]:
 
 @pytest.mark.parametrize("options", [{}, {"job": "night"}], ids=["unnamed", "named"])
 @pytest.mark.parametrize("cut", Cut)
-def test_a_commit_that_nobody_has_answered_is_asked_about_until_somebody_does(
+def test_the_outcome_of_an_unanswered_commit_is_queried_until_it_is_known(
     database: Database, client: QueueClient, proxy: Proxy, cut: Cut, options: dict[str, str]
 ) -> None:
     parts = [staged(database, "0_0"), staged(database, "1_1")]
@@ -84,7 +84,7 @@ def test_a_commit_that_nobody_has_answered_is_asked_about_until_somebody_does(
 
 
 @pytest.mark.parametrize("cut", Cut)
-def test_a_batch_of_a_stream_whose_commit_nobody_has_answered_is_sent_once(
+def test_a_batch_of_a_stream_with_an_unanswered_commit_is_sent_once(
     database: Database, client: QueueClient, proxy: Proxy, cut: Cut
 ) -> None:
     sink = QueueSink({"dsn": proxy.dsn, "queue": "q"}, SCHEMA, overwrite=False)
@@ -97,7 +97,7 @@ def test_a_batch_of_a_stream_whose_commit_nobody_has_answered_is_sent_once(
 
 
 @pytest.mark.parametrize("cut", Cut)
-def test_a_job_in_doubt_says_how_to_write_it_again_and_then_it_is_sent_once(
+def test_the_error_of_a_job_in_doubt_names_how_to_repeat_it_and_the_repetition_sends_it_once(
     database: Database, client: QueueClient, proxy: Proxy, cut: Cut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(committing, "DOUBTS_FOR_SECONDS", 0)
@@ -167,7 +167,7 @@ def test_an_abort_that_cannot_tidy_up_does_not_hide_why_it_came_to_that(caplog: 
     assert len(caplog.records) == 2
 
 
-def test_jobs_that_nobody_has_named_are_forgotten_after_a_week(database: Database, client: QueueClient) -> None:
+def test_jobs_without_a_name_are_forgotten_after_a_week(database: Database, client: QueueClient) -> None:
     for part, options in (("0_0", {}), ("0_1", {"job": "night"})):
         writer(database.dsn, **options).commit([staged(database, part)])
     remembered = "select publisher from pgqueue.published_batch"
@@ -177,7 +177,7 @@ def test_jobs_that_nobody_has_named_are_forgotten_after_a_week(database: Databas
     assert rows(database, remembered) == [("job night",)]
 
 
-def test_a_keeper_that_does_not_start_is_the_error_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keeper_that_does_not_start_is_reported_as_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     start = subprocess.Popen
 
     def ended(*arguments: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Files to a queue: the same is sent once, whoever tries again, and what cannot be read is named."""
+"""Files to a queue: repeated ingests send the same messages once, and unreadable files are named."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_columns_of_csv_are_text_unless_they_are_inferred(
     assert bodies(client) == [{"id": "1", "zip": "01067"}, {"id": 1, "zip": 1067}]
 
 
-def test_what_was_sent_of_a_job_that_failed_is_not_sent_again(
+def test_messages_already_sent_by_a_failed_job_are_not_sent_again(
     spark: SparkSession, database: Database, client: QueueClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sending, "BYTES_OF_A_PART", 500)
@@ -198,7 +198,7 @@ def test_a_name_that_stands_for_other_parts_is_refused(
     assert len(bodies(client)) == sent
 
 
-def test_duplicates_are_counted_and_the_second_time_says_the_same(
+def test_duplicates_are_counted_and_a_repetition_returns_the_same_counts(
     spark: SparkSession, database: Database, client: QueueClient, orders: Path
 ) -> None:
     client.update_queue("orders", requires_duplicate_detection=True)
@@ -209,7 +209,7 @@ def test_duplicates_are_counted_and_the_second_time_says_the_same(
     assert again.done_before
 
 
-def test_what_cannot_be_asked_is_told_in_a_line(
+def test_wrong_options_are_reported_in_one_line(
     spark: SparkSession, database: Database, client: QueueClient, orders: Path
 ) -> None:
     def reason(path: Path = orders, **options: str) -> tuple[str, bool]:
@@ -219,8 +219,8 @@ def test_what_cannot_be_asked_is_told_in_a_line(
         assert "\n" not in told.line
         return told.line, told.is_wrong_use
 
-    assert reason(subject="nobody")[1]
-    assert "`nobody` cannot be resolved" in reason(subject="nobody")[0]
+    assert reason(subject="unknown")[1]
+    assert "`unknown` cannot be resolved" in reason(subject="unknown")[0]
     assert reason(subject="upper(")[1]
     assert reason(body="shop") == ("partition 0, row 1: invalid input syntax for type json", False)
     assert "'eu'" in reason(priority="shop")[0]
@@ -232,7 +232,9 @@ def test_what_cannot_be_asked_is_told_in_a_line(
     assert bodies(client) == []
 
 
-def test_an_unknown_queue_or_atomicity_is_told_before_anything_is_read(database: Database, client: QueueClient) -> None:
+def test_an_unknown_queue_or_atomicity_is_refused_before_anything_is_read(
+    database: Database, client: QueueClient
+) -> None:
     with pytest.raises(QueueNotFoundError):
         ingest("nowhere.json", "nothing", dsn=database.dsn)
     with pytest.raises(OptionError, match="atomicity"):

@@ -27,11 +27,11 @@ def a_java(directory: Path, version: str) -> str:
 
 
 @pytest.mark.parametrize(("said", "major"), [("17.0.15", 17), ("25", 25), ("1.8.0_392", 8)])
-def test_a_java_says_which_it_is(tmp_path: Path, said: str, major: int) -> None:
+def test_the_version_of_a_java_is_read_from_its_output(tmp_path: Path, said: str, major: int) -> None:
     assert java.version(a_java(tmp_path, said)) == major
 
 
-def test_what_is_no_java_has_no_version() -> None:
+def test_a_program_that_is_no_java_has_no_version() -> None:
     assert java.version("/nowhere/java") == 0
     assert java.version(sys.executable) == 0
 
@@ -59,7 +59,7 @@ def test_an_old_java_is_passed_over_for_the_wheel(tmp_path: Path, monkeypatch: p
     assert java.version(f"{os.environ['JAVA_HOME']}/bin/java") >= java.OLDEST
 
 
-def test_without_any_java_it_is_said_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_without_any_java_names_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr("shutil.which", lambda program: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
@@ -67,7 +67,7 @@ def test_without_any_java_it_is_said_how_to_get_one(monkeypatch: pytest.MonkeyPa
         java.provide()
 
 
-def test_where_there_is_no_java_a_command_runs_on_the_wheel_and_says_nothing_of_spark(
+def test_a_command_without_java_runs_on_the_wheel_without_output_of_spark(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new JVM would warn of this and that."""

@@ -1,4 +1,4 @@
-"""Spark under roles that may do just what docs/security.md says suffices, and without."""
+"""Spark under roles with exactly the rights that docs/security.md calls sufficient, and without them."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_receiver_from_every_queue_reads_tables_tails_exports_and_reports(
     assert report(tmp_path / "report", dsn=reader, spark=spark, dry_run=True).messages == 2
 
 
-def test_who_lacks_a_right_is_told_so_and_what_gives_it(
+def test_a_missing_right_is_reported_with_the_grant_that_gives_it(
     spark: SparkSession, client: QueueClient, login: Login, tmp_path: Path
 ) -> None:
     sender, receiver = login(SEND), login(RECEIVE)

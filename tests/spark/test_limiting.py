@@ -132,7 +132,7 @@ def test_a_place_is_free_when_its_session_has_ended(database: Database, attempts
         second = threads.submit(limit.connect, database.dsn)
         eventually(lambda: second.done() or len(attempts) > 3)
         assert not second.done(), "2 connections at a time, not 1"
-        eventually(lambda: sessions(database) == [first.info.backend_pid])  # who waits has none
+        eventually(lambda: sessions(database) == [first.info.backend_pid])  # a waiting writer has none
         with database.connect(autocommit=True) as connection:
             connection.execute("select pg_terminate_backend(%s)", [first.info.backend_pid])
         first.close()

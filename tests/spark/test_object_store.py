@@ -62,7 +62,7 @@ def send(client: QueueClient, *bodies: int) -> None:
 
 
 def stored(bucket: fs.S3FileSystem, path: str, column: str) -> list[Any]:
-    """What a reader finds: the values of a column, each as often as it is there."""
+    """The values of a column as a reader finds them, with repetitions."""
     found = pyarrow.dataset.dataset(path, filesystem=bucket, partitioning="hive")
     return sorted(found.to_table(columns=[column])[column].to_pylist())
 
@@ -134,7 +134,7 @@ def test_a_task_that_fails_in_its_middle_stores_nothing_and_is_tried_again(
     assert seen.count("part-") <= 1, "only the other task's"
 
 
-def test_what_could_not_be_written_is_given_back_at_once(
+def test_messages_that_could_not_be_written_are_given_back_at_once(
     database: Database, client: QueueClient, bucket: fs.S3FileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     overwrite = ObjectLake.overwrite
@@ -211,7 +211,7 @@ def test_parquet_in_a_bucket_is_ingested_once(
     assert sorted(bodies, key=str) == sorted([first, {"id": 2, "shop": "a b"}] * 2, key=str)
 
 
-def test_what_cannot_be_read_from_a_bucket_is_said_in_a_line(
+def test_an_unreadable_bucket_is_reported_in_one_line(
     database: Database, client: QueueClient, bucket: fs.S3FileSystem, tmp_path: Path
 ) -> None:
     with bucket.open_output_stream("lake/new.jsonl") as stream:

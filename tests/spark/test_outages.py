@@ -115,7 +115,7 @@ def test_a_batch_that_has_lost_a_lock_is_given_back_or_fails(
     assert effects(database) == 0
 
 
-def test_who_follows_the_history_waits_for_a_server_that_refuses(database: Database, client: QueueClient) -> None:
+def test_a_reader_of_the_history_waits_for_a_server_that_refuses(database: Database, client: QueueClient) -> None:
     for message in client.queue("q").receive(max_messages=2):
         message.complete()
     with Proxy(database.dsn) as proxy:

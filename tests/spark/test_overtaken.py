@@ -57,7 +57,7 @@ class Paused:
                 each.resume()
 
     def goes_on(self) -> str:
-        """Until it has ended; returns what it has said."""
+        """Let it go on until it has ended; returns its output."""
         self._gate.execute("select pg_advisory_unlock(%s)", [paused.GATE])
         self.resume()
         _, said = self._process.communicate()
@@ -124,7 +124,7 @@ def test_a_driver_that_was_overtaken_completes_nothing_not_even_an_empty_batch(
     assert claims(database) == (3, None)
 
 
-def test_a_drain_that_was_overtaken_leaves_what_the_other_has_written(
+def test_an_overtaken_drain_leaves_the_files_of_the_other(
     spark: SparkSession, database: Database, queue: Queue, tmp_path: Path
 ) -> None:
     has_written_2, may_go_on = threading.Event(), threading.Event()

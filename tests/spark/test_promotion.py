@@ -56,7 +56,7 @@ class Scene:
                 return connection.execute(HAS_REPLAYED, row).fetchone() == (True,)
 
         with psycopg.connect(self.pair.primary.dsn(), autocommit=True) as connection:
-            connection.execute("checkpoint")  # what was written last is flushed, and sent
+            connection.execute("checkpoint")  # flushes and sends the latest WAL
         eventually(has_replayed)
 
     def stop_standby(self) -> None:

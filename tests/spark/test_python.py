@@ -35,7 +35,7 @@ def test_workers_import_what_is_installed(spark: SparkSession) -> None:
     assert found == [pyspark.__file__]
 
 
-def test_where_no_program_may_be_left_workers_run_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_workers_run_where_no_launcher_can_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(os, "access", lambda program, mode: False)  # as where temporary files may not be executed
         assert python.launcher() == sys.executable
@@ -44,14 +44,14 @@ def test_where_no_program_may_be_left_workers_run_all_the_same(monkeypatch: pyte
     assert python.launcher() == sys.executable
 
 
-def test_what_a_local_session_was_given_is_not_asked_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_launcher_of_a_local_session_is_not_used_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", python.launcher())
     python.provide(local=False)
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
 
 
 @pytest.mark.parametrize(("local", "home"), [(False, None), (True, "/opt/spark")])
-def test_where_the_archive_may_be_all_there_is_it_stays(
+def test_plain_python_is_used_where_pyspark_may_exist_only_in_the_archive(
     monkeypatch: pytest.MonkeyPatch, local: bool, home: str | None
 ) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "put back afterwards")

@@ -1,4 +1,4 @@
-"""What a DataFrame of messages shows: what the views show, and each message once, whatever is done to it meanwhile."""
+"""A DataFrame of messages shows the rows of the views, each message once, also when messages change meanwhile."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ select pgqueue.dead_letter(name, sequence_number, lock_token, 'Broken', 'it fell
 select pgqueue.complete(name, sequence_number, lock_token)
   from pgqueue.receive('orders', 2) join pgqueue.queue on queue.id = queue_id;
 select pgqueue.receive_and_delete('forgetful');
-select pgqueue.receive('orders', 1, locked_by => 'somebody');
+select pgqueue.receive('orders', 1, locked_by => 'a receiver');
 """
 
 
@@ -123,7 +123,7 @@ def test_a_table_is_what_its_view_shows(spark: SparkSession, orders: Database, t
 
 
 @pytest.mark.core
-def test_messages_are_read_when_nothing_is_said(spark: SparkSession, orders: Database) -> None:
+def test_messages_are_read_without_options(spark: SparkSession, orders: Database) -> None:
     assert {row.sequence_number for row in frame(spark, orders).collect()} == {
         row["sequence_number"] for row in in_the_view(orders, "messages")
     }

@@ -1,4 +1,4 @@
-"""What is wrong is told before a task starts, in one line: by ``reason_of``, in a notebook, at the end of a script."""
+"""Errors are raised before a task starts, with a line from ``reason_of``, in a notebook, at the end of a script."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def database(database: Database) -> Database:
     return database
 
 
-#: What Spark calls first, in the driver.
+#: The methods that Spark calls first, in the driver.
 LOOKS: dict[str, Callable[[dict[str, str]], object]] = {
     "write": lambda options: QueueSource(options).writer(BODY, overwrite=False),
     "sink": lambda options: QueueSource(options).streamWriter(BODY, overwrite=False),
@@ -57,7 +57,7 @@ LOOKS: dict[str, Callable[[dict[str, str]], object]] = {
         ({"colour": "red"}, "there is no option 'colour' here; there are dsn, queue, .*"),
     ],
 )
-def test_what_is_wrong_is_one_line_before_a_task_starts(
+def test_an_error_is_one_line_before_a_task_starts(
     database: Database, look: Callable[[dict[str, str]], object], options: dict[str, str], line: str
 ) -> None:
     with pytest.raises(PipelineError) as raised:
@@ -66,14 +66,14 @@ def test_what_is_wrong_is_one_line_before_a_task_starts(
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_a_database_without_queues_is_told_how_to_get_them(
+def test_an_error_without_a_schema_names_how_to_create_it(
     database: Database, look: Callable[[dict[str, str]], object]
 ) -> None:
     with pytest.raises(DatabaseError, match="run `pgqueue migrate`"):
         look({"dsn": make_conninfo(database.dsn, dbname="postgres"), "queue": "q"})
 
 
-def test_a_look_leaves_nothing_and_disturbs_nobody(database: Database) -> None:
+def test_the_first_calls_leave_nothing_and_disturb_no_one(database: Database) -> None:
     options = {"dsn": database.dsn, "queue": "q"}
     for look in LOOKS.values():
         look(options)

@@ -41,13 +41,13 @@ def test_dead_letters_that_fit_go_back_to_their_queue(
     assert waiting(client) == [3, 5]
 
 
-def test_those_that_somebody_holds_stay(spark: SparkSession, database: Database, client: QueueClient) -> None:
+def test_locked_dead_letters_stay(spark: SparkSession, database: Database, client: QueueClient) -> None:
     client.queue("orders").dead_letters.receive(max_messages=2)
     done = replay("orders", dsn=database.dsn)
     assert (done.found, done.sent) == (6, 4)
 
 
-def test_what_a_lake_holds_is_sent_once(
+def test_the_messages_of_a_lake_are_sent_once(
     spark: SparkSession, database: Database, client: QueueClient, tmp_path: Path
 ) -> None:
     client.queue("orders").dead_letters.resubmit()

@@ -1,4 +1,4 @@
-"""The report says of a history what plain Python says of it, and its page is whole by itself."""
+"""The report of a history has the same figures as plain Python, and its page is self-contained."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def percentile(values: Iterable[float], share: float) -> float:
     return ordered[math.ceil(share * len(ordered)) - 1]
 
 
-def test_the_report_says_what_it_is_about(made: Made) -> None:
+def test_the_report_names_its_messages_its_span_and_its_figures(made: Made) -> None:
     said = made.report
     assert (said.messages, said.since, said.until, said.bucket) == (len(made.rows), SINCE, UNTIL, BUCKET)
     assert said.figures.keys() == EVERY_FIGURE
@@ -209,7 +209,7 @@ def test_throughput_is_counted_by_outcome(made: Made) -> None:
     assert all(row["per_second"] == pytest.approx(row["messages"] / 1800) for row in found.values())
 
 
-def test_the_backlog_is_what_had_come_and_not_gone_when_a_bucket_ended(made: Made) -> None:
+def test_the_backlog_counts_messages_that_had_come_and_not_gone_when_a_bucket_ended(made: Made) -> None:
     found = made.figure("backlog", "queue", "bucket")
     starts = sorted({start for _, start in found})
     assert starts[0] <= SINCE
@@ -302,7 +302,7 @@ def test_a_second_run_leaves_what_the_first_has_left(made: Made, spark: SparkSes
 
 
 class Page(HTMLParser):
-    """What a browser would make of a page: its tags with their attributes, and the text of its tables."""
+    """A page as a browser reads it: its tags with their attributes, and the text of its tables."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -341,7 +341,7 @@ def test_names_from_messages_are_text_and_never_tags(made: Made) -> None:
     assert printable(HOSTILE) not in made.page
 
 
-def test_the_page_shows_the_busiest_queues_and_says_that_there_are_more(made: Made) -> None:
+def test_the_page_shows_the_busiest_queues_and_states_that_there_are_more(made: Made) -> None:
     options = re.findall(r'<option value="\d+">(.*?)</option>', made.page)
     busiest = sorted(made.grouped(queue).items(), key=lambda group: (-len(group[1]), group[0]))[:8]
     assert [html.unescape(each) for each in options] == ["All queues", *(printable(name) for (name,), _ in busiest)]
@@ -457,11 +457,11 @@ def test_the_files_describe_their_columns(made: Made, spark: SparkSession) -> No
         assert all(field.metadata["comment"] for field in schema)
 
 
-def test_an_empty_history_makes_a_page_that_says_so(spark: SparkSession, tmp_path: Path) -> None:
-    written = report(history(spark, []), tmp_path, title="Nothing & <nobody>")
+def test_the_page_of_an_empty_history_states_that_nothing_was_settled(spark: SparkSession, tmp_path: Path) -> None:
+    written = report(history(spark, []), tmp_path, title="Nothing & <no one>")
     shown = written.page.read_text()
     assert "No message was settled" in shown
-    assert "<h1>Nothing &amp; &lt;nobody&gt;</h1>" in shown
+    assert "<h1>Nothing &amp; &lt;no one&gt;</h1>" in shown
     assert "<script" not in shown
     assert (written.messages, written.since, written.until) == (0, None, None)
     assert all(pyarrow.parquet.read_table(path).num_rows == 0 for path in written.figures.values())
@@ -481,7 +481,7 @@ def test_nulls_are_not_known_and_never_an_error(spark: SparkSession) -> None:
     assert rows["waiting_time"] == rows["backlog"] == []
 
 
-def test_a_page_of_which_little_is_known_says_so() -> None:
+def test_a_page_states_what_is_unknown() -> None:
     known = {"messages": 1, "completed": 1, "dead_lettered": 0, "dead_letter_share": 0.0, "per_second": 0.1}
     times = dict.fromkeys(["waiting_p50", "waiting_p99", "processing_p50", "processing_p99", "retried_share"])
     totals = [{"view": view, **known, **times, "extra_deliveries": 0} for view in (None, "orders")]
@@ -495,7 +495,7 @@ def test_a_page_of_which_little_is_known_says_so() -> None:
 
 
 @pytest.mark.parametrize("queues", [1, 8])
-def test_a_page_of_many_buckets_is_less_than_a_megabyte_and_says_what_it_joins(queues: int) -> None:
+def test_a_page_of_many_buckets_is_below_a_megabyte_and_names_the_width_of_its_steps(queues: int) -> None:
     span = page_span(span_of(NOON, NOON + timedelta(days=365), timedelta(hours=3)), 1 + queues)
     made = page("A year", long_digest(queues, span), timedelta(hours=3))
     assert len(made.encode()) < 1_000_000
@@ -572,7 +572,7 @@ def test_a_column_of_another_type_is_named(spark: SparkSession, tmp_path: Path) 
         report(frame, tmp_path)
 
 
-def test_what_is_waiting_needs_its_columns(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_frame_of_waiting_messages_needs_its_columns(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="waiting has no column 'enqueued_time'"):
         report(history(spark, []), tmp_path, waiting=waiting(spark, []).drop("enqueued_time"))
 
@@ -626,7 +626,7 @@ def test_a_run_of_a_minute_has_curves() -> None:
         (-2, "\N{MINUS SIGN}2 s"),
     ],
 )
-def test_a_length_of_time_is_said_in_one_unit_or_two(length: float | None, said: str) -> None:
+def test_a_duration_is_written_in_one_unit_or_two(length: float | None, said: str) -> None:
     assert words.duration(length).replace(words.THIN, " ") == said
 
 

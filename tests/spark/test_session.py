@@ -21,7 +21,7 @@ def test_the_callers_session_is_used_when_there_is_one(spark: SparkSession) -> N
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
-def test_without_pyspark_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_without_pyspark_names_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(pgqueue.spark.SparkMissing, match=r"pip install 'pgqueue-tx\[spark\]'"):
         pgqueue.spark.session()
@@ -62,7 +62,7 @@ def test_a_master_is_an_argument_or_in_the_configuration(
 def test_a_pyspark_that_is_too_old_is_refused_in_one_line(
     database: Database, tmp_path: Path, old: str, use: str
 ) -> None:
-    """The package that is found says its version, and lacks everything else: nothing of it is needed to refuse it."""
+    """The package found has only a version and nothing else: that is enough to refuse it."""
     (tmp_path / "pyspark" / "sql").mkdir(parents=True)
     (tmp_path / "pyspark" / "__init__.py").write_text(f"__version__ = {old!r}")
     (tmp_path / "pyspark" / "sql" / "__init__.py").write_text("class SparkSession: pass")

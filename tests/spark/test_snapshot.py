@@ -46,7 +46,7 @@ def reader(database: Database, **options: str) -> reading.QueueReader:
     return reading.QueueReader(options, relations.schema(Options(options, reading.OPTIONS)))
 
 
-def test_a_keeper_ends_when_nobody_reads(crowd: Database) -> None:
+def test_a_keeper_ends_when_nothing_is_read(crowd: Database) -> None:
     parts = reader(crowd, numPartitions="2", snapshotSeconds="2").partitions()
     assert all(part.snapshot for part in parts)
     assert not children()
@@ -68,7 +68,7 @@ def begun_in_time(crowd: Database) -> tuple[reading.QueueReader, Iterator[pa.Rec
             return asked, batches, second, patience
 
 
-def test_a_keeper_stays_while_somebody_reads(crowd: Database) -> None:
+def test_a_keeper_stays_while_a_part_is_read(crowd: Database) -> None:
     asked, batches, second, patience = begun_in_time(crowd)
     time.sleep(2 * patience)
     eventually(lambda: keepers(crowd) == 1)
@@ -83,7 +83,7 @@ def test_a_keeper_holds_no_file_of_the_process_that_planned(crowd: Database) -> 
     reader(crowd, numPartitions="2").partitions()
     os.close(other)
     assert keepers(crowd) == 1
-    assert os.read(ours, 1) == b""  # the end of the pipe: nobody else has it open
+    assert os.read(ours, 1) == b""  # the end of the pipe: no other process has it open
     os.close(ours)
 
 
@@ -92,7 +92,7 @@ def test_one_part_needs_no_keeper(crowd: Database) -> None:
     assert keepers(crowd) == 0
 
 
-def test_who_comes_too_late_is_told_what_to_do(spark: SparkSession, crowd: Database) -> None:
+def test_a_read_after_the_snapshot_has_ended_fails_with_the_remedy(spark: SparkSession, crowd: Database) -> None:
     options = {"dsn": crowd.dsn, "numPartitions": "2", "snapshotSeconds": "0.5"}
     frame = spark.read.format("pgqueue").options(**options).load()
     frame._jdf.queryExecution().toRdd().partitions()  # the parts are planned now, and read below
@@ -126,7 +126,7 @@ def test_states_too_are_those_of_the_snapshot(crowd: Database) -> None:
     assert sorted(states) == ["LOCKED"] * 10 + ["READY"] * 990
 
 
-def test_a_snapshot_is_over_when_it_is_let_go_of(crowd: Database) -> None:
+def test_a_snapshot_ends_when_its_block_ends(crowd: Database) -> None:
     with pgqueue.spark.snapshot(crowd.dsn) as held:
         assert keepers(crowd) == 1
     eventually(lambda: keepers(crowd) == 0)

@@ -96,14 +96,16 @@ def test_an_older_transaction_that_ends_late_is_waited_for(
     assert run(spark, orders, tmp_path, numPartitions="2") == [first, second, third]
 
 
-def test_from_latest_what_was_before_is_left_out(spark: SparkSession, orders: Database, tmp_path: Path) -> None:
+def test_earlier_settlements_are_left_out_when_starting_from_latest(
+    spark: SparkSession, orders: Database, tmp_path: Path
+) -> None:
     settled(orders)
     assert run(spark, orders, tmp_path, startingFrom="latest") == []
     second = settled(orders)
     assert run(spark, orders, tmp_path, startingFrom="latest") == [second]
 
 
-def test_from_latest_nothing_is_lost_when_spark_asks_twice(orders: Database) -> None:
+def test_nothing_is_lost_from_latest_when_spark_asks_twice(orders: Database) -> None:
     stream = Stream(orders, startingFrom="latest")
     first = settled(orders)
     end = stream.tail.latestOffset(stream.offset, ReadAllAvailable())
@@ -148,7 +150,7 @@ class Settlers:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_each_settlement_comes_once_whatever_is_open_meanwhile(orders: Database, seed: int) -> None:
+def test_each_settlement_comes_once_despite_open_transactions(orders: Database, seed: int) -> None:
     chance, stream, seen = random.Random(seed), Stream(orders), []
     with ExitStack() as stack:
         settlers = Settlers(orders, chance, stack)
@@ -188,7 +190,7 @@ def test_the_bound_waits_for_all_that_was_open_when_it_was_taken() -> None:
     assert passed.advanced(Seen("t3", 126, 150)) == Offset(126, "t3", "t0", fence=150, fence_at="t3")
 
 
-def test_what_is_open_is_newer_than_all_that_has_ended(orders: Database) -> None:
+def test_an_open_transaction_counts_as_newer_than_all_that_have_ended(orders: Database) -> None:
     stream = Stream(orders)
     first = settled(orders)
     with orders.connect() as late:

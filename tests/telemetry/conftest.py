@@ -1,4 +1,4 @@
-"""A program that has set providers of OpenTelemetry, as far as one test can tell, and what they were told."""
+"""A program that has set providers of OpenTelemetry, for one test, and what these have recorded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.worker.scene import FACES, Scene
 
 
 class Told:
-    """What the providers were told."""
+    """The spans and metrics that the providers recorded."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()

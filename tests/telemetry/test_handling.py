@@ -59,7 +59,7 @@ def test_handling_is_linked_to_the_send(scene: Scene, told: Told, options: Any) 
     }
 
 
-def test_what_a_handler_sends_belongs_to_its_handling(scene: Scene, told: Told) -> None:
+def test_a_send_by_a_handler_belongs_to_its_handling(scene: Scene, told: Told) -> None:
     scene.client.create_queue("next")
 
     async def handler(message: Any) -> None:
@@ -114,7 +114,7 @@ def test_messages_that_share_a_transaction_have_a_span_each(scene: Scene, told: 
     assert all(linked(span) == [identity(send)] for span in spans.values())
 
 
-def test_a_shared_transaction_that_is_taken_apart_is_one_span_a_message(scene: Scene, told: Told) -> None:
+def test_a_shared_transaction_that_is_retried_one_by_one_is_one_span_a_message(scene: Scene, told: Told) -> None:
     async def handler(message: Any, tx: Any) -> None:
         await effect(tx, message.body)
 
@@ -154,7 +154,7 @@ def test_a_failure_is_the_status_of_the_span(scene: Scene, told: Told, failure: 
 
 
 @pytest.mark.parametrize("carried", ["nonsense", 7, None, "00-" + "0" * 32 + "-" + "0" * 16 + "-01"], ids=str)
-def test_what_is_no_trace_is_not_linked(scene: Scene, told: Told, carried: Any) -> None:
+def test_an_invalid_trace_is_not_linked(scene: Scene, told: Told, carried: Any) -> None:
     async def handler(message: Any) -> None:
         """Nothing to do."""
 
@@ -209,7 +209,7 @@ def test_processing_a_message_is_one_span(scene: Scene, told: Told) -> None:
 
 
 @pytest.mark.parametrize("failure", [ValueError("no"), DeadLetter("Unknown")], ids=repr)
-def test_processing_that_fails_says_so(scene: Scene, told: Told, failure: Exception) -> None:
+def test_a_failed_processing_is_recorded_as_an_error(scene: Scene, told: Told, failure: Exception) -> None:
     def work() -> None:
         raise failure
 
@@ -223,7 +223,7 @@ def test_processing_that_fails_says_so(scene: Scene, told: Told, failure: Except
 
 
 @pytest.mark.parametrize("options", [{}, {"transaction": "psycopg"}], ids=["alone", "transaction"])
-def test_what_python_cannot_read_is_linked_to_nothing_and_dead_lettered_alone(
+def test_properties_that_python_cannot_read_are_linked_to_nothing_and_dead_lettered_alone(
     scene: Scene, told: Told, options: Any
 ) -> None:
     handled = []

@@ -101,7 +101,7 @@ def test_sends_that_overlap_have_a_span_each(scene: Scene, told: Told) -> None:
     assert {each["traceparent"] for each in carried(scene)} == {traceparent(span) for span in spans}
 
 
-def test_what_the_caller_wrote_stays(scene: Scene, told: Told) -> None:
+def test_trace_properties_of_the_caller_stay(scene: Scene, told: Told) -> None:
     own = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
     state_only = {"tracestate": "shop=1"}
     first, second = Message("a", application_properties=own), Message("b", application_properties=state_only)
@@ -132,7 +132,7 @@ def test_a_trace_is_never_mixed_with_another(scene: Scene, told: Told) -> None:
     ],
     ids=["unknown", "large", "no-json"],
 )
-def test_a_send_that_fails_says_so(
+def test_a_failed_send_is_recorded_as_an_error(
     scene: Scene, told: Told, message: Message, queue: str, error: type[Exception]
 ) -> None:
     scene.client.create_queue("small", max_message_size=1_000)
@@ -146,7 +146,7 @@ def test_a_send_that_fails_says_so(
 
 
 @pytest.mark.parametrize("body", [object(), "a" * 2_000], ids=["no-json", "large"])
-def test_a_send_that_overlaps_and_fails_says_so(scene: Scene, told: Told, body: object) -> None:
+def test_a_failed_overlapped_send_is_recorded_as_an_error(scene: Scene, told: Told, body: object) -> None:
     scene.client.update_queue("q", max_message_size=1_000)
     with pytest.raises((MessageNotSerializableError, MessageSizeExceededError)):
         asyncio.run(send_overlapped(scene, [Message(body)]))

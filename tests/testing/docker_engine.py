@@ -31,7 +31,7 @@ Answer = tuple[int, Any]
 
 
 class Container:
-    """What an engine knows of a container of PostgreSQL."""
+    """An engine's record of a container of PostgreSQL."""
 
     def __init__(self, created: dict[str, Any]) -> None:
         self.id = uuid.uuid4().hex
@@ -217,7 +217,7 @@ class _Socket(ThreadingMixIn, UnixStreamServer):
 
 @contextmanager
 def listening(engine: Engine, path: Path) -> Iterator[str]:
-    """Serve the engine's API at this socket, and remove its containers at the end; gives what DOCKER_HOST says."""
+    """Serve the engine's API at this socket, and remove its containers at the end; yields the value of DOCKER_HOST."""
     with _Socket(path, engine) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()

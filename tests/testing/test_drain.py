@@ -25,7 +25,7 @@ def client(database: Database) -> Any:
 
 
 @pytest.mark.core
-def test_drain_works_off_what_is_there_and_answers_for_each(client: QueueClient) -> None:
+def test_drain_handles_all_messages_and_returns_a_result_for_each(client: QueueClient) -> None:
     orders = client.queue("orders")
     orders.send_batch([Message(1), Message(2)])
     assert drain(orders, lambda message, tx: message.body * 10) == [10, 20]
@@ -50,7 +50,7 @@ def test_a_handler_may_do_without_the_transaction(client: QueueClient) -> None:
     assert drain(orders, lambda message: message.body) == [1]
 
 
-def test_drain_begins_its_transactions_where_it_is_told(client: QueueClient, database: Database) -> None:
+def test_drain_begins_its_transactions_on_the_given_source(client: QueueClient, database: Database) -> None:
     orders = client.queue("orders")
     orders.send(Message(1))
 

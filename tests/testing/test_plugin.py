@@ -38,7 +38,7 @@ def test_that_fails(database):
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> list[list[str]]:
-    """Run the tests of an application and tell which server, template and database each of them had."""
+    """Run the tests of an application and return which server, template and database each of them had."""
     seen = pytester.path / "seen"
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(TESTS.format(seen=str(seen)))

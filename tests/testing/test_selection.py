@@ -26,7 +26,7 @@ class Calls:
 
 @dataclass
 class Collected:
-    """What the selection reads of a test."""
+    """The attributes of a test that the selection reads."""
 
     nodeid: str
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -91,7 +91,7 @@ def test_every_room_has_a_core(room: str) -> None:
 
 
 @pytest.mark.parametrize("changed", ["pgqueue/queue.py", "sql/functions/verbs/send.sql", "pgqueue/spark/schema.py"])
-def test_a_room_is_proved_anew_when_what_it_rests_on_changes(changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_room_is_proved_again_when_its_foundations_change(changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rooms = ["spark"] if changed.startswith("pgqueue/spark") else list(ROOMS)
     before = {room: digest_of_room(room) for room in ROOMS}
     contents = selection._contents

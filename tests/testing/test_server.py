@@ -7,7 +7,7 @@ from pgqueue.testing import ThrowawayServer
 
 
 @pytest.mark.core
-def test_what_was_committed_survives_a_kill_and_what_was_not_does_not(throwaway_server: ThrowawayServer) -> None:
+def test_only_committed_rows_survive_a_kill(throwaway_server: ThrowawayServer) -> None:
     with psycopg.connect(throwaway_server.dsn(), autocommit=True) as connection:
         connection.execute("create table kept (number int)")
         connection.execute("insert into kept values (1)")

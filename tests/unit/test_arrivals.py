@@ -86,7 +86,7 @@ def test_one_round_trip_brings_many_that_come_out_one_by_one() -> None:
     assert dispatcher.given_back == []
 
 
-def test_what_may_have_expired_is_given_back_and_not_handed_out() -> None:
+def test_messages_that_may_have_expired_are_given_back_and_not_handed_out() -> None:
     dispatcher = Dispatcher([[row(1), row(2), row(3)], [row(2), row(3)]])
     ahead = locked(dispatcher)
     assert dispatcher.run(ahead.next()) == 1
@@ -113,7 +113,7 @@ def test_the_time_before_the_receive_that_brought_something_does_not_count() -> 
     assert dispatcher.run(ahead.next()) == 2
 
 
-def test_of_several_locks_the_shortest_counts() -> None:
+def test_the_shortest_of_several_locks_counts() -> None:
     dispatcher = Dispatcher([[row(1, lasts=10), row(2, lasts=0), row(3, lasts=10)]])
     ahead = locked(dispatcher)
     assert dispatcher.run(ahead.next()) == 1
@@ -127,7 +127,7 @@ def test_a_lock_shorter_than_a_round_trip_does_not_stop_the_receiver() -> None:
     assert [dispatcher.run(ahead.next()) for _ in range(3)] == [0, 1, 2]
 
 
-def test_at_the_end_what_was_not_handed_out_is_given_back_once() -> None:
+def test_messages_not_handed_out_are_given_back_once_at_the_end() -> None:
     dispatcher = Dispatcher([[row(1), row(2), row(3)]])
     ahead = locked(dispatcher)
     dispatcher.run(ahead.next())
@@ -136,7 +136,7 @@ def test_at_the_end_what_was_not_handed_out_is_given_back_once() -> None:
     assert dispatcher.given_back == [2, 3]
 
 
-def test_what_arrives_after_the_end_is_given_back_too() -> None:
+def test_messages_that_arrive_after_the_end_are_given_back_too() -> None:
     dispatcher = Dispatcher([[row(1), row(2)]])
     ahead = locked(dispatcher)
     dispatcher.meanwhile = lambda: dispatcher.run(ahead.close())
@@ -144,7 +144,7 @@ def test_what_arrives_after_the_end_is_given_back_too() -> None:
     assert dispatcher.given_back == [1, 2]
 
 
-def test_that_nothing_can_be_given_back_ends_nothing() -> None:
+def test_a_failure_to_give_messages_back_raises_nothing() -> None:
     class Broken(Dispatcher):
         def execute(self, statement: Statement[Any]) -> Flow[Any]:
             if "release_batch" in statement.sql:
@@ -157,7 +157,7 @@ def test_that_nothing_can_be_given_back_ends_nothing() -> None:
     dispatcher.run(ahead.close())
 
 
-def test_how_long_a_lock_lasts_is_read_behind_the_columns_of_the_message() -> None:
+def test_the_duration_of_a_lock_is_read_behind_the_columns_of_the_message() -> None:
     statement = receive("q", max_messages=1, lock_duration=None, locked_by="test")
     (read,) = statement.read([row(7, lasts=5)])
     message = from_row(PeekedMessage, "q", read)

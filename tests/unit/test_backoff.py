@@ -22,9 +22,9 @@ def test_pauses_grow_by_a_factor_up_to_the_longest() -> None:
     assert list(islice(Backoff(1.0, 20.0, factor=1), 3)) == [1, 1, 1]
 
 
-def test_luck_picks_a_share_of_each_pause() -> None:
+def test_jitter_picks_a_share_of_each_pause() -> None:
     backoff = Backoff(1.0, 10.0, jitter=(0.5, 1.5))
-    assert [backoff.pause(2, luck) for luck in (0, 0.5, 1)] == [1, 2, 3]
+    assert [backoff.pause(2, share) for share in (0, 0.5, 1)] == [1, 2, 3]
     assert backoff.pause(9, 1) == 15
 
 
@@ -33,7 +33,7 @@ def test_luck_picks_a_share_of_each_pause() -> None:
     [Backoff(timedelta(1), timedelta(7)), Backoff(timedelta(1), timedelta(7), factor=1e300)],
     ids=["of a time", "of a number"],
 )
-def test_what_would_be_longer_than_any_time_is_the_longest(backoff: Backoff[timedelta]) -> None:
+def test_a_pause_longer_than_any_timedelta_is_the_longest(backoff: Backoff[timedelta]) -> None:
     assert backoff.pause(1) == timedelta(1)
     assert backoff.pause(1_000_000) == timedelta(7)
 
@@ -60,7 +60,7 @@ def test_without_a_budget_there_is_no_pause(budget: timedelta) -> None:
     assert list(polls_within(budget)) == []
 
 
-def test_a_message_rests_from_a_second_to_five_minutes() -> None:
+def test_a_message_is_delayed_from_a_second_to_five_minutes() -> None:
     seconds = [RESTS.pause(count).total_seconds() for count in range(1, 12)]
     assert seconds == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
     assert RESTS.pause(0) == timedelta(seconds=1)

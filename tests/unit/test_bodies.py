@@ -1,4 +1,4 @@
-"""Bodies of the types that handlers ask for: what they are made of, and what is said of those that do not fit."""
+"""Bodies of the types that handlers ask for: how they are made, and the errors for those that do not fit."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def test_models_of_pydantic_are_made_too() -> None:
     ],
     ids=lambda value: getattr(value, "__name__", None) or ascii(value)[:60],
 )
-def test_what_does_not_fit_is_dead_lettered_with_the_reason(
+def test_a_body_that_does_not_fit_is_dead_lettered_with_the_reason(
     handler: Callable[..., Any], body: Any, complaint: str
 ) -> None:
     with pytest.raises(DeadLetter) as verdict:
@@ -291,7 +291,7 @@ def test_each_attempt_has_a_body_of_its_own() -> None:
 @pytest.mark.parametrize(
     "handler", [print, len, lambda message: None, lambda message, tx: None, partial(print, 1)], ids=range(5)
 )
-def test_who_asks_for_no_type_gets_the_body_as_it_is(handler: Callable[..., Any]) -> None:
+def test_a_handler_without_a_type_gets_the_body_as_it_is(handler: Callable[..., Any]) -> None:
     assert body_reader(handler) is None
 
 
@@ -330,7 +330,7 @@ def test_a_dataclass_with_a_field_that_only_its_maker_gets_is_refused() -> None:
         Handler.of(handler)
 
 
-def test_pydantic_is_loaded_only_by_who_uses_it() -> None:
+def test_pydantic_is_loaded_only_when_it_is_used() -> None:
     program = (
         "import sys, dataclasses, pgqueue, pgqueue.aio\n"
         "@dataclasses.dataclass\nclass Order:\n    n: int\n"

@@ -40,7 +40,7 @@ def test_on_abandon_runs_in_abandoning(context: ReceiveContext, witness: Witness
     assert witness.saw == [("abandon", ReceiveState.ABANDONING)]
 
 
-def test_an_abandon_without_effect_calls_nobody_back(context: ReceiveContext, witness: Witness) -> None:
+def test_an_abandon_without_effect_runs_no_callback(context: ReceiveContext, witness: Witness) -> None:
     drive(context.enter(Outcome.ABANDONED))
     assert drive(context.enter(Outcome.ABANDONED)) is False
     context.apply(Event.COMMITTED)
@@ -48,7 +48,7 @@ def test_an_abandon_without_effect_calls_nobody_back(context: ReceiveContext, wi
     assert len(witness.saw) == 1
 
 
-def test_a_dead_lettering_calls_nobody_back(context: ReceiveContext, witness: Witness) -> None:
+def test_a_dead_lettering_runs_no_callback(context: ReceiveContext, witness: Witness) -> None:
     drive(context.enter(Outcome.DEAD_LETTERED))
     assert witness.saw == []
 

@@ -1,4 +1,4 @@
-"""What is given to be called: refused before, or found out afterwards, where its work would never be done."""
+"""Callables that are refused at once, or found out later, because their work would never be done."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ PLAIN = {"a builtin": print, "a class": dict, "a mock": MagicMock(), "a decorate
 
 
 @pytest.mark.parametrize("function", COROUTINE_FUNCTIONS.values(), ids=COROUTINE_FUNCTIONS)
-def test_a_coroutine_function_is_refused_where_nobody_awaits(function: Callable[..., Any]) -> None:
+def test_a_coroutine_function_is_refused_where_it_is_not_awaited(function: Callable[..., Any]) -> None:
     with pytest.raises(InvalidArgumentError, match=r"the work .* is a coroutine function.* use pgqueue\.aio"):
         must_finish(function, "the work", asynchronous=False)
     must_finish(function, "the work", asynchronous=True)
@@ -103,7 +103,7 @@ REGISTER: dict[str, Callable[[ReceiveContext, Any], Any]] = {
 
 
 @pytest.mark.parametrize("register", REGISTER.values(), ids=REGISTER)
-def test_a_callback_that_nobody_would_await_is_refused_when_it_is_registered(
+def test_a_callback_that_would_not_be_awaited_is_refused_when_it_is_registered(
     register: Callable[[ReceiveContext, Any], Any],
 ) -> None:
     for callback in (coroutine, generator):
@@ -147,7 +147,7 @@ async def test_a_callback_that_raises_when_it_is_awaited_faults() -> None:
     assert context.state is ReceiveState.FAULTED
 
 
-async def test_on_fault_is_never_awaited_and_refused_there_too() -> None:
+async def test_on_fault_is_never_awaited_and_refuses_coroutine_functions_too() -> None:
     context = ReceiveContext(asynchronous=True)
     with pytest.raises(InvalidArgumentError, match="give a function that starts a task of yours"):
         context.on_fault(coroutine)

@@ -30,7 +30,7 @@ def with_field(field: str, value: Any) -> Message:
 
 
 @given(json_values)
-def test_what_json_can_hold_is_stored_as_it_is(body: Any) -> None:
+def test_json_values_are_stored_as_they_are(body: Any) -> None:
     encoded = encode(Message(body))
     assert encoded.binary_body is None
     assert encoded.body is not None
@@ -63,7 +63,7 @@ def test_a_nul_is_found_however_deep_it_lies(body: Any) -> None:
         encode(Message(body))
 
 
-def test_nothing_and_emptiness_are_told_apart() -> None:
+def test_nothing_and_emptiness_are_distinguished() -> None:
     nothing = encode(Message(None))
     assert (nothing.body, nothing.binary_body, nothing.application_properties) == ("null", None, None)
     assert (encode(Message(b"")).body, encode(Message(b"")).binary_body) == (None, b"")
@@ -85,7 +85,7 @@ def test_unusual_values_are_kept(body: Any) -> None:
     [None, "[{", "]}", "\\", {}, [[{}]] * 500],
     ids=["nothing", "openers", "closers", "a backslash", "empty", "many"],
 )
-def test_what_is_nested_as_deeply_as_may_be_is_kept(beside: Any) -> None:
+def test_a_body_nested_to_the_limit_is_kept(beside: Any) -> None:
     body = [beside, nested(198)]
     assert json.loads(encode(Message(body)).body or "") == body
 
@@ -137,7 +137,7 @@ FLAWED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("body", "flaw"), FLAWED.values(), ids=FLAWED)
-def test_what_is_not_json_is_refused_with_the_path_to_it(body: Any, flaw: str) -> None:
+def test_a_value_that_is_not_json_is_refused_with_the_path_to_it(body: Any, flaw: str) -> None:
     with pytest.raises(MessageNotSerializableError) as refusal:
         encode(Message(body))
     told = str(refusal.value)

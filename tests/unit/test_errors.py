@@ -20,7 +20,7 @@ KINDS = [
 # A group needs the errors it consists of.
 SINGLE = [kind for kind in KINDS if kind is not errors.SendError]
 
-# What is certain once an error of ours was raised: nothing happened, all of it, or how to find out.
+# The state that is certain once an error of ours was raised: nothing happened, all of it, or how to find out.
 PROMISE = re.compile(
     r"\b(nothing|was not touched|did not change|that stands|is gone, or|either|succeeds, or|what is true)\b",
     re.IGNORECASE,
@@ -30,10 +30,10 @@ SQL_PAGE = Path(__file__).parents[2] / "sql" / "README.md"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_error_promises_what_is_true_now(kind: type[PGQueueError]) -> None:
+def test_every_error_states_what_is_true_now(kind: type[PGQueueError]) -> None:
     assert kind.__doc__
     assert kind.__doc__ != PGQueueError.__doc__ or kind is PGQueueError
-    assert PROMISE.search(kind.__doc__), f"{kind.__name__} does not say what is true now"
+    assert PROMISE.search(kind.__doc__), f"{kind.__name__} does not state what is true now"
 
 
 @pytest.mark.parametrize("kind", SINGLE)

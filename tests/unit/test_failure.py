@@ -1,4 +1,4 @@
-"""What is kept of an exception: no frames but those of the user's code."""
+"""The record of an exception: no frames but those of the user's code."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pgqueue.transports.driving import adrive, drive
 
 
 class UnspeakableError(Exception):
-    """Its text raises."""
+    """Its text raises an error."""
 
     def __str__(self) -> str:
         raise ValueError("never")
 
 
 def raised(cause: Callable[[], Any]) -> BaseException:
-    """What it raises, as if the first frame that is not in this file were the outermost."""
+    """The error raised, as if the first frame that is not in this file were the outermost."""
     try:
         cause()
     except Exception as error:  # noqa: BLE001 - returned
@@ -84,7 +84,7 @@ def test_the_log_begins_with_the_first_frame_of_the_user() -> None:
     assert begins.tb_frame.f_code.co_name == "deep"
 
 
-def test_where_no_frame_is_of_the_user_there_is_no_traceback() -> None:
+def test_an_error_without_frames_of_the_user_has_no_traceback() -> None:
     error = psycopg.errors.SerializationFailure("again")
     assert error_document(error) == {
         "type": "psycopg.errors.SerializationFailure",
@@ -93,7 +93,7 @@ def test_where_no_frame_is_of_the_user_there_is_no_traceback() -> None:
     }
 
 
-def test_of_a_long_text_the_beginning_is_kept_and_the_traceback_keeps_its_frames() -> None:
+def test_the_beginning_of_a_long_text_is_kept_and_the_traceback_keeps_its_frames() -> None:
     def fail() -> None:
         raise ValueError("x" * 100_000)
 
@@ -102,7 +102,7 @@ def test_of_a_long_text_the_beginning_is_kept_and_the_traceback_keeps_its_frames
     assert "in fail" in (document["traceback"] or "")
 
 
-def test_of_a_long_traceback_the_end_is_kept() -> None:
+def test_the_end_of_a_long_traceback_is_kept() -> None:
     def down(left: int) -> None:
         up(left - 1) if left else deep()
 
@@ -114,7 +114,7 @@ def test_of_a_long_traceback_the_end_is_kept() -> None:
     assert text.endswith("ValueError: deep\n")
 
 
-def test_what_a_later_version_has_added_to_an_error_is_ignored() -> None:
+def test_fields_that_a_later_version_adds_to_an_error_are_ignored() -> None:
     error = {"type": "ValueError", "text": None, "traceback": None, "delivery_count": 1, "locked_by": None}
     error |= {"failed_at": "2031-04-01T00:00:00+00:00", "later": 1}
     assert str(delivery_error(error)) == "ValueError"
@@ -123,11 +123,11 @@ def test_what_a_later_version_has_added_to_an_error_is_ignored() -> None:
     assert resubmission({**entry, "last_error": error, "later": 1}).last_error == delivery_error(error)
 
 
-def test_what_postgresql_cannot_store_is_replaced() -> None:
+def test_characters_that_postgresql_cannot_store_are_replaced() -> None:
     assert error_document(ValueError("a\0b\ud800c"))["text"] == "a\ufffdb\ufffdc"
 
 
-def test_an_exception_whose_text_cannot_be_had_is_kept_too() -> None:
+def test_an_exception_without_a_text_is_kept_too() -> None:
     assert error_document(UnspeakableError())["text"] == "<message unavailable>"
 
 

@@ -1,4 +1,4 @@
-"""What is loaded by whom: a command, and each of Spark's workers, starts in the time that this takes."""
+"""The modules that a command, or a worker of Spark, loads: these imports decide how fast it starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import pgqueue
 
-#: Imports each module that it is told, in a fork that has loaded what others have written, and nothing of pgqueue.
+#: Imports each module of its arguments, in a fork that has loaded third-party modules, and nothing of pgqueue.
 FIRST_OF_ALL = """
 import gc, os, sys, traceback
 import alembic.command, argon2, cronsim, django.contrib.admin, jinja2, opentelemetry, prometheus_client, psycopg_pool
@@ -45,13 +45,13 @@ def modules() -> list[str]:
 @pytest.mark.parametrize(
     "module", ["pgqueue", "pgqueue.aio", "pgqueue.cli.app", "pgqueue.schema", "pgqueue.spark.source"]
 )
-def test_sqlalchemy_is_loaded_only_by_who_uses_it(module: str) -> None:
+def test_sqlalchemy_is_loaded_only_when_it_is_used(module: str) -> None:
     program = f"import sys, {module}; print([name for name in ('sqlalchemy', 'alembic') if name in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "[]"
 
 
 @pytest.mark.core
-def test_names_of_the_library_are_loaded_only_by_who_asks_for_one() -> None:
+def test_names_of_the_library_are_loaded_only_when_one_is_accessed() -> None:
     program = "import sys, pgqueue.spark.source; print('pgqueue.public' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "False"
 
@@ -69,7 +69,7 @@ def test_names_of_the_library_are_loaded_only_by_who_asks_for_one() -> None:
         ),
     ],
 )
-def test_all_names_are_there_for_who_asks(program: str, said: str) -> None:
+def test_all_names_can_be_accessed(program: str, said: str) -> None:
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == said.strip()
 
 
@@ -79,6 +79,6 @@ def test_every_module_can_be_the_first_that_is_imported(half: int) -> None:
     assert subprocess.check_output(command, text=True) == ""
 
 
-def test_the_postgresql_driver_of_tasks_is_not_loaded_by_those_who_plan_them() -> None:
+def test_the_postgresql_driver_of_tasks_is_not_loaded_where_they_are_planned() -> None:
     program = "import sys, pgqueue.spark.source; print('adbc_driver_postgresql' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "False"

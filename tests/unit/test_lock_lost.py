@@ -21,7 +21,7 @@ FACES = [pgqueue, pgqueue.aio]
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("end", ["before", "after"])
-def test_a_message_says_whether_its_lock_is_lost(face: Any, end: str) -> None:
+def test_a_message_knows_whether_its_lock_is_lost(face: Any, end: str) -> None:
     message = locked(face.ReceivedMessage, "q", (), cast("Source", None))
     if end == "before":
         message.fault()
@@ -34,7 +34,7 @@ def test_a_message_says_whether_its_lock_is_lost(face: Any, end: str) -> None:
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_a_session_says_whether_its_lock_is_lost(face: Any) -> None:
+def test_a_session_knows_whether_its_lock_is_lost(face: Any) -> None:
     session = face.Session("q", "s", None, SessionLock("q", "s", "token"), None)
     assert not session.lock_lost
     session.lock_lost.set()

@@ -19,7 +19,7 @@ def test_slow_handlers_get_as_many_as_there_are_idle_slots() -> None:
     assert [pace.demand(running, 0) for running in (0, 1, 4)] == [4, 3, 0]
 
 
-def test_fast_handlers_get_what_they_will_have_worked_off_meanwhile() -> None:
+def test_fast_handlers_get_the_messages_that_they_will_have_handled_meanwhile() -> None:
     pace = at_rate(5_000)
     assert pace.ahead in range(95, 101)
     assert pace.demand(4, 0) == pace.ahead
@@ -31,7 +31,7 @@ def test_nothing_is_claimed_while_half_of_it_lies_ready() -> None:
     assert pace.demand(4, 40) > 0
 
 
-def test_what_lies_ready_is_bounded() -> None:
+def test_the_number_of_messages_ahead_is_bounded() -> None:
     assert at_rate(1_000_000, most_ahead=50).ahead == 50
     assert at_rate(1_000_000, most_ahead=0).demand(0, 0) == 4
 
@@ -43,11 +43,11 @@ def test_a_burst_that_is_over_is_forgotten() -> None:
     assert pace.ahead == 0
 
 
-def test_who_finds_all_that_was_wanted_looks_again_at_once() -> None:
+def test_a_full_claim_is_followed_by_another_at_once() -> None:
     assert Pace(4, 0).pause(found=4, wanted=4) is None
 
 
-def test_who_finds_nothing_looks_ever_less_often_until_something_comes() -> None:
+def test_empty_claims_are_further_and_further_apart_until_one_finds_a_message() -> None:
     pace = Pace(4, 0)
     pauses = [pace.pause(found=0, wanted=4) or 0 for _ in range(30)]
     assert all(before <= after for before, after in pairwise(pauses))

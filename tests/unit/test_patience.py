@@ -1,4 +1,4 @@
-"""What a DSN says itself counts; where it is silent, our patience has bounds."""
+"""Settings in a DSN are kept; without them, our timeouts apply."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_dsn_that_is_silent_gets_our_bounds_and_our_name() -> None:
     assert {name: int(options[name]) for name in SOCKET_TIMEOUTS} == SOCKET_TIMEOUTS  # type: ignore[arg-type]
 
 
-def test_what_a_dsn_says_counts() -> None:
+def test_settings_in_a_dsn_are_kept() -> None:
     options = conninfo_to_dict(with_timeouts("postgresql://localhost/shop?connect_timeout=3&application_name=till"))
     assert (options["connect_timeout"], options["application_name"]) == ("3", "till")
 

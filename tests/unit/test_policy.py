@@ -51,23 +51,23 @@ def name(error: BaseException) -> str:
 
 
 @pytest.mark.parametrize("error", PASSING, ids=name)
-def test_what_may_pass_is_worth_another_try(error: Exception) -> None:
+def test_passing_errors_are_transient(error: Exception) -> None:
     assert is_transient(error)
 
 
 @pytest.mark.parametrize("error", LASTING, ids=name)
-def test_what_will_not_pass_is_not_tried_again(error: Exception) -> None:
+def test_lasting_errors_are_not_transient(error: Exception) -> None:
     assert not is_transient(error)
 
 
 @pytest.mark.parametrize("error", PASSING[3:] + LASTING[5:9], ids=name)
-def test_sqlalchemy_errors_are_judged_by_what_they_wrap(error: Exception) -> None:
+def test_sqlalchemy_errors_are_judged_by_their_cause(error: Exception) -> None:
     wrapped = sqlalchemy.exc.DBAPIError.instance("select 1", {}, error, psycopg.Error)
     assert isinstance(wrapped, sqlalchemy.exc.DBAPIError)
     assert is_transient(wrapped) is is_transient(error)
 
 
-def test_every_error_of_ours_says_itself_whether_it_may_pass() -> None:
+def test_every_error_of_ours_declares_whether_it_is_transient() -> None:
     transient = {
         kind for kind in vars(errors).values() if isinstance(kind, type) and getattr(kind, "is_transient", False)
     }
@@ -98,7 +98,7 @@ def test_by_default_a_transaction_is_tried_five_times() -> None:
     assert tries_of(policy, ZeroDivisionError()) == 1
 
 
-def test_a_policy_of_the_caller_says_how_often_and_how_far_apart() -> None:
+def test_a_policy_of_the_caller_decides_how_often_and_how_far_apart() -> None:
     waited: list[float] = []
     for kind in (tenacity.Retrying, tenacity.AsyncRetrying):
         policy = kind(stop=tenacity.stop_after_attempt(3), wait=tenacity.wait_fixed(7), reraise=False)
@@ -108,7 +108,7 @@ def test_a_policy_of_the_caller_says_how_often_and_how_far_apart() -> None:
     assert waited == [7, 7, 7, 7]
 
 
-def test_what_is_no_policy_is_refused() -> None:
+def test_an_invalid_policy_is_refused() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="retry must be a"):
         retry_policy(5)  # type: ignore[arg-type]
 

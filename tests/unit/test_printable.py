@@ -1,4 +1,4 @@
-"""What somebody sends is shown, and does nothing: neither to a terminal nor to a page."""
+"""Text from others is shown, and does nothing: neither to a terminal nor to a page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_what_is_not_printable_is_shown_and_does_nothing(text: str) -> None:
+def test_unprintable_text_is_shown_and_does_nothing(text: str) -> None:
     assert printable(text).isprintable()
     assert printable_json(json.dumps(text, ensure_ascii=False)).isprintable()
     assert json.loads(printable_json(json.dumps(text, ensure_ascii=False))) == text
@@ -56,7 +56,7 @@ def test_a_record_of_the_log_is_its_first_line_and_what_is_indented(formatter: l
     assert all(line.startswith("    ") for line in others)
 
 
-def test_what_is_printable_stays_as_it_is() -> None:
+def test_printable_text_stays_as_it_is() -> None:
     for text in ("Zürich", "🦀", "日本語", "<b>&amp;</b>", "two\nlines"):
         assert printable(text) == text
         assert printable_json(text) == text

@@ -51,7 +51,7 @@ def race(context: ReceiveContext, calls: Sequence[Call]) -> list[object]:
         return list(threads.map(run, calls))
 
 
-def test_of_many_completions_one_wins_and_the_others_are_refused() -> None:
+def test_one_of_many_completions_wins_and_the_others_are_refused() -> None:
     for _ in range(ROUNDS):
         context = ReceiveContext()
         called: list[None] = []
@@ -63,7 +63,7 @@ def test_of_many_completions_one_wins_and_the_others_are_refused() -> None:
         assert context.state is ReceiveState.COMPLETED
 
 
-def test_of_many_abandons_one_wins_and_the_others_have_no_effect() -> None:
+def test_one_of_many_abandons_wins_and_the_others_have_no_effect() -> None:
     for _ in range(ROUNDS):
         context = ReceiveContext()
         called: list[None] = []
@@ -74,7 +74,7 @@ def test_of_many_abandons_one_wins_and_the_others_have_no_effect() -> None:
         assert context.state is ReceiveState.ABANDONED
 
 
-def test_of_many_faults_one_calls_back() -> None:
+def test_one_of_many_faults_runs_the_callback() -> None:
     for _ in range(ROUNDS):
         context = ReceiveContext()
         called: list[None] = []
@@ -85,7 +85,7 @@ def test_of_many_faults_one_calls_back() -> None:
 
 
 @pytest.mark.parametrize("rivals", [(complete, abandon), (complete, fault), (abandon, fault)])
-def test_of_two_rivals_either_wins_and_both_are_told_the_truth(rivals: tuple[Call, Call]) -> None:
+def test_either_of_two_rivals_wins_and_both_get_the_true_outcome(rivals: tuple[Call, Call]) -> None:
     for _ in range(ROUNDS):
         context = ReceiveContext()
         outcomes = race(context, rivals * (THREADS // 2))

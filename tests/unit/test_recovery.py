@@ -1,4 +1,4 @@
-"""What a loop does about a failure, and says: each kind of failure once, and that it is over."""
+"""A loop's reaction to failures: each kind of failure is logged once, and so is the end of the outage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pgqueue.errors import ConnectionLostError, OperationTimeoutError, QueueNotF
 from pgqueue.leases.loop import Heartbeat, Recovery
 
 
-def test_failures_that_take_turns_are_told_of_once_an_outage(caplog: pytest.LogCaptureFixture) -> None:
+def test_alternating_failures_are_logged_once_an_outage(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "pgqueue")
     recovery = Recovery("claims", Heartbeat())
     for _ in range(2):
@@ -31,6 +31,6 @@ def test_a_function_that_is_missing_once_may_be_an_upgrade() -> None:
     assert recovery.failed(SchemaVersionError("another is not there")) > 0
 
 
-def test_what_no_waiting_mends_is_raised_at_once() -> None:
+def test_an_error_that_waiting_cannot_repair_is_raised_at_once() -> None:
     with pytest.raises(QueueNotFoundError):
         Recovery("claims", Heartbeat()).failed(QueueNotFoundError("there is none"))

@@ -50,7 +50,7 @@ def test_a_time_that_comes_twice_is_due_the_first_time() -> None:
 
 @pytest.mark.parametrize(("cron", "period"), [("30 * * * *", HOUR), ("*/20 * * * *", 20 * MINUTE)])
 @pytest.mark.parametrize("change", [SPRING, AUTUMN])
-def test_what_is_due_every_hour_follows_the_clock_through_both_changes(
+def test_an_hourly_schedule_follows_the_clock_through_both_changes(
     cron: str, period: timedelta, change: datetime
 ) -> None:
     times = following(cron, change - 3 * HOUR, 24)
@@ -131,7 +131,7 @@ def test_a_plan_ends_where_the_schedule_ends() -> None:
 
 
 @pytest.mark.parametrize(("catches_up", "count"), [(False, RECENT), (True, CAUGHT_UP)])
-def test_of_a_long_time_only_the_latest_are_planned(catches_up: bool, count: int) -> None:
+def test_only_the_latest_times_of_a_long_span_are_planned(catches_up: bool, count: int) -> None:
     now = SPRING + 365 * DAY + timedelta(seconds=1)
     made = plan("* * * * *", "UTC", passed_until=SPRING, now=now, ends_at=None, catches_up=catches_up)
     missed = [due for due in made.due_times if due <= now]

@@ -1,4 +1,4 @@
-"""What follows when a handler fails."""
+"""The consequences of a failed handler."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def raised(error: BaseException) -> BaseException:
         return caught
 
 
-def test_the_rest_doubles_with_each_delivery_up_to_the_longest() -> None:
+def test_the_delay_doubles_with_each_delivery_up_to_the_longest() -> None:
     policy = RetryPolicy(first_delay=SECOND, max_delay=10 * SECOND, jitter=0)
     assert [policy.delay(count, 0.3) / SECOND for count in (1, 2, 3, 4, 5, 1000)] == [1, 2, 4, 8, 10, 10]
 
 
-def test_luck_spreads_the_rest_around_its_middle() -> None:
+def test_jitter_spreads_the_delay_around_its_middle() -> None:
     policy = RetryPolicy(first_delay=10 * SECOND, jitter=0.2)
-    assert [policy.delay(1, luck) / SECOND for luck in (0, 0.5, 1)] == [8, 10, 12]
+    assert [policy.delay(1, share) / SECOND for share in (0, 0.5, 1)] == [8, 10, 12]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_failure_has_one_verdict(failure: Exception, policy: RetryPolicy, verd
 @pytest.mark.parametrize(
     "policy", [RetryPolicy(dead_letter_on=(LookupError,)), RetryPolicy(max_attempts=2)], ids=["by type", "by number"]
 )
-def test_what_the_policy_dead_letters_is_described_by_type_and_text(policy: RetryPolicy) -> None:
+def test_a_message_that_the_policy_dead_letters_is_described_by_type_and_text(policy: RetryPolicy) -> None:
     error = raised(KeyError("\x00" + "k" * 10_000))
     error.__cause__ = raised(ValueError("v" * 10_000))
     verdict = judge(error, 2, policy, 0.5)

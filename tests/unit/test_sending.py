@@ -1,4 +1,4 @@
-"""What a sender decides: who goes with the next flush, and what becomes of whom."""
+"""Decisions of a sender: the messages of the next flush, and the outcome of each."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ Line = Callable[[Sequence[str], bool], list[int]]
 
 
 class Server:
-    """Plays the database: stores what it is given, unless it is told to fail; says what became of transactions."""
+    """Plays the database: stores what it receives, unless a failure is due, and answers about transactions."""
 
     is_one_connection = False
 
@@ -213,7 +213,7 @@ def test_each_has_an_outcome_of_its_own(bad: list[int]) -> None:
     assert len(server.turns) <= 3 + 13 * len(bad), "halves of halves"
 
 
-def test_what_concerns_the_queue_is_refused_at_once_for_all() -> None:
+def test_a_refusal_by_the_queue_is_raised_at_once_for_all() -> None:
     scenario, server = Scenario(*range(64)), Server(raises(QueueDisabledError("disabled", tracking_id="abc")))
     assert work_off(scenario, server) == []
     assert len(server.turns) == 1
@@ -223,7 +223,7 @@ def test_what_concerns_the_queue_is_refused_at_once_for_all() -> None:
     assert len({id(error) for error in errors}) == 64
 
 
-def test_what_may_pass_is_tried_as_often_as_the_policy_says() -> None:
+def test_a_transient_failure_is_retried_as_often_as_the_policy_allows() -> None:
     scenario, server = Scenario(1, 2), Server(*[raises(TransactionConflictError("again"))] * 2)
     assert work_off(scenario, server) == [1, 1]
     assert scenario.outcomes() == [1, 2]
@@ -233,7 +233,7 @@ def test_what_may_pass_is_tried_as_often_as_the_policy_says() -> None:
     assert server.lines == 0
 
 
-def test_a_connection_that_breaks_before_an_id_was_heard_has_committed_nothing_and_nobody_asks() -> None:
+def test_a_connection_lost_before_the_id_was_known_has_committed_nothing_and_needs_no_query() -> None:
     scenario, server = Scenario(1), Server(raises(ConnectionLostError("gone")))
     work_off(scenario, server)
     assert server.committed == ["1"]
@@ -260,7 +260,7 @@ def test_a_commit_that_was_not_answered_is_asked_about(answers: list[Any], sent_
 
 
 @pytest.mark.parametrize("answer", ["unknown", PGQueueError("no")])
-def test_what_nobody_can_say_is_said_to_be_in_doubt(answer: Any) -> None:
+def test_an_unknown_outcome_is_raised_as_commit_in_doubt(answer: Any) -> None:
     scenario, server = Scenario(1, 2), Server(fine, raises(ConnectionLostError("gone")))
     server.answers = [answer]
     work_off(scenario, server)
@@ -269,7 +269,7 @@ def test_what_nobody_can_say_is_said_to_be_in_doubt(answer: Any) -> None:
 
 
 def test_a_commit_that_is_refused_concerns_the_flush_before() -> None:
-    """What travelled with it had not begun: it has lost no try, and is not taken apart."""
+    """The statement sent with it had not begun: it has lost no attempt, and is not split."""
     scenario = Scenario(1)
     refusal = MessageSizeExceededError("at the commit")
     server = Server(lambda bodies, commit: scenario.sends.extend(map(scenario.send, (2, 3))), raises(refusal))
@@ -304,7 +304,7 @@ def test_a_flush_is_bounded_in_number_and_in_size(monkeypatch: pytest.MonkeyPatc
     assert taken == [[1, 2, 3], [4], ["x" * 50], [5, "y" * 7], [6]]
 
 
-def test_what_is_put_back_goes_first_in_its_order() -> None:
+def test_messages_put_back_go_first_in_their_order() -> None:
     scenario = Scenario(1, 2, 3)
     portion = scenario.outbox.take()
     assert portion is not None
@@ -327,7 +327,7 @@ def test_a_failure_of_the_sender_itself_is_the_outcome_of_all_that_is_out() -> N
     assert scenario.outbox.is_over
 
 
-def test_what_was_read_is_not_raised_again() -> None:
+def test_an_outcome_that_was_read_is_not_raised_again() -> None:
     scenario = Scenario(1, 2)
     scenario.outbox.refuse(Portion(scenario.sends), TransactionConflictError("again"))
     with pytest.raises(TransactionConflictError):

@@ -55,7 +55,7 @@ def test_counts_are_added_and_gauges_name_their_process() -> None:
     ]
 
 
-def test_what_is_counted_has_been_since_the_first_began() -> None:
+def test_a_summed_counter_has_the_start_of_the_first_process() -> None:
     first, second = process(1), process(2)
     began = [sample.value for family in first for sample in family.samples if sample.name == "calls_created"]
     total = [
@@ -67,5 +67,5 @@ def test_what_is_counted_has_been_since_the_first_began() -> None:
     assert total == [began[0]]
 
 
-def test_of_a_dead_process_the_counts_remain() -> None:
+def test_the_counts_of_a_dead_process_remain() -> None:
     assert {family.name for family in counts(process(1))} == {"calls", "took", "size"}

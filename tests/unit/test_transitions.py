@@ -43,7 +43,7 @@ def test_every_event_and_every_state_is_promised_something() -> None:
 
 
 @pytest.mark.parametrize(("event", "state", "cell"), cells(), ids=lambda part: getattr(part, "name", part))
-def test_an_event_in_a_state_does_what_is_promised(event: Event, state: ReceiveState, cell: str) -> None:
+def test_an_event_in_a_state_has_the_promised_effect(event: Event, state: ReceiveState, cell: str) -> None:
     context = ReceiveContext(state)
     if cell in REFUSALS:
         with pytest.raises(InvalidStateError) as refusal:
@@ -75,7 +75,7 @@ def test_a_completion_and_a_dead_lettering_are_legal_in_the_same_states(state: R
         assert context.outcome is None
 
 
-def test_a_refused_call_says_whether_the_delivery_is_over_in_doubt_or_busy() -> None:
+def test_a_refused_call_states_whether_the_delivery_is_over_in_doubt_or_busy() -> None:
     assert issubclass(MessageAlreadySettledError, InvalidStateError)
     assert issubclass(FaultedError, InvalidStateError)
     assert not issubclass(FaultedError, MessageAlreadySettledError)

@@ -1,6 +1,6 @@
-"""Who is told when messages come asks the database seldom, and still notices in time what nobody tells of.
+"""A notified receiver polls the database seldom, and still notices in time what no notification announces.
 
-Nobody pauses here: a pause moves the time of the database, and the flow's own.
+No thread pauses here: a pause moves the time of the database, and the flow's own.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Scene:
         self.onlooker.execute(MOVE, [pause // timedelta(microseconds=1)])
 
     def time(self) -> datetime:
-        """What the database takes it for."""
+        """The time of the database."""
         ((time,),) = self.onlooker.execute("select pgqueue.clock()").fetchall()
         return cast(datetime, time)
 
@@ -219,7 +219,7 @@ def test_a_message_that_is_due_is_noticed_within_a_second(scene: Scene, face: Fa
 
 
 @each_face
-def test_who_is_told_looks_at_once(scene: Scene, face: Face) -> None:
+def test_a_notified_receiver_polls_at_once(scene: Scene, face: Face) -> None:
     wait = face(scene)
     quiet(scene, wait)
     scene.queue.send(Message("a"))

@@ -1,4 +1,4 @@
-"""Who waits is woken when messages come, and nobody else pays for it."""
+"""Waiting receivers are woken when messages come, and queues without them pay nothing for it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def is_awaited(database: Database, queue: str = "q") -> bool:
 
 
 class Waiting:
-    """Somebody who waits for a message in a thread."""
+    """A receiver that waits for a message in a thread."""
 
     def __init__(self, receive: Callable[[], list[Any]]) -> None:
         self.received: list[Any] = []
@@ -56,7 +56,7 @@ class Waiting:
         assert not self._thread.is_alive()
 
 
-def test_who_waits_is_woken_long_before_looking_again(
+def test_a_waiting_receiver_is_woken_long_before_its_next_poll(
     client: QueueClient, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for pause in ("SHORTEST_PAUSE", "LONGEST_PAUSE"):
@@ -70,7 +70,7 @@ def test_who_waits_is_woken_long_before_looking_again(
         waiting.received[0].complete()
 
 
-def test_who_awaits_is_woken_too(client: QueueClient, database: Database) -> None:
+def test_an_awaiting_receiver_is_woken_too(client: QueueClient, database: Database) -> None:
     async def receive() -> list[Any]:
         async with pgqueue.aio.QueueClient(database.dsn) as theirs:
             return list(await theirs.queue("q").receive(wait=LONG))
@@ -83,7 +83,7 @@ def test_who_awaits_is_woken_too(client: QueueClient, database: Database) -> Non
 
 
 @pytest.mark.parametrize("verb", ["send_batch", "abandon", "resubmit"])
-def test_whatever_brings_messages_rings(client: QueueClient, database: Database, verb: str) -> None:
+def test_every_verb_that_makes_messages_ready_notifies(client: QueueClient, database: Database, verb: str) -> None:
     queue = client.queue("q")
     queue.send(Message("a"))
     (received,) = queue.receive()
@@ -103,7 +103,7 @@ def test_whatever_brings_messages_rings(client: QueueClient, database: Database,
         assert [notify.payload for notify in listener.notifies(timeout=20, stop_after=1)] == ["q"]
 
 
-def test_a_queue_nobody_waits_for_rings_no_bell(client: QueueClient, database: Database) -> None:
+def test_a_queue_without_a_waiting_receiver_notifies_no_channel(client: QueueClient, database: Database) -> None:
     with psycopg.connect(database.dsn, autocommit=True) as listener:
         for channel in range(16):
             listener.execute(f"listen pgqueue_{channel}".encode())
@@ -129,7 +129,7 @@ def test_one_connection_listens_for_all_queues(client: QueueClient, database: Da
     assert hubs == (1,)
 
 
-def test_who_lets_go_of_a_client_without_closing_it_leaves_no_connection_behind(database: Database) -> None:
+def test_a_client_dropped_without_closing_leaves_no_connection_behind(database: Database) -> None:
     client = QueueClient(database.dsn)
     client.create_queue("q")
     assert client.queue("q").receive(wait=timedelta(milliseconds=300)) == []
@@ -146,7 +146,7 @@ def test_who_lets_go_of_a_client_without_closing_it_leaves_no_connection_behind(
     eventually(lambda: hubs() == 0)
 
 
-def test_who_does_not_listen_looks(database: Database, client: QueueClient) -> None:
+def test_a_client_that_does_not_listen_polls(database: Database, client: QueueClient) -> None:
     with QueueClient(database.dsn, listen=False) as deaf:
         waiting = Waiting(lambda: deaf.queue("q").receive(wait=LONG))
         client.queue("q").send(Message("a"))
@@ -170,7 +170,9 @@ def test_a_hub_whose_connection_is_cut_listens_again(client: QueueClient, databa
     assert [message.body for message in waiting.received] == ["a"]
 
 
-def test_who_is_told_too_often_asks_not_to_be(client: QueueClient, database: Database) -> None:
+def test_a_listener_that_is_notified_too_often_unsubscribes_for_a_while(
+    client: QueueClient, database: Database
+) -> None:
     queue = client.queue("q")
     wake_signal: Any = queue._source.wake_signal("q")
     with wake_signal.calling(lambda: None, wake_signal.count):
@@ -182,8 +184,8 @@ def test_who_is_told_too_often_asks_not_to_be(client: QueueClient, database: Dat
         eventually(lambda: is_awaited(database))
 
 
-def test_who_is_busy_for_a_moment_is_told_still(client: QueueClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits from time to time only, as a worker does, is asked for although he waits at no moment looked at."""
+def test_a_receiver_that_is_briefly_busy_stays_subscribed(client: QueueClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receiver that waits only from time to time, as a worker does, counts as waiting in between."""
     monkeypatch.setattr("pgqueue.transports.wake_signals.RECENTLY", LONG.total_seconds())
     wake_signal: Any = client.queue("q")._source.wake_signal("q")
     wake_signal.wait(0, wake_signal.count)
@@ -211,7 +213,7 @@ def test_an_outage_is_logged_once_and_its_end_once(database: Database, caplog: p
     caplog.set_level(logging.INFO, "pgqueue")
     listener = NotifyListener("host=/nowhere")
     wake_signal = listener.wake_signal("q")
-    for _ in range(3):  # who waits comes and goes, and so does the thread that listens for him
+    for _ in range(3):  # receivers come and go, and so does their listening thread
         count = wake_signal.count
         with wake_signal.calling(lambda: None, count):
             eventually(lambda: wake_signal.count > count)  # noqa: B023 - it is called at once

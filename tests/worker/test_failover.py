@@ -50,7 +50,7 @@ def test_a_failover_to_a_standby_loses_and_doubles_nothing(pair: Pair, face: str
         assert scene.left() == []
 
 
-def test_a_standby_refuses_what_may_pass_when_it_is_promoted(pair: Pair) -> None:
+def test_a_standby_refuses_a_send_with_a_transient_error_until_it_is_promoted(pair: Pair) -> None:
     database = started(pair)
     with QueueClient(database.dsn) as client:
         client.create_queue("orders")

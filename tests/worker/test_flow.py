@@ -20,7 +20,7 @@ def paused(worker: Any) -> Sequence[str]:
     return shown
 
 
-def test_a_worker_finishes_what_it_holds_when_its_queue_is_paused_and_goes_on_when_it_is_resumed(
+def test_a_worker_of_a_paused_queue_finishes_its_messages_and_goes_on_when_it_is_resumed(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun, over = threading.Event(), threading.Event()

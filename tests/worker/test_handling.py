@@ -1,4 +1,4 @@
-"""What becomes of messages, and of the effects of their handlers."""
+"""The outcomes of messages, and of the effects of their handlers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_effect_and_the_completion_are_one_transaction(scene: Scene, kind: s
     assert sorted(scene.left()) == [1, 3, 5, 7, 9]
 
 
-def test_a_failed_message_rests_and_comes_again_counted(scene: Scene) -> None:
+def test_a_failed_message_is_redelivered_after_a_delay_and_counted(scene: Scene) -> None:
     deliveries = []
 
     async def handler(message: Any) -> None:
@@ -101,7 +101,7 @@ def test_the_policy_dead_letters_with_type_and_text_and_keeps_the_traceback(scen
     assert "in handler" in dead.last_error.traceback
 
 
-def test_a_dead_letter_that_says_only_why_keeps_its_traceback(scene: Scene) -> None:
+def test_a_dead_letter_raised_with_only_a_reason_keeps_its_traceback(scene: Scene) -> None:
     async def handler(message: Any) -> None:
         raise DeadLetter("Unpaid")
 
@@ -189,7 +189,7 @@ def test_a_handler_with_a_transaction_batch_fails_once_on_a_single_message(scene
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_shared_transaction_that_cannot_commit_is_taken_apart(scene: Scene, kind: str) -> None:
+def test_a_shared_transaction_that_cannot_commit_is_retried_one_by_one(scene: Scene, kind: str) -> None:
     scene.run("alter table effect add constraint distinct_numbers unique (number) deferrable initially deferred")
 
     async def handler(message: Any, tx: Any) -> None:
@@ -270,7 +270,7 @@ def test_a_handler_that_would_roll_a_shared_transaction_back_fails_alone(scene: 
     assert [dead.body for dead in scene.dead()] == [culprit]
 
 
-def test_what_the_handler_settles_itself_is_left_to_it(scene: Scene) -> None:
+def test_a_message_that_the_handler_settles_itself_is_left_to_it(scene: Scene) -> None:
     async def handler(message: Any) -> None:
         result = message.dead_letter("Mine")
         if result is not None:
@@ -290,7 +290,7 @@ def test_plain_functions_are_handlers_too(scene: Scene) -> None:
     assert {body for body, _ in threads} == set(range(20))
 
 
-def test_what_is_sent_later_is_found_without_being_told(scene: Scene) -> None:
+def test_a_message_sent_later_is_found_without_a_notification(scene: Scene) -> None:
     handled: list[int] = []
 
     async def handler(message: Any) -> None:
@@ -365,6 +365,6 @@ async def _run(tx: Any, command: str) -> None:
 
 
 async def _done(result: Any) -> None:
-    """What a verb of either face has begun."""
+    """Awaits the result of a verb of either face."""
     if inspect.isawaitable(result):
         await result

@@ -1,4 +1,4 @@
-"""Transactions of a worker, shared or in a chain, are interrupted at each of their steps: nobody guesses."""
+"""Transactions of a worker, shared or in a chain, are interrupted at each of their steps: no outcome is guessed."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def settled(message: Any) -> ReceiveState:
     return state
 
 
-def test_what_was_to_follow_a_commit_that_failed_still_follows(database: Database) -> None:
+def test_the_messages_after_a_failed_commit_in_a_chain_are_still_handled(database: Database) -> None:
     def handler(message: Any, transaction: Any) -> None:
         transaction.execute("insert into effect values (%s)", [message.sequence_number])
 
@@ -123,7 +123,7 @@ def test_what_was_to_follow_a_commit_that_failed_still_follows(database: Databas
         assert connection.execute("select last_value from commits").fetchone() == (6,)
 
 
-def test_what_was_to_follow_a_commit_that_failed_is_for_anybody(database: Database) -> None:
+def test_the_messages_after_a_failed_commit_return_to_the_inbox(database: Database) -> None:
     def handler(message: Any, transaction: Any) -> None:
         ready.append(len(ahead))
         transaction.execute("insert into effect values (%s)", [message.sequence_number])

@@ -1,4 +1,4 @@
-"""Locks are kept while a handler runs; one that is lost is told, and costs nobody anything."""
+"""Locks are kept while a handler runs; a lost lock is reported, and delays no other message."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ as 'select timestamptz ''2030-01-01'' + last_value * interval ''1 microsecond'' 
 
 @pytest.fixture
 def stopped_clock(scene: Scene) -> Clock:
-    """The time stands still, but for what the test moves it by: nobody can be too slow to renew a lock."""
+    """The time stands still, but for what the test moves it by: no renewal can be too slow."""
     scene.run(STOP_THE_CLOCK)
     return scene.database.clock
 
@@ -72,7 +72,7 @@ def test_a_handler_that_blocks_its_event_loop_keeps_its_lock(scene: Scene, stopp
 
 
 @pytest.mark.usefixtures("short_locks")
-def test_a_handler_whose_lock_is_lost_is_told_and_completes_nothing(scene: Scene) -> None:
+def test_a_handler_whose_lock_is_lost_is_notified_and_completes_nothing(scene: Scene) -> None:
     told: list[Any] = []
     lost: list[Any] = []
     begun = threading.Event()
@@ -162,7 +162,7 @@ def test_a_handler_that_takes_too_long_loses_its_message_and_its_transaction(sce
     assert scene.left() == []
 
 
-def test_the_timeout_is_told_in_the_dead_letters(scene: Scene) -> None:
+def test_the_timeout_is_recorded_in_the_dead_letter(scene: Scene) -> None:
     go_on = threading.Event()
 
     async def handler(_: Any) -> None:
@@ -197,7 +197,7 @@ def test_a_renewer_keeps_the_locks_of_ones_own_loop(scene: Scene, stopped_clock:
         renewer.register(received[1])
 
 
-def test_a_renewer_tells_of_a_lock_it_could_not_keep(scene: Scene) -> None:
+def test_a_renewer_calls_back_for_a_lock_that_it_could_not_keep(scene: Scene) -> None:
     lost = []
     scene.send("a")
     (received,) = scene.queue.receive(lock_duration=SHORT)
@@ -219,7 +219,7 @@ def test_a_renewer_keeps_a_lock_for_so_long_only(scene: Scene) -> None:
         eventually(lambda: len(scene.queue.receive()) == 1)
 
 
-def test_a_worker_sweeps_queues_that_nobody_receives_from(scene: Scene) -> None:
+def test_a_worker_sweeps_queues_without_receivers(scene: Scene) -> None:
     async def handler(_: Any) -> None:
         """Never called."""
 

@@ -1,4 +1,4 @@
-"""What a handler leaves on its connection: the next message meets none of it."""
+"""A handler's leftovers on its connection: the next message meets none of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.worker.scene import Running, Scene, plain
 KINDS = ["psycopg", "sqlalchemy"]
 PATIENT = RetryPolicy(first_delay=timedelta(minutes=5))
 
-#: What a handler may run, and what the next one sees of it.
+#: Statements that a handler may run, and the query that shows the effect to the next one.
 OF_A_SESSION = {
     "search path": ("set search_path = pg_temp", "select current_setting('search_path')"),
     "read only": ("set default_transaction_read_only = on", "select current_setting('default_transaction_read_only')"),
@@ -123,7 +123,7 @@ def add_notice_handler(tx: Any) -> None:
     tx.add_notice_handler(print)
 
 
-#: What a handler may set on a psycopg connection, and what shows it.
+#: Settings that a handler may make on a psycopg connection, and the function that shows them.
 OF_A_CONNECTION: dict[str, tuple[Callable[[Any], None], Callable[[Any], Any]]] = {
     "row factory": (set_row_factory, lambda tx: tx.row_factory),
     "cursor factory": (set_cursor_factory, lambda tx: tx.cursor_factory.__name__.removeprefix("Async")),

@@ -1,4 +1,4 @@
-"""What is logged about a message says which, in fields that a program can read."""
+"""Log lines about a message identify it, in fields that a program can read."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.worker.scene import Running, Scene
 
 
 def about(caplog: pytest.LogCaptureFixture, part: str) -> dict[str, Any]:
-    """The fields of the line that says so."""
-    eventually(lambda: any(part in record.getMessage() for record in caplog.records), f"nobody said {part!r}")
+    """The fields of the log line with this part."""
+    eventually(lambda: any(part in record.getMessage() for record in caplog.records), f"no log line contains {part!r}")
     record = next(record for record in caplog.records if part in record.getMessage())
     names = ("queue", "sequence_number", "sequence_numbers", "delivery_count", "tracking_id")
     return {name: getattr(record, name) for name in names if hasattr(record, name)}
@@ -136,7 +136,7 @@ def test_the_last_delivery_that_fails(scene: Scene, caplog: pytest.LogCaptureFix
     assert line.exc_info
 
 
-def test_the_server_is_told_which_worker_of_which_queue_a_connection_is_of(scene: Scene) -> None:
+def test_the_application_name_of_a_connection_names_its_worker_and_queue(scene: Scene) -> None:
     names = "select distinct application_name from pg_stat_activity where datname = current_database()"
 
     async def handler(_: Any) -> None: ...
@@ -171,7 +171,9 @@ def test_a_lock_that_is_not_renewed(scene: Scene, caplog: pytest.LogCaptureFixtu
             assert said == {"queue": "q", "sequence_number": number, "delivery_count": 1}
 
 
-def test_a_shared_transaction_that_is_taken_apart(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_shared_transaction_that_is_retried_one_by_one_is_logged(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
     calls = []
 
     async def handler(message: Any, tx: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a scrape of Prometheus is answered: what the worker did and how it is, and how deep the queue is."""
+"""The answer to a scrape of Prometheus: the worker's work and health, and the depth of the queue."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def exposed(scene: Scene, worker: Any, dsn: str | None = None) -> Exposition:
     return Exposition(worker._driver, dsn or scene.database.dsn)
 
 
-def test_what_a_worker_has_done_is_counted(scene: Scene) -> None:
+def test_the_work_of_a_worker_is_counted(scene: Scene) -> None:
     async def handler(message: Any) -> None:
         await asyncio.sleep(0.02)
         if message.body == "bad":
@@ -59,7 +59,7 @@ def test_what_a_worker_has_done_is_counted(scene: Scene) -> None:
     assert 0.06 <= said["pgqueue_handling_seconds_sum"] < 60
 
 
-def test_how_a_worker_is(scene: Scene) -> None:
+def test_the_health_of_a_worker_is_exposed(scene: Scene) -> None:
     go_on = threading.Event()
 
     async def handler(_: Any, tx: Any) -> None:
@@ -81,7 +81,7 @@ async def nothing(_: Any) -> None:
     """Never called."""
 
 
-def test_how_deep_the_queue_is(scene: Scene) -> None:
+def test_the_depth_of_the_queue_is_exposed(scene: Scene) -> None:
     scene.send(*range(6))
     first, second, _ = scene.queue.receive(max_messages=3)
     first.dead_letter("Unknown")
@@ -134,8 +134,8 @@ def test_a_database_that_does_not_answer_is_left_out(
     assert [name for name in said if name.startswith("pgqueue_queue")] == []
 
 
-def test_what_handlers_count_is_there_too(scene: Scene) -> None:
-    shipped = prometheus_client.Counter("shop_shipped", "What was shipped.")
+def test_metrics_of_handlers_are_there_too(scene: Scene) -> None:
+    shipped = prometheus_client.Counter("shop_shipped", "Orders shipped so far.")
     try:
         shipped.inc(7)
         assert b"shop_shipped_total 7.0" in exposed(scene, scene.make(nothing)).text()
@@ -172,5 +172,5 @@ def test_without_the_library_the_remedy_is_named(scene: Scene, monkeypatch: pyte
     assert body == b"metrics need the extra otel: pip install 'pgqueue-tx[otel]'\n"
 
 
-def test_who_exposes_nothing_has_no_metrics() -> None:
+def test_a_worker_that_exposes_nothing_has_no_metrics() -> None:
     assert answer(None)[0] == 404

@@ -166,7 +166,7 @@ def test_a_worker_whose_database_answers_no_more_is_not_called_alive(
         running.stop()
 
 
-def test_a_message_that_was_claimed_anew_before_it_was_completed_is_completed_once(database: Database) -> None:
+def test_a_message_claimed_again_before_it_was_completed_is_completed_once(database: Database) -> None:
     with Scene(database, "threads") as scene:
         scene.send("a")
         dispatcher = scene.make(lambda _: None)._driver.services[0].dispatcher
@@ -180,7 +180,7 @@ def test_a_message_that_was_claimed_anew_before_it_was_completed_is_completed_on
         assert scene.left() == []
 
 
-def test_the_lock_of_a_message_that_was_claimed_anew_is_kept(database: Database) -> None:
+def test_the_lock_of_a_message_that_was_claimed_again_is_kept(database: Database) -> None:
     with Scene(database, "threads") as scene:
         scene.send("a")
         dispatcher = scene.make(lambda _: None)._driver.services[0].dispatcher

@@ -1,4 +1,4 @@
-"""A worker is in pgqueue.workers from its start to its end, says how it is, and works on where it cannot."""
+"""A worker is in pgqueue.workers from its start to its end, sends heartbeats, and works on where it cannot."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_it_registers_and_is_removed_at_its_end(scene: Scene) -> None:
     assert shown(scene, "id") == []
 
 
-def test_it_says_what_it_does_and_that_it_stops(scene: Scene) -> None:
+def test_a_heartbeat_contains_the_work_and_that_the_worker_stops(scene: Scene) -> None:
     go_on = threading.Event()
 
     def stay(message: Any) -> None:
@@ -84,7 +84,7 @@ def test_a_loop_that_fails_is_named_with_its_error(scene: Scene) -> None:
         eventually(lambda: beats(running) and shown(scene, "state, handled") == [("SERVING", 1)])
 
 
-def test_it_works_on_where_it_cannot_say_how_it_is_and_logs_that_once(
+def test_a_worker_whose_heartbeats_fail_works_on_and_logs_it_once(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene.run("alter function pgqueue.heartbeat rename to heartbeat_elsewhere")
@@ -114,7 +114,7 @@ def test_a_worker_that_a_sweep_has_removed_registers_again(scene: Scene) -> None
         assert abs((begun - began).total_seconds()) < 60
 
 
-def test_it_says_so_on_the_connection_that_renews_locks(scene: Scene) -> None:
+def test_heartbeats_are_sent_on_the_connection_that_renews_locks(scene: Scene) -> None:
     sessions = "select pid, query from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
 
     async def renewed(_: Any) -> None:

@@ -26,7 +26,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sent_elsewhere(scene: Scene) -> None:
-    """A schedule for a queue that nobody receives from; returns when its message was sent."""
+    """A schedule for a queue without receivers; returns when its message was sent."""
     scene.client.create_queue("another")
     scene.client.create_schedule("s", queue="another", message=Message("due"), every=MINUTE)
     scene.database.move_clock(MINUTE)

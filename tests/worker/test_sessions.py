@@ -54,7 +54,7 @@ def scene(request: pytest.FixtureRequest, database: Database) -> Iterator[Steps]
 
 
 class Watch:
-    """What handlers have seen: the bodies by session, and how many handlers ran at a time, in all and of a session."""
+    """The bodies that handlers have seen, by session, and how many handlers ran at a time, in all and of a session."""
 
     def __init__(self) -> None:
         self.seen: defaultdict[str, list[Any]] = defaultdict(list)
@@ -135,7 +135,7 @@ def test_a_failed_message_comes_again_before_its_successors(scene: Steps) -> Non
     assert seen == [("first", 1), ("second", 1), ("second", 2), ("second", 3), ("third", 1)]
 
 
-def test_a_message_that_rests_after_a_failure_holds_up_its_session_alone(scene: Steps) -> None:
+def test_a_message_delayed_after_a_failure_holds_up_its_session_alone(scene: Steps) -> None:
     seen: list[Any] = []
     scene.send_to("a", "fails", "waits")
 
@@ -327,7 +327,7 @@ def taken_over(scene: Steps, session_id: str) -> pgqueue.Session[Any]:
 
 
 def test_a_worker_that_stops_gives_its_sessions_back(scene: Steps) -> None:
-    """What no handler has started is given back without counting the delivery."""
+    """Messages that no handler has started are given back without counting the delivery."""
     begun, over = threading.Event(), threading.Event()
     scene.send_to("a", 1, 2)
     scene.send_to("b", 3)
@@ -349,7 +349,7 @@ def test_a_worker_that_stops_gives_its_sessions_back(scene: Steps) -> None:
 
 
 def test_a_worker_survives_the_loss_of_its_connections_and_the_order_holds(scene: Steps) -> None:
-    """A receive whose answer is lost may have handed out a message: the session is accepted anew."""
+    """A receive whose answer is lost may have handed out a message: the session is accepted again."""
     seen: list[int] = []
     scene.send_to("a", *range(60))
 
@@ -398,7 +398,7 @@ def test_messages_of_several_sessions_share_a_transaction(scene: Steps, transact
     assert sorted(scene.effects()) == sorted(list(range(5)) * 8)
 
 
-def test_an_idle_worker_rests(scene: Steps) -> None:
+def test_an_idle_worker_polls_seldom(scene: Steps) -> None:
     """It polls once a second at most while it is notified."""
     scene.run(
         "do $$ begin execute format('alter database %I set track_functions = %L', current_database(), 'all'); end $$"

@@ -112,7 +112,7 @@ def test_a_chain_of_transactions_is_broken_by_messages_that_need_none(shop: Shop
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_a_subject_without_a_handler_fails_as_the_policy_says(
+def test_a_subject_without_a_handler_fails_by_the_policy(
     shop: Shop, batch: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     shop.app.handler("q", subject="paid")(shop.write("paid"))
@@ -218,7 +218,7 @@ def test_a_handler_is_not_replaced_unnoticed(subject: str | None, complaint: str
         app.handler("orders", subject=subject)(len)
 
 
-def test_what_cannot_be_registered_is_refused() -> None:
+def test_functions_that_cannot_be_registered_are_refused() -> None:
     app = Handlers()
     register: Any = app.handler
     with pytest.raises(InvalidArgumentError, match=r"@app.handler\(queue"):
@@ -230,7 +230,7 @@ def test_what_cannot_be_registered_is_refused() -> None:
     assert app.queues == ()
 
 
-def test_what_does_not_go_together_is_refused(database: Database) -> None:
+def test_options_that_do_not_go_together_are_refused(database: Database) -> None:
     app, client = Handlers(), pgqueue.QueueClient(database.dsn)
     aclient = pgqueue.aio.QueueClient(database.dsn)
     worker: Any = pgqueue.Worker
@@ -261,7 +261,7 @@ def test_a_coroutine_function_gets_no_synchronous_transaction(scene: Scene) -> N
         pgqueue.aio.Worker(queue, blocking, transaction="psycopg")  # type: ignore[call-overload]
 
 
-def test_what_is_served_can_be_said() -> None:
+def test_handlers_can_be_described() -> None:
     app = Handlers()
     app.handler("orders", subject="paid")(plain)
     app.handler("returns")(effect)
@@ -301,7 +301,7 @@ def test_a_handler_gets_the_type_that_it_asks_for(scene: Scene, options: dict[st
     assert scene.effects() == ([1, 3] if options else [])
 
 
-def test_process_makes_the_type_and_dead_letters_what_does_not_fit(scene: Scene) -> None:
+def test_process_makes_the_type_and_dead_letters_bodies_that_do_not_fit(scene: Scene) -> None:
     scene.send({"number": 1}, {})
     good, bad = scene.queue.receive(max_messages=2)
     assert pgqueue.process(good, number_of) == 1

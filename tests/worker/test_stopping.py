@@ -1,4 +1,4 @@
-"""A worker that is asked to stop leaves nothing undone and nothing counted; one that cannot go on says so."""
+"""A worker that is asked to stop leaves nothing undone and nothing counted; one that cannot go on raises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.patience import eventually
 from tests.worker.scene import Running, Scene, effect
 
 
-def test_stopping_finishes_what_runs_and_gives_back_what_was_not_begun(scene: Scene) -> None:
+def test_stopping_finishes_running_handlers_and_gives_back_unstarted_messages(scene: Scene) -> None:
     begun = threading.Event()
     handled: list[int] = []
 
@@ -56,7 +56,7 @@ def test_a_worker_that_has_ended_may_be_stopped_again(scene: Scene) -> None:
     running.stop()
 
 
-def test_what_does_not_end_within_the_grace_period_is_left_behind(scene: Scene) -> None:
+def test_a_handler_that_outlives_the_grace_period_is_left_behind(scene: Scene) -> None:
     go_on = threading.Event()
     begun = threading.Event()
 
@@ -87,7 +87,7 @@ def test_a_queue_that_is_deleted_ends_the_worker_with_the_error(scene: Scene) ->
         running.ended()
 
 
-def test_an_unknown_queue_is_told_at_once(scene: Scene) -> None:
+def test_an_unknown_queue_is_raised_at_once(scene: Scene) -> None:
     async def handler(_: Any) -> None:
         """Never called."""
 
@@ -151,7 +151,7 @@ def test_dead_letters_are_not_taken(scene: Scene) -> None:
         scene.make(handler)
 
 
-def test_a_handler_must_take_what_it_is_given(scene: Scene) -> None:
+def test_a_handler_must_accept_its_arguments(scene: Scene) -> None:
     async def takes_two(message: Any, tx: Any) -> None:
         """Never called."""
 
@@ -166,7 +166,7 @@ def test_a_handler_must_take_what_it_is_given(scene: Scene) -> None:
         scene.make("shop.handlers:ship")  # type: ignore[arg-type]  # the mistake
 
 
-def test_the_health_is_told_to_probes(tmp_path: Path) -> None:
+def test_the_health_is_served_to_probes(tmp_path: Path) -> None:
     age = timedelta(0)
 
     def ask() -> Health:

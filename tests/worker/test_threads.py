@@ -1,4 +1,4 @@
-"""What threads have in hand is told at each moment: to who stops the worker, and to who gives handlers up."""
+"""The messages that threads handle are known at each moment: to stop the worker, and to give handlers up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.worker.scene import Running, Scene
 @pytest.mark.parametrize(
     "step", [(HandlerThreads, "_begin"), (Dispatcher, "finish")], ids=["before the handler", "after the handler"]
 )
-def test_stopping_waits_for_what_a_thread_has_taken(
+def test_stopping_waits_for_messages_that_a_thread_has_taken(
     database: Database, monkeypatch: pytest.MonkeyPatch, step: tuple[type, str]
 ) -> None:
     def slowly(*arguments: Any) -> Any:

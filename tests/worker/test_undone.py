@@ -1,4 +1,4 @@
-"""Work that is rolled back in silence is not completed, whoever runs the handler."""
+"""Work that is rolled back in silence is not completed, in whichever way the handler runs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_worker_fails_the_message_of_a_handler_whose_settlement_was_undone(sce
 
 @WAY
 @pytest.mark.parametrize("runner", ["process", "drain"])
-def test_process_and_drain_raise_what_a_worker_calls_a_failure(scene: Scene, runner: str, way: Way) -> None:
+def test_process_and_drain_raise_the_failures_of_a_worker(scene: Scene, runner: str, way: Way) -> None:
     async def handler(message: Any) -> None:
         await way(scene, message)
 

@@ -20,7 +20,7 @@ Way = Callable[[Scene, Any], Awaitable[None]]
 
 
 async def done(result: Any) -> Any:
-    """What a verb of either face returns."""
+    """The result of a verb of either face."""
     return await result if inspect.isawaitable(result) else result
 
 

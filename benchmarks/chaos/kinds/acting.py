@@ -1,4 +1,4 @@
-"""What all actors share: where they are, what they may do wrong, and the book that they write in."""
+"""The part that all actors share: their place, the mischief allowed to them, and their book."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from pgqueue.errors import PGQueueError
 
 
 class Broken(Exception):
-    """What a framework has made of an error: it leaves open whether anything was done."""
+    """A framework's error in place of the original: it leaves open whether anything was done."""
 
 
-#: What faults make of calls. Anything else is a defect, and ends the process with a traceback.
+#: Errors that faults cause in calls. Anything else is a defect, and ends the process with a traceback.
 EXPECTED = (PGQueueError, psycopg.Error, sqlalchemy.exc.SQLAlchemyError, TimeoutError, Broken)
 
 REST = "rest"
@@ -65,7 +65,7 @@ class Assignment:
 
 
 class Kind(Protocol):
-    """What an actor does, over and over; it keeps its sessions from one step to the next."""
+    """The repeated step of an actor; it keeps its sessions from one step to the next."""
 
     def __init__(self, actor: Actor) -> None: ...
 
@@ -109,7 +109,7 @@ class Actor:
     def settling(
         self, how: str, received: Sequence[Any], *, effect: bool = False, doubt: bool = False
     ) -> Iterator[Open]:
-        """Settles messages under lock; writes down what the library says of them afterwards."""
+        """Settles messages under lock; writes down their state in the library afterwards."""
         with self.operation("settle", how=how, locks=locks(received), effect=effect, doubt=doubt) as operation:
             try:
                 yield operation
@@ -176,10 +176,10 @@ def live(actor: Actor, kind: type[Kind], *, until_rest: bool) -> None:
 
 
 def answered(operation: Open) -> None:
-    """Says that the outcome is known, though the operation goes on: a frozen server may be asked for the state."""
+    """Marks the outcome as known, though the operation goes on: a frozen server may be asked for the state."""
     operation.facts["answered"] = time.monotonic()
 
 
 def failing(operation: Open) -> None:
-    """Says that an operation was undone on purpose."""
+    """Marks an operation as undone on purpose."""
     operation.outcome = Outcome.FAIL

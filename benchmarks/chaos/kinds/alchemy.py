@@ -81,7 +81,7 @@ class TwoPhase(Alchemy):
             self._decide(operation, transaction.commit, transaction.rollback)
 
     def _prepare(self, operation: Open, received: ReceivedMessage, prepare: Callable[[], None]) -> None:
-        operation.doubt = True  # who prepares leaves it to others, if need be
+        operation.doubt = True  # a prepared transaction may be decided by others
         prepare()
         operation.facts["prepared_state"] = known_state(received)
 

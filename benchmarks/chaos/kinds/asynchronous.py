@@ -91,7 +91,7 @@ class AsyncReceiver(Asynchronous):
         return self.actor.operation("settle", how="complete", locks=locks([received]), effect=effect, doubt=True)
 
     async def ask(self, received: ReceivedMessage, operation: Open) -> None:
-        """What the library says once it has asked the database, where it knows that it must."""
+        """The library's state once it has asked the database, where it knows that it must."""
         answered(operation)
         with suppress(*EXPECTED):
             await received.resolve()

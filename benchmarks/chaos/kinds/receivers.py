@@ -203,7 +203,7 @@ class Prefetching(Receiver):
 
 
 class Savepoints(Receiver):
-    """Settles below savepoints, which are rolled back now and then: in raw SQL, of which nobody tells the library."""
+    """Settles below savepoints, which are rolled back now and then: in raw SQL, unseen by the library."""
 
     def complete(self, received: ReceivedMessage) -> None:
         connection = self.connection()

@@ -117,7 +117,7 @@ class Sender:
             with self._sending(queue, [message]) as operation:
                 connection.tpc_begin(connection.xid(1, f"chaos-{uuid4().hex}", "sender"))
                 queue.send(self._message(message), transaction=connection)
-                operation.doubt = True  # who prepares leaves it to others, if need be
+                operation.doubt = True  # a prepared transaction may be decided by others
                 connection.tpc_prepare()
                 self._actor.pause(self._actor.chance.uniform(0, 0.5))
                 connection.tpc_commit()

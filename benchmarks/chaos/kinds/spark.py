@@ -128,7 +128,7 @@ class Spark:
         self._actor.pause(chance.uniform(0, 1))
 
     def _expected(self, error: Exception) -> Exception:
-        """What a fault has made of a call; the error itself, if we have called it wrongly."""
+        """The error that stands for a fault; the error itself, if the call was wrong."""
         reason = pgqueue.spark.reason_of(error)
         return error if reason.is_wrong_use else Broken(reason.line)
 

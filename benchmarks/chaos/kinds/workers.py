@@ -16,7 +16,7 @@ RETRY = pgqueue.RetryPolicy(first_delay=timedelta(milliseconds=500), max_delay=t
 
 
 class Stumbled(Exception):
-    """What a handler raises for no reason."""
+    """Raised by a handler for no reason."""
 
 
 class Threads:

@@ -1,5 +1,5 @@
 """pgqueue. ``way`` is ``worker`` (a Worker with threads), ``loop`` (receive and complete_batch by hand) or ``sql`` (the
-same two SQL functions called by psycopg alone, so that what the library's own Python costs can be told from the rest).
+same two SQL functions called by psycopg alone, to separate the cost of the library's own Python from the rest).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ LOCK_SECONDS = 2.0
 
 
 class Story:
-    """Operations one after the other, a second each, unless they are said to have begun at another moment."""
+    """Operations one after the other, a second each, unless another moment is given."""
 
     def __init__(self) -> None:
         self._operations: list[Operation] = []
@@ -117,5 +117,5 @@ def dead(message: str = "m") -> Stored:
 
 
 def remembered(last: str, done: int) -> list[State]:
-    """What the state of the session says."""
+    """The state of the session."""
     return [State("q", "s", done, last)]

@@ -1,4 +1,4 @@
-"""What a run shows and writes."""
+"""The output and the files of a run."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_a_fault_that_there_is_not_is_refused_with_those_that_there_are() -> Non
         faults_named("krill")
 
 
-def test_of_many_violations_one_of_each_kind_is_shown() -> None:
+def test_one_of_each_kind_of_many_violations_is_shown() -> None:
     many = [Violation("truth", f"lie {number}") for number in range(20)] + [Violation("fence", "late")]
     shown = display.first(many)
     assert [violation.rule for violation in shown].count("fence") == 1
     assert len(shown) == display.SHOWN
 
 
-def test_an_operation_about_many_messages_says_what_concerns_one() -> None:
+def test_an_operation_on_many_messages_is_shown_with_the_one_concerned() -> None:
     story = Story()
     story.take("m", "another", outcome="ok", effect=True)
     [violation] = [each for each in story.violations() if each.message == "m"]

@@ -27,7 +27,7 @@ def place() -> Iterator[Arena]:
 @pytest.mark.chaos
 @pytest.mark.timeout(900)  # a slow machine takes long to drain; what is stuck is found sooner than that
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_breaks_the_books_balance(place: Arena, tmp_path: Path, seed: int) -> None:
+def test_the_books_balance_under_all_faults(place: Arena, tmp_path: Path, seed: int) -> None:
     result = place.play(seed, FIRE, (), tmp_path / "books", watch=_look_away)
     assert result.violations == (), "\n".join(map(str, result.violations[:5]))
     assert result.acknowledged > 0

@@ -1,4 +1,4 @@
-"""A seed says everything, and the books survive whoever writes them."""
+"""A seed determines the whole plan, and the books survive the death of their writers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_all_faults_come_up() -> None:
     assert drawn == FAULTS.keys()
 
 
-def test_what_all_sessions_feel_is_over_when_half_of_the_time_is() -> None:
+def test_faults_that_all_sessions_feel_are_over_at_half_time() -> None:
     heavy = [fault.at for seed in range(20) for fault in plan(seed).faults if fault.name in HEAVY]
     assert max(heavy) <= 30
 
@@ -101,7 +101,7 @@ def test_an_operation_is_read_as_it_was_written(book: Book, tmp_path: Path) -> N
     assert known.invoked <= known.ended < float("inf")
 
 
-def test_whoever_is_killed_leaves_an_operation_that_never_ended(book: Book, tmp_path: Path) -> None:
+def test_a_killed_actor_leaves_an_operation_that_never_ended(book: Book, tmp_path: Path) -> None:
     with book.operation("send", "an actor", "q", doubt=False, ids=["m"]) as operation:
         operation.leave_open()
     with (tmp_path / "somebody.jsonl").open("a") as file:
@@ -119,7 +119,7 @@ def test_whoever_is_killed_leaves_an_operation_that_never_ended(book: Book, tmp_
         (KeyboardInterrupt(), True, Outcome.UNKNOWN),
     ],
 )
-def test_an_error_says_whether_it_may_have_been_done(
+def test_an_error_is_recorded_with_whether_the_operation_may_have_been_done(
     book: Book, tmp_path: Path, error: BaseException, doubt: bool, outcome: Outcome
 ) -> None:
     with pytest.raises(type(error)), book.operation("settle", "an actor", "q", doubt=doubt, how="complete", locks=[]):

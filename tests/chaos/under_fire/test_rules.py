@@ -34,7 +34,7 @@ def test_an_acknowledged_message_that_is_nowhere_is_lost(story: Story) -> None:
 
 
 @pytest.mark.parametrize("outcome", ["unknown", "never"])
-def test_a_send_that_nobody_was_told_of_may_have_stored_the_message_or_not(story: Story, outcome: str) -> None:
+def test_an_unconfirmed_send_may_have_stored_the_message_or_not(story: Story, outcome: str) -> None:
     story.send(outcome=outcome)
     assert story.broken() == []
     assert story.broken(waiting()) == []
@@ -46,7 +46,7 @@ def test_a_send_that_was_refused_or_rolled_back_stores_nothing(story: Story) -> 
     assert story.broken(waiting()) == LOST
 
 
-def test_what_was_never_sent_cannot_be_there(story: Story) -> None:
+def test_a_message_that_was_never_sent_cannot_be_there(story: Story) -> None:
     assert story.broken(waiting()) == LOST
     assert story.broken(effects=["somebody"]) == LOST
 
@@ -57,13 +57,13 @@ def test_a_message_without_a_queue_is_lost(story: Story) -> None:
 
 
 @pytest.mark.parametrize("verb", ["purge", "drop"])
-def test_a_purge_explains_what_was_sent_before_it_ended(story: Story, verb: str) -> None:
+def test_a_purge_explains_the_loss_of_messages_sent_before_it_ended(story: Story, verb: str) -> None:
     story.send()
     story.wipe(verb)
     assert story.broken() == []
 
 
-def test_a_purge_does_not_explain_what_was_sent_after_it(story: Story) -> None:
+def test_a_purge_does_not_explain_the_loss_of_messages_sent_after_it(story: Story) -> None:
     story.wipe()
     story.send()
     assert story.broken() == LOST
@@ -83,14 +83,14 @@ def test_a_dead_letter_is_among_the_dead(story: Story) -> None:
     assert set(story.broken(waiting())) == {"conservation"}
 
 
-def test_what_was_taken_at_most_once_is_gone(story: Story) -> None:
+def test_a_message_that_was_taken_at_most_once_is_gone(story: Story) -> None:
     story.send()
     story.take("m")
     assert story.broken() == []
     assert story.broken(waiting()) == DOUBLED
 
 
-def test_a_take_that_broke_off_may_have_lost_what_it_took(story: Story) -> None:
+def test_a_take_that_broke_off_may_have_lost_its_messages(story: Story) -> None:
     story.send()
     story.take(outcome="unknown")
     assert story.broken() == []
@@ -151,7 +151,7 @@ def test_a_receive_that_took_long_may_have_been_given_the_message_at_its_end(sto
     assert story.broken(waiting()) == []
 
 
-def test_where_the_clock_was_moved_times_say_nothing(story: Story) -> None:
+def test_times_prove_nothing_after_the_clock_was_moved(story: Story) -> None:
     story.send()
     story.receive("a", delivered=3600)
     story.step_clock(-3600)
@@ -159,7 +159,7 @@ def test_where_the_clock_was_moved_times_say_nothing(story: Story) -> None:
     assert story.broken(waiting()) == []
 
 
-def test_where_the_clock_was_moved_tokens_still_say_who_was_later(story: Story) -> None:
+def test_tokens_still_order_deliveries_after_the_clock_was_moved(story: Story) -> None:
     story.send()
     story.receive("a", delivered=3600)
     story.step_clock(-3600)
@@ -198,7 +198,7 @@ def test_a_completion_that_is_reported_after_a_failover_is_so(story: Story) -> N
     assert "truth" in story.broken(waiting())
 
 
-def test_a_message_that_a_failover_has_forgotten_is_removed_by_nobody(story: Story) -> None:
+def test_a_message_that_a_failover_has_forgotten_needs_no_removal(story: Story) -> None:
     story.forget(began=0, took=10)
     story.send(began=1)
     story.receive("a", began=2, delivered=2)
@@ -266,7 +266,7 @@ def test_a_completion_that_failed_left_no_effect(story: Story) -> None:
     assert story.broken(effects=[story.settle("a", outcome="fail")]) == ["truth"]
 
 
-def test_who_cannot_know_may_say_so(story: Story) -> None:
+def test_an_unknown_outcome_is_no_violation(story: Story) -> None:
     story.send()
     story.receive("a")
     unknown = story.settle("a", outcome="unknown")
@@ -274,7 +274,7 @@ def test_who_cannot_know_may_say_so(story: Story) -> None:
     assert story.broken(waiting()) == []
 
 
-def test_a_message_is_not_gone_when_all_who_may_have_removed_it_deny_it(story: Story) -> None:
+def test_a_message_is_not_gone_when_all_possible_removals_report_failure(story: Story) -> None:
     story.send()
     story.receive("a")
     story.settle("a", outcome="unknown", state="received", effect=False)
@@ -320,7 +320,7 @@ def test_an_error_that_a_fault_explains_is_none(story: Story, sqlstate: str) -> 
     assert story.broken() == []
 
 
-def test_a_violation_tells_all_that_is_known_of_its_message(story: Story) -> None:
+def test_a_violation_shows_all_that_is_known_of_its_message(story: Story) -> None:
     story.send()
     story.receive("a")
     story.settle("a", "abandon", effect=False)

@@ -1,6 +1,6 @@
 """The ledger's silence means something: pointed at a queue, or a client, that lacks a rule, it names the violation.
 
-Each test plays the same story twice: on the engine as it is, which the ledger has nothing to say about, and on a twin
+Each test plays the same story twice: on the engine as it is, in which the ledger finds nothing, and on a twin
 with a piece of its text taken out.
 """
 
@@ -36,7 +36,7 @@ A_LOCK = timedelta(seconds=LOCK_SECONDS)
 
 
 class Fire:
-    """One queue, and actors of any kind, which act when they are told to."""
+    """One queue, and actors of any kind, which act on command."""
 
     def __init__(self, database: Database, directory: Path) -> None:
         self.database = database
@@ -200,7 +200,7 @@ def test_a_queue_that_lacks_a_rule_is_seen(fire: Fire, twin: Twin) -> None:
 
 
 @pytest.mark.parametrize("story", [twin.story for twin in TWINS.values()], ids=TWINS.keys())
-def test_of_the_queue_as_it_is_there_is_nothing_to_say(fire: Fire, story: Callable[[Fire], set[str]]) -> None:
+def test_the_unchanged_queue_has_no_violations(fire: Fire, story: Callable[[Fire], set[str]]) -> None:
     assert story(fire) == set()
 
 
@@ -266,7 +266,7 @@ def test_a_client_that_guesses_after_a_lost_commit_is_seen(
 
 
 class Denying(Bare):
-    """Says that it has not completed what it has completed."""
+    """Reports a completion as not done."""
 
     def complete(self, received: ReceivedMessage) -> None:
         with self.actor.settling("complete", [received]) as operation:
@@ -274,7 +274,7 @@ class Denying(Bare):
             operation.facts["states"] = ["received"]
 
 
-def test_a_client_that_denies_what_it_has_done_is_seen(fire: Fire) -> None:
+def test_a_client_that_denies_a_completion_is_seen(fire: Fire) -> None:
     denying = fire.receiver(Denying)
     fire.send()
     denying.step()

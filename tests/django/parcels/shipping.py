@@ -1,4 +1,4 @@
-"""What is tested: it has made its client before the runner names the test database."""
+"""The code under test: it has made its client before the runner names the test database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
--- What the same rows cost with plain statements, by a client that knows the numbers of its own: no queue at all.
+-- The cost of the same rows with plain statements, by a client that numbers them itself: no queue at all.
 create schema floor;
 create sequence floor.number;
 create table floor.message (like pgqueue.message including defaults, primary key (queue_id, lane, position)) with (

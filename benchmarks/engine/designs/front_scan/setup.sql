@@ -1,6 +1,6 @@
 -- The usual queue, as extensions and libraries have it: a table for each queue, so that its statements are put together
--- when it is used; an index on the time from which a message is visible; a scan from the front. Autovacuum is told what
--- it is told of pgqueue's table.
+-- when it is used; an index on the time from which a message is visible; a scan from the front. Autovacuum has the
+-- settings of pgqueue's table.
 create schema front_scan;
 
 create table front_scan.bench (
