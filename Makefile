@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(BUILD) $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test test-all models lint format types layers check docs generate words test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos dist wheel try-wheel lock clean
+.PHONY: help demo demo-spark test test-all models lint format types layers prose check docs generate words test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos dist wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -52,6 +52,9 @@ types: $(READY) ## mypy --strict
 
 layers: $(READY) ## import-linter: imports point downwards only
 	$(BIN)/lint-imports
+
+prose: $(READY) ## English that the project does not write: make prose IN=pgqueue
+	$(BIN)/python .ci/prose.py $(IN)
 
 check: lint types layers ## all that needs no database
 

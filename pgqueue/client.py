@@ -190,7 +190,7 @@ class QueueClient:
 
         It is due at the times of a ``cron`` expression, such as ``"30 2 * * *"``, in a ``timezone``, or ``every`` so
         often, not before ``start`` and not after ``end``. Each message can be received up to ``jitter`` later, at
-        random. ``catch_up`` is a :class:`~pgqueue.CatchUp`: what happens to due times that were missed while nobody
+        random. ``catch_up`` is a :class:`~pgqueue.CatchUp`: what happens to due times that were missed while no worker
         ran. ``docs/schedules.md`` has the details, and the rules of daylight saving.
 
         Raises:
@@ -257,7 +257,7 @@ class QueueClient:
         drive(self._source.execute(schedules.drop_schedule(name)))
 
     def create_topic(self, name: str, *, exist_ok: bool = False) -> None:
-        """Creates a topic. What is sent to it is stored in each of its subscriptions whose filter matches.
+        """Creates a topic. Messages sent to it are stored in each of its subscriptions whose filter matches.
 
         Raises:
             TopicAlreadyExistsError: a topic with this name exists; with ``exist_ok`` nothing is done instead.

@@ -1,4 +1,4 @@
-"""The errors. Each class says what is true once it was raised.
+"""The errors. Each class documents what is true once it was raised.
 
 Every error carries ``is_transient`` (whether the same call may succeed later), the ``sqlstate`` that the database
 raised, if any, and a ``tracking_id`` that also appears in the log. The private SQLSTATEs are listed in
@@ -16,7 +16,7 @@ logger = logging.getLogger("pgqueue")
 
 
 class PGQueueError(Exception):
-    """A call was refused or failed; the subclass says what is true now."""
+    """A call was refused or failed; the subclass documents what is true now."""
 
     is_transient: bool = False
     default_sqlstate: ClassVar[str | None] = None
@@ -42,7 +42,7 @@ class LockLostError(PGQueueError):
 
 
 class SessionLockLostError(LockLostError):
-    """This token no longer locks the session: somebody has accepted it since, or it was released.
+    """This token no longer locks the session: it was accepted again since, or released.
 
     A kind of lost lock, raised by the database: the locks of its messages are lost with it, and nothing in the
     transaction in which it was raised takes effect. Accept the session again; its messages come in their order.
@@ -120,7 +120,7 @@ class ScheduleAlreadyExistsError(PGQueueError):
 
 
 class SessionCannotBeLockedError(PGQueueError):
-    """Somebody else holds this session; nothing was locked. The text says who, and until when.
+    """Another receiver holds this session; nothing was locked. The text names it, and the end of its lock.
 
     Transient: try again later, or accept the next session that is available.
     """
@@ -160,7 +160,7 @@ class MessageNotSerializableError(PGQueueError, ValueError):
 class MessageNotReadableError(PGQueueError, ValueError):
     """Python cannot read JSON that the database holds: it is nested too deeply, or has too large a number.
 
-    The text says which message, queue or effect it belongs to. Nothing was changed: the message can be settled like any
+    The text names its message, queue or effect. Nothing was changed: the message can be settled like any
     other, and ``raw_body`` and ``raw_application_properties`` hold the JSON as text. :meth:`~pgqueue.Queue.send` never
     stores such a message; SQL can.
     """
@@ -197,7 +197,7 @@ class TransactionConflictError(PGQueueError):
 
 
 class OperationTimeoutError(PGQueueError):
-    """No connection could be had in time, or the statement was cancelled; nothing was changed.
+    """No connection was available in time, or the statement was cancelled; nothing was changed.
 
     A send whose ``result()`` timed out is still in flight, and gets its outcome later.
     """
@@ -208,9 +208,9 @@ class OperationTimeoutError(PGQueueError):
 class WrongTransactionError(TransactionRequiredError):
     """The message is pinned in another transaction; this call settled nothing.
 
-    The work has ended the transaction that was begun for its message, or settles it on another connection. What the
-    work has run after that end was committed by itself; roll back what is open. Where the connection does not show it,
-    the database raises this error.
+    The work has ended the transaction that was begun for its message, or settles it on another connection. Statements
+    that the work ran after that end were committed one by one; roll back an open transaction. Where the connection does
+    not show it, the database raises this error.
     """
 
     default_sqlstate = "PQ011"
@@ -220,7 +220,7 @@ class SettlementUndoneError(PGQueueError):
     """Work has settled its message in a transaction that was not committed, and has raised no error.
 
     The transaction, or the savepoint in it, was rolled back, or failed by an error that the work swallowed, or was left
-    open. Nothing of it was committed, so the message is not completed: a worker does what its ``RetryPolicy`` says.
+    open. Nothing of it was committed, so the message is not completed: a worker follows its ``RetryPolicy``.
     """
 
 
@@ -235,7 +235,7 @@ class ReadOnlyError(PGQueueError):
 class OutOfResourcesError(PGQueueError):
     """The server has run out of disk space, memory or another resource; nothing was changed.
 
-    Transient: the same call succeeds once somebody has made room.
+    Transient: the same call succeeds once there is room.
     """
 
     is_transient = True
@@ -244,7 +244,7 @@ class OutOfResourcesError(PGQueueError):
 class ConnectionLostError(PGQueueError):
     """The connection to the database could not be made, or broke, or was closed because no answer came in time.
 
-    What the call was to do has been done, or has not.
+    The call has taken effect as a whole, or not at all.
     A settlement in progress is in doubt: its state is COMPLETING until ``received.resolve()``, or the next call on the
     message, has asked the database. If that call is the same settlement again, it either succeeds, or raises
     :class:`MessageAlreadySettledError` because the first one had succeeded.
@@ -268,7 +268,7 @@ class CommitInDoubtError(ConnectionLostError):
 class SendError(PGQueueError, ExceptionGroup[PGQueueError]):
     """Sends failed, and their outcomes were not read.
 
-    Nothing of them is stored, unless a :class:`CommitInDoubtError` among the errors says that this is unknown.
+    Nothing of them is stored, unless there is a :class:`CommitInDoubtError` among the errors: then this is unknown.
 
     ``exceptions`` holds one error for each send, so ``except*`` finds them by class. The error is transient if all of
     them are, and has their SQLSTATE if they all have the same one.
@@ -313,14 +313,14 @@ class UnsupportedSourceError(PGQueueError, TypeError):
 class HandlerTimeoutError(PGQueueError):
     """A handler exceeded its worker's ``handler_timeout``; nothing that it did in its transaction takes effect.
 
-    Its message is settled as the worker's policy says. Whatever the handler does afterwards is ignored.
+    Its message is settled by the worker's policy. The handler's later actions are ignored.
     """
 
 
 class NoHandlerError(PGQueueError):
     """No handler of the worker takes the subject of this message; nothing was done for it.
 
-    The message is settled as the worker's policy says: a newer version of the application may have a handler for it.
+    The message is settled by the worker's policy: a newer version of the application may have a handler for it.
     """
 
 

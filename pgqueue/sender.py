@@ -120,7 +120,7 @@ def _empty(outbox: Outbox, flusher: Flusher, arrived: threading.Event) -> None:
     leave_blocks()
     try:
         drive(flusher.run(wait))
-    except BaseException as failure:  # noqa: BLE001 - whatever it is, nobody may wait for ever
+    except BaseException as failure:  # noqa: BLE001 - whatever it is, no caller may wait for ever
         outbox.fail(failure)
 
 

@@ -164,7 +164,7 @@ class Queue(Generic[BodyT]):
         ``lock_duration`` defaults to that of the queue, which must have been created with ``requires_session``.
 
         Raises:
-            SessionCannotBeLockedError: somebody else holds the session that you named, also when ``wait`` is over.
+            SessionCannotBeLockedError: another receiver holds the session that you named, also when ``wait`` is over.
         """
         row = await adrive(sessions.accept(self.name, session_id, self._source, wait, lock_duration))
         return None if row is None else accepted(Session, self.name, row, self._source, self._body_type)
@@ -231,7 +231,7 @@ class Queue(Generic[BodyT]):
     ) -> Receiver[Any]:
         """Returns an endless iterator over incoming messages, one at a time. Use it in an ``async with`` block.
 
-        ``receive_mode`` says whether the receiver locks each message or deletes it at once. It locks up to ``prefetch``
+        ``receive_mode`` is whether the receiver locks each message or deletes it at once. It locks up to ``prefetch``
         messages ahead, to save round trips. Their locks run meanwhile: the receiver does not yield a message whose lock
         may have expired. The end of the block gives back the messages that were not yielded. With ``sub_queue`` it
         receives the dead letters.
@@ -258,14 +258,14 @@ class Queue(Generic[BodyT]):
         ]
 
     async def explain_message(self, sequence_number: int) -> str:
-        """Says in words why a message is delivered now or is not: locked by whom, scheduled, resting, exhausted, dead.
+        """Explains why a message is delivered now or is not: locked by whom, scheduled, delayed, exhausted, dead.
 
         Locks and changes nothing.
         """
         return await adrive(self._source.execute(receiving_verbs.explain_message(self.name, sequence_number)))
 
     async def unlock(self, sequence_number: int) -> None:
-        """Takes the lock of a message away, whoever holds it: the holder's lock is lost, and anyone can receive it.
+        """Takes the lock of a message away from any receiver: the holder's lock is lost, and anyone can receive it.
 
         The delivery has counted; if it was the last that the queue allows, the message is dead-lettered.
 

@@ -185,7 +185,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
     ) -> datetime:
         """Renews the lock for ``lock_duration``, by default that of the queue, from now; returns when it expires.
 
-        With ``transaction`` the lock is renewed if, and only if, your transaction commits. Nobody can take the message
+        With ``transaction`` the lock is renewed if, and only if, your transaction commits. No one can take the message
         before it ends, and ``locked_until`` of this object stays as it was. While another transaction has the lock
         pinned, it is kept but not renewed.
         """

@@ -131,7 +131,7 @@ async def _empty(outbox: Outbox, flusher: Flusher, arrived: asyncio.Event) -> No
     except asyncio.CancelledError as failure:
         outbox.fail(failure)
         raise
-    except BaseException as failure:  # noqa: BLE001 - whatever it is, nobody may wait for ever
+    except BaseException as failure:  # noqa: BLE001 - whatever it is, no caller may wait for ever
         outbox.fail(failure)
 
 

@@ -81,7 +81,7 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
         """Renews the lock of the session, and of its messages, for ``lock_duration`` from now.
 
         By default that of the queue. Returns when it expires. While a transaction that has set the state is open,
-        nobody can accept the session: the lock is kept but not renewed.
+        no one can accept the session: the lock is kept but not renewed.
         """
         return await adrive(sessions.renew_lock(self, lock_duration))
 

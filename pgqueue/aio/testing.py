@@ -24,7 +24,7 @@ async def drain(
 
     ``handler(message, tx)`` runs in the transaction that completes its message, ``handler(message)`` without one, as in
     :func:`pgqueue.aio.process` and in a worker, but is called only once: its first error abandons the message and is
-    raised. ``source`` says where the transactions begin, as for :func:`pgqueue.aio.process`: a session maker, for
+    raised. ``source`` is where the transactions begin, as for :func:`pgqueue.aio.process`: a session maker, for
     example.
 
     Raises:

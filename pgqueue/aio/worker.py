@@ -49,7 +49,7 @@ class Worker:
     them, the transaction is rolled back and each message gets its own transaction, the failed one last.
 
     ``concurrency`` is the number of handlers that run at a time, for each queue. ``retry``, by default
-    ``RetryPolicy()``, says what to do when a handler fails. Up to ``prefetch`` messages are locked ahead: fewer, the
+    ``RetryPolicy()``, decides what to do when a handler fails. Up to ``prefetch`` messages are locked ahead: fewer, the
     longer the handler takes; none for slow handlers. A handler that exceeds ``handler_timeout`` is cancelled.
 
     A thread with its own connection renews the locks of the messages in hand for up to ``max_lock_renewal_duration``,

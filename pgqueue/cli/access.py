@@ -96,7 +96,7 @@ def grants(database: Database, as_json: AsJson = False) -> None:
     elif known:
         output.show(grants_table(known))
     else:
-        output.hint("only superusers and the owner may use the queues: `pgqueue grant --help` says how to let others")
+        output.hint("only superusers and the owner may use the queues: `pgqueue grant --help` shows how to let others")
 
 
 def _print_done(done: str, as_json: bool) -> None:

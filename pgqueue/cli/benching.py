@@ -90,7 +90,7 @@ def _queue_of_its_own(database: Database, name: str) -> Iterator[Queue]:
 
 
 def _server(database: Database) -> dict[str, Any]:
-    """What the figures depend on; the round trip is the median, in milliseconds."""
+    """The conditions of the figures; the round trip is the median, in milliseconds."""
     with psycopg.connect(database.dsn, autocommit=True, row_factory=dict_row) as connection:
         settings = connection.execute(SERVER).fetchone()
         assert settings is not None

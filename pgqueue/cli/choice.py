@@ -1,4 +1,4 @@
-"""Which database a command works on, as its options say."""
+"""The database that a command works on, from its options."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Embedded = Annotated[
 
 @dataclass(frozen=True)
 class Choice:
-    """What the command line says about the database, before the command or after it."""
+    """The options for the database, before the command or after it."""
 
     dsn: str | None = field(default=None, repr=False)
     embedded: bool = False

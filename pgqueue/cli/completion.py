@@ -1,4 +1,4 @@
-"""What shells complete beside commands and options: names that the database knows, as far as it answers soon."""
+"""Shell completion of names from the database, as far as it answers soon."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pgqueue.cli.connection import named_by
 from pgqueue.statements.statement import Statement, column
 from pgqueue.transports.one_shot import ask_once
 
-#: How long whoever presses Tab waits for an answer.
+#: How long a press of Tab waits for an answer.
 PATIENCE = timedelta(seconds=1)
 
 

@@ -72,18 +72,18 @@ def on_database(command: Callable[..., None]) -> Callable[..., None]:
 
 def choose(context: typer.Context, dsn: str | None, use_embedded: bool) -> str:
     """The DSN of a reachable database: from the options after the command, before it, or from the environment."""
-    said = Choice(dsn, use_embedded).or_else(context.find_root().obj or Choice())
-    if said.dsn is not None and said.embedded:
-        raise WrongUse("--dsn and --embedded name two databases: say one of them")
-    if said.embedded:
+    choice = Choice(dsn, use_embedded).or_else(context.find_root().obj or Choice())
+    if choice.dsn is not None and choice.embedded:
+        raise WrongUse("--dsn and --embedded name two databases: give one of them")
+    if choice.embedded:
         return _start_embedded()
-    named = named_by(said)
+    named = named_by(choice)
     if named is None:
         raise WrongUse(
-            f"no database was named: say --dsn DSN, set {ENVIRONMENT}, or PGHOST and the like, or use the built-in one:"
-            " --embedded"
+            f"no database was named: give --dsn DSN, set {ENVIRONMENT}, or PGHOST and the like, or use the built-in"
+            " one: --embedded"
         )
-    knock(named)
+    check_reachable(named)
     return named
 
 
@@ -93,11 +93,11 @@ def named_by(choice: Choice) -> str | None:
     return dsns.for_libpq(named) if named else None
 
 
-def knock(dsn: str) -> None:
+def check_reachable(dsn: str) -> None:
     """Check that the database answers: a pool would keep trying for long without giving the reason."""
     try:
-        said = conninfo_to_dict(dsn).get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT")
-        patience = int(said or CONNECT_SECONDS)
+        limit = conninfo_to_dict(dsn).get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT")
+        patience = int(limit or CONNECT_SECONDS)
     except psycopg.ProgrammingError:  # its text contains the DSN, and with it the password
         raise WrongUse("the DSN cannot be read: write postgresql://user:password@host:5432/name") from None
     try:

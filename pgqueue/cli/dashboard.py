@@ -35,14 +35,15 @@ def dashboard(
         bool, typer.Option("--writable", help="Allow actions, such as to resubmit dead letters.")
     ] = False,
     accounts: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Who may sign in: lines of role:hash.", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="The accounts: lines of role:hash.", show_default=False)
     ] = None,
     proxy_header: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The header in which a proxy names the database role.", show_default=False),
     ] = None,
     trusted_proxy: Annotated[
-        list[str] | None, typer.Option(metavar="ADDRESS", help="Whose header is believed; by default this machine's.")
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="A proxy whose header is trusted; by default this machine."),
     ] = None,
     hash_password: Annotated[  # noqa: ARG001 - its callback ends the command
         str | None,
@@ -56,7 +57,7 @@ def dashboard(
 ) -> None:
     """Serve a dashboard: queues, messages, dead letters and workers, at http://127.0.0.1:8420.
 
-    It changes nothing unless it is --writable, and then with the rights of the database role of whoever is signed in;
+    It changes nothing unless it is --writable, and then with the rights of the database role that is signed in;
     without sign-in, of the role that it is connected as. On another address than this machine's it needs --accounts or
     --proxy-header, and a proxy in front that speaks HTTPS.
     """
@@ -87,8 +88,7 @@ def _settings(
 
     if not is_loopback(host) and accounts is None and proxy_header is None:
         raise WrongUse(
-            f"{host} is reached from elsewhere, and nobody would have to sign in: say --accounts FILE, or"
-            " --proxy-header NAME"
+            f"{host} is reached from elsewhere, without any sign-in: give --accounts FILE, or --proxy-header NAME"
         )
     try:
         known = {} if accounts is None else read_accounts(accounts)

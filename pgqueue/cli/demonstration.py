@@ -19,7 +19,7 @@ from rich.text import Text
 from pgqueue import embedded as embedded_server
 from pgqueue.cli import output
 from pgqueue.cli.choice import PANEL, Choice
-from pgqueue.cli.connection import knock
+from pgqueue.cli.connection import check_reachable
 from pgqueue.cli.exit_codes import FAILED
 from pgqueue.cli.failures import Failed
 from pgqueue.cli.output import AsJson
@@ -65,8 +65,8 @@ def demo(
     that, some transactions abort and are tried again, and a few messages are no flights at all. In the end the tables
     are asked whether every flight was posted exactly once.
 
-    It needs nothing but itself. What it leaves behind, the schema pgqueue_demo and the queue pgqueue-demo, is made
-    anew the next time.
+    It needs nothing but itself. It leaves the schema pgqueue_demo and the queue pgqueue-demo behind; the next run
+    replaces them.
     """
     exit_at_sigterm()
     said = dsn if dsn is not None else (context.find_root().obj or Choice()).dsn
@@ -88,11 +88,11 @@ def demo(
 
 
 def database(dsn: str | None) -> str:
-    """The database of a demo: never the one in the environment, that may be where somebody works."""
+    """The database of a demo: never the one in the environment, which may be in use."""
     if dsn is None:
         with sigterm_held_back():
             return embedded_server.start()
-    knock(dsn)
+    check_reachable(dsn)
     return dsn
 
 
@@ -135,8 +135,8 @@ def _display(as_json: bool) -> AbstractContextManager[Any]:
 
 def _print(verdict: Verdict) -> None:
     show_checks(verdict.checks)
-    said = "Every check holds" if verdict.holds else "NOT every check holds"
-    output.say(f"{said}; {verdict.messages_per_second:,.0f} messages/s, from the first sent to the last posted.")
+    outcome = "Every check holds" if verdict.holds else "NOT every check holds"
+    output.say(f"{outcome}; {verdict.messages_per_second:,.0f} messages/s, from the first sent to the last posted.")
 
 
 def _program() -> str:

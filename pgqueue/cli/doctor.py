@@ -1,4 +1,4 @@
-"""``pgqueue doctor``: what is wrong with the queues and their database, and what mends it."""
+"""``pgqueue doctor``: problems of the queues and their database, and the commands that fix them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def doctor(
     dsn: Dsn = None,
     embedded: Embedded = False,
 ) -> None:
-    """Examine the queues and their database. Each finding says since when, what it costs, and what mends it.
+    """Examine the queues and their database. Each finding shows since when, what it costs, and what fixes it.
 
     Changes nothing. Exit code 1 when anything is wrong, 0 when all is well. A check that the role may not make is
     listed with the grant that it takes.
@@ -92,7 +92,7 @@ def _print(examination: Examination) -> None:
 def _print_finding(check: str, finding: Finding, now: datetime) -> None:
     output.say(check if finding.since is None else f"{check}, {_since(finding.since, now)}")
     output.say(_indented(f"{finding.what} {finding.cost}"))
-    output.say(f"  mend: {one_line(printable(finding.mend))}\n")
+    output.say(f"  fix: {one_line(printable(finding.mend))}\n")
 
 
 def _since(moment: datetime, now: datetime) -> str:
@@ -107,7 +107,7 @@ def _indented(text: str) -> str:
 
 
 def _print_unseen(results: Sequence[Result]) -> None:
-    """Say what was not looked at, by what it takes."""
+    """List the skipped checks, by the grant that they take."""
     checks: dict[str, list[str]] = {}
     for result in results:
         if result.unseen is not None:
@@ -115,7 +115,7 @@ def _print_unseen(results: Sequence[Result]) -> None:
     for why, names in checks.items():
         lacking = "a right" if why.startswith("grant ") else "this version's schema"
         output.say(f"not looked at, for lack of {lacking}\n{_indented(', '.join(names))}")
-        output.say(f"  mend: {one_line(printable(why))}\n")
+        output.say(f"  fix: {one_line(printable(why))}\n")
 
 
 def _summary(examination: Examination) -> str:

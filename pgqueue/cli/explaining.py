@@ -14,7 +14,7 @@ from pgqueue.cli.queues import Name
 #: The name of a queue's dead letters ends with this, which a shell would take for a variable.
 DEAD_LETTERS = "/$deadletterqueue"
 
-#: What the database advises in SQL, and the command that does it.
+#: SQL that the database advises, and its command.
 COMMANDS = {
     "pgqueue.cancel_scheduled": "cancel {queue} {number}",
     "pgqueue.receive_deferred": "receive {queue} --deferred {number}",
@@ -28,7 +28,7 @@ Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Its sequence numb
 
 @on_database
 def explain(database: Database, name: Name, sequence_number: Number, as_json: AsJson = False) -> None:
-    """Say why a message is delivered now or is not. Nothing is locked or changed."""
+    """Explain why a message is delivered now, or not. Nothing is locked or changed."""
     explanation = database.client.queue(name).explain_message(sequence_number)
     if as_json:
         output.document({"queue": name, "sequence_number": sequence_number, "explanation": explanation})
@@ -45,7 +45,7 @@ def _with_commands(explanation: str, queue: str, number: int) -> str:
 
 @on_database
 def unlock(database: Database, name: Name, sequence_number: Number, as_json: AsJson = False) -> None:
-    """Take the lock of a message away, whoever holds it. The holder can settle it no more, and anyone can receive it.
+    """Take the lock of a message away from its holder, who can settle it no more. Anyone can receive it.
 
     The delivery has counted: a message that was delivered as often as its queue allows goes to the dead letters.
     """

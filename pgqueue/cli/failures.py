@@ -1,4 +1,4 @@
-"""Errors as an exit code and one line that says what to do."""
+"""Errors as an exit code and one line with a remedy."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ UsageError, CommandLineError = typer.BadParameter.__mro__[1:3]
 
 REMEDIES: dict[type[Exception], str] = {
     errors.QueueNotFoundError: "`pgqueue queue list` shows the queues, `pgqueue queue create` makes one",
-    errors.QueueAlreadyExistsError: "change it with `pgqueue queue update`, or say --exist-ok",
+    errors.QueueAlreadyExistsError: "change it with `pgqueue queue update`, or use --exist-ok",
     errors.QueueDisabledError: "`pgqueue queue update QUEUE --status ACTIVE` opens it",
     errors.MessageSizeExceededError: "send less, or raise the bound with `pgqueue queue update QUEUE --max-message-size"
     " SIZE`",
     errors.QueueFullError: "try again when some were received, or raise the bound with `pgqueue queue update QUEUE"
     " --max-queue-length NUMBER`",
     errors.ScheduleNotFoundError: "`pgqueue schedule list` shows the schedules, `pgqueue schedule create` makes one",
-    errors.ScheduleAlreadyExistsError: "delete it with `pgqueue schedule delete`, or say --exist-ok",
+    errors.ScheduleAlreadyExistsError: "delete it with `pgqueue schedule delete`, or use --exist-ok",
     errors.TopicNotFoundError: "`pgqueue topic list` shows the topics, `pgqueue topic create` makes one",
-    errors.TopicAlreadyExistsError: "choose another name, or say --exist-ok",
+    errors.TopicAlreadyExistsError: "choose another name, or use --exist-ok",
     errors.NoSubscriptionError: "`pgqueue subscription list TOPIC` shows the filters",
-    errors.MessageNotFoundError: "nothing was changed; `pgqueue explain QUEUE NUMBER` says where it is",
+    errors.MessageNotFoundError: "nothing was changed; `pgqueue explain QUEUE NUMBER` shows where it is",
     errors.OperationTimeoutError: "try again",
     errors.TransactionConflictError: "try again",
-    errors.AccessDeniedError: "use a role that may, or ask whoever owns the schema",
+    errors.AccessDeniedError: "use a role that may, or ask the owner of the schema",
 }
 
 #: Where the advice for those who write SQL or Python begins; what names nothing of either is for all.
 ADVICE = re.compile(r"\. |: create it with")
 FOR_PROGRAMS = re.compile(r"\b(client|pgqueue)\.|: create it with|_")
 
-#: What stands in a remedy for the queue and the message that the error names.
+#: Placeholders in a remedy, and where the text of the error names their values.
 NAMES = {"QUEUE": re.compile(r'\bqueue "?([\w./-]*\w)'), "NUMBER": re.compile(r"\bmessage (\d+)")}
 
 #: A name is that of a queue and should be that of a topic, or the other way round.
@@ -56,7 +56,7 @@ MISTAKEN = {
 GRANT = re.compile(r"client\.grant_(\w+)\(((?:'(?:[^']|'')*'(?:, )?)+)\)")
 ARGUMENT = re.compile(r"'((?:[^']|'')*)'")
 
-#: What the server or libpq says of a connection, and what to do.
+#: Texts of the server or libpq about a connection, and their remedies.
 REFUSALS = {
     "password authentication failed": "is the password right?",
     "no password supplied": "put one into the DSN, PGPASSWORD or ~/.pgpass",
@@ -92,9 +92,9 @@ def failure_of(error: BaseException) -> Failure:
     """
     if any(isinstance(cause, KeyboardInterrupt) for cause in _history(error)):
         return Failure(INTERRUPTED, "")
-    for kinds, exit_code, tell in TOLD:
+    for kinds, exit_code, text_of in ERROR_FORMATS:
         if isinstance(error, kinds):
-            return Failure(exit_code, one_line(tell(error)))
+            return Failure(exit_code, one_line(text_of(error)))
     return Failure(FAILED, one_line(f"unexpected {type(error).__name__}: {error} (a bug of pgqueue: please report it)"))
 
 
@@ -112,7 +112,7 @@ def one_line(text: str) -> str:
 
 
 def _of_command_line(error: Any) -> str:
-    """What click says, and where to read more. Asked for nothing, it has shown the help and says no more."""
+    """The text of click, and where to read more; empty if no command was given, as the help is printed already."""
     text = str(error.format_message()).rstrip(".").replace("Value error, ", "")
     context = getattr(error, "ctx", None)
     hint = f"; see `{context.command_path} --help`" if text and context is not None else ""
@@ -121,13 +121,13 @@ def _of_command_line(error: Any) -> str:
 
 @contextmanager
 def binding(port: int, option: str) -> Iterator[None]:
-    """Say which option to change when a port is taken."""
+    """Name the option to change when a port is taken."""
     try:
         yield
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
-        raise Failed(f"port {port} is taken: say another with {option}, or 0 for any that is free") from error
+        raise Failed(f"port {port} is taken: choose another with {option}, or 0 for any that is free") from error
 
 
 def _of_input(error: OSError) -> str:
@@ -139,7 +139,7 @@ def _with_remedy(error: errors.PGQueueError) -> str:
     remedy = next((REMEDIES[kind] for kind in type(error).__mro__ if kind in REMEDIES), None)
     if TAKEN in text:
         remedy = "choose another name"
-    remedy = next((advised for said, advised in MISTAKEN.items() if said in text), remedy)
+    remedy = next((advised for mistake, advised in MISTAKEN.items() if mistake in text), remedy)
     advice = ADVICE.search(text)
     if remedy is None or (advice and not FOR_PROGRAMS.search(text, advice.start())):
         return text
@@ -164,7 +164,7 @@ def _granting(granted: re.Match[str]) -> str:
 
 def _of_connection(error: errors.ConnectionLostError) -> str:
     text = str(error.args[0])
-    return f"{text.rstrip('.')}: {next(remedy for said, remedy in REFUSALS.items() if re.search(said, text))}"
+    return f"{text.rstrip('.')}: {next(remedy for pattern, remedy in REFUSALS.items() if re.search(pattern, text))}"
 
 
 def _of_schema(error: errors.SchemaVersionError) -> str:
@@ -173,8 +173,8 @@ def _of_schema(error: errors.SchemaVersionError) -> str:
     return missed if error.sqlstate is not None else str(error.args[0])
 
 
-#: Which errors mean what, and how each is told; the first that fits counts.
-TOLD: tuple[tuple[Kinds, int, Callable[[Any], str]], ...] = (
+#: Errors, their exit codes and their texts; the first that fits counts.
+ERROR_FORMATS: tuple[tuple[Kinds, int, Callable[[Any], str]], ...] = (
     ((KeyboardInterrupt, typer.Abort), INTERRUPTED, lambda _: ""),
     (WrongUse, WRONG_USE, str),
     (UsageError, WRONG_USE, _of_command_line),

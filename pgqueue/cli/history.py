@@ -53,8 +53,8 @@ def history(
 
     pgqueue history orders --since 1h --outcome DEAD_LETTERED
 
-    A message must meet every condition given. The queue keeps a history if `pgqueue queue update --retain-history` says
-    so.
+    A message must meet every condition given. A queue keeps a history once `pgqueue queue update --retain-history` has
+    set it.
     """
     queue = database.client.get_queue(name)
     settled = database.client.queue(name).history(

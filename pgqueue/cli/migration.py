@@ -33,7 +33,7 @@ select 'building an index: ' || phase,
 """
 
 Check = Annotated[
-    bool, typer.Option("--check", help="Change nothing. Say what is left to do; exit code 1 if there is anything.")
+    bool, typer.Option("--check", help="Change nothing. Print what is left to do; exit code 1 if there is anything.")
 ]
 Sql = Annotated[
     bool,
@@ -55,10 +55,10 @@ def migrate(
     """Install the schema in a database, or bring it to this version of pgqueue.
 
     Any number of processes may do this at once, and while others send and receive. It waits five seconds at the most
-    for a lock, so that nobody is held up behind it, and tries again.
+    for a lock, so that no session is held up behind it, and tries again.
     """
     if sql and (check or as_json):
-        raise WrongUse("--sql prints a script: say it without --check and --json")
+        raise WrongUse("--sql prints a script: use it without --check and --json")
     if sql:
         sys.stdout.write(schema.script(_named(context, dsn, embedded)))
     elif check:
@@ -104,6 +104,6 @@ def _check(dsn: str, *, as_json: bool) -> None:
 
 def _named(context: typer.Context, dsn: str | None, embedded: bool) -> str | None:
     """The database that is named, if one is."""
-    said = Choice(dsn, embedded).or_else(context.find_root().obj or Choice())
-    is_named = said.dsn is not None or said.embedded or os.environ.get(ENVIRONMENT)
+    choice = Choice(dsn, embedded).or_else(context.find_root().obj or Choice())
+    is_named = choice.dsn is not None or choice.embedded or os.environ.get(ENVIRONMENT)
     return choose(context, dsn, embedded) if is_named else None

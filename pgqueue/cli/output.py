@@ -17,7 +17,7 @@ from rich.text import Text
 
 from pgqueue.model.printable import printable, printable_json
 
-#: Where nobody looks at a terminal, lines are not cut to fit one.
+#: In files and pipes, lines are not cut to fit a terminal.
 WIDTH_OF_A_FILE = 200
 
 #: Between two columns, and what a column that may be cut should show at least.

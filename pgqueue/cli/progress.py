@@ -18,7 +18,7 @@ SOON, EVERY = 0.5, 0.25
 
 @dataclass(frozen=True)
 class Step:
-    """What is being done, and how much of it; a total of 0 if nobody knows."""
+    """The step in progress, and how much of it is done; a total of 0 if unknown."""
 
     text: str
     done: int

@@ -11,7 +11,7 @@ import typer
 from pgqueue.cli.failures import WrongUse
 from pgqueue.model.encoding import LONGEST
 
-#: How it is said that there is to be no bound.
+#: The value of an option that sets no limit.
 NONE = "none"
 
 SECONDS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -61,7 +61,7 @@ class Moment:
     """A time, or a distance from now; the command decides whose clock now is."""
 
     text: str
-    said: datetime | timedelta
+    value: datetime | timedelta
 
     def after(self, now: datetime) -> datetime:
         return self._near(now, 1)
@@ -70,17 +70,17 @@ class Moment:
         return self._near(now, -1)
 
     def _near(self, now: datetime, sign: int) -> datetime:
-        """Within a lifetime of now: beyond the calendar nobody could read it."""
-        away = self.said - now if isinstance(self.said, datetime) else sign * self.said
+        """The time, within a lifetime of now: the calendar ends, too."""
+        away = self.value - now if isinstance(self.value, datetime) else sign * self.value
         if abs(away) > LONGEST:
-            raise WrongUse(f"{self.text} is more than a hundred years away from now: say a time within them")
+            raise WrongUse(f"{self.text} is more than a hundred years away from now: give a time within them")
         return now + away
 
 
 def parse_moment(text: str) -> Moment:
     """Reads a time with its zone, or a duration.
 
-    >>> parse_moment("2026-01-31T08:00Z").said
+    >>> parse_moment("2026-01-31T08:00Z").value
     datetime.datetime(2026, 1, 31, 8, 0, tzinfo=datetime.timezone.utc)
     """
     try:

@@ -38,7 +38,7 @@ def create(
     exist_ok: Annotated[bool, typer.Option("--exist-ok", help="Do nothing if the queue exists.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Create a queue. What is not said is 60s, 10 deliveries, ACTIVE, and no bounds: messages never expire.
+    """Create a queue. Defaults: 60s lock, 10 deliveries, ACTIVE, no limits, no expiry.
 
     pgqueue queue create orders --lock-duration 30s --max-delivery-count 5
     """
@@ -51,7 +51,7 @@ def create(
 def list_(database: Database, as_json: AsJson = False) -> None:
     """List the queues and their settings, as far as they fit; `pgqueue queue show` has all.
 
-    What is in them, `pgqueue stats` tells.
+    For the number of messages in them see `pgqueue stats`.
     """
     queues = database.client.list_queues()
     if as_json:
@@ -78,7 +78,7 @@ def show(database: Database, name: Name, as_json: AsJson = False) -> None:
 @on_database
 @with_settings
 def update(database: Database, name: Name, settings: QueueSettings, as_json: AsJson = False) -> None:
-    """Change the settings that are said; the others stay. Locks in force stay, and messages keep their times.
+    """Change settings; options left out keep their value. Locks in force stay, and messages keep their times.
 
     pgqueue queue update orders --status SEND_DISABLED
     """

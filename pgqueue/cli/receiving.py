@@ -24,7 +24,7 @@ PANEL = "How to settle the messages once they are printed"
 
 
 class Afterwards(Enum):
-    """What becomes of a received message."""
+    """The outcome of a received message."""
 
     KEEP_LOCKED = "locked"
     COMPLETE = "completed"
@@ -118,7 +118,7 @@ def receive(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Receive messages: lock them, print them, and then do with them what you say.
+    """Receive messages: lock them, print them, and then settle them as an option demands.
 
     pgqueue receive orders --wait 30s --complete
 
@@ -147,7 +147,7 @@ def receive(
         _print(database, received, as_json)
         output.flush()
     except BaseException:
-        queue.abandon_batch(received)  # nobody has seen them
+        queue.abandon_batch(received)  # none of them was printed
         raise
     if received:
         _settle(queue, received, afterwards)
@@ -157,10 +157,10 @@ def receive(
 
 
 def _afterwards(choices: dict[Afterwards, bool]) -> Afterwards:
-    said = [afterwards for afterwards, is_said in choices.items() if is_said]
-    if len(said) > 1:
-        raise WrongUse("say one of --complete, --abandon, --defer and --keep-locked")
-    return said[0] if said else Afterwards.KEEP_LOCKED
+    chosen = [afterwards for afterwards, is_chosen in choices.items() if is_chosen]
+    if len(chosen) > 1:
+        raise WrongUse("use one of --complete, --abandon, --defer and --keep-locked")
+    return chosen[0] if chosen else Afterwards.KEEP_LOCKED
 
 
 def _refuse_contradictions(
@@ -173,9 +173,9 @@ def _refuse_contradictions(
     """Before anything is locked."""
     dead_letters = is_dead_letter_queue(queue.name)
     if dead_letters and afterwards is Afterwards.DEFER:
-        raise WrongUse("dead letters cannot be deferred: say --abandon to give them back")
+        raise WrongUse("dead letters cannot be deferred: use --abandon to give them back")
     if dead_letters and deferred:
-        raise WrongUse("dead letters are never deferred: say --dead-letters or --deferred, not both")
+        raise WrongUse("dead letters are never deferred: use --dead-letters or --deferred, not both")
     if deferred and (max_messages is not None or wait is not None):
         raise WrongUse(
             "--deferred names the messages, and nothing comes to wait for: leave out --max-messages and --wait"
@@ -200,7 +200,7 @@ def _settle(queue: Queue, received: Sequence[ReceivedMessage], afterwards: After
             _refuse_losses(queue.abandon_batch(received))
         case Afterwards.DEFER:
             _refuse_losses(queue.defer_batch(received))
-            output.hint(f"{count} deferred, to be had with `pgqueue receive {queue.name}{_by_number(received)}`")
+            output.hint(f"{count} deferred; receive with `pgqueue receive {queue.name}{_by_number(received)}`")
             return
         case Afterwards.KEEP_LOCKED:
             until = received[0].locked_until
@@ -224,6 +224,6 @@ def _refuse_missing(queue: Queue, deferred: list[int] | None, received: Sequence
     missing = sorted(set(deferred or ()) - {message.sequence_number for message in received})
     if missing:
         raise Failed(
-            f"not received, because somebody holds it, it has expired or was delivered too often: "
+            f"not received, because it is locked, has expired or was delivered too often: "
             f"{', '.join(map(str, missing))}; see `pgqueue peek {queue.name} --from {missing[0]}`"
         )

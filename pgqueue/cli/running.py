@@ -11,7 +11,7 @@ from typing import TextIO
 
 from pgqueue.cli.exit_codes import FAILED
 
-#: What ``pgqueue --help`` prints where the terminal has room: to load what it is made of takes longer than to read it.
+#: The help of ``pgqueue`` where the terminal has room: it takes less time to read than to render.
 HELP = Path(__file__).with_name("help.txt")
 HELP_WIDTH = 80
 
@@ -32,7 +32,7 @@ def run(arguments: list[str]) -> int:
         return _hang_up()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILED
-    except BaseException as error:  # noqa: BLE001 (a traceback helps nobody at a terminal)
+    except BaseException as error:  # noqa: BLE001 (a traceback is no help at a terminal)
         return _report(error)
     return code if isinstance(code, int) else 0
 

@@ -67,7 +67,7 @@ def parse_property(text: str) -> tuple[str, Any]:
 def parse_time_to_live(text: str) -> timedelta:
     duration = parse_duration(text)
     if not timedelta(0) < duration <= LONGEST:
-        raise typer.BadParameter(f"{text!r} is no time to live: say more than 0, and {LONGEST.days}d at the most")
+        raise typer.BadParameter(f"{text!r} is no time to live: give more than 0, and {LONGEST.days}d at the most")
     return duration
 
 
@@ -172,7 +172,7 @@ def send(
     Where the queue detects duplicates, a message id that was sent before is not stored again; that is no failure.
     """
     if (body is None) == (file is None):
-        raise WrongUse(f"what is to be sent? Say a body, {STDIN} to read it from stdin, or --file PATH")
+        raise WrongUse(f"what is to be sent? Give a body, {STDIN} to read it from stdin, or --file PATH")
     if file is not None and texts["message_id"] is not None:
         raise WrongUse("--message-id is for one message, and --file may send many")
     form = form_of(text, binary)
@@ -217,7 +217,7 @@ def read_message(body: bytes, form: Form, envelope: Envelope) -> Message:
     try:
         return envelope.around(form.read(body))
     except ValueError as error:
-        raise WrongUse(f"the body is not {form.value}: {error}. Quote it for JSON, or say --text") from None
+        raise WrongUse(f"the body is not {form.value}: {error}. Quote it for JSON, or use --text") from None
 
 
 def _send_file(database: Database, target: Queue | Topic, file: str, form: Form, envelope: Envelope) -> Sequence[int]:
@@ -245,7 +245,7 @@ def _messages(file: str, stream: BinaryIO, form: Form, envelope: Envelope) -> It
 
 def form_of(text: bool, binary: bool) -> Form:
     if text and binary:
-        raise WrongUse("--text and --binary say two things: say one of them")
+        raise WrongUse("--text and --binary exclude each other: use one of them")
     return Form.TEXT if text else Form.BINARY if binary else Form.JSON
 
 

@@ -20,18 +20,18 @@ from pgqueue.model.queue_settings import SETTINGS, Setting
 
 @dataclass(frozen=True)
 class Given:
-    """What was said for an option, where None can be said and is not the same as nothing."""
+    """The value given for an option where None is a value, too."""
 
     value: Any
 
 
 def _or_none(parse: Callable[[str], Any]) -> Callable[[str], Given]:
-    """Reads what may be absent. Zero would mean the same, and is refused, for nobody can tell."""
+    """A parser of optional values. Zero is refused: it could be read as "none" or as "no limit"."""
 
     def parse_or_none(text: str) -> Given:
         value = None if text == NONE else parse(text)
         if value is not None and not value:
-            raise typer.BadParameter(f"{text!r} would leave room for nothing: say more, or {NONE}")
+            raise typer.BadParameter(f"{text!r} would leave room for nothing: give more, or {NONE}")
         return Given(value)
 
     return parse_or_none

@@ -33,7 +33,7 @@ Master = Annotated[
         metavar="URL", help="Where Spark runs: local[4], spark://host:7077; by default all cores of this machine."
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")]
 Again = Annotated[bool, typer.Option("--again", help="Send it even if it was sent before.")]
 Where = Annotated[
     str | None,
@@ -47,7 +47,7 @@ OnlyQueue = Annotated[
 
 
 class Format(StrEnum):
-    """What files hold."""
+    """The format of files."""
 
     PARQUET = "parquet"
     JSON = "json"
@@ -55,7 +55,7 @@ class Format(StrEnum):
 
 
 class Atomicity(StrEnum):
-    """What is sent in one transaction."""
+    """The scope of one transaction."""
 
     JOB = "job"
     TASK = "task"
@@ -114,7 +114,7 @@ def ingest(
     pgqueue spark ingest orders new/*.parquet --message-id order_id --where "status = 'paid'"
 
     Fields are expressions of Spark SQL over the columns. The same files with the same expressions are sent once:
-    running it again changes nothing, and says so.
+    running it again changes nothing, and reports that.
     """
     check(database, name)
     with running("ingest", master) as (spark, told_of):
@@ -201,7 +201,7 @@ def drain(
         )
     if done.lost:
         output.hint(
-            f"{counted(done.lost, 'message')} had lost the lock and may come again: say a longer --lock-duration"
+            f"{counted(done.lost, 'message')} had lost the lock and may come again: use a longer --lock-duration"
         )
     tell(done, f"{counted(done.messages, 'message')} to {done.output}", as_json)
     if stop.is_set() and not follow:
@@ -337,7 +337,7 @@ def replay(
     tell_sent(done, told, as_json)
     if source is None and not dry_run and done.sent < done.found:
         output.hint(
-            f"{counted(done.found - done.sent, 'dead letter')} stayed: somebody holds them, or took them meanwhile"
+            f"{counted(done.found - done.sent, 'dead letter')} stayed: they are locked, or were received meanwhile"
         )
 
 

@@ -31,9 +31,9 @@ LINE_EVERY_SECONDS = 5.0
 
 
 @contextmanager
-def running(name: str, master: str | None) -> Iterator[tuple[SparkSession, Telling]]:
-    """A Spark session that keeps quiet, and who tells how far it has come. Errors are told in a line."""
-    with explained() as unforeseen, telling() as tell:
+def running(name: str, master: str | None) -> Iterator[tuple[SparkSession, ProgressPrinter]]:
+    """A Spark session that prints nothing of its own, and a printer of its progress. Errors are printed in a line."""
+    with explained() as unforeseen, progress_printer() as tell:
         from pgqueue.spark.pipelines import quiet
 
         unforeseen.log = quiet.new_log()
@@ -43,7 +43,7 @@ def running(name: str, master: str | None) -> Iterator[tuple[SparkSession, Telli
 
 @dataclass
 class Unforeseen:
-    """Where more is said about an error that nobody has foreseen."""
+    """The log with details of an unforeseen error."""
 
     log: Path | None = None
 
@@ -74,43 +74,43 @@ def explained() -> Iterator[Unforeseen]:
         raise (WrongUse if reason.is_wrong_use else Failed)(reason.line) from error
 
 
-class Telling:
-    """Tells how far a pipeline has come: at a terminal in place, else in a line now and then."""
+class ProgressPrinter:
+    """Prints the progress of a pipeline: at a terminal in place, else in a line now and then."""
 
     def __init__(self, status: Status | None) -> None:
         self._status = status
         self._next_line = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        told = counted(progress.rows, "row") + (f", {counted(progress.batches, 'batch')}" if progress.batches else "")
+        line = counted(progress.rows, "row") + (f", {counted(progress.batches, 'batch')}" if progress.batches else "")
         if self._status is not None:
-            self._status.update(told)
+            self._status.update(line)
         elif progress.rows and time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + LINE_EVERY_SECONDS
-            output.hint(told)
+            output.hint(line)
 
 
 @contextmanager
-def telling() -> Iterator[Telling]:
+def progress_printer() -> Iterator[ProgressPrinter]:
     console = output.console(stderr=True)
     if not console.is_terminal:
-        yield Telling(None)
+        yield ProgressPrinter(None)
         return
     with console.status("Spark is starting") as status:
-        yield Telling(status)
+        yield ProgressPrinter(status)
 
 
 @contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set; who interrupts twice means it."""
+    """An event that SIGINT and SIGTERM set; a second interrupt raises KeyboardInterrupt."""
     stop = threading.Event()
 
-    def told_to_stop(_number: int, _frame: object) -> None:
+    def on_signal(_number: int, _frame: object) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
 
-    former = {number: signal.signal(number, told_to_stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    former = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:

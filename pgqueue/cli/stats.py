@@ -48,7 +48,7 @@ def stats(
 ) -> None:
     """Count what is in the queues: ready to be received, locked, deferred, expired, scheduled, dead letters.
 
-    In a large database the numbers of some queues are estimates, unless you name the queue or say --exact. With
+    In a large database the numbers of some queues are estimates, unless you name the queue or use --exact. With
     --watch, a terminal also shows how many messages come into all queues and go, a second, and how those ready change;
     where not all queues fit, those with the most ready. With --json, each look is a document of its own.
     """

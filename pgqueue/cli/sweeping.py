@@ -27,7 +27,7 @@ def sweep(
 ) -> None:
     """Tidy up all queues: drop or dead-letter what is over, put back what can be received again, forget what may be.
 
-    Nothing depends on it, for whoever receives does the same. Run it from cron as often as you like: two at once do no
+    Nothing depends on it, for receivers do the same. Run it from cron as often as you like: two at once do no
     harm, and neither does killing it.
     """
     with working("sweeping", as_json=as_json):
@@ -37,12 +37,12 @@ def sweep(
     elif report == SweepReport():
         output.say("there was nothing to do")
     else:
-        output.say(("there is to be done: " if dry_run else "") + _told(report))
+        output.say(("there is to be done: " if dry_run else "") + _counts(report))
 
 
-def _told(report: SweepReport) -> str:
-    """What there was to do, and nothing of the rest."""
-    told = {
+def _counts(report: SweepReport) -> str:
+    """The counts above zero."""
+    counts = {
         f"{output.counted(report.expired, 'message')} expired": report.expired,
         f"{output.counted(report.dead_lettered, 'message')} dead-lettered": report.dead_lettered,
         f"{report.returned:,} put back after {'its lock' if report.returned == 1 else 'their locks'} expired": (
@@ -54,4 +54,4 @@ def _told(report: SweepReport) -> str:
         f"{output.counted(report.reclaimed_days, 'day')} of history reclaimed": report.reclaimed_days,
         f"{output.counted(report.deleted_queues, 'idle queue')} deleted": report.deleted_queues,
     }
-    return ", ".join(text for text, count in told.items() if count)
+    return ", ".join(text for text, count in counts.items() if count)

@@ -129,7 +129,7 @@ def create_subscription(
 @subscription.command("list")
 @on_database
 def list_subscriptions(database: Database, topic: TopicName, as_json: AsJson = False) -> None:
-    """List the subscriptions of a topic, with their filters. What is in them, `pgqueue stats` tells."""
+    """List the subscriptions of a topic, with their filters. For the number of messages in them see `pgqueue stats`."""
     subscriptions = database.client.list_subscriptions(topic)
     if as_json:
         output.document([documents.subscription_document(each) for each in subscriptions])
@@ -156,7 +156,7 @@ def update_subscription(
     set_nothing: Annotated[bool, typer.Option("--set-nothing", help="Set no properties any more.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Change what is said: the whole filter, all that is set, or single settings. Messages that are there stay.
+    """Update a subscription. Options left out keep their value; existing messages are kept.
 
     pgqueue subscription update events billing --subject refunded --lock-duration 5m
     """
@@ -167,7 +167,7 @@ def update_subscription(
     )
     set_to = _properties(set_properties)
     if (filter is not None and no_filter) or (set_to is not None and set_nothing):
-        raise WrongUse("set it or remove it: say one of the two")
+        raise WrongUse("set it or remove it: use one of the two options")
     given: dict[str, Any] = {}
     if filter is not None or no_filter:
         given["filter"] = filter
@@ -198,7 +198,7 @@ def _filter(
     if not any(value is not None for value in fields.values()) and not properties:
         return None if json_path is None else JsonPathFilter(json_path)
     if json_path is not None:
-        raise WrongUse("a filter is a JSON path, or values that a message must have: say one of the two")
+        raise WrongUse("a filter is a JSON path, or values that a message must have: give one of the two")
     return CorrelationFilter(application_properties=_properties(properties), **fields)
 
 

@@ -1,4 +1,4 @@
-"""What ``pgqueue stats --watch`` makes of the last looks at the queues: how fast messages come and go, and trends."""
+"""Rates and trends of ``pgqueue stats --watch``, from its last samples of the queues."""
 
 from __future__ import annotations
 

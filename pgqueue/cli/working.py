@@ -58,7 +58,7 @@ def worker(
         str | None,
         typer.Option(
             metavar="KIND",
-            help="What f gets as tx: psycopg or sqlalchemy; by default what it asks for.",
+            help="The type of f's argument tx: psycopg or sqlalchemy; by default by its annotation.",
         ),
     ] = None,
     transaction_batch: Annotated[int, typer.Option(min=1, help="Messages that share a transaction.")] = 1,
@@ -129,7 +129,7 @@ def worker(
     """Run handlers on the messages of one queue or several, until SIGTERM or SIGINT.
 
     A function is run on each message of the queues that are named. Handlers, with which an application registers
-    functions by queue and subject, say themselves what they serve. Both are imported from the current directory, or
+    functions by queue and subject, define themselves what they serve. Both are imported from the current directory, or
     from where Python finds modules. On SIGTERM the worker claims nothing more, finishes what runs, gives back what was
     not begun, and exits with 0; a second signal ends it at once. With several processes one that dies is replaced, and
     the health and the metrics are those of all.
@@ -167,7 +167,7 @@ def worker(
 
 @dataclass(frozen=True)
 class Work:
-    """What a worker process runs; picklable."""
+    """The program of a worker process; picklable."""
 
     dsn: str = field(repr=False)
     handler: str
@@ -210,7 +210,7 @@ class Work:
         if not callable(found):
             raise WrongUse(f"{self.handler} is not a function, nor Handlers")
         if not self.queues:
-            raise WrongUse(f"{self.handler} is a function: say which queue it works off")
+            raise WrongUse(f"{self.handler} is a function: name the queue that it works off")
         handlers = Handlers()
         for queue in self.queues:
             handlers.handler(queue)(found)

@@ -1,4 +1,4 @@
-"""What every request needs: who asks, the database, the figures; and the arguments that pages and API share."""
+"""The dependencies of every request: user, database, figures; and the arguments that pages and API share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people may do here: each says first how many messages it concerns, and leaves an entry in the audit log."""
+"""The actions of users: each first shows how many messages it concerns, and leaves an entry in the audit log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Request(BaseModel):
     action: Name
     queue: str
     numbers: list[Number] = Field(
-        [], max_length=1000, description="Sequence numbers; where there are none, the filters say."
+        [], max_length=1000, description="Sequence numbers; without any, the filters select the messages."
     )
     reason: str | None = Field(None, description="Only dead letters with this reason.")
     older_than_hours: int | None = Field(None, ge=0, le=10_000, description="Only dead letters that are older.")
@@ -51,7 +51,7 @@ class Request(BaseModel):
         return self.numbers[0]
 
     def details(self) -> dict[str, object]:
-        """What the audit log keeps of it; of a body that it was sent, not what it says."""
+        """The entry in the audit log; it records that a body was sent, but not the body."""
         return self.model_dump(mode="json", exclude={"action", "queue", "body", "at_most"}, exclude_defaults=True)
 
 
@@ -60,7 +60,7 @@ class Action:
     """How an action is called, whether it can be undone, and what it does."""
 
     title: str
-    #: What the confirmation says; `{}` is how many messages it concerns.
+    #: The text of the confirmation; `{}` is how many messages it concerns.
     question: str
     done: str
     act: Callable[[Rows, Request], int]

@@ -12,10 +12,13 @@ from pgqueue.dashboard import actions, pages, queries
 from pgqueue.dashboard.access import Asking, Database, Figures, Order, ScheduleState, Sequence, Span, State
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"description": said, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}}}
-    for status, said in {
+    status: {
+        "description": meaning,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}},
+    }
+    for status, meaning in {
         400: "An argument is invalid.",
-        401: "Nobody is signed in.",
+        401: "The request is not signed in.",
         403: "The database role may not, the dashboard is read-only, or the token is missing.",
         404: "There is no such queue, topic or message.",
         409: "The database refused it now.",
@@ -99,7 +102,7 @@ class Entries(BaseModel):
 
 @router.get("/session", responses={401: {"model": Refusal}})
 def session(request: Request, asking: Asking) -> Session:
-    """Who asks, and the token that actions have to carry in the header X-CSRF-Token, with the cookie of this answer."""
+    """The user, and the token that actions have to carry in the header X-CSRF-Token, with the cookie of this answer."""
     state = request.app.state
     return Session(role=asking.role, is_writable=state.settings.is_writable, token=state.gate.token(request))
 
@@ -109,7 +112,7 @@ def queues(
     asking: Asking,
     database: Database,
     figures: Figures,
-    q: Annotated[str, Query(description="What names contain.")] = "",
+    q: Annotated[str, Query(description="Text in the names.")] = "",
     order: Order = "name",
     after: After = "",
 ) -> Queues:
@@ -132,7 +135,7 @@ def queue(asking: Asking, database: Database, figures: Figures, name: str) -> di
 
 @router.get("/samples")
 def samples(asking: Asking, database: Database, queue: str, span: Span = "hour") -> list[dict[str, Any]]:
-    """What was sampled of a queue, oldest first; `at` is in seconds since 1970."""
+    """The samples of a queue, oldest first; `at` is in seconds since 1970."""
     with database.transaction(asking) as rows:
         return queries.samples(rows, queue, span)
 
@@ -187,7 +190,7 @@ def schedules(asking: Asking, database: Database, state: ScheduleState | None = 
 
 @router.get("/workers")
 def workers(asking: Asking, database: Database) -> list[dict[str, Any]]:
-    """The workers, at most 500, those first that need somebody; `not_seen_for` is in seconds."""
+    """The workers, at most 500, those first that need attention; `not_seen_for` is in seconds."""
     with database.transaction(asking) as rows:
         queries.may_monitor(rows)
         return queries.workers(rows)
@@ -195,7 +198,7 @@ def workers(asking: Asking, database: Database) -> list[dict[str, Any]]:
 
 @router.get("/holders")
 def holders(asking: Asking, database: Database, figures: Figures) -> list[dict[str, Any]]:
-    """Who holds messages of which queue, and whose locks have expired."""
+    """The holders of messages by queue, and their expired locks."""
     with database.transaction(asking) as rows:
         queries.may_monitor(rows)
     return list(figures.get().holders)
@@ -203,7 +206,7 @@ def holders(asking: Asking, database: Database, figures: Figures) -> list[dict[s
 
 @router.get("/audit")
 def audit(asking: Asking, database: Database, before: Sequence = queries.LAST) -> Entries:
-    """What people did, the last first, fifty at a time."""
+    """The actions of users, the last first, fifty at a time."""
     with database.transaction(asking) as rows:
         return Entries(**queries.audit(rows, before))
 

@@ -23,7 +23,7 @@ from pgqueue.dashboard.bodies import Bodies
 from pgqueue.dashboard.database import Database
 from pgqueue.dashboard.figures import KeptFigures, Sampler
 from pgqueue.dashboard.security import (
-    Forged,
+    ForgedRequest,
     Gate,
     Headers,
     SignInNeeded,
@@ -50,7 +50,7 @@ STATUSES: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
 )
 
 EXPLAINED: Final[dict[type[Exception], tuple[HTTPStatus, str]]] = {
-    Forged: (HTTPStatus.FORBIDDEN, "The token of the form is missing or old: load the page again."),
+    ForgedRequest: (HTTPStatus.FORBIDDEN, "The token of the form is missing or old: load the page again."),
     TooManyWaiting: (HTTPStatus.TOO_MANY_REQUESTS, "Too many sign-ins wait already: try again in a minute."),
     RecursionError: (HTTPStatus.UNPROCESSABLE_ENTITY, "Something in it is nested too deeply to be read."),
 }
@@ -86,7 +86,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(pages.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _answer_errors(app)
-    app.add_middleware(Bodies, gate=app.state.gate, refuse=_told)
+    app.add_middleware(Bodies, gate=app.state.gate, refuse=_refusal)
     _give_cookies(app)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts(settings), www_redirect=False)
     app.add_middleware(Headers)
@@ -96,7 +96,7 @@ def create_app(settings: Settings) -> FastAPI:
 def _give_cookies(app: FastAPI) -> None:
     @app.middleware("http")
     async def give(request: Request, answer: pages.Next) -> Response:
-        """Who has no cookie gets one, so that forms can carry a token that belongs to it."""
+        """Set a cookie where there is none, so that forms can carry a token that belongs to it."""
         request.state.cookie = secrets.token_urlsafe(32)
         response = await answer(request)
         if given_cookie(request) is None and "set-cookie" not in response.headers and request.url.path[:5] != "/stat":
@@ -108,19 +108,19 @@ def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(errors.PGQueueError)
     def refused(request: Request, error: errors.PGQueueError) -> Response:
         status = next(status for kind, status in STATUSES if isinstance(error, kind))
-        return _told(request, status, _without_statement(str(error)))
+        return _refusal(request, status, _without_statement(str(error)))
 
     @app.exception_handler(HTTPException)
     def not_served(request: Request, error: HTTPException) -> Response:
-        return _told(request, HTTPStatus(error.status_code), str(error.detail))
+        return _refusal(request, HTTPStatus(error.status_code), str(error.detail))
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> Response:
-        said = "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in error.errors())
-        return _told(request, HTTPStatus.UNPROCESSABLE_ENTITY, said)
+        text = "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in error.errors())
+        return _refusal(request, HTTPStatus.UNPROCESSABLE_ENTITY, text)
 
     def explained(request: Request, error: Exception) -> Response:
-        return _told(request, *EXPLAINED[type(error)])
+        return _refusal(request, *EXPLAINED[type(error)])
 
     for kind in EXPLAINED:
         app.add_exception_handler(kind, explained)
@@ -128,7 +128,7 @@ def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(SignInNeeded)
     def nobody(request: Request, _: SignInNeeded) -> Response:
         if _is_of_api(request):
-            return _told(request, HTTPStatus.UNAUTHORIZED, "Sign in first, and send the cookie that it gave you.")
+            return _refusal(request, HTTPStatus.UNAUTHORIZED, "Sign in first, and send the cookie that it gave you.")
         there = request.url.path if request.method == "GET" else "/"
         return RedirectResponse(
             "/sign-in?" + presenting.query(next=f"{there}?{request.url.query}"), HTTPStatus.SEE_OTHER
@@ -136,14 +136,14 @@ def _answer_errors(app: FastAPI) -> None:
 
 
 def _without_statement(text: str) -> str:
-    """What PostgreSQL says, without the statement in which it found the error."""
+    """The error of PostgreSQL, without the statement in which it found the error."""
     return text.partition("\nLINE ")[0]
 
 
-def _told(request: Request, status: HTTPStatus, said: str) -> Response:
+def _refusal(request: Request, status: HTTPStatus, text: str) -> Response:
     if _is_of_api(request):
-        return JSONResponse({"detail": said}, status)
-    return pages.error(request, status, said)
+        return JSONResponse({"detail": text}, status)
+    return pages.error(request, status, text)
 
 
 def _is_of_api(request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""How much of a request is read: little before somebody has signed in."""
+"""How much of a request is read: little before a sign-in."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Bodies:
         most = self._most(request)
         body = None if _declared(request) > most else await _read(receive, most)
         if body is None:
-            said = f"The request is too large: at most {most:,} bytes are read."
-            await self._refuse(request, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said)(scope, receive, send)
+            text = f"The request is too large: at most {most:,} bytes are read."
+            await self._refuse(request, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)(scope, receive, send)
             return
         whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

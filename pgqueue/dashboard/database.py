@@ -27,7 +27,7 @@ BECOME = "select set_config('role', rolname, true) from pg_roles where rolname =
 
 @dataclass(frozen=True)
 class Person:
-    """Who looks: a database role; None for the one that the dashboard is connected as."""
+    """The user: a database role; None for the one that the dashboard is connected as."""
 
     role: str | None = None
 

@@ -51,7 +51,7 @@ select coalesce(locked_by, '') as holder, queue,
  limit 10000
 """
 
-#: The share of a core that reading figures may take: for somebody who asks, and by itself.
+#: The share of a core that reading figures may take: for a request, and in the background.
 ASKED, UNASKED = 0.05, 0.005
 #: Seconds: figures that were read faster are read at once, others in the background, while the last ones are shown.
 AT_ONCE = 0.1
@@ -61,7 +61,7 @@ LEAST_PAUSE = 1.0
 
 @dataclass(frozen=True)
 class Figures:
-    """What was found: the queues by name, and who holds messages."""
+    """The figures: the queues by name, and the holders of messages."""
 
     taken_at: datetime
     queues: tuple[dict[str, Any], ...]

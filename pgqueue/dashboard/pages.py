@@ -47,9 +47,9 @@ def show(request: Request, template: str, status: HTTPStatus = HTTPStatus.OK, **
     return templates.TemplateResponse(request, f"{template}.html", shown, status_code=status)
 
 
-def error(request: Request, status: HTTPStatus, said: str) -> Response:
-    """A page that says what went wrong."""
-    return show(request, "error", status, title=status.phrase, said=said)
+def error(request: Request, status: HTTPStatus, text: str) -> Response:
+    """A page that explains the error."""
+    return show(request, "error", status, title=status.phrase, text=text)
 
 
 @router.get("/")
@@ -221,7 +221,7 @@ def workers(request: Request, asking: Asking, database: Database, figures: Figur
 
 @router.get("/audit")
 def audit(request: Request, asking: Asking, database: Database, before: Sequence = queries.LAST) -> Response:
-    """What people did here."""
+    """The audit log."""
     with database.transaction(asking) as rows:
         page = queries.audit(rows, before)
     return show(request, "audit", **page, asking=asking)
@@ -229,7 +229,7 @@ def audit(request: Request, asking: Asking, database: Database, before: Sequence
 
 @router.get("/confirm")
 def confirm(request: Request, asking: Asking, database: Database) -> Response:
-    """Say what an action would do, and ask."""
+    """Show what an action would do, and ask."""
     wanted = _wanted(request, request.query_params)
     with database.transaction(asking) as rows:
         queries.settings(rows, wanted.queue)
@@ -276,8 +276,8 @@ def _wanted(request: Request, given: Any) -> actions.Request:
             filled["at"] = f"{filled['at']}+00:00"
         return actions.Request(**filled, numbers=given.getlist("numbers"))
     except ValidationError as error:
-        said = "; ".join(f"{each['loc'][0]}: {each['msg']}" for each in error.errors())
-        raise InvalidArgumentError(said) from None
+        text = "; ".join(f"{each['loc'][0]}: {each['msg']}" for each in error.errors())
+        raise InvalidArgumentError(text) from None
 
 
 def refuse_unless_writable(request: Request) -> None:

@@ -50,7 +50,7 @@ def duration(seconds: float | timedelta | None) -> str:
 
 
 def moment(value: datetime | str | None) -> str:
-    """A time to the second, in UTC, as every page says."""
+    """A time to the second, in UTC, as on every page."""
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
     return NONE if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"

@@ -1,4 +1,4 @@
-"""What the pages and the API show, as documents: each function is a few statements in one transaction."""
+"""The data of the pages and the API, as documents: each function is a few statements in one transaction."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ select outcome, reason, settled_at, delivery_count, locked_by, first_locked_at, 
  order by settled_at desc
  limit 10
 """
-#: Those first that need somebody.
+#: Those first that need attention.
 WORKERS: Final = """
 select name, state, extract(epoch from not_seen_for)::float8 as not_seen_for, queues, concurrency, running, waiting,
        overdue, handled, failed,
@@ -88,7 +88,7 @@ select name, queue, correlation_filter, json_path_filter, set_properties, create
  order by name
  limit %(page)s
 """
-#: A due time that nobody noticed within ten seconds was missed. `known_until` is null where no due time is unknown.
+#: A due time that passed unnoticed for ten seconds was missed. `known_until` is null where no due time is unknown.
 SCHEDULES: Final = """
 with schedule as (
     select name, queue, cron, every, timezone, starts_at, ends_at, jitter, catch_up, next_due, known_until, last_due,
@@ -150,7 +150,7 @@ def counts(rows: Rows, queue: str) -> dict[str, Any]:
 
 
 def samples(rows: Rows, queue: str, span: str) -> list[dict[str, Any]]:
-    """What was sampled of a queue over an hour, a day or a week, oldest first."""
+    """The samples of a queue over an hour, a day or a week, oldest first."""
     settings(rows, queue)
     return rows.all(SAMPLES, queue=queue, span=SPANS[span])
 

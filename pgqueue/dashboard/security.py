@@ -1,4 +1,4 @@
-"""Who may look and who may act: sign-in, tokens against forged requests, and the headers of every answer."""
+"""Authentication and authorization: sign-in, tokens against forged requests, and the headers of every answer."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ HEADERS: Final = {
 
 
 class SignInNeeded(Exception):
-    """Nobody is signed in."""
+    """The request is not signed in."""
 
 
-class Forged(Exception):
-    """The request does not carry the token of the page that it says it comes from."""
+class ForgedRequest(Exception):
+    """The request does not carry the token of the page that it claims to come from."""
 
 
 class TooManyWaiting(Exception):
@@ -80,7 +80,7 @@ class Throttle:
 
 @dataclass
 class Lines:
-    """The sign-ins that wait, one line for each address: nobody waits for those of others."""
+    """The sign-ins that wait, one line for each address: no address waits for those of others."""
 
     _lines: dict[str, tuple[asyncio.Lock, list[None]]] = field(default_factory=dict)
 
@@ -101,7 +101,7 @@ class Lines:
 
 
 class Gate:
-    """Tells who asks: by what signed in, by the header of a proxy, or, where neither is asked for, anybody."""
+    """Identifies the user: by sign-in, by the header of a proxy, or, where neither is required, anyone."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -116,7 +116,7 @@ class Gate:
         self.sleep = asyncio.sleep
 
     def person(self, request: Request) -> Person:
-        """Who asks. Raises SignInNeeded when that is nobody."""
+        """The user. Raises SignInNeeded when there is none."""
         header = self._settings.proxy_header
         if header is not None and _address(request) in self._settings.trusted_proxies and header in request.headers:
             return Person(request.headers[header])
@@ -131,7 +131,7 @@ class Gate:
         """Check a password; return the value of the cookie, or None when role or password are wrong.
 
         One password is checked at a time: it takes memory and time, on purpose. An unknown role takes as long. After
-        wrong passwords a sign-in pauses, but nobody is locked out by those of others.
+        wrong passwords a sign-in pauses, but no user is locked out by those of others.
         """
         address = self.client(request)
         async with self._lines.turn(address):
@@ -169,14 +169,14 @@ class Gate:
         self._signed_in.pop(_digest(given_cookie(request) or ""), None)
 
     def token(self, request: Request) -> str:
-        """What a form has to carry to prove that it comes from a page of ours."""
+        """The token of a form that proves that it comes from a page of ours."""
         cookie = given_cookie(request) or request.state.cookie
         return hmac.new(self._key, cookie.encode(), hashlib.sha256).hexdigest()
 
     def check_token(self, request: Request, given: str) -> None:
-        """Raise Forged unless the token is that of the request's cookie."""
+        """Raise ForgedRequest unless the token is that of the request's cookie."""
         if given_cookie(request) is None or not hmac.compare_digest(self.token(request).encode(), given.encode()):
-            raise Forged
+            raise ForgedRequest
 
 
 def hash_password(password: str) -> str:

@@ -12,7 +12,7 @@ LOOPBACK = "localhost", "127.0.0.1", "::1"
 
 @dataclass(frozen=True)
 class Settings:
-    """What a dashboard shows, to whom, and whether it may change anything."""
+    """The database of a dashboard, its users, and whether it may change anything."""
 
     dsn: str = field(repr=False)
     is_writable: bool = False

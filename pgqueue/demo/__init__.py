@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class DemoError(Exception):
-    """A demo cannot run, or cannot continue; the text says why."""
+    """A demo cannot run, or cannot continue; the text has the reason."""
 
 
 class NotOurs(DemoError):

@@ -16,7 +16,7 @@ from pgqueue.demo.flights import Flight
 
 SCHEMA = "pgqueue_demo"
 TABLES = Path(__file__).with_suffix(".sql")
-MARK = "Made by pgqueue demo, which drops it and makes it anew at each run."
+MARK = "Made by pgqueue demo, which drops and recreates it at each run."
 
 Connection = psycopg.Connection[Any]
 

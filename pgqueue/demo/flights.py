@@ -34,7 +34,7 @@ class Source(StrEnum):
 
 
 class SourceMissing(DemoError):
-    """The requested flights are not on this machine; the text says how to get them."""
+    """The requested flights are not on this machine; the text explains how to get them."""
 
 
 class Malformed(Exception):

@@ -1,4 +1,4 @@
-"""What a worker of the demo does with a flight: it posts it to the ledger, in the transaction that completes it.
+"""The work of the demo on a flight: it posts it to the ledger, in the transaction that completes it.
 
 So it does not matter where the process is killed: either both have happened, or neither, and then the message is
 delivered again after its lock has expired.

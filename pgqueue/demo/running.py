@@ -24,7 +24,7 @@ from pgqueue.demo.workers import Workers
 MARK = {"made_by": "pgqueue demo"}
 ONLY_ONE = 0x666C_6967_6874  # "flight"
 
-#: In seconds: a run without progress for this long ends, and its verdict says what is missing.
+#: In seconds: a run without progress for this long ends, and its verdict shows what is missing.
 PATIENCE = 60.0
 PAUSE = 0.2
 

@@ -1,4 +1,4 @@
-"""What sends: a flight's row and its message are inserted in one transaction."""
+"""The sender: a flight's row and its message are inserted in one transaction."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def completing(message: ReceivedMessage[Any], *, using: str = DEFAULT_DB_ALIAS) 
     leaves the message received and locked.
 
     Raises:
-        LockLostError: somebody else has the message; the block is not run.
+        LockLostError: another receiver has the message; the block is not run.
         SettlementUndoneError: the block ended without an exception, and has to be rolled back: it swallowed a database
             error, or called ``set_rollback(True)``.
     """
@@ -61,7 +61,7 @@ def completing(message: ReceivedMessage[Any], *, using: str = DEFAULT_DB_ALIAS) 
             yield
             _refuse_a_rollback(using)
     except BaseException:
-        if is_outermost:  # Django does not say how the block ended, and a worker wants to abandon the message
+        if is_outermost:  # Django does not report how the block ended, and a worker wants to abandon the message
             with suppress(PGQueueError):
                 message.resolve()
         raise

@@ -63,7 +63,7 @@ def page(queue: str, after: int, filters: dict[str, str | None]) -> dict[str, An
 
 
 def properties(shown: dict[str, Any]) -> list[tuple[str, Any]]:
-    """What a message has besides its body, its errors and its history."""
+    """The properties of a message besides its body, its errors and its history."""
     return [(name, value) for name, value in shown.items() if value is not None and name not in SHOWN_APART]
 
 

@@ -18,7 +18,7 @@ from pgqueue.transports import drive, forking
 
 T = TypeVar("T")
 
-#: The settings that name a database and say how to connect to it.
+#: The settings that name a database and how to connect to it.
 NAMING = ("NAME", "USER", "PASSWORD", "HOST", "PORT", "OPTIONS")
 
 _sources: WeakSet[FollowingSource] = WeakSet()

@@ -31,7 +31,7 @@ def refuse_to_uninstall(*_: Any) -> None:
     """Refuse to delete all queues by a step back.
 
     Raises:
-        InvalidStateError: always; the text says how to uninstall.
+        InvalidStateError: always; the text explains how to uninstall.
     """
     raise InvalidStateError(
         "migrating back would delete all queues with their messages. If that is meant, run `drop schema pgqueue,"

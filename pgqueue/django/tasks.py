@@ -115,7 +115,7 @@ def run_task(message: ReceivedMessage[Any]) -> None:
     """Runs the task that a message stands for, in an ``atomic()`` block that completes the message.
 
     An exception rolls the task back, and the worker delivers the message again as its queue and its ``RetryPolicy``
-    say. ``task_started`` and ``task_finished`` are sent at each attempt, outside of the block.
+    demand. ``task_started`` and ``task_finished`` are sent at each attempt, outside of the block.
     """
     backend, result = _begun(message)
     if not connections[backend.database].in_atomic_block:  # in a TestCase one is open, and would be lost
@@ -165,7 +165,7 @@ def _begun(message: ReceivedMessage[Any]) -> tuple[PGQueueBackend, Any]:
 
 
 def _task(path: str) -> Any:
-    """The task with this path; nothing else is run, whoever sent the message."""
+    """The task with this path; nothing else is run, from any sender."""
     try:
         found = import_string(path)
     except ImportError as error:
@@ -181,7 +181,7 @@ def _call(result: Any) -> Any:
 
 
 def _finish(backend: PGQueueBackend, result: Any, status: Any) -> None:
-    """Say how an attempt ended. The message is settled, or will be: what a listener raises is logged."""
+    """Report how an attempt ended. The message is settled, or will be: what a listener raises is logged."""
     _set(result, status=status, finished_at=timezone.now())
     task_finished.send_robust(type(backend), task_result=result)
 

@@ -1,4 +1,4 @@
-"""What ``manage.py pgqueue_tasks`` runs on each message: a process of a worker imports this and nothing else."""
+"""The handler of ``manage.py pgqueue_tasks``: a process of a worker imports this and nothing else."""
 
 from __future__ import annotations
 

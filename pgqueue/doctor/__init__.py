@@ -1,4 +1,4 @@
-"""What is wrong with a database that queues are in: each finding says since when, what it costs, and what mends it.
+"""Problems of a database with queues: each finding has its begin, its cost and a command that fixes it.
 
 Each module of :mod:`pgqueue.doctor.checks` has queries, and functions that judge their rows; nothing is changed.
 """

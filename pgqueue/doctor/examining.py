@@ -33,13 +33,13 @@ BOUNDS: LiteralString = (
 )
 PATIENCE: LiteralString = "; set local statement_timeout = '60s'"
 
-#: What lets a check look that asks for what an older schema does not have.
+#: The remedy of a check that an older schema does not support.
 NEEDS_MIGRATION = "pgqueue migrate"
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a check has found; ``unseen`` is what lets it look, where it could not: a grant, or a migration."""
+    """The findings of a check; ``unseen`` is the remedy of one that was skipped: a grant, or a migration."""
 
     check: str
     findings: tuple[Finding, ...] = ()
@@ -48,7 +48,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Examination:
-    """What all checks have found, the most urgent first."""
+    """The findings of all checks, the most urgent first."""
 
     database: str
     examined_at: datetime
@@ -124,7 +124,7 @@ class Doctor:
             self._connection.rollback()
 
     def _parameters(self) -> dict[str, object]:
-        """What the query of a check may refer to."""
+        """The parameters of the queries of checks."""
         return {
             "backend_pid": self._connection.info.backend_pid,
             "local_time": datetime.now(UTC),
@@ -138,6 +138,6 @@ class Doctor:
 def _failed(error: psycopg.Error) -> Finding:
     return Finding(
         what=f"This could not be examined: {error.diag.message_primary or error}",
-        cost="What this check looks for goes unnoticed.",
+        cost="The problems that this check detects go unnoticed.",
         mend="pgqueue doctor",
     )

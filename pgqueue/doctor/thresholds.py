@@ -10,7 +10,7 @@ OLD_TRANSACTION = timedelta(minutes=5)
 #: How many transactions may have begun since the one that a replication slot still needs.
 OLD_SLOT = 1_000_000
 
-#: How long messages may wait, or their locks have expired, while nobody receives.
+#: How long messages may wait, or their locks have expired, without a receiver.
 UNATTENDED = timedelta(minutes=5)
 
 #: How many messages may become dead letters in an hour; the last hundred of a queue are looked at.

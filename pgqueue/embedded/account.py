@@ -37,7 +37,7 @@ class Account:
         """Create a directory that only this account may enter."""
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.stat().st_uid not in (os.geteuid(), self.user_id):
-            raise PermissionError(f"{path} belongs to somebody else")
+            raise PermissionError(f"{path} belongs to another user")
         self._change_owner(path)
 
     def _change_owner(self, path: Path) -> None:

@@ -105,13 +105,13 @@ class Server:
         outcome = self._call(program, *arguments)
         if outcome.returncode != 0:
             raise ServerError(
-                f"{program} failed: {outcome.stderr.strip() or outcome.stdout.strip()}{self._last_words()}"
+                f"{program} failed: {outcome.stderr.strip() or outcome.stdout.strip()}{self._end_of_log()}"
             )
 
     def _call(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.account.run([str(self._programs / program), "-D", str(self.data), *arguments], self.directory)
 
-    def _last_words(self) -> str:
+    def _end_of_log(self) -> str:
         if not self.log.exists():
             return ""
         return "\n" + "\n".join(self.log.read_text(errors="replace").splitlines()[-10:])

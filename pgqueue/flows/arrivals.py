@@ -61,9 +61,9 @@ class Stopwatch:
 class Locked:
     """Up to ``prefetch`` messages that are locked ahead, and handed out one by one.
 
-    The locks may expire before the messages are handed out. The database says how long a lock lasts, and the clock of
+    The locks may expire before the messages are handed out. The database states how long a lock lasts, and the clock of
     this process measures the time since the request: the two clocks are never compared. A message whose lock may have
-    expired is not handed out. It is released, in case nobody else has it, and the delivery is not counted.
+    expired is not handed out. It is released, unless another receiver has it, and the delivery is not counted.
 
     One thread may call ``close`` while another waits for the next message.
     """

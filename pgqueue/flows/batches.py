@@ -1,6 +1,6 @@
 """Settling many deliveries in one round trip, each by its own state machine.
 
-In a transaction of its own, a batch settles the other messages even if some locks are lost; the results say what
+In a transaction of its own, a batch settles the other messages even if some locks are lost; the results show what
 happened to each. In the caller's transaction, the first lost lock aborts the whole batch.
 """
 

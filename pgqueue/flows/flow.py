@@ -103,7 +103,7 @@ class Line(Protocol):
 
 
 class WakeableExecutor(Executor, Protocol):
-    """Where a statement can run, with a signal that says when to run it again."""
+    """A place where a statement can run, with a signal when to run it again."""
 
     def wake_signal(self, queue: str) -> WakeSignal | None:
         """The signal that is set when messages arrive in a queue; None if the client does not listen."""

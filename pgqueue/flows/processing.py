@@ -38,10 +38,10 @@ RESTS = Backoff(timedelta(seconds=1), timedelta(minutes=5))
 
 SETTLED_BY_THE_WORK = (ReceiveState.COMPLETING, ReceiveState.COMPLETED, ReceiveState.ABANDONED)
 
-#: What opens a transaction for a message that has one.
+#: The error of opening a transaction for a message that has one.
 PINNED = "the message is locked by the transaction that was begun for it: work in that one, and settle it there"
 
-#: What settles a message in a transaction, and leaves that open.
+#: The error of settling a message in a transaction that is left open.
 LEFT_OPEN = "the work has settled the message in a transaction that it has left open: commit it before it returns"
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ Begin = Callable[[], Flow[Begun]]
 
 
 def enter(message: LockedMessage, begin: Begin) -> Flow[Begun]:
-    """Begin a transaction and pin the lock in it: nobody else can receive the message until it ends."""
+    """Begin a transaction and pin the lock in it: no other receiver gets the message until it ends."""
     context = message.context
     if context.pinned_in is not None and not source_of(message).is_one_connection:
         raise InvalidStateError(PINNED)

@@ -132,7 +132,7 @@ def _look(
     wait: timedelta | None,
     rest: Rest,
 ) -> Flow[list[Row]]:
-    """Poll until a message arrives or ``wait`` is over; at least once, unless ``rest`` says that no poll is needed."""
+    """Poll until a message arrives or ``wait`` is over; at least once, unless no poll is needed by ``rest``."""
     patience = (wait or NO_WAIT).total_seconds()
     wake_signal = source.wake_signal(queue) if patience else None
     began = now = yield time.monotonic

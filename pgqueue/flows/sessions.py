@@ -20,7 +20,7 @@ from pgqueue.statements.sessions import SessionLock
 
 SessionT = TypeVar("SessionT", bound="AcceptedSession")
 
-#: How often a session that somebody else holds is tried again, unless a notification comes sooner.
+#: How often a session that is held elsewhere is tried again, unless a notification comes sooner.
 PATIENCE = timedelta(seconds=1)
 
 
@@ -56,7 +56,7 @@ def accept(
     """Accept this session, or the next one that is available; return its row, or None when there is none in time.
 
     Raises:
-        SessionCannotBeLockedError: a session is named that somebody else holds until the wait is over.
+        SessionCannotBeLockedError: the named session is held elsewhere until the wait is over.
     """
     statement = sessions.accept_session(queue, session_id, lock_duration=lock_duration, locked_by=this_process())
     if session_id is None:

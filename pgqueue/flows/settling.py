@@ -145,7 +145,7 @@ def resolve(message: LockedMessage) -> Flow[ReceiveState]:
 
     While its transaction may still be open, it is asked on that connection, so that no second one is needed. If that
     connection turns out to be lost, or the transaction's id is unknown, the client's source is asked. Without the id,
-    the transaction itself could not tell: it does not see what a rollback will undo.
+    the transaction itself could not decide that: it does not see what a rollback will undo.
     """
     if is_open(message.context):
         yield from _ask(Question(message, message.locked_until), source_of(message), message.context.transaction)

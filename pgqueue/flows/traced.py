@@ -43,7 +43,7 @@ def send_batch(
 def process(
     message: LockedMessage, work: Handler, begin: processing.Begin | None, retry: tenacity.Retrying
 ) -> Flow[Any]:
-    """Process the message, in transactions if it is said how they begin; all attempts of the work are one span."""
+    """Process the message, in transactions if ``begin`` is given; all attempts of the work are one span."""
     with telemetry.recorder().processing(message) as span, span.at_work():
         called = partial(work, message)
         if begin is None:

@@ -100,7 +100,7 @@ class Heartbeat:
 
     @property
     def trouble(self) -> str | None:
-        """What fails at the moment, as text."""
+        """The current failure, as text."""
         if self.error is not None:
             return str(self.error)
         asked_at = self.asked_at

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Numbered(Protocol):
-    """What identifies a message: a message itself, or its lock."""
+    """The identity of a message: a message itself, or its lock."""
 
     @property
     def queue(self) -> str:

@@ -1,4 +1,4 @@
-"""Who may do what."""
+"""The rights of roles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Right = Literal["SEND", "RECEIVE", "MONITOR", "ADMIN"]
 
 @dataclass(frozen=True)
 class Grant:
-    """What a database role may do: SEND to a queue or RECEIVE from it, MONITOR all queues, or ADMIN everything.
+    """A right of a database role: SEND to a queue or RECEIVE from it, MONITOR all queues, or ADMIN everything.
 
     ``queue`` is None where the right is for all queues. See ``docs/security.md``.
     """

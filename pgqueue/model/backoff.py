@@ -16,7 +16,7 @@ Duration = TypeVar("Duration", float, timedelta)
 class Backoff(Generic[Duration]):
     """Pauses of ``first``, then ``factor`` times as long each, up to ``longest``.
 
-    Each is multiplied by a number out of the range ``jitter``, which the caller's luck picks.
+    Each is multiplied by a number out of the range ``jitter``, which the caller's ``fraction`` picks.
     """
 
     first: Duration
@@ -24,10 +24,10 @@ class Backoff(Generic[Duration]):
     factor: float = 2.0
     jitter: tuple[float, float] = (1.0, 1.0)
 
-    def pause(self, number: int, luck: float = 0.0) -> Duration:
-        """The pause with this number, from 1; ``luck`` is between 0 and 1."""
+    def pause(self, number: int, fraction: float = 0.0) -> Duration:
+        """The pause with this number, from 1; ``fraction`` is between 0 and 1."""
         least, most = self.jitter
-        return self._grown(number) * (least + (most - least) * luck)
+        return self._grown(number) * (least + (most - least) * fraction)
 
     def _grown(self, number: int) -> Duration:
         try:

@@ -21,7 +21,7 @@ OF_A_MESSAGE = re.compile(r"\w*Message\[")
 
 
 class InvalidBody(DeadLetter):
-    """A body does not fit the type that is wanted; ``without_values`` says so for a log."""
+    """A body does not fit the type that is wanted; ``without_values`` is the text for a log."""
 
     def __init__(self, description: str, without_values: str) -> None:
         super().__init__(INVALID_BODY, description)
@@ -39,7 +39,7 @@ def body_reader(function: Callable[..., Any]) -> Callable[[PeekedMessage], Any] 
 
 
 def read_as(body_type: BodyType, message: PeekedMessage) -> Any:
-    """Make the body of a message anew: a former attempt may have changed it.
+    """Decode the body of a message again: a former attempt may have changed it.
 
     Raises:
         InvalidBody: it does not fit.

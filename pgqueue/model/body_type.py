@@ -87,7 +87,7 @@ class TypedBody(JsonText):
 
 
 def without_values(error: ValueError) -> str:
-    """What is wrong with a body, for a log: the fields and the rules that they break, but no value."""
+    """The defects of a body, for a log: the fields and the rules that they break, but no value."""
     if isinstance(error, InvalidValueError):
         return error.without_value
     if hasattr(error, "errors"):  # of pydantic

@@ -29,7 +29,7 @@ def must_finish(
         InvalidArgumentError: it is one.
     """
     if not asynchronous and is_coroutine_function(function):
-        raise InvalidArgumentError(f"{name} {function!r} is a coroutine function, which nobody awaits here: {remedy}")
+        raise InvalidArgumentError(f"{name} {function!r} is a coroutine function, which is not awaited here: {remedy}")
     if _is(inspect.isgeneratorfunction, function) or _is(inspect.isasyncgenfunction, function):
         raise InvalidArgumentError(
             f"{name} {function!r} is a generator function; calling it runs nothing: give a plain function"
@@ -47,7 +47,7 @@ def checked_result(result: Any) -> Any:
     if isinstance(result, CoroutineType | GeneratorType):
         result.close()
     raise UnfinishedError(
-        f"{result!r} was returned, and nobody awaits or iterates it here: return when the work is done, or use"
+        f"{result!r} was returned, which is not awaited or iterated here: return when the work is done, or use"
         " pgqueue.aio, which awaits it"
     )
 

@@ -1,4 +1,4 @@
-"""What a message consists of: one row a field, in the order of the arguments of ``pgqueue.send``.
+"""The fields of a message: one row a field, in the order of the arguments of ``pgqueue.send``.
 
 All lists of the fields of a message are made from this table: at import in Python, by ``make generate`` in SQL, in the
 classes that type checkers read, and in pages. A new field comes last: positions are promised.
@@ -36,7 +36,7 @@ class Column:
     array: str = ""
     """The name of the argument of verbs that take many messages."""
     unset: str = "None"
-    """What it is where nothing is given, in Python."""
+    """The default in Python."""
     is_filterable: bool = False
     """Whether correlation filters may compare it."""
     is_staged: bool = True
@@ -54,7 +54,7 @@ class Column:
 
     @property
     def default(self) -> str:
-        """What it is where nothing is given, in SQL."""
+        """The default in SQL."""
         return "null" if self.unset == "None" else self.unset
 
 

@@ -56,7 +56,7 @@ class Outcome(Named):
 
 
 class Event(Named):
-    """What can happen to a delivery: three calls, and the two results of a settlement."""
+    """The events of a delivery: three calls, and the two results of a settlement."""
 
     COMPLETE = "complete()"
     ABANDON = "abandon()"
@@ -114,7 +114,7 @@ class ReceiveContext:
     ``transaction_id`` is the database's id of the transaction, or of the savepoint in it, that a settlement is part of.
     If nothing else reports the outcome, the database is asked with this id. ``transaction`` is the caller's
     transaction, if any; it can be asked while it is open. ``pinned_in`` is the id of the transaction that the library
-    began for this delivery, while that is open. ``was_undone`` says whether a settlement has been undone since the work
+    began for this delivery, while that is open. ``was_undone`` is whether a settlement has been undone since the work
     on the message began.
     """
 

@@ -1,4 +1,4 @@
-"""What a message keeps of a delivery that failed: the error, without the frames of pgqueue and of its libraries."""
+"""The record of a failed delivery in its message: the error, without the frames of pgqueue and of its libraries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DeliveryError:
     """The error that a delivery of a message failed with.
 
     ``type`` is the class of the exception, ``text`` its message. ``traceback`` has the frames of your own code; None if
-    there are none. ``delivery_count`` says which delivery failed, ``failed_at`` when, by the database's clock, and
+    there are none. ``delivery_count`` is the delivery that failed, ``failed_at`` when, by the database's clock, and
     ``locked_by`` names the receiver.
     """
 
@@ -66,19 +66,19 @@ class Resubmission:
 
 
 def resubmission(entry: Mapping[str, Any]) -> Resubmission:
-    """What the database holds of a resubmission."""
+    """A resubmission from its document in the database."""
     times = {name: datetime.fromisoformat(entry[name]) for name in ("dead_lettered_at", "resubmitted_at")}
     last_error = entry.get("last_error")
     return _known(Resubmission, {**entry, **times, "last_error": last_error and delivery_error(last_error)})
 
 
 def delivery_error(entry: Mapping[str, Any]) -> DeliveryError:
-    """What the database holds of an error."""
+    """An error from its document in the database."""
     return _known(DeliveryError, {**entry, "failed_at": datetime.fromisoformat(entry["failed_at"])})
 
 
 def _known(kind: type[T], entry: Mapping[str, Any]) -> T:
-    """What the database holds, without what a later version of pgqueue has added."""
+    """A record from its document, without the fields that a later version of pgqueue has added."""
     return kind(**{each.name: entry[each.name] for each in fields(kind) if each.name in entry})
 
 
@@ -130,7 +130,7 @@ def text_of(error: BaseException) -> str:
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - it is the user's
-        return "<its text cannot be had>"
+        return "<message unavailable>"
 
 
 def titled(kind: str, text: str | None) -> str:

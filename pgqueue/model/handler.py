@@ -45,7 +45,7 @@ class Handler:
 
         Raises:
             InvalidArgumentError: it takes other arguments, or is a generator function, or is a coroutine function where
-                nobody awaits one.
+                none is awaited.
         """
         if not callable(function):
             raise InvalidArgumentError(f"{name} must be callable, not {function!r}")
@@ -96,7 +96,7 @@ class Handler:
 def _takes_transaction(function: Callable[..., Any], name: str) -> bool:
     try:
         signature = inspect.signature(function)
-    except ValueError:  # a function of C that does not say what it takes
+    except ValueError:  # a function of C without a signature
         return False
     for arguments in ((None, None), (None,)):
         try:

@@ -68,7 +68,7 @@ class JsonHolder(ABC):
         """The message, queue or effect that this is, for error texts."""
 
     def _read(self, name: str) -> Any:
-        """What a field shall hold that was never set, where there is something to read it from."""
+        """The value of a field that was never set, where there is something to read it from."""
         raise AttributeError(f"{name} is not set")
 
     def _raw(self, name: str) -> Any:

@@ -6,7 +6,7 @@ import threading
 
 
 class LockLostFlag:
-    """What both faces have; they differ in how one waits."""
+    """The common part of both faces; they differ in how one waits."""
 
     def __init__(self) -> None:
         self._event = threading.Event()

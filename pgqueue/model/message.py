@@ -16,7 +16,7 @@ from pgqueue.model.row import FIELDS, LOCK_TOKEN, SEQUENCE_NUMBER, Row
 
 T = TypeVar("T")
 
-#: The type of a body: anything, where nobody says more.
+#: The type of a body: anything by default.
 BodyT = TypeVar("BodyT", default=Any)
 BodyT_co = TypeVar("BodyT_co", default=Any, covariant=True)
 PeekedT = TypeVar("PeekedT", bound="PeekedMessage")
@@ -100,7 +100,7 @@ class PeekedMessage(JsonHolder, Message[BodyT_co]):
 
     ``last_error`` is the error that a delivery failed with most recently, None if none did since the message was sent
     or resubmitted. ``delivery_log`` has the last errors, oldest first, as many as the queue retains
-    (``retain_errors``). ``resubmitted_from`` says what a message died of that was a dead letter before. Messages of
+    (``retain_errors``). ``resubmitted_from`` is why a resubmitted message was a dead letter before. Messages of
     ``receive_and_delete`` come without these.
 
     ``body`` and ``application_properties`` are decoded on first access. A message sent by SQL may contain JSON that
@@ -181,7 +181,7 @@ def body_type_of(holder: Typed) -> BodyType | None:
 
 @dataclass(frozen=True)
 class SettledMessage:
-    """What the history of a queue keeps of a message: how it ended, when, and after how many deliveries.
+    """A message in the history of a queue: how it ended, when, and after how many deliveries.
 
     ``outcome`` is COMPLETED, DEAD_LETTERED (for this ``reason``), EXPIRED, RECEIVED_AND_DELETED, PURGED or CANCELLED.
     ``locked_by`` names the last holder of its lock. ``body_size`` is in bytes, as stored; the body itself is not kept.

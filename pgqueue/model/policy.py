@@ -1,6 +1,6 @@
 """Which failures are retried, and how often: decisions as values.
 
-For transactions and sends, and for messages that ``process()`` abandons. What a worker does when a handler fails is in
+For transactions and sends, and for messages that ``process()`` abandons. The policy for handlers that fail is in
 :mod:`pgqueue.worker.policy`, and growing pauses are in :mod:`pgqueue.model.backoff`.
 """
 
@@ -73,7 +73,7 @@ NO_PREDICATE = (tenacity.Retrying().retry, tenacity.AsyncRetrying().retry)
 #: Errors that every further attempt on the same lock would meet, and a verdict that is no failure.
 HOPELESS = (LockLostError, InvalidStateError, UnfinishedError, DeadLetter)
 
-#: Predicates that cannot be asked: nothing is known but an error, and nobody awaits the answer.
+#: Predicates that cannot be asked: nothing is known but an error, and the answer is not awaited.
 UNASKABLE = (tenacity.retry_if_result, tenacity.retry_if_not_result, async_retry_base)
 
 
@@ -156,7 +156,7 @@ class Tries:
             if verdict is not error:
                 raise
             return None
-        assert isinstance(pause, tenacity.DoSleep), "what has failed is not attempted at once"
+        assert isinstance(pause, tenacity.DoSleep), "a failed attempt is not repeated at once"
         if on_retry is not None:
             on_retry(state.attempt_number, error)
         state.prepare_for_next_attempt()

@@ -1,4 +1,4 @@
-"""What a queue can be set to: one row a setting, in the order of the arguments of ``pgqueue.create_queue``.
+"""The settings of a queue: one row a setting, in the order of the arguments of ``pgqueue.create_queue``.
 
 As with the fields of a message in ``columns``, all lists of settings are made from this table. A subscription is a
 queue, and has no settings of its own. A new setting comes last.
@@ -29,9 +29,9 @@ class Setting:
     option: str
     """The help of its option on the command line."""
     default: str = ""
-    """What a new queue has, in SQL; without it null."""
+    """The value of a new queue, in SQL; without it null."""
     none: str = ""
-    """What removes the setting, in SQL, because null keeps it; without it there is always a value."""
+    """The value that removes the setting, in SQL, because null keeps it; without it there is always a value."""
     must_be: str = ""
     """The bounds, in words."""
     holds: str = ""
@@ -50,7 +50,7 @@ class Setting:
 
     @property
     def removal(self) -> int | str | timedelta | None:
-        """What removes the setting, in Python, where the database shall not read a null; None if nothing does."""
+        """The value that removes the setting, in Python, where the database shall not read a null; or None."""
         return REMOVALS.get(self.none)
 
 
@@ -202,7 +202,7 @@ SETTINGS: Final = (
         "bool",
         "Whether messages belong to sessions (``docs/sessions.md``); by default False. It cannot be changed.",
         "Whether the messages of the queue belong to sessions. See docs/sessions.md.",
-        "Whether messages belong to sessions; said at creation only.",
+        "Whether messages belong to sessions; set at creation only.",
         default="false",
         panel="Expiry and duplicates",
         is_alterable=False,

@@ -84,7 +84,7 @@ def _forwarded_from(row: Row) -> Mapping[str, Any]:
 
 
 def _of_its_death(column: str, name: str) -> Callable[[Row], Any]:
-    """What a dead letter says in a column, and a message that was forwarded when it died in what is kept of that."""
+    """The cause of death: a dead letter's column, or the saved copy of a forwarded message."""
     is_dead, there = _if_there(MORE_AT["dead_letter_reason"]), _if_there(MORE_AT[column])
     return lambda row: there(row) if is_dead(row) else _forwarded_from(row).get(name)
 

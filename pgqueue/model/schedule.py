@@ -18,7 +18,7 @@ from pgqueue.model.message import Message
 
 
 class CatchUp(StrEnum):
-    """What happens to due times that nobody noticed within ten seconds, or at which the queue refused the message."""
+    """The handling of due times that passed unnoticed for ten seconds, or at which the queue refused the message."""
 
     NONE = "none"
     """Only the latest is sent, and only within a minute."""
@@ -35,7 +35,7 @@ class Schedule:
     It is due at the times of the ``cron`` expression in ``timezone``, or ``every`` so often, not before ``start`` and
     not after ``end``; it can be received up to ``jitter`` later, at random. ``next_due`` is None while it is paused,
     when it has ended, and until a schedule that was created by SQL is noticed by a worker or a sweep. ``last_due`` is
-    the due time that was sent last. ``last_error`` says why the last attempt to send failed, if it did, and is tried
+    the due time that was sent last. ``last_error`` is the error of the last attempt to send, if it failed; it is tried
     again. ``read_at`` is the time of the database at which all this was true.
     """
 

@@ -89,7 +89,7 @@ class QueueProperties(JsonHolder):
 
     A receive locks a message for ``lock_duration``. After ``max_delivery_count`` deliveries a message is dead-lettered.
     ``max_message_size`` limits the body and the application properties, in bytes; ``max_queue_length`` limits the
-    number of messages, dead letters not counted; None means no limit. ``status`` says whether the queue accepts sends
+    number of messages, dead letters not counted; None means no limit. ``status`` is whether the queue accepts sends
     and receives; ``user_metadata`` is any JSON value of your own.
 
     A message expires after its own time to live or ``default_message_time_to_live``, whichever is shorter. An expired
@@ -98,9 +98,9 @@ class QueueProperties(JsonHolder):
     ``duplicate_detection_history_time_window``. The history of settled messages is kept for ``retain_history``; None
     keeps no history. Each message keeps its last ``retain_errors`` errors of failed deliveries; None keeps only the
     last one. A sweep deletes the queue with all its messages after ``auto_delete_on_idle`` without a send, a receive or
-    a peek; None keeps it. With ``requires_session`` every message belongs to a session. What is sent to the queue goes
-    to the queue ``forward_to``, what dies in it to the queue ``forward_dead_lettered_messages_to``; None forwards
-    nothing.
+    a peek; None keeps it. With ``requires_session`` every message belongs to a session. Messages are
+    forwarded to the queue ``forward_to``, dead letters to the queue ``forward_dead_lettered_messages_to``; None
+    forwards nothing.
 
     The queue hands out at most ``max_receive_rate`` messages a second and ``max_concurrent`` at a time, over all
     receivers; None means no limit. It has handed out nothing since ``paused_at``; None means that it is not paused.

@@ -10,7 +10,7 @@ from operator import add
 class SweepReport:
     """The number of messages and records that a sweep tidied up, or would have in a dry run.
 
-    ``expired``: messages whose time to live was over; they were deleted, or dead-lettered if their queue says so.
+    ``expired``: messages whose time to live was over; they were deleted, or dead-lettered if their queue is set so.
     ``dead_lettered``: messages that had reached the maximum delivery count. ``returned``: messages whose locks had
     expired; they can be received again. ``activated``: scheduled messages that are due and can be received now, and
     messages that schedules sent (in a dry run, schedules that are due). ``forgotten``: message ids and recorded effects

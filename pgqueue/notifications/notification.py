@@ -12,7 +12,7 @@ from pgqueue.notifications.receipts import ReceiptStatus, Timing
 
 
 class Notification:
-    """What is delivered to recipients. Subclass it: as a dataclass, a pydantic model or a plain class."""
+    """A notification, delivered to recipients. Subclass it: as a dataclass, a pydantic model or a plain class."""
 
 
 class Recipient(Protocol):
@@ -32,7 +32,7 @@ LONGEST_LIFE = timedelta(days=36_500)
 
 @dataclass
 class Memory:
-    """What the body of a queued notification's message holds besides the notification's own fields.
+    """The part of a queued notification's message body beside the notification's own fields.
 
     ``now`` is the database's time at the beginning of the round; the other fields are as the last finished round left
     them. ``timed_out`` is set by recipients only.
@@ -142,7 +142,7 @@ class QueueNotification(Notification):
 
 
 def attached_memory(notification: QueueNotification) -> Memory:
-    """What a notification remembers of its rounds."""
+    """The memory of a notification over its rounds."""
     return notification._memory  # noqa: SLF001 - subclasses have names of their own
 
 

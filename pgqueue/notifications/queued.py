@@ -1,4 +1,4 @@
-"""What a queued transmitter does, as flows that both faces run."""
+"""The work of a queued transmitter, as flows that both faces run."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ FIELDS = {Fate.REMOVED: "removed", Fate.SENT_AGAIN: "kept", Fate.DEAD_LETTERED: 
 
 
 class Processing:
-    """Receives notifications from a queue, calls the recipients, and settles them as the table says."""
+    """Receives notifications from a queue, calls the recipients, and settles them as the table of fates demands."""
 
     def __init__(
         self, queue: str, source: Source, types: NotificationTypes, recipients: Recipients, *,
@@ -176,8 +176,8 @@ class Processing:
             yield from self._postpone(received, self._rest_unready(memory), UNCHANGED)
             return Fate.SENT_AGAIN
         if self.recipients.take_transactions:
-            return (yield from self._tell_in_transaction(delivery, notification))
-        round_ = yield from self.recipients.tell(notification, None)
+            return (yield from self._notify_in_transaction(delivery, notification))
+        round_ = yield from self.recipients.notify(notification, None)
         return (yield from self._settle(delivery, round_))
 
     def _read(self, received: LockedMessage, round_: Round) -> Delivery:
@@ -198,18 +198,18 @@ class Processing:
     def _fields_of(self, notification: QueueNotification) -> str:
         return json.dumps(self.types.to_body(notification)["data"])
 
-    def _tell_in_transaction(self, delivery: Delivery, notification: QueueNotification) -> Flow[Fate]:
+    def _notify_in_transaction(self, delivery: Delivery, notification: QueueNotification) -> Flow[Fate]:
         """Commit the recipients' work in the transaction together with the settlement of the notification.
 
         If the notification is sent again because of a failure, or is dead-lettered, that work is undone, but not the
-        pin: nobody can take the message over in between. A refused commit counts as a failure.
+        pin: no other receiver can take the message over in between. A refused commit counts as a failure.
         """
         received, memory = delivery.received, delivery.memory
         forwarded, complete = [*memory.forwarded], memory.complete
         begun = yield from processing.enter(received, self._begin)
         try:
             yield from begun.set_savepoint()
-            round_ = yield from self.recipients.tell(notification, begun.handle)
+            round_ = yield from self.recipients.notify(notification, begun.handle)
         except BaseException as error:
             yield from processing.roll_back_delivery(received, begun, error)
             raise
@@ -252,7 +252,7 @@ class Processing:
             received.context.pinned_in = None
 
     def _settle(self, delivery: Delivery, round_: Round) -> Flow[Fate]:
-        """Do what the table says, in a transaction of its own."""
+        """Settle the delivery by the fate of its round, in a transaction of its own."""
         received, fate = delivery.received, round_.fate(delivery.memory.timing)
         match fate:
             case Fate.REMOVED:
@@ -297,7 +297,7 @@ class Processing:
 
 
 def to_forward(notification: QueueNotification, types: NotificationTypes, queue: str) -> Message | None:
-    """What stands for a notification in another queue, with a memory of its own; None when it was forwarded before."""
+    """The copy of a notification for another queue, with a memory of its own; None when it was forwarded before."""
     memory = attached_memory(notification)
     if queue in memory.forwarded:
         return None

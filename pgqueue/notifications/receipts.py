@@ -22,7 +22,7 @@ class ReceiptStatus(StrEnum):
 
 
 class Fate(Enum):
-    """What happens to a notification in a queue after a round."""
+    """The end of a round for a notification in a queue."""
 
     REMOVED = "removed"
     SENT_AGAIN = "stays, and is sent again when it is ready"
@@ -111,5 +111,5 @@ class Round:
 
 def described(errors: Sequence[Exception], aggregate: ReceiptStatus) -> str:
     """A line about how the last round went, for a dead letter or a log."""
-    said = "; ".join(f"{type(error).__name__}: {error}" for error in errors)
-    return f"the last receipt was {aggregate}" + (f": {said}" if said else "")
+    causes = "; ".join(f"{type(error).__name__}: {error}" for error in errors)
+    return f"the last receipt was {aggregate}" + (f": {causes}" if causes else "")

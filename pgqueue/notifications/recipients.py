@@ -69,7 +69,7 @@ class Recipients:
         """Whether any recipient takes the transaction as a second argument."""
         return any(known.takes_transaction for known in self._registered)
 
-    def tell_if_due(self, notification: Any, transaction: Any) -> Flow[Round]:
+    def notify_if_due(self, notification: Any, transaction: Any) -> Flow[Round]:
         """Run one round, unless the notification is not ready to be sent."""
         try:
             if not is_complete(notification) and not is_due(notification):
@@ -77,9 +77,9 @@ class Recipients:
         except Exception as error:  # noqa: BLE001 - the application's code may raise anything
             logger.warning("the notification %s failed", type(notification).__name__, exc_info=error)
             return Round().fail(error)
-        return (yield from self.tell(notification, transaction))
+        return (yield from self.notify(notification, transaction))
 
-    def tell(self, notification: Any, transaction: Any) -> Flow[Round]:
+    def notify(self, notification: Any, transaction: Any) -> Flow[Round]:
         """Run one round: call those registered when it began, except those deregistered before their turn.
 
         The round ends when the notification is complete, which counts as FINISHED.

@@ -106,7 +106,7 @@ class NotificationTypes:
         kind = self._by_type.get(type(notification))
         if kind is None:
             raise InvalidArgumentError(
-                f"{type(notification).__name__} is not registered: say @types.register(name) before its class"
+                f"{type(notification).__name__} is not registered: write @types.register(name) before its class"
             )
         body = {"notification": kind.name, "version": kind.version, "data": kind.to_data(notification)}
         return remembering(body, attached_memory(notification))
@@ -131,24 +131,24 @@ def memory_of(body: Any, *, otherwise: timedelta | None = None) -> Memory:
 
     Raises ValueError for a body that pgqueue has not written.
     """
-    told = {"time_to_live": None if otherwise is None else otherwise.total_seconds()}
-    told.update(body if isinstance(body, dict) else {})
+    given = {"time_to_live": None if otherwise is None else otherwise.total_seconds()}
+    given.update(body if isinstance(body, dict) else {})
     try:
-        return _told(told)
+        return _memory(given)
     except (TypeError, ValueError, OverflowError, InvalidArgumentError) as error:
         raise ValueError(f"this is no memory of a notification: {error}") from error
 
 
-def _told(told: Data) -> Memory:
-    expires_at, seconds = told.get("expires_at"), told.get("time_to_live")
+def _memory(given: Data) -> Memory:
+    expires_at, seconds = given.get("expires_at"), given.get("time_to_live")
     return Memory(
         expires_at=None if expires_at is None else checked_expiry(datetime.fromisoformat(expires_at)),
         time_to_live=None if seconds is None else checked_time_to_live(timedelta(seconds=seconds)),
-        complete=bool(told.get("complete")),
-        state=told.get("state"),
-        attempts=int(told.get("attempts", 0)),
-        timed_out=bool(told.get("timed_out")),
-        forwarded=list(told.get("forwarded", ())),
+        complete=bool(given.get("complete")),
+        state=given.get("state"),
+        attempts=int(given.get("attempts", 0)),
+        timed_out=bool(given.get("timed_out")),
+        forwarded=list(given.get("forwarded", ())),
     )
 
 

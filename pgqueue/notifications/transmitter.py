@@ -57,7 +57,7 @@ class Transmitter:
         recipient is called for a notification that is complete already, which is OK, or whose ``is_ready_to_send`` is
         false, which is NOT_PROCESSED, unless it has ``timed_out``.
         """
-        round_ = drive(self._recipients.tell_if_due(notification, transaction))
+        round_ = drive(self._recipients.notify_if_due(notification, transaction))
         if errors is not None:
             errors.extend(round_.errors)
         return round_.answer

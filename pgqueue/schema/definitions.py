@@ -1,7 +1,7 @@
 """Functions and views: created or replaced as a whole, so that an upgrade ends where a fresh install does.
 
-What no file defines any more is dropped: a function whose arguments changed would otherwise stay beside its successor
-and make calls ambiguous.
+Functions that no file defines any more are dropped: one whose arguments changed would otherwise stay beside its
+successor and make calls ambiguous.
 """
 
 from __future__ import annotations

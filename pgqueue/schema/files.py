@@ -60,7 +60,7 @@ def indexes() -> tuple[Definition, ...]:
 
 @cache
 def last_steps() -> str:
-    """What follows the functions and views: the comments, and who owns the schema and may use what in it."""
+    """The SQL after the functions and views: comments, the owner of the schema, and the rights in it."""
     return "\n".join((folder("sql") / name).read_text(encoding="utf-8") for name in LAST)
 
 

@@ -1,4 +1,4 @@
-"""What is installed in a database: asked at the start of every process, so without SQLAlchemy and alembic."""
+"""The version installed in a database: read at the start of every process, so without SQLAlchemy and alembic."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ IS_CURRENT = """
 
 
 def is_current(conninfo: str, lock_timeout: timedelta) -> bool:
-    """Whether nothing is left to migrate, nor any index to build. False, too, while somebody else migrates."""
+    """Whether nothing is left to migrate, nor any index to build. False, too, while another session migrates."""
     wanted = {"head": head(), "digest": digest(), "indexes": [index.name for index in indexes()]}
     milliseconds = str(round(lock_timeout.total_seconds() * 1000))
     with in_our_words(), connect(conninfo) as connection:
@@ -59,7 +59,7 @@ def current(conninfo: str) -> str | None:
 
 
 def pending(conninfo: str) -> list[str]:
-    """What a migration would do to the database, a line each; empty where nothing is left to do.
+    """The steps that a migration would take, a line each; empty where nothing is left to do.
 
     Raises:
         SchemaVersionError: a newer version has migrated the database.

@@ -45,7 +45,7 @@ RIGHTS = "Migrate as the owner of the schema; the first time, this takes CREATE 
 
 
 def migrate(conninfo: str, lock_timeout: timedelta, attempts: int) -> str:
-    """Migrate in one transaction, then build the indexes; tried again if a lock could not be had in time."""
+    """Migrate in one transaction, then build the indexes; retried if a lock was not acquired in time."""
     trials = Retrying(
         retry=retry_if_exception_type(TransactionConflictError),
         stop=stop_after_attempt(attempts),
@@ -102,7 +102,7 @@ def _bring_to_head(connection: Connection) -> str:
     with _logged_warnings(connection):
         revisions.upgrade(connection)
         definitions.replace_all(connection)
-    if is_new:  # no table has rows yet, and nobody waits
+    if is_new:  # no table has rows yet, and no session waits
         indexes.build_at_once(connection)
     logger.info("migrated to revision %s", head())
     return head()

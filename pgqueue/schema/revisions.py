@@ -1,4 +1,4 @@
-"""The shape of the tables: alembic revisions, applied on a connection that somebody else opened and will commit."""
+"""The shape of the tables: alembic revisions, applied on a connection that the caller opened and will commit."""
 
 from __future__ import annotations
 

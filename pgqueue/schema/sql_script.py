@@ -22,13 +22,13 @@ CHECK = """\
 do $$
 begin
     if (select version_num from pgqueue.alembic_version) is distinct from {revision} then
-        raise 'the database is not at revision % of pgqueue any more: make the script anew', {revision};
+        raise 'the database is not at revision % of pgqueue any more: make the script again', {revision};
     end if;
 end
 $$;
 """
 
-#: What an interrupted build has left. Dropping it concurrently takes a statement of its own, hence psql's \gexec.
+#: The index that an interrupted build has left. Dropping it concurrently takes a statement of its own: psql's \gexec.
 DROP_INVALID = """\
 select 'drop index concurrently ' || indexrelid::regclass
   from pg_index
@@ -37,7 +37,7 @@ select 'drop index concurrently ' || indexrelid::regclass
 
 
 def script(revision: str | None, lock_timeout: timedelta) -> str:
-    """What brings a database from a revision to this version: one transaction, then the indexes.
+    """A script from a revision to this version: one transaction, then the indexes.
 
     Raises:
         SchemaVersionError: the revision is one of a newer version.

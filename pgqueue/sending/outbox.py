@@ -59,7 +59,7 @@ class Outgoing:
 
 
 class Pending:
-    """What the pending sends of both faces have in common."""
+    """The common part of the pending sends of both faces."""
 
     def __init__(self, send: Outgoing, outbox: Outbox) -> None:
         self.message = send.message

@@ -1,4 +1,4 @@
-"""What waits in a queue, for the progress of a stream: an estimate, taken so rarely that it costs little."""
+"""The backlog of a queue, for the progress of a stream: an estimate, taken so rarely that it costs little."""
 
 from __future__ import annotations
 

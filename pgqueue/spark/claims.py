@@ -25,7 +25,7 @@ ANSWERS = "org.apache.spark.sql.connector.read.streaming.SupportsAdmissionContro
 
 @dataclass(frozen=True)
 class Held:
-    """What a consumer works on: the number of a claim, and the epoch of the session."""
+    """The current claim of a consumer: its number, and the epoch of the session."""
 
     consumer: str
     claim: int

@@ -21,7 +21,7 @@ RETRIED_SECONDS = 60.0
 #: The same before a job begins: a restart of the server is waited for, and a wrong DSN is reported soon.
 FIRST_SECONDS = 10.0
 
-#: How long one attempt may take, unless the DSN or PGCONNECT_TIMEOUT says so.
+#: How long one attempt may take, unless the DSN or PGCONNECT_TIMEOUT sets it.
 ATTEMPT_SECONDS = 10
 
 
@@ -111,5 +111,5 @@ def _line_of(error: psycopg.Error) -> str:
         return f"the database cannot be reached: {first}: is the server running, and is the dsn right?"
     if error_class(error.sqlstate) is SchemaVersionError:
         return "the pgqueue schema is missing in this database, or too old: run `pgqueue migrate`"
-    said = error.diag.message_primary or str(error)
-    return f"{said}: {error.diag.message_hint}" if error.diag.message_hint else said
+    text = error.diag.message_primary or str(error)
+    return f"{text}: {error.diag.message_hint}" if error.diag.message_hint else text

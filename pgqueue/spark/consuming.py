@@ -207,7 +207,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The next claim.
 
-        Its offset also says on which timeline of the server it was made, and whether the batches before it were
+        Its offset also records the timeline of the server that it was made on, and whether the batches before it were
         completed in the transactions of their effects.
         """
         at_most = limit.max_rows if isinstance(limit, ReadMaxRows) else MOST

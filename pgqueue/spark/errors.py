@@ -1,4 +1,4 @@
-"""Errors of reading and writing queues with Spark. Spark passes them on as text only, so the text says what to do."""
+"""Errors of reading and writing queues with Spark. Spark passes them on as text only, so the text has the remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ColumnError(PipelineError):
 
 
 class DatabaseError(PipelineError):
-    """The database cannot be reached, has no queues, or refuses; the text says how to mend it. No task was started."""
+    """The database cannot be reached, has no queues, or refuses; the text has the remedy. No task was started."""
 
 
 class BadRowError(PipelineError):

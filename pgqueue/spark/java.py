@@ -25,7 +25,7 @@ exec "{java}" "$@"
 
 
 class JavaMissing(Exception):
-    """This machine has no Java that Spark can run on; the text says how to get one."""
+    """This machine has no Java that Spark can run on; the text explains how to get one."""
 
 
 def provide() -> None:
@@ -44,10 +44,10 @@ def provide() -> None:
 def version(java: str) -> int:
     """The major version of a Java program; 0 if it is not one."""
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+        printed = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
     except OSError:
         return 0
-    number = re.search(r'version "(?:1\.)?(\d+)', said)
+    number = re.search(r'version "(?:1\.)?(\d+)', printed)
     return int(number[1]) if number else 0
 
 

@@ -1,7 +1,7 @@
 """The process that keeps a snapshot of the database, see ``pgqueue.spark.snapshot``; it imports nothing from pgqueue.
 
 As a program it reads the DSN as a line of JSON from stdin, and keeps the snapshot until stdin ends. As a grandchild,
-see ``fork``, it keeps the snapshot while somebody reads in it. Either answers with a line of JSON.
+see ``fork``, it keeps the snapshot while it is read. Either answers with a line of JSON.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def fork(dsn: str, patience: float) -> TextIO:
-    """Keep a snapshot in a grandchild until nobody has read in it for ``patience`` seconds; return its answer.
+    """Keep a snapshot in a grandchild until there was no reader for ``patience`` seconds; return its answer.
 
     A program of its own would take several times as long to start as the snapshot takes.
     """

@@ -12,12 +12,12 @@ def write(kind: str, name: str, text: str) -> Path:
     """Write a program for all processes of this user.
 
     Raises:
-        PermissionError: the directory belongs to somebody else.
+        PermissionError: the directory belongs to another user.
     """
     home = Path(tempfile.gettempdir()) / f"pgqueue-{kind}-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)
     if home.lstat().st_uid != os.getuid():
-        raise PermissionError(f"{home} belongs to somebody else")
+        raise PermissionError(f"{home} belongs to another user")
     program = home / "bin" / name
     program.parent.mkdir(exist_ok=True)
     fresh = program.with_name(f"{name}.{os.getpid()}")

@@ -27,7 +27,7 @@ select place
  limit 1
 """
 
-#: What PostgreSQL says when a role, a database or the server has no connection left; libpq gives no SQLSTATE for it.
+#: Errors of PostgreSQL when a role, a database or the server has no connection left; libpq gives no SQLSTATE for it.
 FULL = ("too many connections", "too many clients", "connection slots are reserved")
 
 

@@ -15,7 +15,7 @@ from pgqueue.transports.dsn import for_libpq
 ENVIRONMENT = "PGQUEUE_DSN"
 
 #: Options that Spark adds or reads itself.
-SPARKS_OWN = {"checkpointlocation", "queryname"}
+OPTIONS_OF_SPARK = {"checkpointlocation", "queryname"}
 
 #: Options of Spark's Kafka source that mean the same as ours. A reader that takes one has it among its known options.
 OF_KAFKA = {
@@ -58,7 +58,7 @@ class Options:
 
     def __init__(self, given: Mapping[str, str], known: tuple[str, ...]) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
-        unknown = self._given.keys() - {name.lower() for name in known} - SPARKS_OWN - {"dsn"}
+        unknown = self._given.keys() - {name.lower() for name in known} - OPTIONS_OF_SPARK - {"dsn"}
         if unknown:
             ours = [name for name in known if name not in OF_KAFKA]
             remedy = INSTEAD.get(min(unknown)) or f"there are {', '.join(('dsn', *ours))}"

@@ -47,7 +47,7 @@ QUEUE = "select id from pgqueue._queue where name = %s"
 
 @dataclass
 class Part(InputPartition):
-    """What one task reads: a select, and the snapshot that it shares with other tasks, if there is one."""
+    """The part of one task: a select, and the snapshot that it shares with other tasks, if there is one."""
 
     statement: str
     snapshot: str | None = None

@@ -13,7 +13,7 @@ from pgqueue.spark.errors import PipelineError
 TRACEBACK = "Traceback (most recent call last):"
 RAISED = re.compile(r"(?:\w+\.)*(\w+): (.+)")
 
-#: What Spark puts around a text: the class of the error before it, and the SQLSTATE after it.
+#: Text that Spark puts around an error: the class of the error before it, and the SQLSTATE after it.
 AROUND = re.compile(r"^(?:[\w.]+(?:Exception|Error): )?(?:\[[A-Z0-9_.]+\] )?|\.? +SQLSTATE: \w+.*$")
 BEFORE = re.compile(
     r"^An error occurred while calling \S+\n: |^\[STREAM_FAILED\].*?terminated with exception: ", re.DOTALL
@@ -119,9 +119,9 @@ def _raised(text: str) -> tuple[str, str]:
 
 
 def _end_of(traceback: str) -> tuple[str, str]:
-    said = next((line for line in traceback.splitlines() if line and not line[0].isspace()), traceback)
-    found = RAISED.fullmatch(said.strip())
-    return (found[1], found[2]) if found else ("", said.strip())
+    text = next((line for line in traceback.splitlines() if line and not line[0].isspace()), traceback)
+    found = RAISED.fullmatch(text.strip())
+    return (found[1], found[2]) if found else ("", text.strip())
 
 
 def _first_line(text: str) -> str:

@@ -29,7 +29,7 @@ OLDEST = (4, 2)
 
 
 class SparkMissing(Exception):
-    """PySpark is not installed, or too old; the text says how to get it."""
+    """PySpark is not installed, or too old; the text explains how to get it."""
 
 
 def session(

@@ -3,7 +3,7 @@
 A message that is claimed moves to another place in its table. Tasks that read parts of the table at different times
 would see it twice or not at all. So all parts are read in one snapshot, which lasts as long as the transaction that
 exported it. Spark plans a read in a process that may end before the parts are read. The keeper is forked there and
-outlives that process: it holds the transaction open, and ends when nobody has read for a while. A reader holds a shared
+outlives that process: it holds the transaction open, and ends without a reader for long. A reader holds a shared
 advisory lock named after the snapshot, which the keeper looks for. The snapshot of ``snapshot()`` is kept by a program
 of its own instead: the caller's may have threads, and is better not forked.
 """
@@ -79,7 +79,7 @@ def snapshot(dsn: str | None = None) -> Iterator[str]:
 
 
 def take(dsn: str, patience: timedelta) -> Snapshot:
-    """A new snapshot, kept until nobody has read in it for ``patience``.
+    """A new snapshot, kept until there was no reader for ``patience``.
 
     Raises:
         PipelineError: the database cannot be reached.

@@ -36,7 +36,7 @@ HORIZON: LiteralString = """
 """
 
 #: Whether the server, when it was promoted, had all WAL up to a position. Where its replay ended is known until it
-#: stops; after a crash it is where the recovery ended, and that was before the statistics began to count anew.
+#: stops; after a crash it is where the recovery ended, and that was before the statistics were reset.
 HAS_KEPT: LiteralString = """
     select coalesce(pg_last_wal_replay_lsn() >= %s::pg_lsn, false)
        and coalesce(pg_last_xact_replay_timestamp() > pg_stat_get_bgwriter_stat_reset_time(), false)
@@ -49,7 +49,7 @@ class Seen:
 
     ``horizon`` is the oldest open transaction: all before it have ended. ``fence`` is greater than the id of every
     transaction that had an id at the time ``at``. ``timeline`` is the server's, which is another after a promotion, and
-    ``position`` is where its WAL was: what ended before it says so.
+    ``position`` is where its WAL was: transactions that ended before have an earlier position.
     """
 
     at: str

@@ -40,7 +40,7 @@ KEPT = timedelta(days=7)
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """What one task has staged; empty if the task has published it itself."""
+    """The staged rows of one task; empty if the task has published them itself."""
 
     job: str
     table: str | None

@@ -1,4 +1,4 @@
-"""Who may do what: grant, revoke, list."""
+"""The rights of roles: grant, revoke, list."""
 
 from __future__ import annotations
 

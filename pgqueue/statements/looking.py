@@ -1,4 +1,4 @@
-"""Polling a queue that is mostly empty: a poll that finds nothing says when to poll again."""
+"""Polling a queue that is mostly empty: a poll that finds nothing returns when to poll again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgqueue.statements.statement import Statement
 
 #: In seconds: how long a consumer that is notified pauses between two polls. pgqueue._due_in goes by the longest.
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 4.0
-#: In seconds: how long a consumer pauses while its queue is paused; a NOTIFY tells of its end.
+#: In seconds: how long a consumer pauses while its queue is paused; a NOTIFY signals its end.
 PAUSED = 1.0
 #: In seconds: clocks differ, and a poll that is too early is repeated a second later.
 MARGIN = 0.01

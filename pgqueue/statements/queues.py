@@ -54,10 +54,10 @@ CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
 }
 
 KINDS: Final = {setting.name: CHECKS[setting.type] for setting in TABLE if setting.type in CHECKS}
-"""What each setting must be. The metadata may be anything."""
+"""The type of each setting. The metadata may be anything."""
 
-NONE_AT_ALL: Final[dict[str, Any]] = {setting.name: setting.removal for setting in TABLE if setting.removal is not None}
-"""How it is said that there is to be none, where null keeps a setting as it is."""
+UNSET: Final[dict[str, Any]] = {setting.name: setting.removal for setting in TABLE if setting.removal is not None}
+"""The values that unset a setting, where null keeps it as it is."""
 
 
 def create_queue(name: str, settings: QueueSettings) -> Statement[None]:
@@ -162,12 +162,12 @@ def _of_one(sql: LiteralString, name: str, kind: Callable[..., T]) -> Statement[
 
 def _altered(setting: str, value: Any) -> Any:
     """The arguments of alter_queue: None becomes the value that removes a setting, because null keeps it."""
-    if value is None and setting not in (*NONE_AT_ALL, "user_metadata"):
+    if value is None and setting not in (*UNSET, "user_metadata"):
         raise InvalidArgumentError(f"{setting} cannot be None: leave it out to keep it as it is")
-    if value is not None and setting in NONE_AT_ALL and value == NONE_AT_ALL[setting]:
+    if value is not None and setting in UNSET and value == UNSET[setting]:
         must_be = "the name of a queue" if value == "" else "positive"
         raise InvalidArgumentError(f"{setting} must be {must_be}, or None for none at all")
-    return NONE_AT_ALL.get(setting) if value is None else value
+    return UNSET.get(setting) if value is None else value
 
 
 def _metadata(settings: QueueSettings) -> str | None:

@@ -12,7 +12,7 @@ from pgqueue.model.row import COLUMNS, Row
 from pgqueue.statements.arguments import duration, number, numbers, queue_name, whole
 from pgqueue.statements.statement import Statement, nothing, rows, scalar
 
-#: The lock token as text: it is sent back with each settlement, and read as a UUID only where somebody asks for it.
+#: The lock token as text: it is sent back with each settlement, and read as a UUID only where one is asked for.
 _COLUMNS: Final = ", ".join("lock_token::text" if name == "lock_token" else identifier(name) for name in COLUMNS)
 
 _LASTS: Final = "locked_until - pgqueue.clock()"

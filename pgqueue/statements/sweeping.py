@@ -12,7 +12,7 @@ from pgqueue.statements.statement import Statement
 
 @dataclass(frozen=True)
 class Swept:
-    """What one batch did, and whether there is more to do."""
+    """The effects of one batch, and whether there is more to do."""
 
     report: SweepReport
     more: bool

@@ -14,14 +14,14 @@ from pgqueue.telemetry.disabled import Processing, Recorder, Sending
 
 __all__ = ["Processing", "Recorder", "Sending", "recorder"]
 
-NOBODY = Recorder()
+DISABLED = Recorder()
 
 
 def recorder() -> Recorder:
     """The current recorder; it does nothing if OpenTelemetry is not imported or the program has set no provider."""
     if sys.modules.get("opentelemetry.trace") is None:  # the SDK imports it, even for metrics alone
-        return NOBODY
-    return _current()() or NOBODY
+        return DISABLED
+    return _current()() or DISABLED
 
 
 @cache

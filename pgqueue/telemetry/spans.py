@@ -48,9 +48,9 @@ class SendSpan(Sending):
     def __init__(self, tracer: Tracer, instruments: Instruments, queue: str, count: int) -> None:
         self._instruments = instruments
         self._count = count
-        self._said = _said("send", queue)
+        self._described = _described("send", queue)
         size = {"messaging.batch.message_count": count} if count > 1 else {}
-        self._span = tracer.start_span(f"send {queue}", kind=SpanKind.PRODUCER, attributes={**self._said, **size})
+        self._span = tracer.start_span(f"send {queue}", kind=SpanKind.PRODUCER, attributes={**self._described, **size})
         self._marked: AbstractContextManager[Any] | None = None
         self._began = time.perf_counter()
         carrier: dict[str, str] = {}
@@ -79,9 +79,9 @@ class SendSpan(Sending):
         self._end(outcome if isinstance(outcome, BaseException) else None)
 
     def _end(self, error: BaseException | None) -> None:
-        said = _finish(self._span, self._said, error)
-        self._instruments.sent.add(self._count, said)
-        self._instruments.send_duration.record(time.perf_counter() - self._began, said)
+        described = _finish(self._span, self._described, error)
+        self._instruments.sent.add(self._count, described)
+        self._instruments.send_duration.record(time.perf_counter() - self._began, described)
 
 
 class ProcessSpan(Processing):
@@ -89,9 +89,9 @@ class ProcessSpan(Processing):
 
     def __init__(self, tracer: Tracer, instruments: Instruments, message: PeekedMessage) -> None:
         self._instruments = instruments
-        self._said = _said("process", message.queue)
+        self._described = _described("process", message.queue)
         attributes: Attributes = {
-            **self._said,
+            **self._described,
             "messaging.message.id": str(message.sequence_number),
             "messaging.pgqueue.delivery_count": message.delivery_count,
         }
@@ -106,9 +106,9 @@ class ProcessSpan(Processing):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        said = _finish(self._span, self._said, error or self._failure)
-        self._instruments.processed.add(1, said)
-        self._instruments.process_duration.record(time.perf_counter() - self._began, said)
+        described = _finish(self._span, self._described, error or self._failure)
+        self._instruments.processed.add(1, described)
+        self._instruments.process_duration.record(time.perf_counter() - self._began, described)
 
     def at_work(self) -> AbstractContextManager[None]:
         return _marked(self._span)
@@ -125,7 +125,7 @@ def _marked(span: trace.Span) -> AbstractContextManager[Any]:
     return trace.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False)
 
 
-def _said(operation: str, queue: str) -> Attributes:
+def _described(operation: str, queue: str) -> Attributes:
     return {
         "messaging.system": "pgqueue",
         "messaging.destination.name": queue,
@@ -134,15 +134,15 @@ def _said(operation: str, queue: str) -> Attributes:
     }
 
 
-def _finish(span: trace.Span, said: Attributes, error: BaseException | None) -> Attributes:
+def _finish(span: trace.Span, described: Attributes, error: BaseException | None) -> Attributes:
     """End a span, and return the attributes for the metrics."""
     if error is not None:
-        said = {**said, "error.type": _kind(error)}
-        span.set_attribute("error.type", said["error.type"])
+        described = {**described, "error.type": _kind(error)}
+        span.set_attribute("error.type", described["error.type"])
         span.record_exception(error)
         span.set_status(StatusCode.ERROR, str(error))
     span.end()
-    return said
+    return described
 
 
 def _kind(error: BaseException) -> str:
@@ -163,6 +163,6 @@ def _links(message: PeekedMessage) -> list[Link]:
 
 
 def _texts(carried: Mapping[str, Any]) -> dict[str, str]:
-    """What may be trace context; an application may store anything under these names."""
+    """The entries that may be trace context; an application may store anything under these names."""
     names = ("traceparent", "tracestate")
     return {name: value for name in names if isinstance(value := carried.get(name), str)}

@@ -33,5 +33,5 @@ if find_spec("pytest") and find_spec("psutil"):
 else:
 
     def pytest_configure() -> None:  # type: ignore[misc]  # in place of that of the plugin
-        """Say what is missing, before a test asks for a fixture that is not there."""
+        """Name the missing packages, before a test asks for a fixture that is not there."""
         raise RuntimeError("the fixtures of pgqueue.testing need more packages: pip install 'pgqueue-tx[testing]'")

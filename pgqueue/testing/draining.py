@@ -25,7 +25,7 @@ def drain(
 
     ``handler(message, tx)`` runs in the transaction that completes its message, ``handler(message)`` without one, as in
     :func:`pgqueue.process` and in a worker, but is called only once: its first error abandons the message and is
-    raised. ``source`` says where the transactions begin, as for :func:`pgqueue.process`: a session maker, for
+    raised. ``source`` is where the transactions begin, as for :func:`pgqueue.process`: a session maker, for
     example.
 
     Raises:

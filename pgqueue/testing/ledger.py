@@ -45,7 +45,7 @@ select sequence_number,
 
 @dataclass(frozen=True)
 class Fate:
-    """What the ledger says about one message: how often it was sent, and in how many places it is."""
+    """The ledger of one message: how often it was sent, and in how many places it is."""
 
     sequence_number: int
     sent: int
@@ -62,7 +62,7 @@ class Fate:
 
 @dataclass(frozen=True)
 class Balance:
-    """What the ledger says about all messages; ``wrong`` holds those that were lost, duplicated or never sent."""
+    """The ledger of all messages; ``wrong`` holds those that were lost, duplicated or never sent."""
 
     sent: int
     completed: int

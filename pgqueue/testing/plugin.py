@@ -29,7 +29,7 @@ DIRECTORY = pytest.StashKey[Path]()
 
 @dataclass(frozen=True)
 class SharedServer:
-    """What the processes of a test run share about their server."""
+    """The server of a test run, as its processes share it."""
 
     host: str
     handle: str
@@ -47,8 +47,8 @@ class SharedServer:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the directory that the processes of this test run share."""
-    told = getattr(config, "workerinput", {}).get(SHARED)
-    config.stash[DIRECTORY] = Path(told) if told else short_directory()
+    shared = getattr(config, "workerinput", {}).get(SHARED)
+    config.stash[DIRECTORY] = Path(shared) if shared else short_directory()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -83,8 +83,8 @@ def _named_database() -> str:
 def _source_of(given: object, asynchronous: bool, timeout: float) -> PoolSource | EngineSource:
     match given:
         case str() as conninfo:
-            said = "the client is closed: make another"
-            return own_pool(conninfo, asynchronous=asynchronous, timeout=timeout, said_when_closed=said)
+            text = "the client is closed: make another"
+            return own_pool(conninfo, asynchronous=asynchronous, timeout=timeout, closed_text=text)
         case psycopg_pool.ConnectionPool() | psycopg_pool.AsyncConnectionPool():
             return PoolSource(given, owned=False, timeout=timeout)
     if _is_of_sqlalchemy(given):

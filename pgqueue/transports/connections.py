@@ -47,7 +47,7 @@ NOT_OF_LIBPQ = ("autocommit", "context", "cursor_factory", "prepare_threshold", 
 POOL = "pgqueue"
 
 #: In seconds, until psycopg calls ``reconnect_failed``. A pool pauses for a second before its second attempt, and for
-#: longer from then on: begun anew so often, it never pauses for longer than that.
+#: longer from then on; restarting its backoff this often caps the pause.
 RECONNECT_TIMEOUT = 2.0
 
 #: Detects within half a minute that a server has vanished silently. Settings in the DSN take precedence.
@@ -69,7 +69,7 @@ AT_ONCE = 0.001
 OUR_NAME = "pgqueue"
 
 #: Those that libpq takes from environment variables, too.
-OF_THE_ENVIRONMENT = {
+ENVIRONMENT_VARIABLES = {
     "application_name": "PGAPPNAME",
     "client_encoding": "PGCLIENTENCODING",
     "connect_timeout": "PGCONNECT_TIMEOUT",
@@ -320,8 +320,8 @@ class PoolSource(NotifyListenerOwner):
     """A pool of psycopg connections, the client's own or the caller's."""
 
     _belongs_to_parent = False
-    #: What a call says once this source is closed, if anything.
-    _said_when_closed: str | None = None
+    #: The error text of calls once this source is closed, if any.
+    _closed_text: str | None = None
 
     def __init__(self, pool: AnyPool, *, owned: bool, timeout: float = DEFAULT) -> None:
         self.timeout = timeout
@@ -427,8 +427,8 @@ class PoolSource(NotifyListenerOwner):
                 "this client's pool belongs to the process that forked: open a pool in this process, and make a client"
                 " of that"
             )
-        if self._is_closed and self._said_when_closed is not None:
-            raise InvalidStateError(self._said_when_closed)
+        if self._is_closed and self._closed_text is not None:
+            raise InvalidStateError(self._closed_text)
 
     def _test_connection(self, until: float) -> Flow[None]:
         """Connects once without the pool, which would keep trying for long without giving the reason of the failure."""
@@ -440,10 +440,10 @@ class PoolSource(NotifyListenerOwner):
 class OwnPool(PoolSource):
     """A pool that the client opens at its first use, separately in each process."""
 
-    def __init__(self, make: Callable[[], AnyPool], timeout: float, said_when_closed: str | None) -> None:
+    def __init__(self, make: Callable[[], AnyPool], timeout: float, closed_text: str | None) -> None:
         super().__init__(make(), owned=True, timeout=timeout)
         self._make = make
-        self._said_when_closed = said_when_closed
+        self._closed_text = closed_text
 
     def reset_after_fork(self) -> None:
         super().reset_after_fork()
@@ -459,9 +459,9 @@ class OwnPoolSource(OwnPool):
     So work that lasts long, or hangs, keeps no connection from the client's statements.
     """
 
-    def __init__(self, make: Callable[[], AnyPool], timeout: float, said_when_closed: str | None) -> None:
-        super().__init__(make, timeout, said_when_closed)
-        self._for_work = OwnPool(make, timeout, said_when_closed)
+    def __init__(self, make: Callable[[], AnyPool], timeout: float, closed_text: str | None) -> None:
+        super().__init__(make, timeout, closed_text)
+        self._for_work = OwnPool(make, timeout, closed_text)
 
     def reset_after_fork(self) -> None:
         super().reset_after_fork()
@@ -484,7 +484,7 @@ def own_pool(
     size: int = 10,
     patience: float | None = None,
     timeout: float = DEFAULT,
-    said_when_closed: str | None = None,
+    closed_text: str | None = None,
 ) -> PoolSource:
     """The pools of a client with a DSN: opened at the first use; a connection is checked before it is handed out.
 
@@ -506,7 +506,7 @@ def own_pool(
         make = partial(make, configure=_detach_async_after_fork, reconnect_failed=_atry_again)
     else:
         make = partial(make, configure=forking.detach_after_fork, reconnect_failed=_try_again)
-    return OwnPoolSource(make, timeout, said_when_closed)
+    return OwnPoolSource(make, timeout, closed_text)
 
 
 async def _detach_async_after_fork(connection: AnyConnection) -> None:
@@ -540,15 +540,15 @@ def with_timeouts(conninfo: str, timeout: float = DEFAULT) -> str:
     """The DSN as libpq writes it, with our defaults for what neither it nor the environment sets."""
     conninfo = for_libpq(conninfo)
     try:
-        said = psycopg.conninfo.conninfo_to_dict(conninfo)
+        parameters = psycopg.conninfo.conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError:  # its text contains the DSN, and with it the password
         raise InvalidArgumentError(
             "the DSN must be one that libpq understands: postgresql://user:password@host:5432/name, or host=… dbname=…"
         ) from None
     defaults: dict[str, str | int] = {"application_name": OUR_NAME, "client_encoding": ENCODING, **SOCKET_TIMEOUTS}
     defaults["connect_timeout"] = _share_of_a_host(conninfo, timeout / 2)
-    elsewhere = {name for name, variable in OF_THE_ENVIRONMENT.items() if os.environ.get(variable)}
-    missing = defaults.keys() - said.keys() - elsewhere
+    elsewhere = {name for name, variable in ENVIRONMENT_VARIABLES.items() if os.environ.get(variable)}
+    missing = defaults.keys() - parameters.keys() - elsewhere
     return psycopg.conninfo.make_conninfo(conninfo, **{name: defaults[name] for name in missing})
 
 
@@ -559,15 +559,15 @@ def _share_of_a_host(conninfo: str, seconds: float) -> int:
 
 
 def _connect_timeout(conninfo: str, until: float) -> int:
-    """The same until a deadline, and no longer than the DSN says."""
-    said = psycopg.conninfo.timeout_from_conninfo(psycopg.conninfo.conninfo_to_dict(conninfo))
-    return min(_share_of_a_host(conninfo, until - time.monotonic()), said)
+    """The same until a deadline, and no longer than the timeout of the DSN."""
+    limit = psycopg.conninfo.timeout_from_conninfo(psycopg.conninfo.conninfo_to_dict(conninfo))
+    return min(_share_of_a_host(conninfo, until - time.monotonic()), limit)
 
 
 def named(conninfo: str, application_name: str) -> str:
     """The DSN with this application name, unless it or the environment has another than ours."""
-    said = psycopg.conninfo.conninfo_to_dict(conninfo).get("application_name", OUR_NAME)
-    if said != OUR_NAME or os.environ.get(OF_THE_ENVIRONMENT["application_name"]):
+    name = psycopg.conninfo.conninfo_to_dict(conninfo).get("application_name", OUR_NAME)
+    if name != OUR_NAME or os.environ.get(ENVIRONMENT_VARIABLES["application_name"]):
         return conninfo
     return psycopg.conninfo.make_conninfo(conninfo, application_name=application_name)
 

@@ -148,7 +148,7 @@ def _rows(connection: AnyConnection, results: list[PGresult], position: int, nee
 
 
 class _Context(_Unaffected):
-    """What converts rows: our adapters and the session's settings."""
+    """Converts rows, by our adapters and the session's settings."""
 
     def __init__(self, connection: AnyConnection) -> None:
         self.connection = connection

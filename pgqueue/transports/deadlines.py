@@ -33,13 +33,13 @@ TIMEOUT = timedelta(seconds=30)
 
 DEFAULT = TIMEOUT.total_seconds()
 
-#: In seconds: how long a server may be silent before a warning says so, and how often it says so.
+#: In seconds: how long a server may be silent before a warning is logged, and how often it is logged.
 SILENCE, WARNED_EVERY = 10.0, 60.0
 
 #: In seconds, for what must be tried even when a deadline is over: rolling back, and waiting for threads to end.
 LAST_STEP = 5.0
 
-#: The attribute of a connection that says when we first used it, in monotonic seconds.
+#: The attribute of a connection with the time of our first use, in monotonic seconds.
 USED_SINCE = "_pgqueue_used_since"
 
 
@@ -144,7 +144,7 @@ class Deadlines:
         return bool(used_since > self._expired_at)
 
     def expire(self, connection: AnyConnection, waited: float) -> NoReturn:
-        """Close a connection whose state nobody knows; the next call opens another, to the next host if need be."""
+        """Close a connection in an unknown state; the next call opens another, to the next host if need be."""
         self._expired_at = time.monotonic()
         connection.pgconn.finish()
         raise psycopg.OperationalError(f"no answer from the server within {waited:.1f} s: the connection was closed")

@@ -11,19 +11,25 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 VARIABLES = {"PGHOST": "host", "PGHOSTADDR": "hostaddr", "PGPORT": "port", "PGDATABASE": "dbname", "PGUSER": "user"}
 SERVICE = "PGSERVICE"
 
-#: What SQLAlchemy writes before the rest of a DSN: the dialect, and the driver.
-OF_SQLALCHEMY = re.compile(r"\A\s*postgres(ql)?\+\w+://")
+#: SQLAlchemy's prefix of a DSN: the dialect, and the driver.
+SQLALCHEMY_PREFIX = re.compile(r"\A\s*postgres(ql)?\+\w+://")
 
 
 def for_libpq(dsn: str) -> str:
     """A DSN without the driver that SQLAlchemy names in it."""
-    return OF_SQLALCHEMY.sub("postgresql://", dsn)
+    return SQLALCHEMY_PREFIX.sub("postgresql://", dsn)
 
 
 def hosts(dsn: str) -> int:
     """How many hosts a DSN, as libpq writes it, or the environment names; they are tried one after the other."""
-    said = conninfo_to_dict(dsn)
-    named = said.get("hostaddr") or said.get("host") or os.environ.get("PGHOSTADDR") or os.environ.get("PGHOST") or ""
+    parameters = conninfo_to_dict(dsn)
+    named = (
+        parameters.get("hostaddr")
+        or parameters.get("host")
+        or os.environ.get("PGHOSTADDR")
+        or os.environ.get("PGHOST")
+        or ""
+    )
     return str(named).count(",") + 1
 
 

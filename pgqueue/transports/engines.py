@@ -1,6 +1,6 @@
 """Connections of an application's engine, within a deadline.
 
-An engine may connect, ping an idle connection, or wait for a free one, each for as long as its own settings say. A
+An engine may connect, ping an idle connection, or wait for a free one, each for as long as its own settings allow. A
 thread cannot be interrupted in that; so another one does it, and is left behind when the time is over.
 """
 
@@ -105,7 +105,7 @@ def _leave(connecting: asyncio.Task[AsyncConnection]) -> None:
 
 
 def _close(connecting: asyncio.Task[AsyncConnection]) -> None:
-    """Close a connection that is there when nobody waits for it any more."""
+    """Close a connection that arrives after its caller has stopped waiting."""
     if not connecting.cancelled() and connecting.exception() is None:
         closing.add(task := asyncio.create_task(connecting.result().close()))
         task.add_done_callback(closing.discard)

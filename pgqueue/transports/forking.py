@@ -1,4 +1,4 @@
-"""What a forked child gets: a copy of every object, one thread, and sockets shared with its parent.
+"""A forked child has a copy of every object, one thread, and sockets shared with its parent.
 
 All of it is reset when the child starts, so that no call has to check which process it is in.
 """

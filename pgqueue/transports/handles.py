@@ -26,7 +26,7 @@ RESET: Sequence[str] = (
     "select pg_catalog.pg_advisory_unlock_all()",
 )
 
-#: What PgBouncer sets for a client: for its server's session, RESET ALL goes back to the settings of the database.
+#: Settings that PgBouncer makes for a client: RESET ALL on its server's session returns to those of the database.
 SET_BY_POOLERS = ("application_name", "client_encoding")
 
 ENDS = ("commit", "rollback")
@@ -56,7 +56,7 @@ def allow_ends(*handles: AnyHandle) -> None:
 
 
 class Attributes:
-    """What can be set on a psycopg connection: row factory, cursor factory, adapters, callbacks and the like."""
+    """The settings of a psycopg connection: row factory, cursor factory, adapters, callbacks and the like."""
 
     @classmethod
     def of_ours(cls, connection: AnyHandle) -> Attributes:

@@ -36,7 +36,7 @@ class Follower:
     transaction_ids: Sequence[str | None]
     enclosing: frozenset[str]
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         for context in self._still_there():
             context.apply(event)
 
@@ -106,7 +106,7 @@ class TransactionObserver:
         announced, self._announced = self._announced, []
         for follower in announced:
             if undone and not self._announced_prepared:
-                follower.tell(Event.ABORTED)
+                follower.report(Event.ABORTED)
             else:
                 follower.retract()
 
@@ -177,7 +177,7 @@ class TransactionObserver:
 
 def _apply_outcome(followers: Sequence[Follower], outcome: Event) -> None:
     for follower in followers:
-        follower.tell(outcome)
+        follower.report(outcome)
 
 
 def _on_error(failure: ExceptionContext) -> None:

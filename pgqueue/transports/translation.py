@@ -26,13 +26,13 @@ REMEDY = "run `pgqueue migrate`, or client.migrate()"
 NOT_OUR_STATEMENT = ("42P05", "26000")
 POOLER_REMEDY = "PgBouncer needs max_prepared_statements > 0, or connections with prepare_threshold=None"
 
-#: What the hints of SQL functions advise, and a method of a client does, too.
+#: SQL functions in hints that have a method of a client as their equivalent.
 ADVISED = re.compile(
     r"\bpgqueue\.(alter|create|drop|grant)_(queue|topic|subscription|schedule|send|receive|monitor|admin)\b"
 )
 METHODS = {"alter": "update", "drop": "delete"}
 
-#: What hints advise for a queue that was taken for a topic, or the other way round.
+#: The hint for a queue that was taken for a topic, or the other way round.
 MISTAKEN = re.compile(r"It is a (queue|topic): send to it with pgqueue\.\w+")
 
 TRACKED = re.compile(r"Tracking id ([0-9a-f]{12})\.")

@@ -18,7 +18,7 @@ class WakeSignal:
     """Is set each time a queue has new messages. Consumers poll when it is set, and at intervals anyway.
 
     ``count`` is the number of times it was set: a consumer whose last poll was at a lower count need not wait.
-    ``is_live`` says whether the database notifies us; if not, ``wanted`` is called when a consumer begins to wait.
+    ``is_live`` is whether the database notifies us; if not, ``wanted`` is called when a consumer begins to wait.
     """
 
     def __init__(self, queue: str, wanted: Callback) -> None:

@@ -1,4 +1,4 @@
-"""The background threads of a worker: one renews locks and says how the worker is, and one sweeps if requested."""
+"""The background threads of a worker: one renews locks and writes heartbeats, and one sweeps if requested."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ class Dispatcher:
         if self._is_known_to_be_empty:
             return ()
         self._begin_to_look()
-        self._wanted = self._pace.appetite(running, waiting)
+        self._wanted = self._pace.demand(running, waiting)
         self._found = 0
         self._empty_until = 0.0
         if not self._wanted:
@@ -275,7 +275,7 @@ class Dispatcher:
 
     @property
     def _is_known_to_be_empty(self) -> bool:
-        """Whether the last claim took all there was, a notification would tell of more, and no poll is due."""
+        """Whether the last claim took all there was, a notification would announce more, and no poll is due."""
         return (
             self._wake_signal is not None
             and self._wake_signal.is_live

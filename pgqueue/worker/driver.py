@@ -1,4 +1,4 @@
-"""What both drivers of a worker have in common: a service for each queue, one pool, and the threads beside them."""
+"""The common part of both drivers of a worker: a service for each queue, one pool, and the threads beside them."""
 
 from __future__ import annotations
 

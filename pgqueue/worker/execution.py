@@ -77,7 +77,7 @@ def execute(message: LockedMessage, spec: HandlerSpec, within: Processing | None
             try:
                 yield from _attempt(message, spec, tries)
                 break
-            except Exception as failure:  # noqa: BLE001 - a handler may raise anything; the policy says what follows
+            except Exception as failure:  # noqa: BLE001 - a handler may raise anything; the policy decides what follows
                 tries = tries or spec.tries(message)
                 verdict = judge(failure, message.delivery_count, spec.retry, random.random(), tries)
                 if not isinstance(verdict, TryAgain):
@@ -172,12 +172,14 @@ def _share(
             _log_warning("%s messages of %s: %s", messages, doubt)
             return {message.sequence_number: doubt for message in messages}, ()
         except HandlerFailedError as failed:
-            _log_warning("a transaction of %s messages of %s is taken apart: %s", messages, failed)
+            _log_warning("the transaction of %s messages of %s failed; retrying them one by one: %s", messages, failed)
             return {}, [*(message for message in messages if message is not failed.message), failed.message]
         except Exception as error:  # noqa: BLE001 - one by one it is seen whose it is
             number, pause = tries.number, tries.pause_after(error)
             if pause is None:
-                _log_warning("a transaction of %s messages of %s is taken apart: %s", messages, error)
+                _log_warning(
+                    "the transaction of %s messages of %s failed; retrying them one by one: %s", messages, error
+                )
                 return {}, messages
             for each in span.values():
                 each.tries_again(number, error)

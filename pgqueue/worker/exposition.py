@@ -65,13 +65,13 @@ class DatabaseMetrics:
         if self._asking.acquire(blocking=False):
             try:
                 if time.monotonic() >= self._asked_at + ASKED_EVERY:
-                    self._depth = self._sound()
+                    self._depth = self._read_depth()
                     self._asked_at = time.monotonic()
             finally:
                 self._asking.release()
         return self._depth
 
-    def _sound(self) -> Depth | None:
+    def _read_depth(self) -> Depth | None:
         try:
             return self._ask()
         except Exception as error:  # noqa: BLE001 - a scrape is answered in any case
@@ -85,7 +85,7 @@ class Exposition:
 
     def __init__(self, worker: Monitored, dsn: str) -> None:
         self._worker = worker
-        self._soundings = [DatabaseMetrics(service.queue, dsn) for service in worker.services]
+        self._database_metrics = [DatabaseMetrics(service.queue, dsn) for service in worker.services]
 
     def text(self) -> bytes:
         """Raises ImportError without the extra ``pgqueue-tx[otel]``."""
@@ -97,7 +97,7 @@ class Exposition:
 
     def collect(self) -> Iterator[Metric]:
         yield from of_worker(self._worker)
-        yield from of_queues(self._soundings)
+        yield from of_queues(self._database_metrics)
 
 
 def of_worker(worker: Monitored) -> Iterator[Metric]:
@@ -121,9 +121,9 @@ def of_worker(worker: Monitored) -> Iterator[Metric]:
     yield histogram
 
 
-def of_queues(soundings: Iterable[DatabaseMetrics]) -> Iterator[Metric]:
+def of_queues(database_metrics: Iterable[DatabaseMetrics]) -> Iterator[Metric]:
     """The metrics of queues, where their depth is known."""
-    yield from of_depths({each.queue: depth for each in soundings if (depth := each()) is not None})
+    yield from of_depths({each.queue: depth for each in database_metrics if (depth := each()) is not None})
 
 
 def of_depths(depths: Mapping[str, Depth]) -> Iterator[Metric]:

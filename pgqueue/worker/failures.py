@@ -1,4 +1,4 @@
-"""Failures of handlers: they are logged, and their messages are settled as the policy says."""
+"""Failures of handlers: they are logged, and their messages are settled by the policy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pgqueue.worker.policy import Abandon, MoveToDeadLetters, RetryPolicy, Verdi
 def fail(
     message: LockedMessage, failure: BaseException, policy: RetryPolicy, verdict: Verdict | None = None
 ) -> Flow[None]:
-    """Settle a message as the policy says, or as it has said. If that fails, the lock expires."""
+    """Settle a message by the verdict, by default that of the policy. If that fails, the lock expires."""
     verdict = verdict or judge(failure, message.delivery_count, policy, random.random())
     limit = (yield from _limit(message, policy)) if isinstance(verdict, Abandon) else Limit()
     _log_failure(message, failure, verdict, limit)
@@ -34,11 +34,11 @@ def fail(
                 statement = verbs.abandon(message.lock, delay=delay, properties=None, error=error)
                 yield from settling.settle(message, Outcome.ABANDONED, statement)
             case MoveToDeadLetters(reason, description):
-                burial = verbs.dead_letter(message.lock, reason=reason, description=description, error=error)
-                yield from settling.settle(message, Outcome.DEAD_LETTERED, burial)
+                move = verbs.dead_letter(message.lock, reason=reason, description=description, error=error)
+                yield from settling.settle(message, Outcome.DEAD_LETTERED, move)
     except (LockLostError, InvalidStateError) as lost:
         extra = about(message, message.delivery_count, lost)
-        logger.info("%s was settled by somebody else meanwhile: %s", name_of(message), lost, extra=extra)
+        logger.info("%s was settled elsewhere meanwhile: %s", name_of(message), lost, extra=extra)
     except PGQueueError as error:
         extra = about(message, message.delivery_count, error)
         logger.warning("%s could not be settled, its lock runs out by itself: %s", name_of(message), error, extra=extra)
@@ -60,7 +60,7 @@ def end_transaction(message: LockedMessage, own: Executor) -> Flow[None]:
 
 @dataclass(frozen=True)
 class Limit:
-    """How often the message may be delivered, and the option that says so, if it is not the queue."""
+    """How often the message may be delivered, and the option with that limit, if it is not the queue's."""
 
     deliveries: float = float("inf")
     option: str = ""
@@ -83,10 +83,10 @@ def _limit(message: LockedMessage, policy: RetryPolicy) -> Flow[Limit]:
 
 def _log_failure(message: LockedMessage, failure: BaseException, verdict: Verdict, limit: Limit) -> None:
     name, count, trace = name_of(message), message.delivery_count, None
-    line = f"{name} is let go at delivery {count}: {titled(type_of(failure), text_of(failure))}"
+    line = f"{name} is left locked at delivery {count}: {titled(type_of(failure), text_of(failure))}"
     match verdict:
         case Abandon(delay):
-            rest = f"rests for {delay.total_seconds():.1f} s"
+            rest = f"will be redelivered in {delay.total_seconds():.1f} s"
             after = "is dead-lettered as MaxDeliveryCountExceeded" if count >= limit.deliveries else rest
             which = limit.place(count)
             trace = _trace(failure)
@@ -100,7 +100,7 @@ def _log_failure(message: LockedMessage, failure: BaseException, verdict: Verdic
 
 
 def _trace(failure: BaseException) -> Any:
-    """The traceback to log: from the handler on. An error of ours that no handler has raised is told in one line."""
+    """The traceback to log: from the handler on. An error of ours that no handler has raised is logged in one line."""
     begin = from_users_code(failure)
     if begin is None and isinstance(failure, PGQueueError):
         return None

@@ -127,7 +127,7 @@ class Handlers:
 
     @property
     def transaction_kind(self) -> str | None:
-        """The kind of transaction that the handlers ask for, ``psycopg`` if none says; None if none takes any."""
+        """The kind of transaction that the handlers ask for, ``psycopg`` by default; None if none takes any."""
         if not self.take_transactions:
             return None
         return next((handler.transaction_kind for handler in self._all if handler.transaction_kind), "psycopg")
@@ -167,7 +167,7 @@ class Handlers:
 
 
 def routes_of(queue: str | None, handler: Function | Handlers, message_type: type) -> dict[str, Routes]:
-    """What a worker of one queue runs, or of several: a handler, or the handlers of an application.
+    """The program of a worker of one queue or several: a handler, or the handlers of an application.
 
     Raises:
         InvalidArgumentError: a queue goes with a function, and a client with :class:`Handlers`; or a handler is written

@@ -19,7 +19,7 @@ STUCK_AFTER = timedelta(seconds=60)
 class Health:
     """The health of a worker.
 
-    ``loops`` says for each loop how long ago it last completed a round. ``failing`` holds the loops that fail at the
+    ``loops`` has for each loop how long ago it last completed a round. ``failing`` holds the loops that fail at the
     moment, with their errors; usually the database cannot be reached, or has not answered for ten seconds. ``running``
     counts the messages in handlers, ``waiting`` the messages ready for one, ``overdue`` the handlers that exceeded
     their timeout and still run.
@@ -58,7 +58,7 @@ class Monitored(Protocol):
 
     @property
     def services(self) -> Sequence[QueueService]:
-        """What it runs, by queue."""
+        """Its services, by queue."""
 
     def health(self) -> Health:
         """How it is."""
@@ -94,5 +94,5 @@ class Driven(Protocol):
 
 
 def driver_of(worker: Driven) -> Monitored:
-    """What the health and the metrics of a worker are read from."""
+    """The source of the health and the metrics of a worker."""
     return worker._driver  # noqa: SLF001 - a public name would be a promise to users

@@ -70,7 +70,7 @@ class Options:
         )
         _require(
             not takers or self.transaction is not None,
-            'the handler takes a transaction: say which, transaction="psycopg" or "sqlalchemy"',
+            'the handler takes a transaction: choose one, transaction="psycopg" or "sqlalchemy"',
         )
         for handler in takers:
             _require(

@@ -57,7 +57,7 @@ class Pace:
         """Whether half of the messages claimed ahead are used up, so that it is time to claim more."""
         return waiting * 2 <= self.ahead
 
-    def appetite(self, running: int, waiting: int) -> int:
+    def demand(self, running: int, waiting: int) -> int:
         """How many messages to claim now; none while at least half of those claimed ahead are left."""
         if waiting * 2 > self.ahead + max(self.concurrency - running, 0):
             return 0

@@ -1,4 +1,4 @@
-"""What a worker does when a handler fails: decisions as values."""
+"""A worker's decisions when a handler fails, as values."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ TURN = 0.1
 #: In seconds: the pauses between a death and the next start, and the lifetime after which they start over.
 PAUSES, LONG_ENOUGH = Backoff(0.5, 30.0), 60.0
 #: In seconds: how long the last reports of a dead process are read.
-LAST_WORDS = 1.0
+LAST_REPORTS = 1.0
 
 
 class Child:
@@ -70,9 +70,9 @@ class Child:
             self.is_asked_to_stop = True
             self.process.terminate()
 
-    def last_words(self) -> None:
+    def wait_for_last_reports(self) -> None:
         """Wait for its last reports, for a short time only: a fork of it may hold the pipe open."""
-        self._listening.join(LAST_WORDS)
+        self._listening.join(LAST_REPORTS)
 
     @property
     def end(self) -> str:
@@ -128,8 +128,8 @@ class Processes:
     def __init__(self, count: int, work: Work, dsn: str) -> None:
         self._work = work
         self._dsn = dsn
-        #: By queue: the first report of a process says which it serves.
-        self._soundings: dict[str, DatabaseMetrics] = {}
+        #: By queue: the first report of a process names those that it serves.
+        self._database_metrics: dict[str, DatabaseMetrics] = {}
         self._places = [Place(number) for number in range(1, count + 1)]
         self._is_stopping = False
         self._error: Exception | None = None
@@ -194,20 +194,20 @@ class Processes:
                 if child is not None and child.report is not None:
                     families += [*child.report.metrics, *named(child.report.others, number)]
                     for queue in child.report.queues:
-                        self._soundings.setdefault(queue, DatabaseMetrics(queue, self._dsn))
-            soundings = list(self._soundings.values())
+                        self._database_metrics.setdefault(queue, DatabaseMetrics(queue, self._dsn))
+            database_metrics = list(self._database_metrics.values())
         yield from summed(families)
         alive = GaugeMetricFamily("pgqueue_worker_processes", "Worker processes that run.", labels=["queue"])
-        for sounding in soundings:
-            alive.add_metric([sounding.queue], sum(child is not None for child in children.values()))
+        for metrics in database_metrics:
+            alive.add_metric([metrics.queue], sum(child is not None for child in children.values()))
         yield alive
         replaced = CounterMetricFamily(
             "pgqueue_worker_processes_replaced", "Worker processes that died and were replaced.", labels=["queue"]
         )
-        for sounding in soundings:
-            replaced.add_metric([sounding.queue], self._replaced)
+        for metrics in database_metrics:
+            replaced.add_metric([metrics.queue], self._replaced)
         yield replaced
-        yield from of_queues(soundings)
+        yield from of_queues(database_metrics)
 
     def _is_over(self) -> bool:
         return self._is_stopping and all(place.child is None for place in self._places)
@@ -234,7 +234,7 @@ class Processes:
         logger.info("%s of %s has started: pid %s", place.name, len(self._places), place.child.process.pid)
 
     def _reap(self, place: Place, child: Child) -> None:
-        child.last_words()
+        child.wait_for_last_reports()
         with self._counting:
             place.child = None
             if child.report is not None and child.report.metrics:  # there are none without the extra

@@ -17,15 +17,15 @@ from pgqueue.model.version import VERSION
 from pgqueue.statements import Statement, workers
 from pgqueue.worker.health import Monitored, tally_of
 
-#: In seconds: how often a worker says how it is. Not seen for a minute, it is missing; after an hour it is removed.
+#: In seconds: the interval of a worker's heartbeats. Not seen for a minute, it is missing; after an hour it is removed.
 BEAT_EVERY = 15.0
 
-#: The most loops that fail, and characters of an error of one, that are said.
+#: The most failing loops, and characters of an error of one, in a heartbeat.
 FAILING, LONGEST_ERROR = 10, 300
 
 
 class Registration:
-    """Says every few seconds in the database how a worker is. What fails here is logged once, and ends nothing."""
+    """Writes a worker's heartbeat every 15 s. A failure is logged once and never stops the worker."""
 
     def __init__(self, worker: Monitored, concurrency: int) -> None:
         self._worker = worker
@@ -37,7 +37,7 @@ class Registration:
         self._is_failing = False
 
     def turn(self, own: Executor) -> Flow[None]:
-        """Say how the worker is, if that is due; what it says is new when it stops."""
+        """Write the heartbeat if it is due, or if the worker has begun to stop."""
         now = time.monotonic()
         health = self._worker.health()
         if now < self._beat_at + BEAT_EVERY and health.is_stopping == self._was_stopping:

@@ -60,8 +60,8 @@ class Sessions:
 
     The lock of a session is renewed together with that of the message in hand; here, while there is none.
 
-    What was handed out under a lock is not handed out again under it, and a successor must not come first. So a session
-    is released if its message ends unsettled, or if a receive from it fails.
+    A message that was handed out under a lock is not handed out again under it, and its successor must not come first.
+    So a session is released if its message ends unsettled, or if a receive from it fails.
     """
 
     def __init__(self, queue: str, source: Source, make: Make, renewals: Renewals, limits: SessionLimits) -> None:

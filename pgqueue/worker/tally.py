@@ -1,4 +1,4 @@
-"""What a worker counts: messages, and a histogram of the durations of handlers."""
+"""The counts of a worker: messages, and a histogram of the durations of handlers."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from pgqueue.worker.stopping import LAST_CLOSES, warn_of_silence
 
 
 class TaskDriver(Driver):
-    """What :class:`pgqueue.aio.Worker` runs on: for each queue, tasks of the handlers, and two for its loops.
+    """The driver of :class:`pgqueue.aio.Worker`: for each queue, tasks of the handlers, and two for its loops.
 
     Locks are renewed in a thread, so a blocked event loop loses none.
     """

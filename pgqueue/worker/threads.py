@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class ThreadDriver(Driver):
-    """What :class:`pgqueue.Worker` runs on: for each queue, threads of the handlers, and two for its loops."""
+    """The driver of :class:`pgqueue.Worker`: for each queue, threads of the handlers, and two for its loops."""
 
     asynchronous = False
     connections = 4  # handlers that were given up may still hold theirs

@@ -50,7 +50,7 @@ class Worker:
     With ``transaction_batch=n`` up to n messages share a transaction and its commit. When the handler fails on one of
     them, the transaction is rolled back and each message gets its own transaction, the failed one last.
 
-    ``concurrency`` is the number of threads, for each queue. ``retry``, by default ``RetryPolicy()``, says what to do
+    ``concurrency`` is the number of threads, for each queue. ``retry``, by default ``RetryPolicy()``, applies
     when a handler fails. Up to ``prefetch`` messages are locked ahead for the next free threads: fewer, the longer the
     handler takes; none for slow handlers. A handler that exceeds ``handler_timeout`` loses its message, its transaction
     and its thread.

@@ -13,7 +13,7 @@ from tests.cli.command_line import CommandLine
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--host", "0.0.0.0", "--writable"], "nobody would have to sign in"),
+        (["--host", "0.0.0.0", "--writable"], "without any sign-in"),
         (["--accounts", "accounts", "--trusted-proxy", "10.0.0.2"], "is not role:hash"),
         (["--proxy-header", "X-Remote-User", "--accounts", "empty"], "has no account"),
     ],

@@ -36,7 +36,7 @@ def test_a_finding_shows_its_cause_its_age_its_cost_and_the_repair(
     assert no_receivers.startswith("no-receivers, since ")
     assert clocks == "clock"
     assert "  Queue orders has no receivers. Its messages wait, or expire.\n" in ended.out
-    assert "  mend: pgqueue worker MODULE:HANDLER orders\n" in ended.out
+    assert "  fix: pgqueue worker MODULE:HANDLER orders\n" in ended.out
     assert ended.out.endswith(": 2 findings, 27 checks found nothing.\n")
     assert max(map(len, ended.out.splitlines())) <= 100
 
@@ -99,6 +99,6 @@ def test_checks_without_privileges_are_listed_with_the_missing_grant(
     with database.connect(autocommit=True) as connection:
         connection.execute(f"drop role {role}".encode())
     assert ended.code == 0
-    assert f'  mend: grant pgqueue_monitor to "{role}";\n' in ended.out
-    assert f'  mend: grant pg_read_all_stats to "{role}";\n' in ended.out
+    assert f'  fix: grant pgqueue_monitor to "{role}";\n' in ended.out
+    assert f'  fix: grant pg_read_all_stats to "{role}";\n' in ended.out
     assert ended.out.endswith(" checks found nothing, 15 could not look.\n")

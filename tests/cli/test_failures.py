@@ -78,7 +78,7 @@ def test_options_override_the_environment(pgqueue: CommandLine) -> None:
 def test_two_databases_are_one_too_many(pgqueue: CommandLine, database: Database) -> None:
     ended = pgqueue("stats", "--dsn", database.dsn, "--embedded")
     assert ended.code == 2
-    assert "say one of them" in ended.only_error
+    assert "give one of them" in ended.only_error
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_remedy_names_the_queue_and_the_message_of_the_error(pgqueue: CommandL
     assert "`pgqueue queue update shop/orders-1 --max-message-size " in (
         pgqueue("send", "shop/orders-1", f'"{"x" * 200}"').only_error
     )
-    assert pgqueue("cancel", "orders", "7").only_error.endswith("`pgqueue explain orders 7` says where it is")
+    assert pgqueue("cancel", "orders", "7").only_error.endswith("`pgqueue explain orders 7` shows where it is")
     client.update_queue("orders", status=QueueStatus.DISABLED)
     assert "`pgqueue queue update orders --status ACTIVE`" in pgqueue("send", "orders", "1").only_error
 
@@ -163,7 +163,7 @@ def test_a_port_that_is_taken_is_named(pgqueue: CommandLine) -> None:
         port = str(taken.getsockname()[1])
         ended = pgqueue("dashboard", "--port", port)
         assert (ended.code, ended.only_error) == (
-            1, f"pgqueue: port {port} is taken: say another with --port, or 0 for any that is free"
+            1, f"pgqueue: port {port} is taken: choose another with --port, or 0 for any that is free"
         )  # fmt: skip
 
 

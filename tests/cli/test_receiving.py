@@ -164,7 +164,7 @@ def test_deferred_messages_are_received_by_their_numbers(pgqueue: CommandLine, c
     ended = pgqueue("receive", "orders", "--max-messages", "2", "--defer", "--json")
     numbers = [str(message["sequence_number"]) for message in ended.document]
     by_number = ("--deferred", numbers[0], "--deferred", numbers[1])
-    assert f"2 messages deferred, to be had with `pgqueue receive orders {' '.join(by_number)}`" in ended.err
+    assert f"2 messages deferred; receive with `pgqueue receive orders {' '.join(by_number)}`" in ended.err
     assert client.get_queue_runtime_properties("orders").deferred == 2
     assert pgqueue("receive", "orders", "--complete", "--json").document[0]["body"] == {"id": 3}
     received = pgqueue("receive", "orders", *by_number, "--complete", "--json").document

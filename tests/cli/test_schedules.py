@@ -110,7 +110,7 @@ def test_a_name_that_is_taken_is_one_line_unless_it_may_exist(pgqueue: CommandLi
     assert pgqueue(*NIGHTLY).code == 0
     ended = pgqueue(*NIGHTLY)
     assert ended.code == 1
-    assert ended.only_error.endswith("delete it with `pgqueue schedule delete`, or say --exist-ok")
+    assert ended.only_error.endswith("delete it with `pgqueue schedule delete`, or use --exist-ok")
     assert pgqueue(*NIGHTLY, "--exist-ok").code == 0
 
 

@@ -232,7 +232,7 @@ def test_a_handler_that_outlives_the_grace_period_does_not_keep_the_process(
         (["shop:missing", "orders"], "shop has no missing"),
         (["nowhere:note", "orders"], "no module nowhere"),
         (["shop:pathlib", "orders"], "is not a function, nor Handlers"),
-        (["shop:note"], "shop:note is a function: say which queue"),
+        (["shop:note"], "shop:note is a function: name the queue"),
         (["shop:app", "nowhere"], "no handler for nowhere: the queues with handlers are orders, returns"),
         (["shop:app"], "returns"),  # which does not exist
         (["shop:mixed", "orders", "returns"], "must be coroutine functions, or none: shop.write is not one"),

@@ -567,7 +567,7 @@ def test_an_unread_replication_slot_is_found(
         assert findings_of(database, "replication-slot") == []
         scene.allow(OLD_SLOT=-1)
         (finding,) = findings_of(database, "replication-slot")
-        assert "The replication slot 'analytics', which nobody reads, is" in finding.what
+        assert "The replication slot 'analytics', without a reader, is" in finding.what
         mend(scene, "replication-slot", [finding])
         assert findings_of(database, "replication-slot") == []
 

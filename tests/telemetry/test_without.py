@@ -50,9 +50,9 @@ def test_everything_works_without(scene: Scene, batch: int | None) -> None:
 
 @pytest.mark.usefixtures("without")
 def test_nothing_is_recorded_without_opentelemetry() -> None:
-    assert telemetry.recorder() is telemetry.NOBODY
+    assert telemetry.recorder() is telemetry.DISABLED
 
 
 def test_a_recorder_is_used_with_opentelemetry(told: Told) -> None:
-    assert telemetry.recorder() is not telemetry.NOBODY
+    assert telemetry.recorder() is not telemetry.DISABLED
     assert telemetry.recorder() is telemetry.recorder()

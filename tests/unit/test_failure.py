@@ -128,7 +128,7 @@ def test_characters_that_postgresql_cannot_store_are_replaced() -> None:
 
 
 def test_an_exception_without_a_text_is_kept_too() -> None:
-    assert error_document(UnspeakableError())["text"] == "<its text cannot be had>"
+    assert error_document(UnspeakableError())["text"] == "<message unavailable>"
 
 
 def chain_of(length: int) -> BaseException:

@@ -16,24 +16,24 @@ def at_rate(rate: float, concurrency: int = 4, most_ahead: int = 1000) -> Pace:
 
 def test_slow_handlers_get_as_many_as_there_are_idle_slots() -> None:
     pace = at_rate(10)
-    assert [pace.appetite(running, 0) for running in (0, 1, 4)] == [4, 3, 0]
+    assert [pace.demand(running, 0) for running in (0, 1, 4)] == [4, 3, 0]
 
 
 def test_fast_handlers_get_the_messages_that_they_will_have_handled_meanwhile() -> None:
     pace = at_rate(5_000)
     assert pace.ahead in range(95, 101)
-    assert pace.appetite(4, 0) == pace.ahead
+    assert pace.demand(4, 0) == pace.ahead
 
 
 def test_nothing_is_claimed_while_half_of_it_lies_ready() -> None:
     pace = at_rate(5_000)
-    assert pace.appetite(4, 60) == 0
-    assert pace.appetite(4, 40) > 0
+    assert pace.demand(4, 60) == 0
+    assert pace.demand(4, 40) > 0
 
 
 def test_the_number_of_messages_ahead_is_bounded() -> None:
     assert at_rate(1_000_000, most_ahead=50).ahead == 50
-    assert at_rate(1_000_000, most_ahead=0).appetite(0, 0) == 4
+    assert at_rate(1_000_000, most_ahead=0).demand(0, 0) == 4
 
 
 def test_a_burst_that_is_over_is_forgotten() -> None:

@@ -100,7 +100,9 @@ def test_a_message_without_a_handler_takes_one_line(scene: Scene, caplog: pytest
     running = Running(face.Worker(face.QueueClient(scene.database.dsn), app))
     line = line_of(caplog, "no handler of queue q")
     running.stop()
-    assert line.getMessage().startswith(f"message {number} of q failed at delivery 1 of 10, and rests for ")
+    assert line.getMessage().startswith(
+        f"message {number} of q failed at delivery 1 of 10, and will be redelivered in "
+    )
     assert not line.exc_info
 
 
@@ -116,7 +118,7 @@ def test_a_delivery_that_fails_is_counted_by_the_lower_limit(
     scene.send("a")
     with scene.working(handler, retry=pgqueue.RetryPolicy(max_attempts=max_attempts)):
         line = line_of(caplog, "the handler failed")
-    assert f", delivery {which}: it rests for " in line.getMessage()
+    assert f", delivery {which}: it will be redelivered in " in line.getMessage()
 
 
 def test_the_last_delivery_that_fails(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
@@ -183,7 +185,7 @@ def test_a_shared_transaction_that_is_retried_one_by_one_is_logged(
     retry = pgqueue.RetryPolicy(transaction_attempts=1)
     options: Any = {"transaction": "psycopg", "transaction_batch": 3, "concurrency": 1, "retry": retry}
     with scene.working(handler, **options):
-        said = about(caplog, "is taken apart")
+        said = about(caplog, "retrying them one by one")
     assert said == {"queue": "q", "sequence_numbers": numbers, "tracking_id": None}
 
 
@@ -196,7 +198,7 @@ def test_a_message_that_cannot_be_settled(scene: Scene, caplog: pytest.LogCaptur
 
     (number,) = scene.send("a")
     with scene.working(handler, grace_period=timedelta(seconds=5)):
-        said = about(caplog, "was settled by somebody else")
+        said = about(caplog, "was settled elsewhere")
     assert said.pop("tracking_id")
     assert said == {"queue": "q", "sequence_number": number, "delivery_count": 1}
 

@@ -158,7 +158,7 @@ def test_a_handler_must_accept_its_arguments(scene: Scene) -> None:
     async def takes_three(message: Any, tx: Any, more: Any) -> None:
         """Never called."""
 
-    with pytest.raises(InvalidArgumentError, match="say which"):
+    with pytest.raises(InvalidArgumentError, match="choose one"):
         scene.make(takes_two)
     with pytest.raises(InvalidArgumentError, match="the handler takes"):
         scene.make(takes_three)

@@ -56,7 +56,7 @@ def run(plan: Plan, spark: SparkSession, say: Say) -> list[Check]:
         replayed = demo.replay()
         demo.process(accepts_cancelled=True)
         reported = demo.report()
-        say("verdict: the answers are computed anew from the file")
+        say("verdict: the answers are computed again from the file")
         dead = client.get_queue_runtime_properties(FLIGHTS).dead_letters
         return judge(plan, spark, kills=demo.kills, replayed=replayed.sent, reported=reported.messages, dead=dead)
 
@@ -103,7 +103,7 @@ class Demo:
             ) as workers,
         ):
             self._watch(workers, self.kills + kills)
-        pipelines.drain(DELAYS, self._plan.lake, dsn=self._plan.dsn, spark=self._spark)  # what the stopped one has left
+        pipelines.drain(DELAYS, self._plan.lake, dsn=self._plan.dsn, spark=self._spark)  # the rest of the stopped one
         self._wait_for_older_transactions()
         self._export()
 

@@ -1,4 +1,4 @@
-"""pgqueue's schema, and models over its views. What newer versions change comes after each ``migrate``."""
+"""pgqueue's schema, and models over its views. Changes of newer versions follow after each ``migrate``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues: what waits in them while nobody receives, and what nobody has tidied up."""
+"""Queues: messages that wait without receivers, and remains that were not swept."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pgqueue.doctor.check import Check, Finding, Row, each
 #: How many dead letters of a queue pgqueue._upkeep shows.
 LATEST = 100
 
-#: The statuses in which nobody may receive.
+#: The statuses in which receives are refused.
 CLOSED = ("DISABLED", "RECEIVE_DISABLED")
 
 
 def no_receivers(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find queues in which something waits, nobody holds a lock, and nobody has received for a while."""
+    """Find queues in which messages wait, without a lock and without a receive for a while."""
     for row in rows:
         stopped = row.updated_at if row.status in CLOSED else row.paused_at or row.last_turn
         since = max(filter(None, (row.waiting_since, stopped)))
@@ -27,7 +27,7 @@ def no_receivers(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def _obstacle(row: Row) -> tuple[str, str]:
-    """Why nobody receives from a queue, and what mends it."""
+    """Why there are no receives from a queue, and the command that fixes it."""
     if row.status in CLOSED:
         return f"has the status {row.status}", f"pgqueue queue update {row.queue} --status ACTIVE"
     if row.paused_at is not None:
@@ -39,18 +39,18 @@ def _obstacle(row: Row) -> tuple[str, str]:
 
 
 def expired_locks(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find queues in which a holder has been late for a while, and nobody has taken its message."""
+    """Find queues with locks that expired a while ago, whose messages were not received again."""
     for row in rows:
         yield Finding(
-            what=f"In queue {row.queue} locks have expired, and nobody receives these messages.",
-            cost="Whoever held them has died or hangs. They wait, with all others of the queue.",
+            what=f"In queue {row.queue} locks have expired, and there is no receiver for these messages.",
+            cost="Their holder has died or hangs. They wait, with all others of the queue.",
             mend=_obstacle(row)[1],
             since=row.first_locked_until,
         )
 
 
 def missing_workers(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find workers that have not said for a while how they are, and have not taken leave."""
+    """Find workers whose heartbeat stopped without a deregistration."""
     for row in rows:
         yield Finding(
             what=f"The worker {row.name} of {_some(row.queues)} is missing: it was killed, hangs, or cannot reach the"
@@ -70,7 +70,7 @@ def dead_letters(rows: Sequence[Row]) -> Iterator[Finding]:
             yield Finding(
                 what=f"Queue {row.queue} has {row.messages:,}{' or more' if row.messages == LATEST else ''} new"
                 " dead letters within an hour.",
-                cost="Nobody works on them any more until they are resubmitted. Mend the handler first.",
+                cost="They are not received any more until they are resubmitted. Repair the handler first.",
                 mend=f"pgqueue dead-letters list {row.queue}",
                 since=row.since if row.messages < LATEST else None,
             )
@@ -82,7 +82,7 @@ def unswept_records(rows: Sequence[Row]) -> Iterator[Finding]:
     if late:
         yield Finding(
             what=f"{_counted(late, 'queue')}, {late[0].queue} for one, should have forgotten message ids or effects:"
-            " nobody sweeps.",
+            " there was no sweep.",
             cost="They take space. Queues without receivers show locks and times that are over, too.",
             mend="pgqueue sweep",
             since=late[0].forget_at,
@@ -95,7 +95,7 @@ def unswept_history(rows: Sequence[Row]) -> Iterator[Finding]:
     if late:
         yield Finding(
             what=f"{_counted(late, 'day')} of history, {sum(row.size for row in late) / 2**20:,.1f} MB, that no queue"
-            " retains: nobody sweeps.",
+            " retains: there was no sweep.",
             cost="They take space, and after 64 days a new day begins in the partition of an old one.",
             mend="pgqueue sweep",
             since=late[0].over_at,
@@ -194,8 +194,8 @@ LATE_SCHEDULES = Check(
      order by next_due
     """,
     each(
-        "A schedule of queue {row.queue} was due, or its due times were to be computed, and nobody does it.",
-        "Its messages are not sent; once they are due, `catch_up` says which of them follow later.",
+        "A schedule of queue {row.queue} was due, or its due times were to be computed, and no worker does it.",
+        "Its messages are not sent; once they are due, `catch_up` decides which of them follow later.",
         "pgqueue sweep",
         since="next_due",
     ),
@@ -249,7 +249,7 @@ INVARIANTS = Check(
     "select broken from pgqueue.broken_invariants() as broken",
     each(
         "A rule is broken: {row.broken}.",
-        "A message may be lost or received late. Somebody has changed the tables, or pgqueue has a bug.",
+        "A message may be lost or received late. The tables were changed by hand, or pgqueue has a bug.",
         "pgqueue sweep --thorough",
     ),
 )

@@ -1,4 +1,4 @@
-"""Who may use the schema: the rights that a migration gives, and the roles that somebody has granted queues to."""
+"""The rights in the schema: those that a migration gives, and those of roles that were granted queues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MISSING_RIGHTS = Check(
         select oid from pg_namespace where nspname in ('pgqueue', 'pgqueue_history')
     )
     select format('The role %%s does not exist.', name) as what,
-           'Rights of single queues work, but nobody can be given a right to all of them.' as cost
+           'Rights of single queues work, but no role can be granted a right to all of them.' as cost
       from unnest('{pgqueue_owner,pgqueue_admin,pgqueue_sender,pgqueue_receiver,pgqueue_monitor}'::text[]) as name
      where to_regrole(name) is null
      union all

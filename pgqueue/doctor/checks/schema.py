@@ -26,7 +26,7 @@ def schema_version(rows: Sequence[Row]) -> Iterator[Finding]:
     except SchemaVersionError:
         yield Finding(
             what=f"The schema is at revision {row.revision}; this version of pgqueue knows those up to {head()}.",
-            cost="A newer version has migrated the database. This one may fail in ways that nobody has tried.",
+            cost="A newer version has migrated the database. This one may fail in untested ways.",
             mend="pip install --upgrade pgqueue-tx",
             since=row.installed_at,
         )
@@ -39,16 +39,16 @@ def schema_version(rows: Sequence[Row]) -> Iterator[Finding]:
         return
     yield Finding(
         what=what,
-        cost="What is new in this version fails. Migrate with the newest version that you use: others run beside it.",
+        cost="New features of this version fail. Migrate with the newest version that you use: others run beside it.",
         mend="pgqueue migrate",
         since=row.installed_at,
     )
 
 
 def changed_definitions(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find functions that somebody has changed or dropped since they were installed."""
+    """Find functions that were changed or dropped since they were installed."""
     if any(row.digest != digest() for row in rows):
-        return  # that is for schema_version to say
+        return  # that is for schema_version to find
     installed = {row.name: (row.body, set(row.settings)) for row in rows}
     for function in definitions():
         if (body := BODY.search(function.sql)) and installed.get(function.name) != (body[1], _settings(function)):

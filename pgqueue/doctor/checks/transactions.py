@@ -11,7 +11,7 @@ from pgqueue.doctor.check import Check, Finding, Row, each
 #: Enough of a statement to recognize it.
 SHOWN = 100
 
-#: What to think of before a session is ended that waits for nobody.
+#: A warning before a session is ended that is not idle.
 WORKING = " It is at work: wait if it is a backup, or something that will end."
 
 
@@ -33,7 +33,7 @@ def replication_slots(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if row.age > thresholds.OLD_SLOT:
             yield Finding(
-                what=f"The replication slot {row.slot_name!r}, {'active' if row.active else 'which nobody reads'}, is"
+                what=f"The replication slot {row.slot_name!r}, {'active' if row.active else 'without a reader'}, is"
                 f" {row.age:,} transactions behind.",
                 cost=f"Vacuum removes nothing that it may need{'' if row.holds_rows else ', in the catalogs'}, and the"
                 " server keeps its write-ahead log until the disk is full.",
@@ -42,14 +42,14 @@ def replication_slots(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def awaited_transactions(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find open transactions that queues wait for, in any database: a snapshot does not tell in which."""
+    """Find open transactions that queues wait for, in any database: a snapshot does not show in which."""
     for row in rows:
         if row.now - row.began > thresholds.OLD_TRANSACTION:
             where = f"process {row.pid}" if row.gid is None else f"prepared as {row.gid!r}"
-            sent = "What it has sent is received only after its end"
+            sent = "Its messages are received only after its end"
             if row.is_elsewhere:
                 where += f", in database {row.database}"
-                sent = "It can have sent nothing, which its id does not tell"
+                sent = "It can have sent nothing, but its id does not show that"
             queues = f"Queue {row.queue} awaits" if row.queues == 1 else f"{row.queues:,} queues, as {row.queue}, await"
             yield Finding(
                 what=f"{queues} the end of transaction {row.xid} ({where}).",
@@ -65,7 +65,7 @@ def _in_its_database(row: Row) -> str:
 
 
 def _session(row: Row) -> str:
-    """Who that is, and what it does or did last."""
+    """The session's user, program, state and last query."""
     statement = " ".join(row.query.split())
     shown = statement if len(statement) <= SHOWN else f"{statement[:SHOWN]}…"
     name = ", ".join(filter(None, (row.role, row.application_name)))
@@ -101,7 +101,7 @@ PREPARED_TRANSACTIONS = Check(
      order by prepared
     """,
     each(
-        "{row.owner} has prepared the transaction {row.gid!r}, and nobody has ended it.",
+        "{row.owner} has prepared the transaction {row.gid!r}, and it was never ended.",
         "It keeps its locks, even over a restart, and vacuum removes nothing that was deleted since.",
         "{row.mend}",
         since="prepared",

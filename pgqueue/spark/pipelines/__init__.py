@@ -1,6 +1,6 @@
 """Pipelines: files to queues, queues to a lake of Parquet, history to reports, and back.
 
-Each pipeline can be run again after any failure. With ``dry_run=True`` it only says what it would do.
+Each pipeline can be run again after any failure. With ``dry_run=True`` it only reports what it would do.
 """
 
 from __future__ import annotations

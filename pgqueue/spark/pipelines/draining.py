@@ -82,7 +82,7 @@ def drain(
     """Move messages of a queue into Parquet, each exactly once: those there now, or with ``follow`` all to come.
 
     Unless the drain is killed, it leaves nothing locked: what was written is completed, the rest is given back. If it
-    was killed, run it again: it finds what it had claimed, and writes that again in the same place. If nobody does so
+    was killed, run it again: it finds what it had claimed, and writes that again in the same place. Without that
     within ``lock_duration``, those messages are delivered to others.
 
     Args:
@@ -98,7 +98,7 @@ def drain(
         partitions: in how many parts a batch is read, and how many files are written to each directory at most.
         follow: go on until ``stop`` is set, or the process is interrupted.
         stop: an event that ends a drain.
-        dry_run: say what there is to drain, without Spark; claim nothing, write nothing.
+        dry_run: report what there is to drain, without Spark; claim nothing, write nothing.
         progress: called after each batch.
         spark: the session to use; by default :func:`pgqueue.spark.session`.
 

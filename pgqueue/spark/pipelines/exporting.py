@@ -65,7 +65,7 @@ def export(
     """Add to ``<output>/history`` what was settled since the last time, and replace ``<output>/dead_letters``.
 
     Each settled message is written once, whatever crashes when. None is missed if this runs more often than the queues
-    retain their history. What a transaction settles while an older one is open waits for the next time.
+    retain their history. Messages that are settled while an older transaction is open wait for the next time.
 
     Args:
         output: a directory; the checkpoint is in it, in ``_checkpoints``.

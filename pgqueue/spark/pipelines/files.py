@@ -78,9 +78,9 @@ def _are_objects(spark: SparkSession, names: Sequence[str]) -> bool:
     return are == {True}
 
 
-def digest(files: Iterable[File], *said: object) -> str:
+def digest(files: Iterable[File], *settings: object) -> str:
     """A digest of files and other values, in 24 characters."""
-    known = hashlib.sha256(repr((sorted((file.path, file.size, file.modified) for file in files), said)).encode())
+    known = hashlib.sha256(repr((sorted((file.path, file.size, file.modified) for file in files), settings)).encode())
     return known.hexdigest()[:24]
 
 
@@ -93,7 +93,7 @@ def format_of(files: Iterable[File]) -> str:
     formats = {file.path: _format_of(file.path) for file in files}
     unknown = next((path for path, known in formats.items() if known is None), None)
     if unknown is not None:
-        raise InputError(f"the name of {unknown} tells no format: give the format, one of parquet, json, csv")
+        raise InputError(f"the name of {unknown} has no known ending: give the format, one of parquet, json, csv")
     if len(set(formats.values())) > 1:
         raise InputError(
             f"the files are of several formats, {', '.join(sorted(map(str, set(formats.values()))))}: give one"

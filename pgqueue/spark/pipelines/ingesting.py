@@ -100,7 +100,7 @@ def ingest(
         queue: the queue to send to.
         dsn: the database.
         format: ``parquet``, ``json`` (an object a line) or ``csv`` (with a header); by default the one that the
-            suffixes tell.
+            suffixes show.
         body: the body; by default the whole row as JSON, or the line itself where the file is JSON.
         message_id: the message id.
         subject: the subject.

@@ -24,7 +24,7 @@ ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 
 
 class LakeError(PipelineError):
-    """This pipeline may not write to the directory; the text says why. Nothing in it was changed."""
+    """This pipeline may not write to the directory; the text has the reason. Nothing in it was changed."""
 
 
 def located(output: str | Path) -> str:

@@ -2,7 +2,7 @@
 
 Nothing here needs a rename. A task writes to a file on its own disk, and stores it as one object when it has read its
 last row; an object is there as a whole or not at all. Its name is that of the partition, so that a task which runs
-twice stores the same object twice. What an earlier attempt left in the same directories is deleted in the end.
+twice stores the same object twice. Objects of an earlier attempt in the same directories are deleted in the end.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def _dataset(options: Mapping[str, str]) -> pyarrow.dataset.Dataset:
 
 @dataclass
 class Share(InputPartition):
-    """What one task reads: objects, each with the values that the names of its directories give."""
+    """The part of one task: objects, each with the values that the names of its directories give."""
 
     fragments: list[pyarrow.dataset.Fragment]
     schema: pa.Schema

@@ -38,7 +38,7 @@ LAYOUTS = """
 
 @dataclass(frozen=True)
 class Published:
-    """What was sent under a name: in how many parts, and how many messages were sent or were duplicates."""
+    """The messages sent under a name: in how many parts, and how many messages were sent or were duplicates."""
 
     parts: int
     sent: int
@@ -46,7 +46,7 @@ class Published:
 
 
 def published(dsn: str, queue: str, job: str) -> Published:
-    """What was sent to a queue under this name until now."""
+    """The messages that were sent to a queue under this name until now."""
     row = retried_until_known(dsn, lambda connection: connection.execute(PUBLISHED, [queue, f"job {job}"]).fetchone())
     assert row is not None
     return Published(*row)

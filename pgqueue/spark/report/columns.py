@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Unit(StrEnum):
-    """What the values of a column are."""
+    """The unit of the values of a column."""
 
     TEXT = "text"
     TIME = "time, UTC"
@@ -68,7 +68,7 @@ def _times(prefix: str, time: str) -> list[Column]:
 _EACH = [
     Column("queue", Unit.TEXT, "the queue"),
     Column("bucket", Unit.TIME, "when the bucket begins; a message is in the bucket in which it was settled"),
-    Column("outcome", Unit.TEXT, "what became of the messages"),
+    Column("outcome", Unit.TEXT, "the outcome of the messages"),
     Column("reason", Unit.TEXT, "why they were dead-lettered"),
     Column("kind", Unit.TEXT, "the subject, else the content type"),
     Column("delivery_count", Unit.COUNT, "how often they were delivered"),

@@ -1,4 +1,4 @@
-"""What the page shows, taken from the written figures: few queues, reasons and kinds, and no messages."""
+"""The data of the page, from the written figures: few queues, reasons and kinds, and no messages."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PAGE = "report.html"
-TITLE = "What became of the messages"
+TITLE = "Outcomes of the messages"
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ WAITING = {"queue": TEXT, "enqueued_time": TIMES}
 
 
 class NotReportable(ValueError):
-    """The report cannot be made, and nothing was written; the text says what to change."""
+    """The report cannot be made, and nothing was written; the text has the remedy."""
 
 
 def check_history(history: DataFrame) -> None:

@@ -96,7 +96,7 @@ TABLES = (
     Table(
         "throughput",
         "How much was done?",
-        "What was settled in each stretch of time, by outcome; the first and the last may be cut short by the span of "
+        "The settled messages by stretch of time, by outcome; the first and the last may be cut short by the span of "
         "the report.",
         ["bucket", "messages"],
         bar="messages",

@@ -21,7 +21,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Take the database, and leave everything else to the command line of pgqueue."""
         parser.add_argument("--database", default=DEFAULT_DB_ALIAS, help="The database, by its name in DATABASES.")
-        parser.add_argument("arguments", nargs=REMAINDER, help="What stands behind `pgqueue` on its command line.")
+        parser.add_argument("arguments", nargs=REMAINDER, help="A command of `pgqueue` and its options.")
 
     def handle(self, *_: Any, database: str, arguments: list[str], **__: Any) -> None:
         """Run it, and exit with its code."""
