@@ -62,7 +62,7 @@ PRIVATE = {
     "bury": "remove",
     "keeps quiet": "prints nothing",
 }
-WORDS = re.compile(rf"\b(?:{'|'.join(PRIVATE)})\b", re.IGNORECASE)
+WORDS = re.compile(rf"(?<!\bas )\b(?:{'|'.join(PRIVATE)})\b", re.IGNORECASE)
 
 SENTENCE = re.compile(r"(?:[^\n.!?:;]|[.!?:;](?!\s+[A-Z])|\n(?!\s*\n|\s*[-*|] ))+[.!?:;]?")
 SQL = re.compile(r"\s*(?:select|with|insert|update|delete|create|declare|lock|do|set)\b.*\n", re.DOTALL)

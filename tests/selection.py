@@ -6,7 +6,7 @@
   otherwise only its tests that are marked `core` run.
 - *Twins.* A twin runs when its function, or the file of the test that catches it, differs from what was proved last.
 
-`proof.json` holds digests of what was proved: `make test-all` writes them when all tests have passed.
+`proof.json` holds digests of what was proved: `make test-all` writes them.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ ROOMS: dict[str, Sequence[str]] = {
     "unit/test_imports.py": ["pgqueue"],
 }
 
+TWINS = "tests/sql/test_broken_twins.py"
+
 #: Parts of `pgqueue` that the queue itself does not import.
 ANNEXES = {"cli", "dashboard", "demo", "django", "doctor", "spark"}
 
@@ -83,7 +85,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class Prover:
-    """Writes what a run has proved, if it was whole and nothing has changed meanwhile."""
+    """Writes what a whole run has proved: rooms, and twins, in which nothing failed and nothing changed meanwhile."""
 
     def __init__(self, config: pytest.Config) -> None:
         if (
@@ -93,10 +95,21 @@ class Prover:
         ):
             raise pytest.UsageError("--prove runs all tests: leave out paths, -k and -m")
         self._before = provable()
+        self._failed: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed.add(report.nodeid)
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        if exitstatus == pytest.ExitCode.OK and provable() == self._before:
-            PROOF.write_text(json.dumps(self._before, indent=1) + "\n")
+        if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            return
+        now, paths = provable(), [Path(test.partition("::")[0]) for test in self._failed]
+        rooms = {room: digest for room, digest in self._before["rooms"].items() if now["rooms"][room] == digest}
+        for room in filter(None, map(room_of, paths)):
+            rooms.pop(room, None)
+        twins = [] if Path(TWINS) in paths else sorted({*self._before["twins"]} & {*now["twins"]})
+        PROOF.write_text(json.dumps({"rooms": rooms, "twins": twins}, indent=1) + "\n")
 
 
 def proved() -> dict[str, Any]:
@@ -121,7 +134,7 @@ def selected(items: Sequence[pytest.Item], proof: dict[str, Any]) -> Iterator[bo
     modes = _modes(items)
     for item in items:
         parameters = _parameters(item)
-        if (room := _room(item)) and proof["rooms"].get(room) == digest_of_room(room):
+        if (room := room_of(item.path.relative_to(ROOT))) and proof["rooms"].get(room) == digest_of_room(room):
             yield item.get_closest_marker("core") is not None
         elif isinstance(twin := parameters.get("twin"), Twin):
             yield digest_of_twin(twin) not in proof["twins"]
@@ -129,9 +142,10 @@ def selected(items: Sequence[pytest.Item], proof: dict[str, Any]) -> Iterator[bo
             yield all(parameters[name] in chosen for name, chosen in modes.get(_test(item), {}).items())
 
 
-def _room(item: pytest.Item) -> str | None:
-    path = item.path.relative_to(ROOT / "tests")
-    return next((room for room in (str(path), path.parts[0]) if room in ROOMS), None)
+def room_of(path: Path) -> str | None:
+    """The room of a file of tests, by its path in the project."""
+    inside = path.relative_to("tests")
+    return next((room for room in (str(inside), inside.parts[0]) if room in ROOMS), None)
 
 
 def _modes(items: Iterable[pytest.Item]) -> dict[Hashable, dict[str, set[Any]]]:

@@ -83,7 +83,7 @@ def update(database: Database, name: Name, settings: QueueSettings, as_json: AsJ
     pgqueue queue update orders --status SEND_DISABLED
     """
     if not settings:
-        raise WrongUse("what is to be changed? See `pgqueue queue update --help`")
+        raise WrongUse("name at least one setting; see `pgqueue queue update --help`")
     _print_queue(database.client.update_queue(name, **settings), f"queue {name} changed", as_json)
 
 

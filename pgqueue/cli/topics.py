@@ -174,7 +174,7 @@ def update_subscription(
     if set_to is not None or set_nothing:
         given["set_properties"] = set_to
     if not given and not settings:
-        raise WrongUse("what is to be changed? See `pgqueue subscription update --help`")
+        raise WrongUse("name at least one setting; see `pgqueue subscription update --help`")
     updated = database.client.update_subscription(topic, name, **given, **settings)
     _print_subscription(updated, f"subscription {name} of {topic} changed", as_json)
 

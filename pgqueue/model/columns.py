@@ -77,14 +77,14 @@ MESSAGE: Final = (
     _text(
         "correlation_id",
         128,
-        "What the message belongs to, as the sender has given it.",
+        "The id that related messages share, as the sender has given it.",
         "An id that related messages share.",
         is_filterable=True,
     ),
     _text(
         "subject",
         260,
-        "What the message is about, as the sender has given it; handlers are chosen by it.",
+        "The subject, as the sender has given it; handlers are chosen by it.",
         "The subject.",
         is_filterable=True,
     ),
@@ -121,7 +121,7 @@ MESSAGE: Final = (
         "time_to_live",
         "interval",
         "timedelta",
-        "After what time the message expires; it begins anew when a dead letter is resubmitted.",
+        "The time after which the message expires; it starts again when a dead letter is resubmitted.",
         array="times_to_live",
     ),
     Column("scheduled_enqueue_time", "timestamptz", "datetime", "When the message becomes available."),
@@ -150,8 +150,8 @@ MESSAGE: Final = (
     _text(
         "partition_key",
         128,
-        "What the sender wants to keep together, as it has given it; there are no partitions.",
-        "What it belongs together with; the session, if it has one.",
+        "The key of messages that belong together, as the sender has given it; there are no partitions.",
+        "The key of messages that belong together; the session, if it has one.",
     ),
 )
 

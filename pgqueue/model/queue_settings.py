@@ -104,7 +104,7 @@ SETTINGS: Final = (
         "jsonb",
         "Any",
         "Any JSON value, for the application.",
-        "What the users of the queue have stored with it.",
+        "Text that users of the queue have stored with it.",
         "Any JSON value to keep with the queue; null for none.",
         none="'null'",
     ),

@@ -206,7 +206,7 @@ def test_optional_settings_can_be_removed(pgqueue: CommandLine, client: QueueCli
 def test_an_update_of_nothing_is_wrong_use(pgqueue: CommandLine, client: QueueClient) -> None:
     ended = pgqueue("queue", "update", "orders")
     assert ended.code == 2
-    assert "what is to be changed" in ended.only_error
+    assert "name at least one setting" in ended.only_error
 
 
 def test_a_purge_leaves_the_queue_and_its_dead_letters(pgqueue: CommandLine, client: QueueClient) -> None:

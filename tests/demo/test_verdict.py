@@ -65,7 +65,7 @@ def run(database_server: SharedServer, finished: str) -> Iterator[Run]:
 
 
 def _killed_transaction(connection: psycopg.Connection[Any]) -> None:
-    """What a kill leaves behind: a transaction that was rolled back, and its id as pg_stat_activity shows it."""
+    """Leave behind what a kill does: a transaction that was rolled back, and its id as pg_stat_activity shows it."""
     with connection.transaction(force_rollback=True):
         row = connection.execute("select pg_current_xact_id()::text::bigint % 4294967296").fetchone()
         assert row is not None

@@ -395,7 +395,7 @@ def test_all_queues_are_shown_side_by_side_over_time(made: Made) -> None:
 
 
 def digest_of_files(made: Made) -> Digest:
-    """What the page of a report shows, from its files."""
+    """The figures on the page of a report, from its files."""
     spark = SparkSession.getActiveSession()
     assert spark is not None
     frames = {name: spark.read.parquet(str(path)) for name, path in made.report.figures.items()}

@@ -83,11 +83,11 @@ DAMAGE = [
     ),
     (
         "update pgqueue.front set reached = 7, first_number = 2 where kind = 'DEAD_LETTERED'",
-        "dead letter 1 of queue q is before the front, so nobody looks for it",
+        "dead letter 1 of queue q is before the front, where no receive looks",
     ),
     (
         "update pgqueue.front set reached = 7; update pgqueue.message set lane = 1000 where sequence_number = 3",
-        "deferred message 3 of queue q is before the front, so nobody looks for it",
+        "deferred message 3 of queue q is before the front, where no receive looks",
     ),
     (
         "update pgqueue.front set reached = 7, horizon = 6",

@@ -123,22 +123,60 @@ def test_a_twin_differs_when_its_function_or_its_test_does(monkeypatch: pytest.M
     assert len(digests | {digest_of_twin(TWIN)}) == 4
 
 
-def test_a_run_proves_what_was_there_when_it_began(
-    pytestconfig: pytest.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(selection, "PROOF", tmp_path / "proof.json")
-    monkeypatch.setattr(pytestconfig, "args_source", pytest.Config.ArgsSource.TESTPATHS)
-    monkeypatch.setattr(pytestconfig.option, "keyword", "")
-    monkeypatch.setattr(pytestconfig.option, "markexpr", "")
-    prover = Prover(pytestconfig)
-    prover.pytest_sessionfinish(pytest.ExitCode.TESTS_FAILED)
-    assert proved() == NOTHING
-    prover.pytest_sessionfinish(pytest.ExitCode.OK)
-    assert proved() == provable()
-    (tmp_path / "proof.json").unlink()
-    monkeypatch.setattr(selection, "provable", lambda: NOTHING)
-    prover.pytest_sessionfinish(pytest.ExitCode.OK)
-    assert proved() == NOTHING
+class Run:
+    """A whole run of all tests, whose proof is written to a file of its own."""
+
+    def __init__(self, config: pytest.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(selection, "PROOF", tmp_path / "proof.json")
+        monkeypatch.setattr(config, "args_source", pytest.Config.ArgsSource.TESTPATHS)
+        monkeypatch.setattr(config.option, "keyword", "")
+        monkeypatch.setattr(config.option, "markexpr", "")
+        self._prover = Prover(config)
+
+    def fails(self, test: str) -> None:
+        self._prover.pytest_runtest_logreport(pytest.TestReport(test, ("", 0, ""), {}, "failed", None, "call"))
+
+    def ends(self, code: int = pytest.ExitCode.TESTS_FAILED) -> dict[str, Any]:
+        self._prover.pytest_sessionfinish(code)
+        return proved()
+
+
+@pytest.fixture
+def run(pytestconfig: pytest.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    return Run(pytestconfig, tmp_path, monkeypatch)
+
+
+def test_a_run_without_failures_proves_everything(run: Run) -> None:
+    assert run.ends(pytest.ExitCode.OK) == provable()
+
+
+def test_an_interrupted_run_proves_nothing(run: Run) -> None:
+    assert run.ends(pytest.ExitCode.INTERRUPTED) == NOTHING
+
+
+def test_a_failed_test_leaves_its_room_unproved(run: Run) -> None:
+    run.fails("tests/spark/test_reading.py::test_a")
+    run.fails("tests/sql/test_wear.py::test_b[x]")
+    run.fails("tests/sql/test_settling.py::test_c")
+    before, after = provable(), run.ends()
+    assert before["rooms"].keys() - after["rooms"].keys() == {"spark", "sql/test_wear.py"}
+    assert after["twins"] == before["twins"]
+
+
+def test_a_failed_twin_leaves_twins_unproved(run: Run) -> None:
+    run.fails(f"{selection.TWINS}::test_a_broken_twin_is_caught[x]")
+    assert run.ends() == {**provable(), "twins": []}
+
+
+def test_a_room_that_changes_during_the_run_is_unproved(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = provable()
+    monkeypatch.setattr(
+        selection, "provable", lambda: {**now, "rooms": {**now["rooms"], "spark": "changed"}, "twins": []}
+    )
+    assert run.ends() == {
+        "rooms": {room: digest for room, digest in now["rooms"].items() if room != "spark"},
+        "twins": [],
+    }
 
 
 def test_a_part_of_the_tests_proves_nothing(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ as $$
            ) as rule (is_broken, broken)
      where is_broken
      union all
-    select format('%s %s of queue %I is before the front, so nobody looks for it',
+    select format('%s %s of queue %I is before the front, where no receive looks',
                   case kind when 'DEFERRED' then 'deferred message' else 'dead letter' end, sequence_number, name)
       from pgqueue.queue
      cross join lateral pgqueue._find_before_front(queue.id)
