@@ -1,4 +1,4 @@
-"""What mkdocs does besides, to make the site of these pages: pages from outside of docs/, their links, and llms.txt.
+"""Additions to mkdocs, to make the site of these pages: pages from outside of docs/, their links, and llms.txt.
 
 Pages link to files as a Git host has them, `../sql/README.md` or `../examples/orders.sql`. The site has each of those
 that is linked to: Markdown as a page, other files as a page with their text. So no link leaves the site, which needs no

@@ -1,4 +1,4 @@
-"""Writes what pages say of the code: ``make generate``.
+"""Writes the parts of pages that come from the code: ``make generate``.
 
 A page names what belongs between two comments, and has the rest by hand::
 
@@ -22,7 +22,7 @@ PAGES = [
     for name in ("docs/reference.md", "docs/limits.md", "docs/spark-report.md", "docs/adr/README.md", "sql/README.md")
 ]
 
-#: What a page may ask for, each a function of the words that follow.
+#: Parts that a page may ask for, each a function of the words that follow.
 WRITERS: dict[str, Callable[..., str]] = {
     "class": python.class_section,
     "classes": python.class_sections,

@@ -18,7 +18,7 @@ def commands() -> str:
 
 
 def overview() -> str:
-    """What ``pgqueue --help`` prints."""
+    """The output of ``pgqueue --help``."""
     root = typer.main.get_command(app)
     return (
         root.get_help(

@@ -97,7 +97,7 @@ WORDS = [
     ),
 ]
 
-#: What only the blocks of the synchronous face need.
+#: Imports that only the blocks of the synchronous face need.
 IMPORTS = {"received.py": "from pgqueue.errors import PGQueueError\n"}
 
 BLOCK = re.compile(r"^ *# this face only: .*?^ *# end$", re.DOTALL | re.MULTILINE)

@@ -131,7 +131,7 @@ def _has(each: Column | Setting, attributes: str | None) -> bool:
 
 
 def _values(each: Column | Setting, function: str) -> Mapping[str, object]:
-    """What a template may name: the attributes, and what follows from them in this function."""
+    """The names for a template: the attributes, and what follows from them in this function."""
     more = _of_field(each, function) if isinstance(each, Column) else _of_setting(each, function)
     return vars(each) | {"key": each.name, "name": each.identifier, "meaning": each.meaning.replace("'", "''")} | more
 

@@ -52,7 +52,7 @@ def class_sections(*names: str) -> str:
 
 
 def class_section(name: str) -> str:
-    """What a class is for, its fields, its properties and methods. ``Name()`` shows how it is made, too."""
+    """The purpose of a class, its fields, its properties and methods. ``Name()`` shows how it is made, too."""
     kind = _named(name.removesuffix("()"))
     assert isinstance(kind, griffe.Class)
     parts = [f"`{_signature(kind, kind.parameters)}`"] if name.endswith("()") else []
@@ -105,7 +105,7 @@ def _signature(owner: griffe.Class | griffe.Function, parameters: griffe.Paramet
 
 
 def _parameter(parameter: griffe.Parameter) -> str:
-    """A parameter with its default; the name of a constant would say nothing."""
+    """A parameter with its default; the name of a constant would not help."""
     if parameter.kind in STARS:
         return f"{STARS[parameter.kind]}{parameter.name}"
     if parameter.default is None:
@@ -163,7 +163,7 @@ def errors(module: str, *others: str) -> str:
     rows = [[f"`{kind.name}`", *_marks(kind), " ".join(_paragraphs(kind))] for kind in kinds]
     if not any(row[1] or row[2] for row in rows):
         return table(["", ""], ([name, text] for name, _, _, text in rows))
-    return table(["", "SQLSTATE", "transient", "what is true now"], rows)
+    return table(["", "SQLSTATE", "transient", "true now"], rows)
 
 
 def _marks(kind: griffe.Object) -> list[str]:
@@ -172,6 +172,6 @@ def _marks(kind: griffe.Object) -> list[str]:
 
 
 def _assigned(kind: griffe.Object, name: str) -> str:
-    """What is assigned to a name in a class, as it is written there."""
+    """The value of a name in a class, as it is written there."""
     member = kind.members.get(name)
     return str(member.value) if isinstance(member, griffe.Attribute) else ""

@@ -30,7 +30,7 @@ class File:
 
     @cached_property
     def header(self) -> dict[str, str]:
-        """What it is for, under the empty name, and what is said under each label."""
+        """Its purpose, under the empty name, and the text under each label."""
         said, label = {"": ""}, ""
         for line in self.text.partition("create or replace")[0].splitlines():
             if begun := LABEL.match(line):
