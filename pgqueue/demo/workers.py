@@ -46,13 +46,16 @@ class Workers:
     @contextmanager
     def working(cls, count: int, work: Work, dsn: str) -> Iterator[Workers]:
         """Start processes; let each finish its current work at the end."""
-        logging.getLogger("pgqueue").setLevel(logging.CRITICAL)  # they are killed on purpose
+        logger = logging.getLogger("pgqueue")
+        level = logger.level
+        logger.setLevel(logging.CRITICAL)  # they are killed on purpose
         workers = cls(Processes(count, work, dsn))
         try:
             yield workers
         finally:
             workers._processes.stop()
             workers._thread.shutdown()
+            logger.setLevel(level)
 
     def check(self) -> None:
         """Raise the error of a process that could not do its work, if there is one."""

@@ -12,13 +12,14 @@ select queue.name as queue,
        date_trunc('second', enqueued_time) as enqueued_time,
        date_trunc('second', locked_until) as locked_until,
        locked_by,
-       -- generated: {message_id to reply_to}, session_id,
-       message_id, correlation_id, subject, content_type, reply_to, session_id,
+       -- generated: {message_id to reply_to}, {from session_id},
+       message_id, correlation_id, subject, content_type, reply_to, session_id, reply_to_session_id, "to",
+       partition_key,
        -- end
        resubmitted_from,
        forwarded_from ->> 'queue' as dead_letter_source,
-       -- generated: application_properties, body, binary_body, {after session_id}
-       application_properties, body, binary_body, reply_to_session_id, "to", partition_key
+       -- generated: application_properties, body, binary_body
+       application_properties, body, binary_body
        -- end
   from (select * from pgqueue.queue where pgqueue._may_see_messages(receivers) order by name) as queue
  cross join lateral (

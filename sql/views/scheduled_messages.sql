@@ -10,8 +10,9 @@ select queue.name as queue,
        (select pgqueue._error_line(last_error)
           from pgqueue.failed_message as known
          where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as last_error,
-       -- generated: {message_id to reply_to}, session_id,
-       message_id, correlation_id, subject, content_type, reply_to, session_id,
+       -- generated: {message_id to reply_to}, {from session_id},
+       message_id, correlation_id, subject, content_type, reply_to, session_id, reply_to_session_id, "to",
+       partition_key,
        -- end
        (select resubmitted_from
           from pgqueue.failed_message as known
@@ -19,8 +20,8 @@ select queue.name as queue,
        (select forwarded_from ->> 'queue'
           from pgqueue.failed_message as known
          where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as dead_letter_source,
-       -- generated: application_properties, body, binary_body, {after session_id}
-       application_properties, body, binary_body, reply_to_session_id, "to", partition_key
+       -- generated: application_properties, body, binary_body
+       application_properties, body, binary_body
        -- end
   from (select * from pgqueue.queue where pgqueue._may_see_messages(receivers) order by name) as queue
  cross join lateral (

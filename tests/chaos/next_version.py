@@ -63,9 +63,9 @@ def _change(path: Path) -> None:
         path.unlink()
         path = path.with_stem(f"{path.stem}_next")
     if path.stem in ("complete", "receive", "send"):
-        text = re.sub(r"\n?\)\nreturns ", f", {ARGUMENT})\nreturns ", text, count=1)
+        text = re.sub(r"(\n    -- end)?\n?\)\nreturns ", f", {ARGUMENT})\nreturns ", text, count=1)
     elif path.stem == "_as_received":
-        text = text.replace("message.session_id)::", "message.session_id, message.note)::")
+        text = re.sub(r"\s+-- end\s+\)::", ", message.note)::", text)
     elif path.stem == "_dead_letter_as_received":
-        text = text.replace("dead.session_id)::", "dead.session_id, null)::")
+        text = re.sub(r"\s+-- end\s+\)::", ", null)::", text)
     path.write_text(text)
