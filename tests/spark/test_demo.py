@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def test_every_flight_is_in_the_lake_once_and_what_is_missing_is_noticed(
     assert told["holds"]
     assert len(told["checks"]) == 11
     assert (tmp_path / "report" / "report.html").exists()
+    assert logging.getLogger("pgqueue").level == logging.NOTSET, "the log is quiet only while workers are killed"
 
     plan = Plan(database.dsn, tmp_path, Source.EXTRACT, 3000)
     claims = sorted((tmp_path / "lake").glob("queue=*/date=*/consumer=*/claim=*"))
