@@ -82,6 +82,7 @@ def test_a_commit_after_a_rollback_from_elsewhere_is_detected(prepared: World) -
             transaction.commit()
         assert received.context.state is ReceiveState.COMPLETING
         assert received.resolve() is ReceiveState.RECEIVED
+        transaction.discard()
     assert prepared.is_ours(received)
 
 

@@ -85,6 +85,10 @@ class TwoPhase(Transaction):
     def rollback(self) -> None:
         self.handle.tpc_rollback()
 
+    def discard(self) -> None:
+        """Keep the connection out of its pool: psycopg still regards it as in a two-phase transaction."""
+        self.handle.close()
+
     def in_another_transaction(self, statement: str) -> None:
         """On the same connection, after the end of this one."""
         self.handle.execute(statement)
@@ -107,6 +111,9 @@ class TwoPhaseOfSQLAlchemy(TwoPhase):
 
     def rollback(self) -> None:
         self._run(lambda _: self._transaction.rollback())
+
+    def discard(self) -> None:
+        self.handle.invalidate()
 
     def in_another_transaction(self, statement: str) -> None:
         self.handle.execute(text(statement))
