@@ -133,11 +133,11 @@ wheel: $(or $(wildcard $(READY)),$(BUILD)) ## dist/*.whl
 	@rm -rf dist
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
-try-wheel: wheel ## the wheel in an empty environment: the demo, from another directory
-	@set -e; empty=$$(mktemp -d); trap 'rm -rf "$$empty"' EXIT; \
+try-wheel: wheel ## the wheel in an empty environment: the demo, from another directory, in a new database
+	@set -e; empty=$$(mktemp -d); chmod 755 $$empty; trap 'rm -rf "$$empty"' EXIT; \
 	$(BIN)/python -m venv $$empty; \
 	$$empty/bin/pip install --quiet "$$(ls dist/pgqueue_tx-*.whl)[embedded]"; \
-	cd /; $$empty/bin/pgqueue demo
+	cd /; PGQUEUE_EMBEDDED_DIRECTORY=$$empty/server $$empty/bin/pgqueue demo
 
 lock: $(READY) ## requirements.lock anew from pyproject.toml, at the newest versions
 	$(BIN)/pip install --quiet uv
