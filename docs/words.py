@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md")]
 
 GENERATED = re.compile(r"<!-- (?:generated: |begin )[^>]* -->\n.*?<!-- end[^>]* -->", re.DOTALL)
-#: What stands between spaces, unless it is a bar of a table, a rule or a dash.
+#: The text between two spaces, unless it is a bar of a table, a rule or a dash.
 WORD = re.compile(r"\S*\w\S*")
 CODE = re.compile(r"^( *)```.*?^\1```$", re.DOTALL | re.MULTILINE)
 

@@ -98,7 +98,8 @@ def revisions_after(revision: str | None) -> tuple[str, ...]:
     if revision not in revisions():
         raise SchemaVersionError(
             f"the database is at revision {revision!r}, which this pgqueue does not know: its newest is"
-            f" {head()!r}. A newer pgqueue migrated the database; install that version here."
+            f" {head()!r}. A newer pgqueue migrated the database; install that version here. A database from before the"
+            " first release must be made again: drop the schema pgqueue."
         )
     return revisions()[revisions().index(revision) + 1 :]
 

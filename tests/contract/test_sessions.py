@@ -213,7 +213,7 @@ def test_invalid_calls_raise_errors_that_name_the_mistake(own: World) -> None:
         steps.send(Message(1, session_id="a", priority=1))
     with pytest.raises(InvalidArgumentError, match="session_id must be a text of 1 to 128 characters"):
         steps.accept_session("")
-    with pytest.raises(InvalidArgumentError, match="requires_session must be what the queue was created with"):
+    with pytest.raises(InvalidArgumentError, match="requires_session must be that of the creation of the queue"):
         own.client.update_queue(own.name, requires_session=False)
     with steps.accept_session("a") as session:
         with pytest.raises(MessageSizeExceededError, match="at most 262144"):

@@ -172,7 +172,7 @@ def test_views_and_counts_show_sessions_and_who_holds_their_messages(database: D
         ]  # fmt: skip
         assert bob.rows("select ready, locked from pgqueue.queue_counts('q')") == [(2, 1)]
         assert bob.values("select sequence_number from pgqueue.locked_messages") == [first.sequence_number]
-        assert ", who holds its session 'a'" in bob.call("explain_message", queue="q", sequence_number=1)
+        assert ", the holder of its session 'a'" in bob.call("explain_message", queue="q", sequence_number=1)
         assert bob.values("select session_id from pgqueue.peek('q', 9)") == ["a", "a", "b"]
         assert release(ann, held)
         assert bob.rows("select ready, locked from pgqueue.queue_counts('q')") == [(3, 0)]
@@ -276,7 +276,7 @@ def test_a_deferred_message_is_shown_as_locked_for_as_long_as_its_session_is(dat
                 bob.value("select state from pgqueue.deferred_messages"),
                 bob.value("select state from pgqueue.messages"),
                 bob.values("select locked from pgqueue.queue_counts('q')"),
-                ", who holds its session 'a'" in bob.call("explain_message", queue="q", sequence_number=1),
+                ", the holder of its session 'a'" in bob.call("explain_message", queue="q", sequence_number=1),
             )
 
         stage.passes(2 * LOCK_DURATION)

@@ -15,7 +15,7 @@ begin
     end if;
     if epoch is null then
         perform pgqueue._refuse_argument(
-            'epoch', 'what pgqueue.attach_consumer has returned, and pgqueue.consumers shows; a pgqueue older than this schema names none',
+            'epoch', 'pgqueue.attach_consumer has returned it, and pgqueue.consumers shows it; a pgqueue older than this schema names none',
             'null');
     end if;
     if epoch <> known.epoch then

@@ -15,7 +15,7 @@ begin
         perform pgqueue._refuse_argument('staged', 'different tables', staged::text);
     end if;
     if missing is not null then
-        perform pgqueue._refuse_argument('staged', format('what pgqueue.stage has made for queue %I and nobody has dropped', queue.name), missing);
+        perform pgqueue._refuse_argument('staged', format('a table that pgqueue.stage has made for queue %I and that was not dropped', queue.name), missing);
     end if;
     return (
         select string_agg(case when attname is null then format('null::%s as %I', known.type, known.name) else quote_ident(known.name) end, ', ')

@@ -8,7 +8,7 @@ as $$
     select concat_ws(' ',
         subject, outcome,
         case when (queue).status in ('DISABLED', 'RECEIVE_DISABLED')
-             then format('The queue has the status %s: nobody receives from it.', (queue).status) end,
+             then format('The queue has the status %s: no consumer can receive from it.', (queue).status) end,
         case when (queue).paused_at is not null
              then format('The queue is paused since %s: pgqueue.resume_queue lets it hand out messages again.',
                          date_trunc('second', (queue).paused_at)) end,

@@ -16,7 +16,7 @@ begin
         errcode = 'PQ021',
         message = format('session %s of queue %I cannot be locked: %s', quote_literal(_refuse_held_session.session_id), queue.name,
                          case when found then format('%s holds it until %s', held.locked_by, date_trunc('second', held.locked_until))
-                              else 'an open transaction of its holder settles its messages, or somebody accepts it just now' end),
+                              else 'an open transaction of its holder settles its messages, or another consumer is accepting it' end),
         detail  = pgqueue._tracking_detail(),
         hint    = 'Try again later, or accept the next session that is available.';
 end

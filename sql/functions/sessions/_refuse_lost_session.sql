@@ -13,7 +13,7 @@ begin
     raise exception using
         errcode = 'PQ020',
         message = format('the lock on session %s of queue %I is lost', quote_nullable(_refuse_lost_session.session_id), queue.name),
-        detail  = 'Somebody has accepted the session since, or it was released, or the token is wrong. ' || pgqueue._tracking_detail(),
+        detail  = 'Another consumer has accepted the session since, or it was released, or the token is wrong. ' || pgqueue._tracking_detail(),
         hint    = 'Roll back the work, and accept the session again.';
 end
 $$;

@@ -76,7 +76,7 @@ begin
     end if;
     if exists (select from pgqueue.queue where name = alter_queue.queue and requires_session <> alter_queue.requires_session) then
         perform pgqueue._refuse_argument(
-            'requires_session', 'what the queue was created with', alter_queue.requires_session::text);
+            'requires_session', 'that of the creation of the queue', alter_queue.requires_session::text);
     end if;
     perform pgqueue._check_session_settings(queue);
     insert into pgqueue.queue_use (queue_id, used_at)        -- one that is there may be held by a sender

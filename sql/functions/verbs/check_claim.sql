@@ -24,7 +24,7 @@ begin
             errcode = 'PQ001',
             message = format('claim %s of consumer %s is settled: its messages are completed, or were given back', claim, quote_literal(consumer)),
             detail  = pgqueue._tracking_detail(),
-            hint    = 'Read a batch before it is completed; start the query again if somebody has released its claim.';
+            hint    = 'Read a batch before it is completed; start the query again if its claim was released.';
     end if;
 end
 $$;

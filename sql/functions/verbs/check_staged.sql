@@ -61,7 +61,7 @@ begin
                   from (select %s from pgqueue.%I where ctid = $2) as given
                 $query$, selected, staged)
                using target, place;
-            perform pgqueue._refuse_argument('what was staged', 'messages', 'what it is');
+            perform pgqueue._refuse_argument('the staged table', 'one of messages', 'another');
         exception when sqlstate 'PQ005' or sqlstate 'PQ007' then
             execute format('select count(*) from pgqueue.%I where ctid <= $1', staged) into row using place;
             raise exception using errcode = sqlstate, message = format('row %s: %s', row, sqlerrm), detail = pgqueue._tracking_detail();

@@ -1,6 +1,6 @@
--- Explains in words why a message is delivered now or is not: who has locked it until when, which open transaction holds it,
--- whether it is scheduled, rests after an error, is deferred, exhausted, expired or dead, whether the queue is disabled,
--- paused or forwards, or that there is no such message. Changes nothing.
+-- Explains in words why a message is delivered now or is not: its lock and the holder, an open transaction that holds it,
+-- a schedule or a pause after an error; that it is deferred, exhausted, expired or dead; that the queue is disabled,
+-- paused or forwards; or that there is no such message. Changes nothing.
 -- Returns  a text of a few sentences.
 -- Raises   PQ002 unknown queue.
 create or replace function pgqueue.explain_message(queue text, sequence_number bigint)
@@ -30,7 +30,7 @@ begin
             when holder is not null
             then format('is not delivered: %s holds it, until that transaction ends.', holder)
             when known.is_held
-            then format('is locked by %s, who holds its session %L.', known.locked_by, known.session_id)
+            then format('is locked by %s, the holder of its session %L.', known.locked_by, known.session_id)
             when known.lane = 2000 and known.lock_token is null and known.locked_until > moment
             then format('rests after a delivery until %s, and holds up the later messages of its session %L.',
                         date_trunc('second', known.locked_until), known.session_id)
@@ -49,7 +49,7 @@ begin
             when source.status in ('DISABLED', 'RECEIVE_DISABLED') or source.paused_at is not null
             then 'is not delivered.'
             when known.lane = 2000
-            then format('can be delivered now: to whoever holds its session %L, after the earlier messages of the session.',
+            then format('can be delivered now: to the holder of its session %L, after the earlier messages of the session.',
                         known.session_id)
             else 'can be delivered now: to the next receive that reaches it.' end;
         if known.locked_until <= moment and known.locked_by is not null then
