@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from pgqueue.errors import InvalidArgumentError
@@ -18,6 +20,10 @@ from pgqueue.worker.signals import stopped_by_signals
 from pgqueue.worker.stopping import warn_of_silence
 
 T = TypeVar("T")
+
+#: In seconds: how long the main thread waits before it returns to Python, which handles a signal that came meanwhile.
+#: The kernel may give a signal to any thread, mostly after SIGCONT, and then it interrupts no wait of the main thread.
+SIGNALS_HANDLED_AFTER = 1.0
 
 
 class ThreadDriver(Driver):
@@ -34,6 +40,7 @@ class ThreadDriver(Driver):
                     " pgqueue.aio.Worker"
                 )
         super().__init__(source, make, options, threading.Event, HandlerThreads)
+        self._stopped: SimpleQueue[None] = SimpleQueue()  # unlike an Event, a signal handler may set it during its wait
 
     def run(self) -> None:
         self.require_first_run()
@@ -48,10 +55,16 @@ class ThreadDriver(Driver):
             drive(self.close())
         self.raise_error()
 
+    def stop(self) -> None:
+        super().stop()
+        self._stopped.put(None)
+
     def _run_services(self) -> None:
         """Run each in a thread of its own, until all have stopped, or the time for that is over."""
         threads = [_started(f"pgqueue-{service.queue}", self._run_service, service) for service in self.services]
-        self.stopping.wait()
+        while not self.stopping.is_set():
+            with suppress(Empty):
+                self._stopped.get(timeout=SIGNALS_HANDLED_AFTER)
         for thread in threads:
             thread.join(self.stopping.time_left)
         if any(thread.is_alive() for thread in threads):

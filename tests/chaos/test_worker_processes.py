@@ -26,7 +26,7 @@ LOCK_DURATION = timedelta(seconds=1)
 MANY = 400
 
 HANDLERS = """
-import pathlib, random, time
+import pathlib, random, signal, threading, time
 from pgqueue.testing.ledger import Ledger
 
 def post(message, tx):
@@ -41,6 +41,9 @@ def stay(message):
     while not pathlib.Path("go-on").exists():
         time.sleep(0.01)
     pathlib.Path("done").touch()
+
+def stop(message):
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 """
 
 pytestmark = pytest.mark.chaos
@@ -120,6 +123,13 @@ def test_a_frozen_worker_completes_nothing_when_it_wakes(scene: Scene, directory
         assert frozen.wait(300) == 0
     assert [message.sequence_number for message in scene.queue.peek()] == [received.sequence_number]
     received.complete()
+
+
+def test_a_signal_that_another_thread_gets_stops_a_worker(scene: Scene, directory: Path) -> None:
+    scene.queue.send(Message("a"))
+    with worker(scene.database, directory, "stop") as stopped:
+        assert stopped.wait(60) == 0
+    assert scene.queue.peek() == []
 
 
 def test_sessions_that_are_cut_under_worker_processes(scene: Scene, directory: Path) -> None:
