@@ -6,7 +6,7 @@
   otherwise only its tests that are marked `core` run.
 - *Twins.* A twin runs when its function, or the file of the test that catches it, differs from what was proved last.
 
-`proof.json` holds digests of what was proved: `make test-all` writes them.
+`proof.json` holds digests of what was proved: `make test-all` writes them, `pytest --prove tests/ROOM` one.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ ANNEXES = {"cli", "dashboard", "demo", "django", "doctor", "spark"}
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("pgqueue")
     group.addoption("--lean", action="store_true", help="leave out what others prove; see tests/selection.py")
-    group.addoption("--prove", action="store_true", help="write tests/proof.json if all tests pass")
+    group.addoption("--prove", action="store_true", help="write what was proved to tests/proof.json")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -86,17 +86,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class Prover:
-    """Writes what a whole run has proved: rooms, and twins, in which nothing failed and nothing changed meanwhile."""
+    """Writes what a run has proved: rooms, and twins, in which nothing failed and nothing changed meanwhile."""
 
     def __init__(self, config: pytest.Config) -> None:
-        if (
-            config.args_source is not pytest.Config.ArgsSource.TESTPATHS
-            or config.option.keyword
-            or config.option.markexpr
-        ):
-            raise pytest.UsageError("--prove runs all tests: leave out paths, -k and -m")
+        self._paths = [Path(argument) for argument in config.args]
+        if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+            self._paths = [Path("tests")]
+        self._rooms = [room for room in ROOMS if self._has_run(Path("tests", room))]
+        if not self._rooms or config.option.keyword or config.option.markexpr:
+            raise pytest.UsageError("--prove runs all tests, or whole rooms: leave out other paths, -k and -m")
         self._before = provable()
         self._failed: set[str] = set()
+
+    def _has_run(self, path: Path) -> bool:
+        return any(path.is_relative_to(run) for run in self._paths)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -105,11 +108,15 @@ class Prover:
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             return
-        now, paths = provable(), [Path(test.partition("::")[0]) for test in self._failed]
-        rooms = {room: digest for room, digest in self._before["rooms"].items() if now["rooms"][room] == digest}
-        for room in filter(None, map(room_of, paths)):
-            rooms.pop(room, None)
-        twins = [] if Path(TWINS) in paths else sorted({*self._before["twins"]} & {*now["twins"]})
+        now, known, paths = provable(), proved(), [Path(test.partition("::")[0]) for test in self._failed]
+        rooms, twins = known["rooms"], known["twins"]
+        for room in self._rooms:
+            rooms[room] = self._before["rooms"][room] if now["rooms"][room] == self._before["rooms"][room] else None
+        for failed in filter(None, map(room_of, paths)):
+            rooms[failed] = None
+        if self._has_run(Path(TWINS)):
+            twins = [] if Path(TWINS) in paths else sorted({*self._before["twins"]} & {*now["twins"]})
+        rooms = {room: rooms[room] for room in ROOMS if rooms.get(room)}
         PROOF.write_text(json.dumps({"rooms": rooms, "twins": twins}, indent=1) + "\n")
 
 

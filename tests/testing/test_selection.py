@@ -124,14 +124,20 @@ def test_a_twin_differs_when_its_function_or_its_test_does(monkeypatch: pytest.M
 
 
 class Run:
-    """A whole run of all tests, whose proof is written to a file of its own."""
+    """A whole run of all tests, or of some, whose proof is written to a file of its own."""
 
     def __init__(self, config: pytest.Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(selection, "PROOF", tmp_path / "proof.json")
-        monkeypatch.setattr(config, "args_source", pytest.Config.ArgsSource.TESTPATHS)
         monkeypatch.setattr(config.option, "keyword", "")
         monkeypatch.setattr(config.option, "markexpr", "")
-        self._prover = Prover(config)
+        self._config, self._monkeypatch = config, monkeypatch
+        self.of()
+
+    def of(self, *paths: str) -> None:
+        source = pytest.Config.ArgsSource.ARGS if paths else pytest.Config.ArgsSource.TESTPATHS
+        self._monkeypatch.setattr(self._config, "args", [*paths] or ["tests"])
+        self._monkeypatch.setattr(self._config, "args_source", source)
+        self._prover = Prover(self._config)
 
     def fails(self, test: str) -> None:
         self._prover.pytest_runtest_logreport(pytest.TestReport(test, ("", 0, ""), {}, "failed", None, "call"))
@@ -180,7 +186,19 @@ def test_a_room_that_changes_during_the_run_is_unproved(run: Run, monkeypatch: p
     }
 
 
-def test_a_part_of_the_tests_proves_nothing(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pytestconfig, "args_source", pytest.Config.ArgsSource.ARGS)
-    with pytest.raises(pytest.UsageError, match="leave out paths"):
-        Prover(pytestconfig)
+def test_a_run_of_a_room_proves_that_room(run: Run) -> None:
+    run.of("tests/spark/")
+    assert run.ends(pytest.ExitCode.OK) == {"rooms": {"spark": digest_of_room("spark")}, "twins": []}
+    run.of("tests/sql", "tests/cli")
+    run.fails("tests/cli/test_queues.py::test_a")
+    rooms = {room: digest_of_room(room) for room in ("spark", "sql", "sql/test_wear.py")}
+    assert run.ends() == {"rooms": rooms, "twins": provable()["twins"]}
+    run.of("tests/spark")
+    run.fails("tests/spark/test_reading.py::test_a")
+    assert run.ends()["rooms"].keys() == {"sql", "sql/test_wear.py"}
+
+
+@pytest.mark.parametrize("path", ["tests/spark/test_reading.py", "tests/contract", "tests/spark::test_a"])
+def test_a_part_of_a_room_proves_nothing(run: Run, path: str) -> None:
+    with pytest.raises(pytest.UsageError, match="leave out other paths"):
+        run.of(path)
