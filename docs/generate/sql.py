@@ -148,6 +148,13 @@ def library() -> str:
 
 
 @cache
+def called_from_outside() -> frozenset[str]:
+    """The functions that Python or a view calls."""
+    views = (_functions_in(File(path).body) for path in SQL.glob("views/*.sql"))
+    return _functions_in_python().union(*views)
+
+
+@cache
 def _functions_in_python() -> frozenset[str]:
     return _functions_in("".join(path.read_text() for path in sorted((ROOT / "pgqueue").rglob("*.py"))))
 

@@ -418,40 +418,10 @@ def test_a_claim_starts_where_the_cursor_is_and_not_at_the_front(database: Datab
         assert_cheap(newcomer.plans(lambda: newcomer.session.receive(10)))
 
 
-HOT = [
-    "receive",
-    "receive_and_delete",
-    "_complete_any",
-    "complete_batch",
-    "renew_lock_batch",
-    "pin_batch",
-    "_lock_proven",
-    "_find_by_token",
-    "_redeliver",
-    "_advance_cursors",
-]
-HOT += [
-    "_record_message_ids",
-    "_check_queue_length",
-    "_lock_dead_letters",
-    "receive_dead_letters",
-    "receive_deferred",
-    "_expire_due",
-]
-
-
-@pytest.mark.parametrize("function", HOT)
-def test_a_verb_that_takes_arrays_is_not_planned_at_every_call(database: Database, function: str) -> None:
-    with Stage(database) as stage:
-        settings = "select unnest(proconfig) from pg_proc where oid = %(name)s::regproc"
-        assert "plan_cache_mode=force_generic_plan" in stage.prompter.values(settings, name=f"pgqueue.{function}")
-
-
 INLINED = {
     "_as_received": "select (pgqueue._as_received(message, null)).* from pgqueue.message",
     "_dead_letter_as_received": "select (pgqueue._dead_letter_as_received(dead_letter)).* from pgqueue.dead_letter",
     "_is_deferred": "select from pgqueue.message where pgqueue._is_deferred(lane)",
-    "_read_claim": "select from pgqueue._read_claim(1, '{1}', 1, 9, null)",
 }
 
 

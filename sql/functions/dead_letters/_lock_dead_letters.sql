@@ -6,7 +6,6 @@ create or replace function pgqueue._lock_dead_letters(
     queue pgqueue.queue, sequence_numbers bigint[], lock_tokens uuid[], renewal boolean, out places tid[], out proven bigint[])
 language plpgsql
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_nestloop = off
 as $$

@@ -8,8 +8,6 @@ create or replace function pgqueue._lock_dead_letters_to_move(
 returns tid[]
 language plpgsql
 set plan_cache_mode = force_custom_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_sort = off
 set enable_hashjoin = off
 set enable_mergejoin = off

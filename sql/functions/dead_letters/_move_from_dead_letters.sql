@@ -5,7 +5,6 @@
 create or replace function pgqueue._move_from_dead_letters(places tid[])
 returns setof bigint
 language plpgsql
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 begin

@@ -3,10 +3,6 @@
 create or replace function pgqueue._purge_dead_letters(queue pgqueue.queue, max_messages integer)
 returns bigint
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_sort = off
 as $$
 #variable_conflict use_column
 declare

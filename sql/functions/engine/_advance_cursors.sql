@@ -11,10 +11,6 @@
 create or replace function pgqueue._advance_cursors(queue pgqueue.queue)
 returns void
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_sort = off
 as $$
 #variable_conflict use_column
 declare

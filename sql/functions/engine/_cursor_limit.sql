@@ -2,10 +2,6 @@
 create or replace function pgqueue._cursor_limit(progress pgqueue.progress)
 returns bigint
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_sort = off
 as $$
 #variable_conflict use_column
 begin

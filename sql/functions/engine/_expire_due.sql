@@ -4,8 +4,6 @@
 create or replace function pgqueue._expire_due(queue pgqueue.queue, max_messages integer, since timestamptz default '-infinity')
 returns integer
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
 #variable_conflict use_column

@@ -13,8 +13,6 @@
 create or replace function pgqueue._load_scan(queue pgqueue.queue, scan bigint[])
 returns bigint[]
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
 begin

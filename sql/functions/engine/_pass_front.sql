@@ -9,7 +9,6 @@ create or replace function pgqueue._pass_front(queue_id integer, kind text)
 returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 as $$

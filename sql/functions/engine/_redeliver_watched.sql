@@ -6,9 +6,6 @@
 create or replace function pgqueue._redeliver_watched(
     queue_id integer, due_from timestamptz, max_messages integer default 1000, out returned integer, out looked_at integer)
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$

@@ -4,8 +4,6 @@
 create or replace function pgqueue._repair_watch(queue_id integer, max_messages integer)
 returns integer
 language sql
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$

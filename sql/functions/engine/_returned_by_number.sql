@@ -5,8 +5,6 @@ create or replace function pgqueue._returned_by_number(queue pgqueue.queue, from
 returns setof pgqueue.message
 language plpgsql stable
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare

@@ -3,8 +3,6 @@
 create or replace function pgqueue._watch_passed(progress pgqueue.progress, above bigint, up_to bigint)
 returns bigint
 language sql
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$

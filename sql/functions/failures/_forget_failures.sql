@@ -2,7 +2,6 @@
 create or replace function pgqueue._forget_failures(queue_id integer, sequence_numbers bigint[])
 returns void
 language sql
-set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
     delete from pgqueue.failed_message

@@ -8,7 +8,6 @@ create or replace function pgqueue._allowance(queue pgqueue.queue, wanted intege
 returns integer
 language plpgsql
 set lock_timeout = '100ms'
-set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 as $$

@@ -5,9 +5,6 @@
 create or replace function pgqueue._allowed_in(queue pgqueue.queue)
 returns double precision
 language plpgsql stable
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_sort = off
 as $$
 #variable_conflict use_column
 declare

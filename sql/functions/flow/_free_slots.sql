@@ -3,9 +3,6 @@
 create or replace function pgqueue._free_slots(queue pgqueue.queue, numbers bigint[], tokens uuid[])
 returns void
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_sort = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$

@@ -10,10 +10,6 @@
 create or replace function pgqueue._raise_waiting(queue pgqueue.queue)
 returns void
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_sort = off
 as $$
 #variable_conflict use_column
 declare

@@ -5,10 +5,6 @@
 create or replace function pgqueue._slots_taken(queue pgqueue.queue)
 returns integer
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_sort = off
 as $$
 #variable_conflict use_column
 declare

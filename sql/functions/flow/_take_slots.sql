@@ -2,7 +2,6 @@
 create or replace function pgqueue._take_slots(queue pgqueue.queue, places tid[], lock_token uuid, moment timestamptz)
 returns void
 language plpgsql
-set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
 as $$

@@ -4,8 +4,6 @@
 create or replace function pgqueue._drop_duplicates(target pgqueue.queue, places tid[])
 returns tid[]
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare

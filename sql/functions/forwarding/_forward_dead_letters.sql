@@ -4,7 +4,6 @@
 create or replace function pgqueue._forward_dead_letters(source pgqueue.queue, places tid[], reason text, description text)
 returns void
 language plpgsql
-set enable_seqscan = off
 as $$
 #variable_conflict use_variable
 declare

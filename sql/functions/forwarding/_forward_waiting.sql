@@ -5,9 +5,6 @@
 create or replace function pgqueue._forward_waiting(source pgqueue.queue, max_messages integer default 1000)
 returns integer
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_sort = off
 as $$
 #variable_conflict use_column

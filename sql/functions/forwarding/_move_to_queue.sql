@@ -13,7 +13,6 @@ create or replace function pgqueue._move_to_queue(source pgqueue.queue, target p
 returns tid[]
 language plpgsql
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 #variable_conflict use_variable
 declare

@@ -4,9 +4,6 @@
 create or replace function pgqueue._activate_scheduled(queue_id integer, due_from timestamptz, max_messages integer default 1000)
 returns integer
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare

@@ -4,8 +4,6 @@ create or replace function pgqueue._scheduled_by_number(queue_id integer, from_n
 returns table (place tid, scheduled pgqueue.scheduled_message)
 language plpgsql stable
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare

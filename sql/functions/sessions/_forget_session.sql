@@ -6,9 +6,6 @@
 create or replace function pgqueue._forget_session(known pgqueue.session)
 returns void
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 begin

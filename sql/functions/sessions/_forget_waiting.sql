@@ -10,9 +10,6 @@
 create or replace function pgqueue._forget_waiting(known pgqueue.session)
 returns boolean
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_sort = off
 as $$
 #variable_conflict use_column

@@ -6,9 +6,6 @@
 create or replace function pgqueue._free_session(queue_id integer, session_id text)
 returns pgqueue.session
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare

@@ -4,9 +4,6 @@
 create or replace function pgqueue._hand_back(known pgqueue.session)
 returns void
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_sort = off
 as $$
 #variable_conflict use_column

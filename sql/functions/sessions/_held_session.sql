@@ -5,9 +5,6 @@
 create or replace function pgqueue._held_session(queue pgqueue.queue, session_id text, lock_token uuid)
 returns pgqueue.session
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare

@@ -2,8 +2,6 @@
 create or replace function pgqueue._lock_session(free pgqueue.session, until timestamptz, holder text)
 returns setof pgqueue.accepted_session
 language sql
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
     update pgqueue.session as known
        set lock_token = gen_random_uuid(), locked_until = until, locked_by = holder,

@@ -6,9 +6,6 @@
 create or replace function pgqueue._move_session_cursor(held pgqueue.session, reads_much boolean default false)
 returns void
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_sort = off
 as $$
 #variable_conflict use_column

@@ -4,9 +4,6 @@
 -- Returns  the ctids of the messages, and which of the given locks they prove.
 create or replace function pgqueue._prove_sessions(inout places tid[], inout proven bigint[])
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$

@@ -2,8 +2,6 @@
 create or replace function pgqueue._refuse_held_session(queue pgqueue.queue, session_id text)
 returns void
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare

@@ -5,7 +5,6 @@ create or replace function pgqueue._complete_any(queue text, sequence_number big
 returns xid
 language plpgsql
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 declare
     source pgqueue.queue;

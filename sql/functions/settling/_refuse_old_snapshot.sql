@@ -5,8 +5,6 @@
 create or replace function pgqueue._refuse_old_snapshot(queue pgqueue.queue, sequence_number bigint, is_dead boolean)
 returns void
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 begin

@@ -5,9 +5,6 @@
 create or replace function pgqueue._delete_old_records(queue pgqueue.queue, max_records integer, since timestamptz)
 returns integer
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare

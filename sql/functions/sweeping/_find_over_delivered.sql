@@ -6,11 +6,6 @@
 create or replace function pgqueue._find_over_delivered(queue pgqueue.queue, since timestamptz)
 returns setof pgqueue.message
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare

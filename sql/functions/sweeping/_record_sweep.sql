@@ -3,9 +3,6 @@
 create or replace function pgqueue._record_sweep(queue pgqueue.queue, since timestamptz)
 returns void
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_sort = off
 as $$
 declare

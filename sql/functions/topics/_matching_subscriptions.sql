@@ -23,11 +23,7 @@ create or replace function pgqueue._matching_subscriptions(
 )
 returns table (nth bigint, queue_id integer)
 language plpgsql stable
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 begin

@@ -135,13 +135,4 @@ TWINS = [
         "",
         test_dead_letter_queue.test_a_settlement_is_resolved_after_another_receiver_has_received_the_dead_letter,
     ),
-    *(
-        Twin(
-            "_read_claim",
-            f"{column} < high\n       and lock_token = token",
-            f"{column} < high",
-            test_claims.test_of_a_claim_only_what_it_holds_is_read_fresh_or_not,
-        )
-        for column in ("position", "sequence_number")
-    ),
 ]
