@@ -187,7 +187,7 @@ def test_the_private_sqlstates_are_those_that_the_sql_functions_raise() -> None:
     raised = {
         sqlstate
         for file in functions.rglob("*.sql")
-        for sqlstate in re.findall(r"errcode\s*=\s*'(PQ\d{3})'", file.read_text())
+        for sqlstate in re.findall(r"_refuse\(\s*'(PQ\d{3})'", file.read_text())
     }
     reserved = {"PQ006"}
     assert raised | reserved == {sqlstate for sqlstate in BY_SQLSTATE if sqlstate.startswith("PQ")}

@@ -4,8 +4,7 @@
 create or replace function pgqueue._check_reader()
 returns boolean
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     if not pgqueue._may_receive('{}') then

@@ -3,6 +3,5 @@
 create or replace function pgqueue._may_see_locks(receivers text[])
 returns boolean
 language sql stable
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 return pgqueue._may_receive(receivers) or pgqueue._may_monitor();

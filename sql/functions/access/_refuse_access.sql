@@ -12,19 +12,17 @@ begin
     get diagnostics context = pg_context;
     verb := (select match[1] from regexp_matches(context, 'pgqueue\.([a-z]\w*)\(', 'g') with ordinality as found (match, nth)
               order by nth desc limit 1);                                   -- the outermost: what the caller has called
-    raise exception using
-        errcode = '42501',
-        message = format('role %I may not %s', pgqueue._caller(), coalesce(
+    perform pgqueue._refuse(
+        '42501', format('role %I may not %s', pgqueue._caller(), coalesce(
             'call pgqueue.' || verb || coalesce(' for ' || kind || ' ' || quote_ident(queue), ''), 'use queue ' || quote_ident(queue),
             case lacking when 'MONITOR' then 'read the counts' else 'read the messages' end || ' of all queues')),
-        detail  = pgqueue._tracking_detail(),
-        hint    = case when lacking = 'RECEIVE' and queue is null
-                       then format('An administrator allows it with grant pgqueue_receiver to %I.', pgqueue._caller())
-                       when lacking = 'SETTINGS' and queue is not null     -- a worker asks for them first
-                       then format('An administrator allows it with pgqueue.grant_%1$s(%2$L, %3$L), or to look only with pgqueue.grant_%4$s(%3$L).',
-                                   'receive', queue, pgqueue._caller(), 'monitor')
-                       else format('An administrator allows it with pgqueue.grant_%s(%s).', replace(lower(lacking), 'settings', 'monitor'),
-                                   case when lacking in ('SEND', 'RECEIVE') then quote_literal(queue) || ', ' else '' end
-                                   || quote_literal(pgqueue._caller())) end;
+        case when lacking = 'RECEIVE' and queue is null
+             then format('An administrator allows it with grant pgqueue_receiver to %I.', pgqueue._caller())
+             when lacking = 'SETTINGS' and queue is not null     -- a worker asks for them first
+             then format('An administrator allows it with pgqueue.grant_%1$s(%2$L, %3$L), or to look only with pgqueue.grant_%4$s(%3$L).',
+                         'receive', queue, pgqueue._caller(), 'monitor')
+             else format('An administrator allows it with pgqueue.grant_%s(%s).', replace(lower(lacking), 'settings', 'monitor'),
+                         case when lacking in ('SEND', 'RECEIVE') then quote_literal(queue) || ', ' else '' end
+                         || quote_literal(pgqueue._caller())) end);
 end
 $$;

@@ -19,12 +19,10 @@ begin
             'null');
     end if;
     if epoch <> known.epoch then
-        raise exception using
-            errcode = 'PQ010',
-            message = format('epoch %s of consumer %s is not the current one, %s: another session works for it now',
-                             epoch, quote_literal(known.name), known.epoch),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'The other query settles its claims. Roll back, and start this one again when no other query is running.';
+        perform pgqueue._refuse(
+            'PQ010', format('epoch %s of consumer %s is not the current one, %s: another session works for it now',
+                            epoch, quote_literal(known.name), known.epoch),
+            'The other query settles its claims. Roll back, and start this one again when no other query is running.');
     end if;
 end
 $$;

@@ -9,11 +9,9 @@ declare
 begin
     select * into source from pgqueue.queue where id = consumer.queue_id;
     if not found then
-        raise exception using
-            errcode = 'PQ002',
-            message = format('the queue of consumer %s was dropped', quote_literal(consumer.name)),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'Drop the consumer with pgqueue.drop_consumer, and name it again for another queue.';
+        perform pgqueue._refuse(
+            'PQ002', format('the queue of consumer %s was dropped', quote_literal(consumer.name)),
+            'Drop the consumer with pgqueue.drop_consumer, and name it again for another queue.');
     end if;
     return source;
 end

@@ -4,10 +4,8 @@ returns void
 language plpgsql
 as $$
 begin
-    raise exception using
-        errcode = 'PQ009',
-        message = format('consumer %s is in use by another session', quote_literal(consumer)),
-        detail  = pgqueue._tracking_detail(),
-        hint    = 'Stop the query that works for it, or name another consumer.';
+    perform pgqueue._refuse(
+        'PQ009', format('consumer %s is in use by another session', quote_literal(consumer)),
+        'Stop the query that works for it, or name another consumer.');
 end
 $$;

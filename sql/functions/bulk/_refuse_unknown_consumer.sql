@@ -4,10 +4,8 @@ returns void
 language plpgsql
 as $$
 begin
-    raise exception using
-        errcode = 'PQ002',
-        message = format('consumer %s does not exist', coalesce(quote_literal(consumer), 'null')),
-        detail  = pgqueue._tracking_detail(),
-        hint    = 'Create it with pgqueue.attach_consumer, or list the consumers in pgqueue.consumers.';
+    perform pgqueue._refuse(
+        'PQ002', format('consumer %s does not exist', coalesce(quote_literal(consumer), 'null')),
+        'Create it with pgqueue.attach_consumer, or list the consumers in pgqueue.consumers.');
 end
 $$;

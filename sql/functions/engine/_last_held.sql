@@ -3,8 +3,7 @@
 create or replace function pgqueue._last_held(progress pgqueue.progress)
 returns bigint
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

@@ -4,8 +4,7 @@
 create or replace function pgqueue._newest_number(queue text)
 returns bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform pgqueue._find_queue(queue, 'RECEIVE');

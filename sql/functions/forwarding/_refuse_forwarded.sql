@@ -14,11 +14,9 @@ begin
       from pgqueue.queue
      where target in (forward_to, forward_dead_lettered_messages_to);
     if sources is not null then
-        raise exception using
-            errcode = 'PQ007',
-            message = format('queue %I cannot be dropped: others forward to it: %s', queue, sources),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'Set their forward_to or forward_dead_lettered_messages_to to another queue or to '''' with pgqueue.alter_queue.';
+        perform pgqueue._refuse(
+            'PQ007', format('queue %I cannot be dropped: others forward to it: %s', queue, sources),
+            'Set their forward_to or forward_dead_lettered_messages_to to another queue or to '''' with pgqueue.alter_queue.');
     end if;
 end
 $$;

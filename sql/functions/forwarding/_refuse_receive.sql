@@ -7,10 +7,8 @@ as $$
 declare
     target text := (select name from pgqueue.queue where id = source.forward_to);
 begin
-    raise exception using
-        errcode = 'PQ007',
-        message = format('queue %I forwards its messages to queue %I: receive from there', source.name, target),
-        detail  = pgqueue._tracking_detail(),
-        hint    = 'Or end the forwarding: set its forward_to to '''' with pgqueue.alter_queue.';
+    perform pgqueue._refuse(
+        'PQ007', format('queue %I forwards its messages to queue %I: receive from there', source.name, target),
+        'Or end the forwarding: set its forward_to to '''' with pgqueue.alter_queue.');
 end
 $$;

@@ -4,9 +4,6 @@ returns void
 language plpgsql
 as $$
 begin
-    raise exception using
-        errcode = 'PQ007',
-        message = format('%s must be %s, not %s', argument, must_be, coalesce(was, 'null')),
-        detail  = pgqueue._tracking_detail();
+    perform pgqueue._refuse('PQ007', format('%s must be %s, not %s', argument, must_be, coalesce(was, 'null')));
 end
 $$;

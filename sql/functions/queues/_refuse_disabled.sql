@@ -5,10 +5,8 @@ returns void
 language plpgsql
 as $$
 begin
-    raise exception using
-        errcode = 'PQ004',
-        message = format('queue %I has the status %s', queue.name, queue.status),
-        detail  = pgqueue._tracking_detail(),
-        hint    = 'Set its status to ACTIVE with pgqueue.alter_queue.';
+    perform pgqueue._refuse(
+        'PQ004', format('queue %I has the status %s', queue.name, queue.status),
+        'Set its status to ACTIVE with pgqueue.alter_queue.');
 end
 $$;

@@ -4,10 +4,8 @@ returns void
 language plpgsql
 as $$
 begin
-    raise exception using
-        errcode = 'PQ006',
-        message = format('queue %I has no %s message %s', queue.name, kind, coalesce(sequence_number::text, 'null')),
-        detail  = pgqueue._tracking_detail(),
-        hint    = format('Look in pgqueue.%s_messages: it may have been settled, or its time may have come.', kind);
+    perform pgqueue._refuse(
+        'PQ006', format('queue %I has no %s message %s', queue.name, kind, coalesce(sequence_number::text, 'null')),
+        format('Look in pgqueue.%s_messages: it may have been settled, or its time may have come.', kind));
 end
 $$;

@@ -6,18 +6,14 @@ language plpgsql
 as $$
 begin
     if pgqueue._is_dead_letter_queue(queue) then
-        raise exception using
-            errcode = 'PQ007',
-            message = format('dead letters are received, completed, abandoned, resubmitted or purged, nothing else: not %s', queue),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'Name the queue they belong to, without ''/$deadletterqueue''.';
+        perform pgqueue._refuse(
+            'PQ007', format('dead letters are received, completed, abandoned, resubmitted or purged, nothing else: not %s', queue),
+            'Name the queue they belong to, without ''/$deadletterqueue''.');
     end if;
-    raise exception using
-        errcode = 'PQ002',
-        message = format('queue %s does not exist', coalesce(quote_ident(queue), 'null')),
-        detail  = pgqueue._tracking_detail(),
-        hint    = case when exists (select from pgqueue.topic where name = queue)
-                       then 'It is a topic: send to it with pgqueue.publish_to_topic, and receive from its subscriptions.'
-                       else 'Create it with pgqueue.create_queue, or list what exists in pgqueue.queues.' end;
+    perform pgqueue._refuse(
+        'PQ002', format('queue %s does not exist', coalesce(quote_ident(queue), 'null')),
+        case when exists (select from pgqueue.topic where name = queue)
+             then 'It is a topic: send to it with pgqueue.publish_to_topic, and receive from its subscriptions.'
+             else 'Create it with pgqueue.create_queue, or list what exists in pgqueue.queues.' end);
 end
 $$;

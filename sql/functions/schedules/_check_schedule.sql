@@ -21,10 +21,8 @@ declare
     flaw record;
 begin
     if num_nonnulls(cron, every) <> 1 then
-        raise exception using
-            errcode = 'PQ007',
-            message = 'give either cron or every' || case when cron is null then '' else ', not both' end,
-            detail  = pgqueue._tracking_detail();
+        perform pgqueue._refuse(
+            'PQ007', 'give either cron or every' || case when cron is null then '' else ', not both' end);
     end if;
     select rule.* into flaw
       from (values

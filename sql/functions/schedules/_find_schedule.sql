@@ -11,11 +11,9 @@ declare
 begin
     select * into known from pgqueue.schedule where name = _find_schedule.name for update;
     if not found then
-        raise exception using
-            errcode = 'PQ030',
-            message = format('schedule %s does not exist', coalesce(quote_ident(_find_schedule.name), 'null')),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'Create it with pgqueue.create_schedule, or list what exists in pgqueue.schedules.';
+        perform pgqueue._refuse(
+            'PQ030', format('schedule %s does not exist', coalesce(quote_ident(_find_schedule.name), 'null')),
+            'Create it with pgqueue.create_schedule, or list what exists in pgqueue.schedules.');
     end if;
     return known;
 end

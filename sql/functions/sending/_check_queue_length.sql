@@ -64,12 +64,10 @@ begin
                      limit target.max_queue_length) as counted;
         end if;
         if known[1] + known[4] + adding > target.max_queue_length then
-            raise exception using
-                errcode = 'PQ008',
-                message = format('queue %I is full: it holds %s of %s messages',
-                                 target.name, known[1] + known[4], target.max_queue_length),
-                detail  = pgqueue._tracking_detail(),
-                hint    = 'Send again when some messages have been settled, or raise max_queue_length with pgqueue.alter_queue.';
+            perform pgqueue._refuse(
+                'PQ008', format('queue %I is full: it holds %s of %s messages',
+                                target.name, known[1] + known[4], target.max_queue_length),
+                'Send again when some messages have been settled, or raise max_queue_length with pgqueue.alter_queue.');
         end if;
     end if;
     known[4] := known[4] + adding;

@@ -13,11 +13,9 @@ begin
              union all
             select from pgqueue.scheduled_message where queue_id = target.id) as counted;
     if held > target.max_queue_length then
-        raise exception using
-            errcode = 'PQ008',
-            message = format('queue %I would be overfull: %s messages, and it may hold %s', target.name, held, target.max_queue_length),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'Send again when some messages have been settled, or raise max_queue_length with pgqueue.alter_queue.';
+        perform pgqueue._refuse(
+            'PQ008', format('queue %I would be overfull: %s messages, and it may hold %s', target.name, held, target.max_queue_length),
+            'Send again when some messages have been settled, or raise max_queue_length with pgqueue.alter_queue.');
     end if;
 end
 $$;

@@ -9,8 +9,7 @@
 create or replace function pgqueue._subscribe(queues text[], lasts interval)
 returns table (channel text, queue text)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column

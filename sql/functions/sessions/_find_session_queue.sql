@@ -8,10 +8,8 @@ declare
     source pgqueue.queue := pgqueue._find_queue(name, 'RECEIVE');
 begin
     if not source.requires_session then
-        raise exception using
-            errcode = 'PQ007',
-            message = format('queue %I does not require sessions: receive from it with receive', source.name),
-            detail  = pgqueue._tracking_detail();
+        perform pgqueue._refuse(
+            'PQ007', format('queue %I does not require sessions: receive from it with receive', source.name));
     end if;
     return source;
 end

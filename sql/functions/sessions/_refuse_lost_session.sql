@@ -10,10 +10,9 @@ begin
     perform from pgqueue.session
       where queue_id = queue.id and session_id = _refuse_lost_session.session_id
         for no key update skip locked;       -- at REPEATABLE READ this fails if the row has changed since the snapshot
-    raise exception using
-        errcode = 'PQ020',
-        message = format('the lock on session %s of queue %I is lost', quote_nullable(_refuse_lost_session.session_id), queue.name),
-        detail  = 'Another consumer has accepted the session since, or it was released, or the token is wrong. ' || pgqueue._tracking_detail(),
-        hint    = 'Roll back the work, and accept the session again.';
+    perform pgqueue._refuse(
+        'PQ020', format('the lock on session %s of queue %I is lost', quote_nullable(_refuse_lost_session.session_id), queue.name),
+        'Roll back the work, and accept the session again.',
+        'Another consumer has accepted the session since, or it was released, or the token is wrong.');
 end
 $$;

@@ -4,9 +4,7 @@ returns void
 language plpgsql
 as $$
 begin
-    raise exception using
-        errcode = 'PQ007',
-        message = format('queue %I requires sessions: accept one with accept_session, and receive its messages from it', queue.name),
-        detail  = pgqueue._tracking_detail();
+    perform pgqueue._refuse(
+        'PQ007', format('queue %I requires sessions: accept one with accept_session, and receive its messages from it', queue.name));
 end
 $$;

@@ -4,11 +4,9 @@ returns void
 language plpgsql
 as $$
 begin
-    raise exception using
-        errcode = '55P03',
-        message = format('message %s of queue %s is held by %s', sequence_number, quote_ident(queue),
-                         coalesce(pgqueue._holding_transaction(holder), 'a transaction that changes it just now')),
-        detail  = pgqueue._tracking_detail(),
-        hint    = 'Try again when that transaction has ended; pg_terminate_backend(<process>) ends it.';
+    perform pgqueue._refuse(
+        '55P03', format('message %s of queue %s is held by %s', sequence_number, quote_ident(queue),
+                        coalesce(pgqueue._holding_transaction(holder), 'a transaction that changes it just now')),
+        'Try again when that transaction has ended; pg_terminate_backend(<process>) ends it.');
 end
 $$;

@@ -24,11 +24,9 @@ begin
             perform pgqueue._refuse_lost_session(source, lost);
         end if;
     end if;
-    raise exception using
-        errcode = 'PQ001',
-        message = format('the lock on message %s of queue %I is lost', _refuse_lost_lock.sequence_number, queue),
-        detail  = 'The message was delivered again, settled or dead-lettered since this lock was taken, or the token is wrong. '
-                  || pgqueue._tracking_detail(),
-        hint    = 'Give this delivery up: roll back its work.';
+    perform pgqueue._refuse(
+        'PQ001', format('the lock on message %s of queue %I is lost', _refuse_lost_lock.sequence_number, queue),
+        'Give this delivery up: roll back its work.',
+        'The message was delivered again, settled or dead-lettered since this lock was taken, or the token is wrong.');
 end
 $$;

@@ -4,14 +4,12 @@
 create or replace function pgqueue._refuse_transaction(queue text, pinned_in xid8)
 returns text
 language plpgsql
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-    raise exception using
-        errcode = 'PQ011',
-        message = format('a message of queue %I is pinned in transaction %s, and this is not that transaction', queue, pinned_in),
-        detail  = 'The work has ended the transaction that was begun for its message, or settles it on another connection. '
-                  || pgqueue._tracking_detail(),
-        hint    = 'Leave COMMIT and ROLLBACK to the library, and settle the message in the transaction that the work was given.';
+    perform pgqueue._refuse(
+        'PQ011', format('a message of queue %I is pinned in transaction %s, and this is not that transaction', queue, pinned_in),
+        'Leave COMMIT and ROLLBACK to the library, and settle the message in the transaction that the work was given.',
+        'The work has ended the transaction that was begun for its message, or settles it on another connection.');
 end
 $$;

@@ -130,12 +130,10 @@ begin
            array(select properties from matched where not is_plain order by nth, queue_id)
       into counts, awaited, others, places, queues, altered;
     if require_subscription and 0 = any (counts) then
-        raise exception using
-            errcode = 'PQ042',
-            message = format('no subscription of topic %I matches %s', known.name,
-                             case when size = 1 then 'the message' else format('message %s', array_position(counts, 0)) end),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'Nothing was stored. Look at the filters in pgqueue.subscriptions.';
+        perform pgqueue._refuse(
+            'PQ042', format('no subscription of topic %I matches %s', known.name,
+                            case when size = 1 then 'the message' else format('message %s', array_position(counts, 0)) end),
+            'Nothing was stored. Look at the filters in pgqueue.subscriptions.');
     end if;
     perform pgqueue._notify(target) from pgqueue.queue as target where id = any (awaited);
     foreach target in array others loop

@@ -9,8 +9,7 @@ create or replace function pgqueue.abandon(
     error jsonb default null)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column

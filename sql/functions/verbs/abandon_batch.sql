@@ -16,8 +16,7 @@ create or replace function pgqueue.abandon_batch(
 )
 returns table (sequence_number bigint, sqlstate text)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

@@ -32,8 +32,7 @@ create or replace function pgqueue.alter_queue(
 )
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin

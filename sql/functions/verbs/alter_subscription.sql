@@ -33,8 +33,7 @@ create or replace function pgqueue.alter_subscription(
 )
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

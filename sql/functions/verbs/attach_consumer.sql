@@ -9,8 +9,7 @@
 -- Locks    the consumer, until the transaction ends.
 create or replace function pgqueue.attach_consumer(consumer text, queue text, out settled_claim bigint, out epoch bigint)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

@@ -5,8 +5,7 @@
 create or replace function pgqueue.begin_claim(consumer text, claim bigint, lock_duration interval default null, epoch bigint default null)
 returns boolean
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin

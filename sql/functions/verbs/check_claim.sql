@@ -5,8 +5,7 @@
 create or replace function pgqueue.check_claim(consumer text, claim bigint, epoch bigint)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -20,11 +19,9 @@ begin
     perform pgqueue._check_consumer(known, epoch);
     held := pgqueue._find_open_claim(known, claim);
     if held.claim is null then
-        raise exception using
-            errcode = 'PQ001',
-            message = format('claim %s of consumer %s is settled: its messages are completed, or were given back', claim, quote_literal(consumer)),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'Read a batch before it is completed; start the query again if its claim was released.';
+        perform pgqueue._refuse(
+            'PQ001', format('claim %s of consumer %s is settled: its messages are completed, or were given back', claim, quote_literal(consumer)),
+            'Read a batch before it is completed; start the query again if its claim was released.');
     end if;
 end
 $$;

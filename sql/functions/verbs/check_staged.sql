@@ -5,8 +5,7 @@
 create or replace function pgqueue.check_staged(queue text, staged text)
 returns bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set synchronize_seqscans = off
 as $$
 declare
@@ -64,7 +63,7 @@ begin
             perform pgqueue._refuse_argument('the staged table', 'one of messages', 'another');
         exception when sqlstate 'PQ005' or sqlstate 'PQ007' then
             execute format('select count(*) from pgqueue.%I where ctid <= $1', staged) into row using place;
-            raise exception using errcode = sqlstate, message = format('row %s: %s', row, sqlerrm), detail = pgqueue._tracking_detail();
+            perform pgqueue._refuse(sqlstate, format('row %s: %s', row, sqlerrm));
         end;
     end if;
     return rows;

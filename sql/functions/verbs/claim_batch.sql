@@ -10,8 +10,7 @@ create or replace function pgqueue.claim_batch(
     up_to bigint default null, epoch bigint default null)
 returns bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

@@ -6,8 +6,7 @@
 create or replace function pgqueue.complete(queue text, sequence_number bigint, lock_token uuid)
 returns xid8
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column

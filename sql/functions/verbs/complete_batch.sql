@@ -7,8 +7,7 @@ create or replace function pgqueue.complete_batch(
     queue text, sequence_numbers bigint[], lock_tokens uuid[], atomic boolean default false)
 returns table (sequence_number bigint, sqlstate text)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

@@ -6,8 +6,7 @@
 create or replace function pgqueue.complete_claim(consumer text, claim bigint default null, epoch bigint default null)
 returns boolean
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -20,12 +19,10 @@ begin
     end if;
     done := pgqueue._complete_claim(pgqueue._consumer_queue(known), held);
     if done < held.messages then
-        raise exception using
-            errcode = 'PQ001',
-            message = format('consumer %s has lost %s of the %s locks of claim %s',
-                             quote_literal(consumer), held.messages - done, held.messages, held.claim),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'Those messages were delivered to others, or settled. Roll back, and release the claim with pgqueue.release_claim.';
+        perform pgqueue._refuse(
+            'PQ001', format('consumer %s has lost %s of the %s locks of claim %s',
+                            quote_literal(consumer), held.messages - done, held.messages, held.claim),
+            'Those messages were delivered to others, or settled. Roll back, and release the claim with pgqueue.release_claim.');
     end if;
     update pgqueue.consumer set settled_claim = held.claim where name = known.name;
     return true;

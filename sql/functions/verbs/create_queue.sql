@@ -31,8 +31,7 @@ create or replace function pgqueue.create_queue(
 )
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 declare
@@ -46,11 +45,9 @@ begin
             quote_literal(queue));
     end if;
     if exists (select from pgqueue.topic where name = queue) then
-        raise exception using
-            errcode = 'PQ041',
-            message = format('%I is a topic, and cannot be a queue, too', queue),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'Choose another name, or create a subscription with pgqueue.create_subscription.';
+        perform pgqueue._refuse(
+            'PQ041', format('%I is a topic, and cannot be a queue, too', queue),
+            'Choose another name, or create a subscription with pgqueue.create_subscription.');
     end if;
     perform pgqueue._check_settings(
         -- generated: {all settings if holds}
@@ -81,11 +78,9 @@ begin
         on conflict on constraint queue_name_is_taken do nothing
     returning id into new_id;
     if new_id is null then
-        raise exception using
-            errcode = 'PQ003',
-            message = format('queue %I exists already', queue),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'Change its settings with pgqueue.alter_queue.';
+        perform pgqueue._refuse(
+            'PQ003', format('queue %I exists already', queue),
+            'Change its settings with pgqueue.alter_queue.');
     end if;
     insert into pgqueue.waiting_consumer (queue_id, waits_until)
     select id, awaited_until from pgqueue.queue where id = new_id and awaited_until > pgqueue.clock();

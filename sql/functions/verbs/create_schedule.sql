@@ -45,8 +45,7 @@ create or replace function pgqueue.create_schedule(
 )
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 declare
@@ -88,11 +87,9 @@ begin
         on conflict on constraint schedule_name_is_taken do nothing
     returning * into created;
     if created.id is null then
-        raise exception using
-            errcode = 'PQ031',
-            message = format('schedule %I exists already', schedule),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'Drop it with pgqueue.drop_schedule, or choose another name.';
+        perform pgqueue._refuse(
+            'PQ031', format('schedule %I exists already', schedule),
+            'Drop it with pgqueue.drop_schedule, or choose another name.');
     end if;
     if every is not null and pgqueue._interval_after(created, created.passed_until) is null then
         perform pgqueue._refuse_argument('ends_at', 'a time at or after the first due time', ends_at::text);

@@ -39,8 +39,7 @@ create or replace function pgqueue.create_subscription(
 )
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 declare

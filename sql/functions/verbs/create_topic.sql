@@ -6,8 +6,7 @@
 create or replace function pgqueue.create_topic(topic text)
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     new_id integer;
@@ -15,22 +14,18 @@ begin
     perform pgqueue._check_admin(topic, 'topic');
     perform pgqueue._check_name('topic', topic);
     if exists (select from pgqueue.queue where name = topic) then
-        raise exception using
-            errcode = 'PQ003',
-            message = format('%I is a queue, and cannot be a topic, too', topic),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'Choose another name.';
+        perform pgqueue._refuse(
+            'PQ003', format('%I is a queue, and cannot be a topic, too', topic),
+            'Choose another name.');
     end if;
     perform pgqueue._repair_ids('pgqueue.topic');
     insert into pgqueue.topic (name, created_at) values (topic, pgqueue.clock())
         on conflict on constraint topic_name_is_taken do nothing
     returning id into new_id;
     if new_id is null then
-        raise exception using
-            errcode = 'PQ041',
-            message = format('topic %I exists already', topic),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'List its subscriptions in pgqueue.subscriptions.';
+        perform pgqueue._refuse(
+            'PQ041', format('topic %I exists already', topic),
+            'List its subscriptions in pgqueue.subscriptions.');
     end if;
     return new_id;
 end

@@ -16,8 +16,7 @@ create or replace function pgqueue.dead_letter(
 )
 returns xid8
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column

@@ -6,8 +6,7 @@
 create or replace function pgqueue.defer(queue text, sequence_number bigint, lock_token uuid, properties jsonb default null)
 returns xid8
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform from pgqueue.defer_batch(queue, array[sequence_number], array[lock_token], properties, atomic => true);

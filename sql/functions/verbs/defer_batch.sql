@@ -6,8 +6,7 @@ create or replace function pgqueue.defer_batch(
     queue text, sequence_numbers bigint[], lock_tokens uuid[], properties jsonb default null, atomic boolean default false)
 returns table (sequence_number bigint, sqlstate text)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column

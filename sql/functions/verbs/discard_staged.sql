@@ -5,8 +5,7 @@
 create or replace function pgqueue.discard_staged(job text default null)
 returns integer
 language sql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
     select pgqueue._drop_staged(array(
            select staged_batch.name

@@ -3,8 +3,7 @@
 create or replace function pgqueue.drop_consumer(consumer text, epoch bigint default null)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     known pgqueue.consumer := pgqueue._find_consumer(consumer, epoch);

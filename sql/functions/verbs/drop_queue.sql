@@ -4,8 +4,7 @@
 create or replace function pgqueue.drop_queue(queue text)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare

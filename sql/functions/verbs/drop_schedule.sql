@@ -4,8 +4,7 @@
 create or replace function pgqueue.drop_schedule(schedule text)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     known pgqueue.schedule;

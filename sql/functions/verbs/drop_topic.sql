@@ -5,8 +5,7 @@
 create or replace function pgqueue.drop_topic(topic text)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     dropped integer;
@@ -24,11 +23,9 @@ begin
     begin
         delete from pgqueue.topic where id = dropped;
     exception when foreign_key_violation then
-        raise exception using
-            errcode = '40001',
-            message = format('topic %I has got a subscription that this transaction does not see', topic),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'Roll back and try again.';
+        perform pgqueue._refuse(
+            '40001', format('topic %I has got a subscription that this transaction does not see', topic),
+            'Roll back and try again.');
     end;
 end
 $$;

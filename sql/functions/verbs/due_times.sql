@@ -5,8 +5,7 @@
 create or replace function pgqueue.due_times(schedule text, max_due_times integer default 10)
 returns setof timestamptz
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     known pgqueue.schedule;

@@ -6,8 +6,7 @@
 create or replace function pgqueue.explain_message(queue text, sequence_number bigint)
 returns text
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$

@@ -17,8 +17,7 @@ create or replace function pgqueue.find_messages(
 )
 returns setof pgqueue.found_message
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

@@ -5,8 +5,7 @@
 create or replace function pgqueue.get_session_state(queue text, session_id text, lock_token uuid default null)
 returns table (state jsonb, binary_state bytea)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$

@@ -6,8 +6,7 @@
 create or replace function pgqueue.grants()
 returns table (role text, may text, queue text)
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin

@@ -28,8 +28,7 @@ create or replace function pgqueue.heartbeat(
 )
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set lock_timeout = '100ms'
 as $$
 #variable_conflict use_variable
@@ -50,11 +49,9 @@ begin
     select * into known from pgqueue.worker as newest where newest.id = worker order by beat desc limit 1;
     if found then
         if known.role <> caller then
-            raise exception using
-                errcode = '42501',
-                message = format('worker %s is one of role %I, not of %I', worker, known.role, caller),
-                detail  = pgqueue._tracking_detail(),
-                hint    = 'Draw another id: gen_random_uuid().';
+            perform pgqueue._refuse(
+                '42501', format('worker %s is one of role %I, not of %I', worker, known.role, caller),
+                'Draw another id: gen_random_uuid().');
         end if;
         select ctid into place from pgqueue.worker as newest where newest.id = worker and beat = known.beat for update skip locked;
         update pgqueue.worker as newest
@@ -66,11 +63,9 @@ begin
     end if;
     perform pgqueue._forget_workers(dry_run => false);
     if most <= (select count(*) from (select from pgqueue.registered_worker as registered where registered.role = caller limit most) as found) then
-        raise exception using
-            errcode = '53400',
-            message = format('role %I has registered %s workers, the most it may', caller, most),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'Workers that were not seen for an hour are forgotten; pgqueue.remove_worker removes one before.';
+        perform pgqueue._refuse(
+            '53400', format('role %I has registered %s workers, the most it may', caller, most),
+            'Workers that were not seen for an hour are forgotten; pgqueue.remove_worker removes one before.');
     end if;
     insert into pgqueue.registered_worker (id, role) values (worker, caller) on conflict do nothing;
     insert into pgqueue.worker (

@@ -5,8 +5,7 @@
 create or replace function pgqueue.pin(queue text, sequence_number bigint, lock_token uuid)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column

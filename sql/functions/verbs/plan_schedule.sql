@@ -12,8 +12,7 @@ create or replace function pgqueue.plan_schedule(
 )
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     moment timestamptz := pgqueue.clock();

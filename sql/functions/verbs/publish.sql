@@ -12,8 +12,7 @@ create or replace function pgqueue.publish(
     queue text, staged text[], rows bigint, publisher text default null, part bigint default null, ordered boolean default false,
     keep interval default null, out sent bigint, out duplicates bigint)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
@@ -39,12 +38,10 @@ begin
          order by (batch).part
          limit 1;
         if found and last.part > publish.part and rows > 0 then
-            raise exception using
-                errcode = '55000',
-                message = format('batch %s of %s is older than the last one that was sent to queue %I, %s',
-                                 publish.part, publish.publisher, target.name, last.part),
-                detail  = pgqueue._tracking_detail(),
-                hint    = 'The earlier batches came from another checkpoint: give this query a name of its own. Nothing was sent.';
+            perform pgqueue._refuse(
+                '55000', format('batch %s of %s is older than the last one that was sent to queue %I, %s',
+                                publish.part, publish.publisher, target.name, last.part),
+                'The earlier batches came from another checkpoint: give this query a name of its own. Nothing was sent.');
         elsif found then
             sent       := case when last.part = publish.part then last.sent else 0 end;
             duplicates := case when last.part = publish.part then last.duplicates else 0 end;
@@ -60,11 +57,9 @@ begin
     drawn := pgqueue._last_number_drawn();
     select * into read, sent from pgqueue._send_staged(target, staged);
     if read is distinct from rows then
-        raise exception using
-            errcode = '55000',
-            message = format('%s rows were staged for queue %I, %s are left', rows, target.name, read),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'The server has crashed since, and staged tables are not logged: write them again. Nothing was sent.';
+        perform pgqueue._refuse(
+            '55000', format('%s rows were staged for queue %I, %s are left', rows, target.name, read),
+            'The server has crashed since, and staged tables are not logged: write them again. Nothing was sent.');
     end if;
     if target.forward_to is not null then
         perform pgqueue._forward_sent(target, drawn);

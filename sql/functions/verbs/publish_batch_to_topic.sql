@@ -27,8 +27,7 @@ create or replace function pgqueue.publish_batch_to_topic(
 )
 returns setof integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     return query

@@ -30,8 +30,7 @@ create or replace function pgqueue.publish_to_topic(
 )
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     return (pgqueue._publish_to_topic(

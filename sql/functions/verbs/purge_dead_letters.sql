@@ -12,8 +12,7 @@ create or replace function pgqueue.purge_dead_letters(
 )
 returns setof bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

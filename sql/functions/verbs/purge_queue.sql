@@ -7,8 +7,7 @@
 create or replace function pgqueue.purge_queue(queue text, max_messages integer default null)
 returns bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

@@ -9,8 +9,7 @@ create or replace function pgqueue.queue_counts(queue text default null)
 returns table (name text, ready bigint, locked bigint, deferred bigint, expired bigint, exhausted bigint,
                scheduled bigint, dead_letters bigint, oldest_enqueued_time timestamptz, size_in_bytes bigint)
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column

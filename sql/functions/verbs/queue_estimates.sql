@@ -9,8 +9,7 @@ returns table (name text, ready bigint, locked bigint, deferred bigint, expired 
                scheduled bigint, dead_letters bigint, oldest_enqueued_time timestamptz, size_in_bytes bigint,
                is_exact boolean)
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

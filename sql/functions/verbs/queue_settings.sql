@@ -12,8 +12,7 @@ returns table (
     -- end
     paused_at timestamptz, created_at timestamptz, updated_at timestamptz, requires_session boolean)
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin

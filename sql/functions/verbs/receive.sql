@@ -21,8 +21,7 @@ create or replace function pgqueue.receive(
 )
 returns setof pgqueue.received_message
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_sort = off

@@ -12,8 +12,7 @@ create or replace function pgqueue.receive_dead_letters(
     queue text, max_messages integer default 1, lock_duration interval default null, locked_by text default null)
 returns setof pgqueue.received_message
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

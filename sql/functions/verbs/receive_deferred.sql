@@ -13,8 +13,7 @@ create or replace function pgqueue.receive_deferred(
     session_id text default null, lock_token uuid default null)
 returns setof pgqueue.received_message
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

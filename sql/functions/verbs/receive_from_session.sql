@@ -11,8 +11,7 @@ create or replace function pgqueue.receive_from_session(
     queue text, session_id text, lock_token uuid, max_messages integer default 1)
 returns setof pgqueue.received_message
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

@@ -7,8 +7,7 @@
 create or replace function pgqueue.record_action(action text, queue text, messages bigint default null, details jsonb default null)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

@@ -8,8 +8,7 @@ create or replace function pgqueue.record_effect(
     queue text, message_id text, effect text default '', result jsonb default null, keep interval default interval '7 days')
 returns boolean
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 declare

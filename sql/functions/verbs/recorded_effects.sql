@@ -4,8 +4,7 @@
 create or replace function pgqueue.recorded_effects(queue text, message_id text)
 returns table (effect text, result jsonb, recorded_at timestamptz)
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

@@ -7,8 +7,7 @@
 create or replace function pgqueue.release_batch(queue text, sequence_numbers bigint[], lock_tokens uuid[])
 returns table (sequence_number bigint, sqlstate text)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

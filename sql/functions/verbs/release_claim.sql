@@ -7,8 +7,7 @@
 create or replace function pgqueue.release_claim(consumer text, claim bigint default null, epoch bigint default null)
 returns bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

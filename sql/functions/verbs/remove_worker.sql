@@ -4,8 +4,7 @@
 create or replace function pgqueue.remove_worker(worker uuid)
 returns boolean
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set lock_timeout = '100ms'
 as $$
 #variable_conflict use_column

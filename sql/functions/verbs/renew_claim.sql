@@ -6,8 +6,7 @@ create or replace function pgqueue.renew_claim(
     consumer text, lock_duration interval default null, claim bigint default null, epoch bigint default null)
 returns bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

@@ -5,8 +5,7 @@ create or replace function pgqueue.renew_lock(
     queue text, sequence_number bigint, lock_token uuid, lock_duration interval default null)
 returns timestamptz
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 #variable_conflict use_column

@@ -14,8 +14,7 @@ create or replace function pgqueue.renew_lock_batch(
 )
 returns table (sequence_number bigint, sqlstate text, locked_until timestamptz)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off

@@ -7,8 +7,7 @@ create or replace function pgqueue.renew_session_lock(
     queue text, session_id text, lock_token uuid, lock_duration interval default null)
 returns timestamptz
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     source pgqueue.queue := pgqueue._find_session_queue(queue);

@@ -5,8 +5,7 @@
 create or replace function pgqueue.reschedule(queue text, sequence_number bigint, at timestamptz)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_sort = off
 as $$

@@ -25,8 +25,7 @@ create or replace function pgqueue.resolve(
 )
 returns text
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     is_dead boolean := pgqueue._is_dead_letter_queue(queue);

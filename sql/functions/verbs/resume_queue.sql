@@ -4,8 +4,7 @@
 create or replace function pgqueue.resume_queue(queue text)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform pgqueue._check_admin(queue);

@@ -3,8 +3,7 @@
 create or replace function pgqueue.revoke_monitor(role text)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform pgqueue._check_grant(role);

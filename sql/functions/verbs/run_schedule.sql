@@ -5,8 +5,7 @@
 create or replace function pgqueue.run_schedule(schedule text)
 returns bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     known pgqueue.schedule;

@@ -25,8 +25,7 @@ create or replace function pgqueue.schedule(
 )
 returns bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     if at is null or not isfinite(at) then

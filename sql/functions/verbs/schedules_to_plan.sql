@@ -6,8 +6,7 @@ create or replace function pgqueue.schedules_to_plan()
 returns table (
     id integer, cron text, timezone text, catch_up text, passed_until timestamptz, ends_at timestamptz, now timestamptz)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $$

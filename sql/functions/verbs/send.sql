@@ -37,8 +37,7 @@ create or replace function pgqueue.send(
 )
 returns bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 declare

@@ -27,8 +27,7 @@ create or replace function pgqueue.send_batch(
 )
 returns setof bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare

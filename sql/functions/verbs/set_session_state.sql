@@ -8,8 +8,7 @@ create or replace function pgqueue.set_session_state(
     queue text, session_id text, lock_token uuid, state jsonb default null, binary_state bytea default null)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
@@ -22,11 +21,9 @@ begin
         perform pgqueue._refuse_argument('the state', 'either a state or a binary_state', 'both');
     end if;
     if size > 262144 then
-        raise exception using
-            errcode = 'PQ005',
-            message = format('the state has %s bytes, and a session may have at most 262144', size),
-            detail  = pgqueue._tracking_detail(),
-            hint    = 'Keep it in a table of your own, and its key in the state.';
+        perform pgqueue._refuse(
+            'PQ005', format('the state has %s bytes, and a session may have at most 262144', size),
+            'Keep it in a table of your own, and its key in the state.');
     end if;
     update pgqueue.session
        set state = set_session_state.state, binary_state = set_session_state.binary_state

@@ -7,8 +7,7 @@
 create or replace function pgqueue.stage(queue text, job text, part text, columns text[])
 returns text
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     target  pgqueue.queue := pgqueue._find_queue(queue, 'SEND');

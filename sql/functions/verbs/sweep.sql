@@ -34,8 +34,7 @@ returns table (
     queue text, expired integer, dead_lettered integer, returned integer, activated integer, forgotten integer,
     reclaimed_days integer, deleted_queues integer, forwarded integer, more boolean)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     remaining integer := max_messages;

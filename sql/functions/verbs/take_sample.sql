@@ -6,8 +6,7 @@
 create or replace function pgqueue.take_sample(max_queues integer default 100)
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column

@@ -7,8 +7,7 @@
 create or replace function pgqueue.take_turn(queue text)
 returns boolean
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     return pgqueue._take_turn(pgqueue._find_queue(queue, 'RECEIVE'));

@@ -9,8 +9,7 @@
 create or replace function pgqueue.unlock(queue text, sequence_number bigint)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
