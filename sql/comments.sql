@@ -94,7 +94,6 @@ begin
             ('audit_log.messages', 'How many messages it concerned; null when it concerned none.'),
             ('audited_action.messages', 'How many messages it concerned; null when it concerned none.'),
             ('sample.oldest_age', 'How many seconds ago the oldest message that is ready was sent.'),
-            ('samples.oldest_age', 'How many seconds ago the oldest message that is ready was sent.'),
             ('audited_action.queue', 'The name of the queue, which may have been dropped since.'),
             ('role', 'The role that did it.'),
             ('sampled_at', 'The minute of the sample.'),
@@ -266,7 +265,6 @@ begin
             ('subscription.name', 'The name of the subscription.'),
             ('subscription.queue_id', 'The queue that is the subscription.'),
             ('subscriptions', 'How many subscriptions the topic has.'),
-            ('subscriptions.name', 'The name of the subscription.'),
             ('subscriptions.queue', 'The name of the queue that is the subscription.'),
             ('timezone', 'The time zone of the cron expression.'),
             ('timezones', 'The time zones of the schedules of the queue that are not paused.'),
@@ -276,7 +274,6 @@ begin
             ('topic.name', 'The name of the topic.'),
             ('topic.senders', 'The roles that may send to the topic. See docs/security.md.'),
             ('topic_id', 'The topic.'),
-            ('topics.name', 'The name of the topic.'),
             ('traceback', 'The traceback of the exception, without frames of libraries.'),
             ('front.turn', 'How often the front was moved; a part of the key, so that readers skip the old versions of the row.'),
             ('turn', 'How many turns have moved the cursor; a part of the key, so that readers skip the old versions of the row.'),
@@ -291,35 +288,20 @@ begin
             ('registered_worker.role', 'The role that the worker works as.'),
             ('worker.id', 'The id that the worker has drawn, for pgqueue.remove_worker.'),
             ('waits_until', 'Until when a consumer waits for messages of the queue, so that senders notify it.'),
-            ('workers.id', 'The id that the worker has drawn, for pgqueue.remove_worker.'),
             ('worker.role', 'The role that the worker works as.'),
-            ('workers.role', 'The role that the worker works as.'),
             ('worker.host', 'The host that the worker runs on.'),
-            ('workers.host', 'The host that the worker runs on.'),
             ('worker.pid', 'The id of its process there.'),
-            ('workers.pid', 'The id of its process there.'),
             ('worker.version', 'The version of pgqueue that the worker runs.'),
-            ('workers.version', 'The version of pgqueue that the worker runs.'),
             ('worker.queues', 'The queues that the worker serves.'),
-            ('workers.queues', 'The queues that the worker serves.'),
             ('worker.concurrency', 'How many handlers the worker runs at a time, for each queue.'),
-            ('workers.concurrency', 'How many handlers the worker runs at a time, for each queue.'),
             ('worker.started_at', 'When the worker began.'),
-            ('workers.started_at', 'When the worker began.'),
             ('worker.seen_at', 'The time of the last heartbeat, by the clock of the database.'),
-            ('workers.seen_at', 'The time of the last heartbeat, by the clock of the database.'),
             ('worker.running', 'How many messages are in handlers.'),
-            ('workers.running', 'How many messages are in handlers.'),
             ('worker.waiting', 'How many messages were claimed and wait for a handler.'),
-            ('workers.waiting', 'How many messages were claimed and wait for a handler.'),
             ('worker.overdue', 'How many handlers exceeded their timeout and still run.'),
-            ('workers.overdue', 'How many handlers exceeded their timeout and still run.'),
             ('worker.handled', 'How many messages were handled and completed since the worker began.'),
-            ('workers.handled', 'How many messages were handled and completed since the worker began.'),
             ('worker.failed', 'How many times a handler failed since the worker began.'),
-            ('workers.failed', 'How many times a handler failed since the worker began.'),
             ('worker.failing', 'The loops that fail at the moment, each with its error.'),
-            ('workers.failing', 'The loops that fail at the moment, each with its error.'),
             ('worker.is_alive', 'False when one of its loops has not completed a round for a minute.'),
             ('worker.is_stopping', 'Whether the worker was asked to stop.'),
             ('workers.name', 'Host and process, as in locked_by of other views.'),
@@ -337,7 +319,12 @@ begin
               from pg_attribute
               join pg_class on pg_class.oid = attrelid
               left join comment_on_column as known on known.name = attname
-              left join comment_on_column as special on special.name = relname || '.' || attname
+              left join lateral (                         -- a view is named like its table, in the plural
+                   select meaning
+                     from comment_on_column
+                    where name in (relname || '.' || attname, rtrim(relname, 's') || '.' || attname)
+                    order by length(name) desc
+                    limit 1) as special on true
              where relnamespace = 'pgqueue'::regnamespace and attnum > 0 and not attisdropped
                and (relkind in ('v', 'c') or relkind in ('r', 'p') and relname in (select name from comment_on_table))
         )

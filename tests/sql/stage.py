@@ -225,7 +225,7 @@ def overtaken(session: Session) -> list[int]:
 def not_held_up_by_other_tests(stage: Stage) -> None:
     """From here on sessions prove what is over by the transactions of this database, not by all of the server's."""
     stage.rewrite(
-        "_is_transaction_over",
+        "_move_scan",
         "pg_snapshot_xip(pg_current_snapshot()) as open",
         """(select backend_xid::text::xid8
              from pg_stat_activity

@@ -5,7 +5,6 @@ create or replace function pgqueue._find_open_claim(known pgqueue.consumer, numb
 returns pgqueue.claim
 language plpgsql
 as $$
-#variable_conflict use_column
 declare
     held pgqueue.claim;
 begin

@@ -3,7 +3,6 @@ create or replace function pgqueue._settle_claims(known pgqueue.consumer, throug
 returns void
 language plpgsql
 as $$
-#variable_conflict use_column
 declare
     held pgqueue.claim;
     done bigint;

@@ -1,12 +1,11 @@
--- Moves dead letters whose rows are locked into the redelivery lanes of their priorities, or to the ends of their sessions, in
--- the order they were sent.
--- Their time to live starts again. Where they come from and what they died of is kept with them.
+-- Moves dead letters whose rows are locked into the redelivery lanes of their priorities, or to the ends of their
+-- sessions, in the order they were sent. Their time to live starts again. Where they come from and what they died of is
+-- kept with them.
 -- Returns  their sequence numbers.
 create or replace function pgqueue._move_from_dead_letters(places tid[])
 returns setof bigint
 language plpgsql
 as $$
-#variable_conflict use_column
 begin
     perform pg_current_xact_id();        -- take a transaction id before drawing a number, as in pgqueue.send
     perform pgqueue._announce_sessions(queue_id, array_agg(session_id))

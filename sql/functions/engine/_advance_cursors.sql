@@ -1,13 +1,7 @@
--- Moves the recorded cursor of each lane, at most once a second per queue; whichever session comes first does it.
---
--- A message that the cursor passes while it is still there is added to the watch list until its lock expires; so an
--- expired lock is found without walking over what was consumed since. The cursor stops before the first free message.
--- Sessions whose own cursors have passed that message find it again there; see pgqueue._load_scan. The cursor passes a
--- message that an open transaction holds, and adds it to the watch list.
---
--- Nothing new can appear at or below the horizon, which was read at least a second ago, except from a transaction that
--- was open then and is still open. No such transaction is waited for: its id is recorded as awaited, and its messages
--- are added to the watch list in the first turn after it has ended.
+-- Moves the recorded cursor of each lane, at most once a second per queue; whichever session comes first does it. A
+-- cursor stops before the first free message, and puts on the watch list what it passes while it is still there. An
+-- open transaction below the horizon is not waited for but awaited: its messages are put on the watch list in the first
+-- turn after its end. See docs/engine.md.
 create or replace function pgqueue._advance_cursors(queue pgqueue.queue)
 returns void
 language plpgsql
@@ -47,7 +41,15 @@ begin
         end if;
         open    := array(select pg_snapshot_xip(pg_current_snapshot()));
         was     := pgqueue._watch_late_commits(was, open);
-        reached := pgqueue._watch_passed(was, was.cursor, pgqueue._cursor_limit(was));
+        reached := pgqueue._watch_passed(was, was.cursor, coalesce(
+            (select position - 1                                 -- just before the first free message
+               from pgqueue.message
+              where queue_id = was.queue_id and lane = was.lane and position > was.cursor and position <= was.horizon
+                and locked_until is null
+              order by position
+              limit 1
+                for update skip locked),
+            greatest(was.cursor, was.horizon)));
         if reached > was.cursor then
             late              := array(select xid from unnest(open) as xid where xid < was.horizon_xid and xid <> all (was.awaited));
             was.awaited       := was.awaited || late;

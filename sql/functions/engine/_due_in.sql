@@ -1,8 +1,8 @@
--- Returns in how many seconds a receive may find a message, after one that has found none: when the next lock expires, or
--- the next scheduled message or schedule is due; one second when the watch list does not decide, and when
--- other queues forward to this one. Each verb that makes a message due
--- sooner than that sends a NOTIFY. Locks that last five seconds or longer need none, because no consumer pauses for that
--- long. In a queue with limits that has a message ready, the limits decide.
+-- Returns in how many seconds a receive may find a message, after one that has found none: when the next lock expires,
+-- or the next scheduled message or schedule is due; one second when the watch list does not decide, and when other
+-- queues forward to this one. Each verb that makes a message due sooner than that sends a NOTIFY, but for locks that
+-- last five seconds or longer: no consumer pauses for that long. In a queue with limits that has a message ready, the
+-- limits decide.
 -- Returns  at least one second, but less where limits decide; null when nothing is known to become due; infinity while the
 --          queue is paused.
 create or replace function pgqueue._due_in(queue text)

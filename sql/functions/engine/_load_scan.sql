@@ -1,15 +1,9 @@
 -- Returns where a session's scan of each lane begins, in the order of the queue's lanes, for its next second.
 --
--- Between two receives a session remembers two things about a queue, in settings of its own: the cursors, with the
--- second in which they were loaded, in pgqueue.scan_<queue id>, and a horizon in pgqueue.horizon_<queue id> (see
--- pgqueue._move_scan). A setting costs no write, is rolled back with the transaction that set it, and ends with the
--- session. It is a hint: once a second it is merged with the recorded cursors, where the further cursor wins; without
--- it the scan begins at the recorded cursors. A hint from before a restore, when the sequence stood higher than it does
--- now, is dropped.
---
--- A session's cursor passes messages that an open transaction holds, and may so leave a message behind that becomes
--- free later. The recorded cursor stops right before such a message. When a free message stands there, the session's
--- cursor goes back to it.
+-- The session's own cursors are in a setting, pgqueue.scan_<queue id>, with the second in which they were loaded: a
+-- hint, which is merged with the recorded cursors once a second. The further cursor wins, unless a free message stands
+-- right behind the recorded one: the session's may have passed it while a transaction held it. A hint from before a
+-- restore, when the sequence stood higher, is dropped.
 create or replace function pgqueue._load_scan(queue pgqueue.queue, scan bigint[])
 returns bigint[]
 language plpgsql

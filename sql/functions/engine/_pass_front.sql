@@ -1,10 +1,7 @@
--- Moves the place at which the dead letters, or the deferred messages, of a queue begin, at most once a second: past those that are
--- gone, and at most to the horizon. Otherwise all who read them in order would read what is gone.
---
--- A transaction that dead-letters or defers a message takes a transaction id before it draws the position. So nothing new can
--- appear up to the horizon, which was read before, except from a transaction that was open then and is still open. No such
--- transaction is waited for: it is awaited, and once it is over, its messages are looked for from where they may be; see
--- pgqueue._front.
+-- Moves the place at which the dead letters, or the deferred messages, of a queue begin, at most once a second: past
+-- those that are gone, and at most to the horizon. Otherwise all who read them in order would read what is gone. It is
+-- proved as cursors are: a transaction that dead-letters or defers a message takes an id before it draws the position.
+-- See docs/engine.md, and pgqueue._front for transactions that are awaited.
 create or replace function pgqueue._pass_front(queue_id integer, kind text)
 returns void
 language plpgsql

@@ -1,7 +1,7 @@
--- Examines up to `max_messages` entries of the watch list that are due; see pgqueue._pass_due_times for `due_from`. A message
--- that is no longer held is moved
--- to the redelivery lane, or to the dead letters if it was delivered as often as its queue allows; one that was
--- renewed, or that an open transaction holds, stays on the list; the entry of one that is gone is deleted.
+-- Examines up to `max_messages` entries of the watch list that are due; see pgqueue._pass_due_times for `due_from`. A
+-- message that is no longer held is moved to the redelivery lane, or to the dead letters if it was delivered as often
+-- as its queue allows; one that was renewed, or that an open transaction holds, stays on the list; the entry of one
+-- that is gone is deleted.
 -- Returns  how many messages were redelivered, and how many entries were examined.
 create or replace function pgqueue._redeliver_watched(
     queue_id integer, due_from timestamptz, max_messages integer default 1000, out returned integer, out looked_at integer)

@@ -1,7 +1,6 @@
--- Takes a turn: the upkeep of a queue, which a receive does once a second, and whenever it finds nothing. No other
--- process is needed. A turn in an idle queue writes nothing, unless it has read many pages of what is gone: then the cursors, or
--- the times from which on it looks for what is due, move past that. A turn in any queue fires the schedules of all queues: one of
--- them may have no receivers. It is a turn in the queues that forward to this one, too: these have no receivers.
+-- Takes a turn: the upkeep of a queue, which a receive does once a second, and whenever it finds nothing; see
+-- docs/engine.md. A turn in any queue fires the schedules of all queues, and is one in the queues that forward to this
+-- one, too: these may have no receivers.
 -- Returns  whether a message became available.
 create or replace function pgqueue._take_turn(queue pgqueue.queue)
 returns boolean

@@ -7,7 +7,6 @@ returns integer
 language plpgsql
 set enable_sort = off
 as $$
-#variable_conflict use_column
 declare
     moment timestamptz := pgqueue.clock();
     places tid[];

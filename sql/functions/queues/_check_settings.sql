@@ -20,31 +20,25 @@ create or replace function pgqueue._check_settings(
 returns void
 language plpgsql
 as $$
-declare
-    setting record;
 begin
-    for setting in
-        select *
-          from (values
-               -- generated rows: {all settings if holds: ('$key', '$must_be', $was, $holds)}
-               ('lock_duration', 'from 1 millisecond to 7 days', lock_duration::text, lock_duration between interval '1 millisecond' and interval '7 days'),
-               ('max_delivery_count', 'a positive whole number', max_delivery_count::text, max_delivery_count > 0),
-               ('max_message_size', 'a positive whole number', max_message_size::text, max_message_size > 0),
-               ('status', 'ACTIVE, DISABLED, SEND_DISABLED or RECEIVE_DISABLED', quote_literal(status), status in ('ACTIVE', 'DISABLED', 'SEND_DISABLED', 'RECEIVE_DISABLED')),
-               ('default_message_time_to_live', 'positive and at most a hundred years', default_message_time_to_live::text, default_message_time_to_live > interval '0' and default_message_time_to_live <= interval '100 years'),
-               ('duplicate_detection_history_time_window', 'from 20 seconds to 7 days', duplicate_detection_history_time_window::text, duplicate_detection_history_time_window between interval '20 seconds' and interval '7 days'),
-               ('max_queue_length', 'a positive whole number', max_queue_length::text, max_queue_length > 0),
-               ('retain_history', 'from 1 minute to 60 days', retain_history::text, retain_history between interval '1 minute' and interval '60 days'),
-               ('retain_errors', 'from 1 to 100', retain_errors::text, retain_errors between 1 and 100),
-               ('auto_delete_on_idle', 'from 5 minutes to a hundred years', auto_delete_on_idle::text, auto_delete_on_idle between interval '5 minutes' and interval '100 years'),
-               ('max_receive_rate', 'from 0.001 to 10000 messages a second', max_receive_rate::text, max_receive_rate between 0.001 and 10000),
-               ('max_concurrent', 'from 1 to 10000', max_concurrent::text, max_concurrent between 1 and 10000),
-               ('priority_ageing', 'from 1 second to 30 days', priority_ageing::text, priority_ageing between interval '1 second' and interval '30 days')
-               -- end
-               ) as given (name, must_be, was, is_sane)
-         where not is_sane
-    loop
-        perform pgqueue._refuse_argument(setting.name, setting.must_be, setting.was);
-    end loop;
+    perform pgqueue._refuse_argument(name, must_be, was)
+       from (values
+            -- generated rows: {all settings if holds: ('$key', '$must_be', $was, $holds)}
+            ('lock_duration', 'from 1 millisecond to 7 days', lock_duration::text, lock_duration between interval '1 millisecond' and interval '7 days'),
+            ('max_delivery_count', 'a positive whole number', max_delivery_count::text, max_delivery_count > 0),
+            ('max_message_size', 'a positive whole number', max_message_size::text, max_message_size > 0),
+            ('status', 'ACTIVE, DISABLED, SEND_DISABLED or RECEIVE_DISABLED', quote_literal(status), status in ('ACTIVE', 'DISABLED', 'SEND_DISABLED', 'RECEIVE_DISABLED')),
+            ('default_message_time_to_live', 'positive and at most a hundred years', default_message_time_to_live::text, default_message_time_to_live > interval '0' and default_message_time_to_live <= interval '100 years'),
+            ('duplicate_detection_history_time_window', 'from 20 seconds to 7 days', duplicate_detection_history_time_window::text, duplicate_detection_history_time_window between interval '20 seconds' and interval '7 days'),
+            ('max_queue_length', 'a positive whole number', max_queue_length::text, max_queue_length > 0),
+            ('retain_history', 'from 1 minute to 60 days', retain_history::text, retain_history between interval '1 minute' and interval '60 days'),
+            ('retain_errors', 'from 1 to 100', retain_errors::text, retain_errors between 1 and 100),
+            ('auto_delete_on_idle', 'from 5 minutes to a hundred years', auto_delete_on_idle::text, auto_delete_on_idle between interval '5 minutes' and interval '100 years'),
+            ('max_receive_rate', 'from 0.001 to 10000 messages a second', max_receive_rate::text, max_receive_rate between 0.001 and 10000),
+            ('max_concurrent', 'from 1 to 10000', max_concurrent::text, max_concurrent between 1 and 10000),
+            ('priority_ageing', 'from 1 second to 30 days', priority_ageing::text, priority_ageing between interval '1 second' and interval '30 days')
+            -- end
+            ) as given (name, must_be, was, is_sane)
+      where not is_sane;
 end
 $$;

@@ -1,14 +1,10 @@
--- Moves the time from which on the scheduled messages of a queue are looked for, or those on the watch list, or the sessions that
--- wait, at most once a second: to the first that is there, and at most to the horizon. Otherwise each turn would read what
--- was due before and is gone.
+-- Moves the time from which on the scheduled messages of a queue are looked for, or those on the watch list, or the
+-- sessions that wait, at most once a second: to the first that is there, and at most to the horizon. Otherwise each
+-- turn would read what was due before and is gone. If the clock went back, everything is looked through again.
 --
--- A transaction that writes when one of them is due takes a transaction id before it reads the clock, and writes no time
--- before that, or only a later time than the row has, which is visible meanwhile. So nothing new can be due before the
--- horizon, which was read at least a second ago, except from a transaction that was open then and is still open. No such
--- transaction is waited for: it is awaited, and once it is over, they are looked for again from where they were when it was
--- passed.
---
--- If the clock went back, some may be due before: everything is looked through again.
+-- It is proved as cursors are, by the clock: a transaction that writes when one of them is due takes an id before it
+-- reads the clock, and writes no time before that, or only a later time than the row has, which is visible meanwhile.
+-- See docs/engine.md.
 create or replace function pgqueue._pass_due_times(queue_id integer, kind text default 'MESSAGE')
 returns void
 language plpgsql

@@ -1,15 +1,11 @@
 -- Checks that `adding` messages, whose numbers were drawn after `number`, fit into a queue of bounded length. All
 -- messages count except dead letters.
 --
--- Counting takes time in proportion to the bound, so it is done rarely. A session remembers, in a setting of its own,
--- how many messages there were at which sequence number; while all numbers drawn since would fit as well, there is
--- room. Near the bound it counts again. With a bound of more than a thousand it does so at most every 2 microseconds for
--- each message allowed; in between it uses its last count and the number of messages it has sent since. So a queue may
--- exceed its bound by what other transactions send meanwhile. When a send is refused, the rollback discards the count
--- too, and the next send counts again.
---
--- Anybody can set a setting, so a note counts only with its proof; see pgqueue._length_proof. An old note that is set again
--- is worth no more than the count of another session.
+-- Counting takes time in proportion to the bound. So a session remembers in a setting how many messages there were at
+-- which number, and counts again only near the bound; with a bound of more than a thousand at most every 2 microseconds
+-- for each message allowed. So a queue may exceed its bound by what other transactions send meanwhile. Anybody can set
+-- a setting, so a note counts only with its proof; see pgqueue._length_proof. An old note that is set again is worth no
+-- more than the count of another session.
 -- Raises  PQ008 queue full.
 create or replace function pgqueue._check_queue_length(target pgqueue.queue, adding bigint, number bigint)
 returns void

@@ -1,10 +1,10 @@
--- Asks for a NOTIFY when messages arrive in these queues within the given time, an hour at most, rounded up to five seconds; null
--- ends the subscription. Queues that the caller may not receive from are skipped, and so is one whose row another session is changing
--- when it is to be rewritten.
+-- Asks for a NOTIFY when messages arrive in these queues within the given time, an hour at most, rounded up to five
+-- seconds; null ends the subscription. Queues that the caller may not receive from are skipped, and so is one whose row
+-- another session is changing when it is to be rewritten.
 --
--- A subscription is a row of its own, and its time is part of its key: senders look at the times to come only, so the rows
--- that have died cost them nothing. The queue's row, which every verb reads, shows that there may be subscriptions; it
--- is rewritten once in ten minutes at most.
+-- The time of a subscription is part of its key: senders look at the times to come only, so rows that have died cost
+-- them nothing. The queue's row, which every verb reads, shows that there may be subscriptions; it is rewritten once in
+-- ten minutes at most.
 -- Returns  the channels to listen on, and the names of the queues that notify on each.
 create or replace function pgqueue._subscribe(queues text[], lasts interval)
 returns table (channel text, queue text)

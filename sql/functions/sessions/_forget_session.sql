@@ -1,13 +1,11 @@
--- Forgets a session that is not locked and has no messages: it does not wait any more, and its row is deleted, unless it has
--- state, or a transaction of its last holder keeps it, or its cursor was looked after within the last hour: it spares the
--- next holder what was settled before. A later receiver that finds the session empty, or a sweep, deletes it. After a lock that has
--- expired the row stays for an hour: until another receiver
--- accepts the session, its last holder may write the state, and settle deferred messages.
+-- Forgets a session that is not locked and has no messages: it does not wait any more, and its row is deleted, unless
+-- it has state, or a transaction of its last holder keeps it, or its cursor was looked after, or its lock expired,
+-- within the last hour: the cursor spares the next holder what was settled before, and the last holder may still write
+-- the state and settle deferred messages. A later receiver that finds the session empty, or a sweep, deletes it then.
 create or replace function pgqueue._forget_session(known pgqueue.session)
 returns void
 language plpgsql
 as $$
-#variable_conflict use_column
 begin
     if pgqueue._forget_waiting(known) then
         delete from pgqueue.session

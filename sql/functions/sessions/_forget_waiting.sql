@@ -12,7 +12,6 @@ returns boolean
 language plpgsql
 set enable_sort = off
 as $$
-#variable_conflict use_column
 declare
     places tid[];
 begin

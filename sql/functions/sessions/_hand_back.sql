@@ -6,7 +6,6 @@ returns void
 language plpgsql
 set enable_sort = off
 as $$
-#variable_conflict use_column
 begin
     perform pgqueue._forget_session(known);
     update pgqueue.waiting_session

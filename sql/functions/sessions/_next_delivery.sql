@@ -4,7 +4,6 @@ create or replace function pgqueue._next_delivery(free pgqueue.session)
 returns timestamptz
 language plpgsql
 as $$
-#variable_conflict use_column
 begin
     return (
         select case when lock_token is null and locked_until > pgqueue.clock() then least(locked_until, expires_at) else '-infinity' end

@@ -15,7 +15,6 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set enable_sort = off
 as $$
-#variable_conflict use_column
 declare
     places tid[];
 begin

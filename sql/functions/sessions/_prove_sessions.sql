@@ -7,7 +7,6 @@ language plpgsql
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
-#variable_conflict use_column
 begin
     select coalesce(array_agg(place), '{}'), coalesce(array_agg(nth), '{}') into places, proven
       from (select given.place, given.nth

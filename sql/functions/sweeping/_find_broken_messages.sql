@@ -35,13 +35,12 @@ as $$
      union all
     select format('queue %s has kept the errors of message %s, which is not there or was never delivered', queue_id, sequence_number)
       from pgqueue.failed_message
-     where not exists (select from pgqueue.message as known
-                        where known.queue_id = failed_message.queue_id
-                          and known.sequence_number = failed_message.sequence_number and known.lane % 2 = 0)
-       and not exists (select from pgqueue.scheduled_message as known
-                        where known.queue_id = failed_message.queue_id
-                          and known.sequence_number = failed_message.sequence_number)
-       and not exists (select from pgqueue.dead_letter as known
-                        where known.queue_id = failed_message.queue_id
-                          and known.sequence_number = failed_message.sequence_number);
+     where not exists (
+           select
+             from (select queue_id, sequence_number from pgqueue.message where lane % 2 = 0
+                    union all
+                   select queue_id, sequence_number from pgqueue.scheduled_message
+                    union all
+                   select queue_id, sequence_number from pgqueue.dead_letter) as known
+            where known.queue_id = failed_message.queue_id and known.sequence_number = failed_message.sequence_number);
 $$;

@@ -32,16 +32,6 @@ as $$
            ) as rule (is_broken, broken)
      where is_broken
      union all
-    select format('scheduled message %s of queue %s is due at %s, but messages are looked for from %s on',
-                  sequence_number, queue_id, scheduled_enqueue_time, due_from)
-      from pgqueue.scheduled_progress
-      join pgqueue.scheduled_message using (queue_id)
-     where kind = 'MESSAGE' and scheduled_enqueue_time < due_from
-       and not exists (
-           select
-             from unnest(awaited, awaited_from) as late (xid, since)
-            where since <= scheduled_enqueue_time and xid not in (select pg_snapshot_xip(pg_current_snapshot())))
-     union all
     select format('the front of what is %s in queue %s %s', kind, queue_id, broken)
       from pgqueue.front
      cross join lateral (values
@@ -56,23 +46,22 @@ as $$
       from pgqueue.queue
      cross join lateral pgqueue._find_before_front(queue.id)
      union all
-    select format('message %s of queue %s is to be checked at %s, but the watch list is looked through from %s on',
-                  position, queue_id, due, due_from)
+    select format(broken, key, queue_id, due_at, due_from)
       from pgqueue.scheduled_progress
-      join pgqueue.watch using (queue_id)
-     where kind = 'WATCH' and due < due_from
+      join (select queue_id, 'MESSAGE' as kind, sequence_number::text as key, scheduled_enqueue_time as due_at,
+                   'scheduled message %s of queue %s is due at %s, but messages are looked for from %s on' as broken
+              from pgqueue.scheduled_message
+             union all
+            select queue_id, 'WATCH', position::text, due,
+                   'message %s of queue %s is to be checked at %s, but the watch list is looked through from %s on'
+              from pgqueue.watch
+             union all
+            select queue_id, 'SESSION', quote_literal(session_id), available_at,
+                   'session %s of queue %s waits since %s, but sessions are looked for from %s on'
+              from pgqueue.waiting_session) as known using (queue_id, kind)
+     where due_at < due_from
        and not exists (
            select
              from unnest(awaited, awaited_from) as late (xid, since)
-            where since <= due and xid not in (select pg_snapshot_xip(pg_current_snapshot())))
-     union all
-    select format('session %L of queue %s waits since %s, but sessions are looked for from %s on',
-                  session_id, queue_id, available_at, due_from)
-      from pgqueue.scheduled_progress
-      join pgqueue.waiting_session using (queue_id)
-     where kind = 'SESSION' and available_at < due_from
-       and not exists (
-           select
-             from unnest(awaited, awaited_from) as late (xid, since)
-            where since <= available_at and xid not in (select pg_snapshot_xip(pg_current_snapshot())));
+            where since <= due_at and xid not in (select pg_snapshot_xip(pg_current_snapshot())));
 $$;

@@ -1,7 +1,6 @@
 -- Finds messages that were delivered as often as their queue allows, and that are not held. It examines the first 1000
 -- of each lane, those that are due on the watch list, and 100 deferred ones when everything is looked over
--- (pgqueue._swept_until). Others are dead-lettered by the receive
--- that reaches them.
+-- (pgqueue._swept_until). Others are dead-lettered by the receive that reaches them.
 -- Returns  the messages as they are now; no row is locked.
 create or replace function pgqueue._find_over_delivered(queue pgqueue.queue, since timestamptz)
 returns setof pgqueue.message

@@ -7,7 +7,6 @@ language plpgsql
 set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
-#variable_conflict use_column
 declare
     moment timestamptz := pgqueue.clock();
     old    bigint[]    := array(

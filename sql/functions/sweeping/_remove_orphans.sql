@@ -1,7 +1,7 @@
--- Removes rows of queues that were deleted on idle, or dropped while the rows were written, at most `max_records` of each
--- kind; with `dry_run`
--- they are only counted. Only queues that are known to be dropped are considered: a queue that does not exist may be
--- about to be restored. For thirty days, a session may still see a dropped queue and send to it.
+-- Removes rows of queues that were deleted on idle, or dropped while the rows were written, at most `max_records` of
+-- each kind; with `dry_run` they are only counted. Only queues that are known to be dropped are considered: a queue
+-- that does not exist may be about to be restored. For thirty days, a session may still see a dropped queue and send to
+-- it.
 -- Returns  how many were removed.
 create or replace function pgqueue._remove_orphans(max_records integer, dry_run boolean)
 returns integer

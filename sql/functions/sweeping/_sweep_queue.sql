@@ -1,7 +1,6 @@
--- Tidies up one queue, handling up to `max_messages`. Where it reads many pages, it records how far it has come, and does not look
--- `since` when that was removed until everything is looked over again (pgqueue._swept_until). It decides nothing on an outdated
--- view: a message that was
--- received, renewed or settled since it was found is left alone.
+-- Tidies up one queue, handling up to `max_messages`. Where it reads many pages, it records how far it has come, and
+-- does not look `since` when that was removed until everything is looked over again (pgqueue._swept_until). It decides
+-- nothing on an outdated view: a message that was received, renewed or settled since it was found is left alone.
 -- Returns  how many messages expired, were dead-lettered, returned, activated and forwarded, how many old
 --          records were deleted, and how many of all these were handled.
 create or replace function pgqueue._sweep_queue(

@@ -35,7 +35,10 @@ begin
     perform pgqueue._check_receive(source, 1, accept_session.lock_duration);
     perform pgqueue._use(source);
     if accept_session.session_id is not null then
-        perform pgqueue._check_session_id(accept_session.session_id);
+        if length(accept_session.session_id) not between 1 and 128 then
+            perform pgqueue._refuse_argument(
+                'session_id', 'a text of 1 to 128 characters', format('one of %s', length(accept_session.session_id)));
+        end if;
         free := pgqueue._free_session(source.id, accept_session.session_id);
         if free.queue_id is null then
             perform pgqueue._refuse_held_session(source, accept_session.session_id);
@@ -79,7 +82,9 @@ begin
             return;
         elsif free.queue_id is null then
             -- held; one that is being accepted just now, or that a transaction of its holder keeps, is looked at in a second
-            next := greatest(pgqueue._locked_until(source.id, waiting.id), moment + interval '1 second');
+            next := greatest(
+                (select locked_until from pgqueue.session where queue_id = source.id and session_id = waiting.id),
+                moment + interval '1 second');
         elsif next is null then
             perform pgqueue._forget_session(free);
             next := moment + interval '1 second';            -- a row that is still there is held by a sender

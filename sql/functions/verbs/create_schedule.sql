@@ -8,8 +8,9 @@
 --   - all: each is sent, up to the latest 1000.
 --
 -- The id of a message is that of the schedule's message, or the schedule's name, with @ and the due time in UTC.
--- PostgreSQL cannot read cron expressions: the due times of a schedule with one are computed by the next worker, sweep
--- or client in Python; see pgqueue.plan_schedule. `every` is a time that elapses: a day has 24 hours.
+-- PostgreSQL cannot read cron expressions, so it checks only how many fields one has. The due times of a schedule with one
+-- are computed by the next worker, sweep or client in Python; see pgqueue.plan_schedule. `every` is a time that elapses: a
+-- day has 24 hours.
 -- Returns  the schedule's id.
 -- Raises   PQ002 unknown queue, PQ005 message too large, PQ007 invalid argument, PQ031 schedule already exists.
 -- Locks    the queue's row against being dropped; waits for an open transaction that has created a schedule of the same
@@ -54,8 +55,34 @@ declare
     created pgqueue.schedule;
 begin
     perform pgqueue._check_admin(queue);
-    perform pgqueue._check_schedule(
-        schedule, cron, every, timezone, catch_up, jitter, starts_at, ends_at, coalesce(message_id, schedule), moment);
+    if num_nonnulls(cron, every) <> 1 then
+        perform pgqueue._refuse(
+            'PQ007', 'give either cron or every' || case when cron is null then '' else ', not both' end);
+    end if;
+    perform pgqueue._refuse_argument(argument, rule.must_be, rule.was)
+       from (values
+            ('the name of a schedule',
+             'at most 100 letters, digits, dots, underscores, hyphens and slashes, with a letter or digit at each end',
+             quote_literal(schedule),
+             coalesce(length(schedule) <= 100 and schedule ~ '^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$', false)),
+            ('cron', 'five fields, minute hour day-of-month month day-of-week, such as ''30 2 * * *''', quote_literal(cron),
+             cron ~ '^\s*\S+(\s+\S+){4,5}\s*$'),
+            ('every', 'positive and at most a hundred years, in days and units of time', every::text,
+             every > interval '0' and every <= interval '36500 days'
+             and extract(year from every) = 0 and extract(month from every) = 0),
+            ('timezone', 'the name of a time zone, such as ''Europe/Zurich''; pg_timezone_names lists them',
+             quote_literal(timezone),
+             timezone = 'UTC' or exists (select from pg_timezone_names as known where known.name = timezone)),
+            ('catch_up', 'none, last or all', quote_literal(catch_up), coalesce(catch_up in ('none', 'last', 'all'), false)),
+            ('jitter', 'from 0 to 1 day', jitter::text, jitter between interval '0' and interval '1 day'),
+            ('starts_at', 'a time within a hundred years', starts_at::text,
+             isfinite(starts_at) and abs(extract(epoch from starts_at - moment)) <= 36500 * 86400.0),
+            ('ends_at', 'a time after starts_at and in the future', ends_at::text,
+             isfinite(ends_at) and ends_at > greatest(moment, starts_at)),
+            ('message_id', 'at most 100 characters, because the due time is added to it', length(coalesce(message_id, schedule))::text,
+             length(coalesce(message_id, schedule)) <= 100)
+            ) as rule (argument, must_be, was, holds)
+      where not holds;
     target.status := 'ACTIVE';                           -- a queue that is disabled now may have a schedule for later
     perform pgqueue._check_batch(
         -- generated: target, 1, {body to time_to_live: array[$name]}, null, {from session_id: array[$name]}

@@ -1,6 +1,5 @@
--- Drops the tables that a job has staged and not published, for queues that the caller may send to, and those that any job
--- staged at least a week ago. It does
--- not see tables that are still being filled; the next call drops them.
+-- Drops the tables that a job has staged and not published, for queues that the caller may send to, and those that any
+-- job staged at least a week ago. It does not see tables that are still being filled; the next call drops them.
 -- Returns  the number of tables dropped.
 create or replace function pgqueue.discard_staged(job text default null)
 returns integer

@@ -1,6 +1,6 @@
 -- Drops a queue with all its messages and dead letters. The next sweep removes messages that are being sent meanwhile.
 -- Raises  PQ002 unknown queue; PQ007 invalid argument, when other queues forward to it.
--- Locks   the messages; waits for open transactions that hold any of them.
+-- Locks   the queue and its messages; waits for open transactions that hold any of them, or that make another queue forward to it.
 create or replace function pgqueue.drop_queue(queue text)
 returns void
 language plpgsql
@@ -10,13 +10,22 @@ as $$
 declare
     dropped integer;
     awaited timestamptz;
+    sources text;
 begin
     perform pgqueue._check_admin(queue);
-    perform pgqueue._refuse_forwarded(queue);
-    delete from pgqueue.queue where name = drop_queue.queue returning id into dropped;
+    select id into dropped from pgqueue.queue where name = drop_queue.queue for update;
     if not found then
         perform pgqueue._refuse_unknown_queue(queue);
     end if;
+    select string_agg(quote_ident(name), ', ' order by name) into sources
+      from pgqueue.queue
+     where dropped in (forward_to, forward_dead_lettered_messages_to);
+    if sources is not null then
+        perform pgqueue._refuse(
+            'PQ007', format('queue %I cannot be dropped: others forward to it: %s', queue, sources),
+            'Set their forward_to or forward_dead_lettered_messages_to to another queue or to '''' with pgqueue.alter_queue.');
+    end if;
+    delete from pgqueue.queue where id = dropped;
     with gone as (delete from pgqueue.waiting_consumer where queue_id = dropped returning waits_until)
     select max(waits_until) into awaited from gone;
     insert into pgqueue.dropped_queue (queue_id, name, dropped_at, awaited_until)

@@ -19,11 +19,18 @@ declare
     places    tid[];
     purged    bigint;
     scheduled bigint[];
+    dead      bigint[];
 begin
     perform pgqueue._check_admin(queue);
     perform pgqueue._check_bound(max_messages);
     if pgqueue._is_dead_letter_queue(queue) then
-        return pgqueue._purge_dead_letters(pgqueue._find_queue(pgqueue._dead_letters_of(queue), 'RECEIVE'), max_messages);
+        source := pgqueue._find_queue(pgqueue._dead_letters_of(queue), 'RECEIVE');
+        places := pgqueue._lock_dead_letters_to_move(source, null, null, null, null, max_messages, even_locked => true);
+        with gone as (
+            delete from pgqueue.dead_letter where ctid = any (places) returning sequence_number)
+        select coalesce(array_agg(sequence_number), '{}') into dead from gone;
+        perform pgqueue._forget_failures(source.id, dead);
+        return cardinality(dead);
     end if;
     source := pgqueue._find_queue(queue, 'RECEIVE');
     if max_messages is null then

@@ -5,10 +5,8 @@
 -- messages from others. Where the transaction may stay open, pass `take_turn => false`; see pgqueue.take_turn. From
 -- '<queue>/$deadletterqueue' dead letters are received, the oldest first.
 --
--- A queue that is paused returns nothing, and one with limits returns fewer messages where they demand it.
---
--- The scan of each lane begins at this session's cursor, never at the front, so it walks over neither dead index
--- entries nor locked messages. The plan is pinned: a sort would lock all the rows it sorts.
+-- A queue that is paused returns nothing, and one with limits returns fewer messages where they demand it. The plan is
+-- pinned: a sort would lock all the rows it sorts; see docs/engine.md.
 -- Returns  one row per message; no rows when no message is waiting.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument.
 -- Locks    the rows returned; skips whatever others hold. In a queue with limits, see pgqueue._allowance.

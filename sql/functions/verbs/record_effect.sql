@@ -15,21 +15,15 @@ declare
     source pgqueue.queue := pgqueue._find_queue(queue, 'RECEIVE');
     moment timestamptz   := pgqueue.clock();
 begin
-    if coalesce(message_id, '') = '' then
-        perform pgqueue._refuse_argument('message_id', 'a text that is not empty', quote_nullable(message_id));
-    end if;
-    if length(message_id) > 128 then
-        perform pgqueue._refuse_argument('message_id', 'at most 128 characters', length(message_id)::text);
-    end if;
-    if effect is null then
-        perform pgqueue._refuse_argument('effect', 'a text', null);
-    end if;
-    if length(effect) > 260 then
-        perform pgqueue._refuse_argument('effect', 'at most 260 characters', length(effect)::text);
-    end if;
-    if keep is null or keep <= interval '0' then
-        perform pgqueue._refuse_argument('keep', 'positive', keep::text);
-    end if;
+    perform pgqueue._refuse_argument(argument, must_be, was)
+       from (values
+            ('message_id', 'a text that is not empty', quote_nullable(message_id), coalesce(message_id, '') <> ''),
+            ('message_id', 'at most 128 characters', length(message_id)::text, length(message_id) <= 128),
+            ('effect', 'a text', null, effect is not null),
+            ('effect', 'at most 260 characters', length(effect)::text, length(effect) <= 260),
+            ('keep', 'positive', keep::text, coalesce(keep > interval '0', false))
+            ) as rule (argument, must_be, was, holds)
+      where not holds;
     insert into pgqueue.recorded_effect (queue_id, message_id, effect, result, recorded_at, forget_at)
     values (source.id, message_id, effect, result, moment, moment + keep)
         on conflict on constraint recorded_effect_pkey do update

@@ -7,7 +7,6 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 set lock_timeout = '100ms'
 as $$
-#variable_conflict use_column
 begin
     unlisten pgqueue_maintenance;            -- refused where PostgreSQL runs others' functions for a superuser: see ADR 43
     delete from pgqueue.registered_worker

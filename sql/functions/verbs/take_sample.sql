@@ -9,7 +9,6 @@ language plpgsql
 security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan
 as $$
-#variable_conflict use_column
 declare
     moment  timestamptz := date_trunc('minute', pgqueue.clock());
     shares  constant float8[] := '{0.5,0.95,0.99}';

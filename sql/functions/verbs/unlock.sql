@@ -42,7 +42,10 @@ begin
     if place is null then
         perform pgqueue._refuse_unknown_message(source, 'locked', unlock.sequence_number);
     elsif not found then
-        perform pgqueue._refuse_held(queue, unlock.sequence_number, holder);
+        perform pgqueue._refuse(
+            '55P03', format('message %s of queue %s is held by %s', unlock.sequence_number, quote_ident(queue),
+                            coalesce(pgqueue._holding_transaction(holder), 'a transaction that changes it just now')),
+            'Try again when that transaction has ended; pg_terminate_backend(<process>) ends it.');
     elsif is_dead then
         update pgqueue.dead_letter set locked_until = null, lock_token = null, locked_by = null where ctid = place;
         return;

@@ -5,7 +5,6 @@ create or replace function pgqueue._forget_workers(dry_run boolean)
 returns integer
 language plpgsql
 as $$
-#variable_conflict use_column
 declare
     since   timestamptz := pgqueue.clock() - interval '1 hour';
     until   timestamptz := since + interval '2 hours';

@@ -51,15 +51,15 @@ TWINS = [
         test_watermark.test_messages_committed_between_a_scan_and_its_proof_are_not_passed,
     ),
     Twin(
-        "_is_transaction_over",
-        "if pg_snapshot_xmin(pg_current_snapshot()) >= horizon_xid then",
-        "if true then",
+        "_move_scan",
+        "is_over := pg_snapshot_xmin(pg_current_snapshot()) >= known[3]::text::xid8;",
+        "is_over := true;",
         test_watermark.test_a_message_sent_before_and_committed_after_others_is_received_at_once,
     ),
     Twin(
-        "_is_transaction_over",
-        "return not exists (",
-        "return true or not exists (",
+        "_move_scan",
+        "is_over := not exists (",
+        "is_over := true or not exists (",
         test_watermark.test_a_message_sent_before_and_committed_after_others_is_received_at_once,
     ),
     Twin(
@@ -147,7 +147,7 @@ TWINS = [
         test_cursors.test_a_session_that_has_passed_nothing_does_not_hide_abandoned_messages,
     ),
     Twin(
-        "_cursor_limit",
+        "_advance_cursors",
         "and locked_until is null",
         "and false",
         test_cursors.test_a_turn_does_not_pass_what_is_free,

@@ -69,7 +69,7 @@ TWINS = [
                 ),
                 test_failures.purged,
             ),
-            ("_purge_dead_letters", "perform pgqueue._forget_failures(queue.id, gone);", test_failures.dead_and_purged),
+            ("purge_queue", "perform pgqueue._forget_failures(source.id, dead);", test_failures.dead_and_purged),
             (
                 "_settle_dead_letters",
                 (

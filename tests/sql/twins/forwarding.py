@@ -65,7 +65,7 @@ TWINS = [
         )
     ),
     Twin(
-        "_refuse_forwarded",
+        "drop_queue",
         " for update",
         "",
         test_forwarding_targets.test_a_queue_that_others_forward_to_is_not_dropped,
