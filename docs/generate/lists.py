@@ -13,11 +13,15 @@ Lines are broken where they are full. ``generated rows`` begins one with every i
 ``from session_id`` or ``after session_id``; or settings: ``all settings``, ``lock_duration to status``. ``if most and
 is_staged`` chooses those that have these attributes; after the colon is what is written for each. A comma at either
 end is left out where the list is empty.
+
+``generated query: _deferred_messages(queue.id)`` writes the query that is the text of a function, with these arguments
+and the queries that it calls itself: a view runs functions with the rights of its reader, who has none on tables.
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -30,10 +34,12 @@ from pgqueue.model.queue_settings import SETTINGS, Setting
 WIDTH = 120
 
 BLOCK = re.compile(
-    r"(?P<begin>^(?P<indent> *)(?P<mark>--|#) generated(?P<how>| rows| lines): ?(?P<what>.*\n(?: *(?:--|#)   .*\n)*))"
+    r"(?P<begin>^(?P<indent> *)(?P<mark>--|#) generated(?P<how>| rows| lines| query): ?(?P<what>.*\n(?: *(?:--|#)   .*\n)*))"
     r"(?P<text>(?:.*\n)*?)(?P<end> *(?:--|#) end\n)",
     re.MULTILINE,
 )
+TEXT = re.compile(r"\((?P<arguments>[^)]*)\)\nreturns (?:.*\n)+?(?:as \$\$|begin atomic)\n(?P<query>(?s:.*?));?\n(?:\$\$|end);")
+CALLED = re.compile(r"(?<=from |eral )pgqueue\.(_\w+\([^()]*\))")
 FIELDS = re.compile(
     r"(?P<before>[^{}]*)\{(?P<range>[^:}]*?)(?: if (?P<has>[\w ]+))?(?:: (?P<template>[^}]*))?\}(?P<after>[^{}]*)"
 )
@@ -56,6 +62,8 @@ def filled(path: Path) -> str:
 
 
 def _written(how: str, what: str, indent: str, function: str) -> str:
+    if how == " query":
+        return textwrap.indent(_query(what), indent)
     leading, trailing = what[:2] * what.startswith(", "), what[-1:] * what.endswith(",")
     items = [item for term in _terms(what.removeprefix(", ").removesuffix(",")) for item in _items(term, function)]
     if not items:
@@ -66,6 +74,25 @@ def _written(how: str, what: str, indent: str, function: str) -> str:
         rows = ",\n".join(f"{indent}{line}" for line in _aligned(items))
         return f"{rows}{trailing}\n"
     return "".join(f"{indent}{line}\n" for line in _wrapped(items, leading, trailing, WIDTH - len(indent)))
+
+
+def _query(call: str) -> str:
+    """The text of a function as a part of another query: it names its arguments with its own name in front."""
+    name, _, given = call.partition("(")
+    (path,) = (ROOT / "sql").rglob(f"{name}.sql")
+    text = re.sub(r" *--.*", "", path.read_text(encoding="utf-8"))
+    found = TEXT.search(text)
+    assert found, f"{name} is no plain query"
+    query = textwrap.dedent(found["query"]) + "\n"
+    for argument, value in zip(found["arguments"].split(","), given.removesuffix(")").split(", "), strict=True):
+        query = re.sub(rf"\b{name}\.{argument.split()[0]}\b", value, query)
+
+    def inlined(call: re.Match[str]) -> str:
+        line = query[query.rfind("\n", 0, call.start()) + 1 : call.start()]
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        return f"(\n{textwrap.indent(_query(call[1]), indent)}{indent})"
+
+    return CALLED.sub(inlined, query)
 
 
 def _wrapped(items: Sequence[str], leading: str, trailing: str, width: int) -> Iterator[str]:

@@ -13,25 +13,32 @@ select queue.name as queue, sequence_number, locked_by,
        date_trunc('second', enqueued_time) as enqueued_time, message_id, correlation_id, subject
   from (select * from pgqueue.queue where pgqueue._may_see_locks(receivers) order by name) as queue
  cross join lateral (
-       select deferred.*                                      -- deferred messages
-         from (select unnest(lanes) as lane) as opened
+       -- generated query: _deferred_messages(queue.id)
+       select deferred.*
+         from (select coalesce(max(known.reached), 0) as reached
+                 from (
+                     select least(newest.reached,
+                                  (select min(above)
+                                     from unnest(awaited, awaited_above) as late (xid, above)
+                                    where pg_visible_in_snapshot(xid, pg_current_snapshot()))) as reached,
+                            newest.first_number
+                       from (select *
+                               from pgqueue.front
+                              where front.queue_id = queue.id and front.kind = 'DEFERRED'
+                              order by turn desc
+                              limit 1) as newest
+                     ) as known) as front
         cross join lateral (
-              select coalesce((
-                  select least(reached,
-                               (select min(above)
-                                  from unnest(awaited, awaited_above) as late (xid, above)
-                                 where pg_visible_in_snapshot(xid, pg_current_snapshot())))
-                    from pgqueue.front
-                   where front.queue_id = queue.id and kind = 'DEFERRED'
-                   order by turn desc
-                   limit 1), 0) as reached) as front
+              select unnest(lanes) as lane from pgqueue.queue as known where known.id = queue.id) as opened
         cross join lateral (
               select *
                 from pgqueue.message
-               where message.queue_id = queue.id and message.lane = opened.lane + 999 and position > front.reached
-               order by position
-               limit (select null::bigint)) as deferred      -- no limit, but the planner takes the order from the index
+               where message.queue_id = queue.id and message.lane = opened.lane + 999
+                 and message.position > front.reached
+               order by message.position
+               limit (select null::bigint)) as deferred
         where opened.lane % 2 <> 0
+       -- end
         union all
        select following.*                                     -- messages delivered before, beyond the cursor
          from pgqueue.progress

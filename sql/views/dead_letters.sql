@@ -23,35 +23,47 @@ select queue.name as queue,
        -- end
   from (select * from pgqueue.queue where pgqueue._may_see_messages(receivers) order by name) as queue
  cross join lateral (
-       with front as materialized (                           -- as pgqueue._dead_letters_from does, which a view cannot call
-           select first_number,
-                  least(reached,
-                        (select min(above)
-                           from unnest(awaited, awaited_above) as late (xid, above)
-                          where pg_visible_in_snapshot(xid, pg_current_snapshot()))) as reached
-             from pgqueue.front
-            where front.queue_id = queue.id and kind = 'DEAD_LETTERED'
-            order by turn desc
-            limit 1
+       -- generated query: _dead_letters_from(queue.id, 0)
+       with front as materialized (
+           select front.*
+             from (
+                 select least(newest.reached,
+                              (select min(above)
+                                 from unnest(awaited, awaited_above) as late (xid, above)
+                                where pg_visible_in_snapshot(xid, pg_current_snapshot()))) as reached,
+                        newest.first_number
+                   from (select *
+                           from pgqueue.front
+                          where front.queue_id = queue.id and front.kind = 'DEAD_LETTERED'
+                          order by turn desc
+                          limit 1) as newest
+                 ) as front
        ), arrived as materialized (
            select late.*
              from front
             cross join lateral (
                   select *
                     from pgqueue.dead_letter
-                   where dead_letter.queue_id::bigint = queue.id and position > front.reached and front.first_number > 0
-                   order by position
+                   where dead_letter.queue_id::bigint = queue.id and dead_letter.position > front.reached
+                     and 0 < front.first_number
+                   order by dead_letter.position
                    limit (select 1000)) as late
        ), known as materialized (
            select first_number from front where (select count(*) from arrived) < 1000
        )
-       (select * from arrived where sequence_number < (select first_number from known) order by sequence_number, position)
+       (select *
+          from arrived
+         where sequence_number >= 0 and sequence_number < (select first_number from known)
+         order by sequence_number, position)
         union all
        (select *
           from pgqueue.dead_letter
-         where dead_letter.queue_id = queue.id and sequence_number >= coalesce((select first_number from known), 0)
+         where dead_letter.queue_id = queue.id
+           and sequence_number >= 0 and sequence_number >= coalesce((select first_number from known), 0)
          order by sequence_number, position
-         limit (select null::bigint))) as dead_letter         -- no limit, but the planner takes the order from the index
+         limit (select null::bigint))
+       -- end
+       ) as dead_letter
   left join lateral (
        select last_error, resubmitted_from, forwarded_from
          from pgqueue.failed_message

@@ -29,25 +29,33 @@ select queue.name as queue,
        -- end
   from (select * from pgqueue.queue where pgqueue._may_see_messages(receivers) order by name) as queue
  cross join lateral (
-       select deferred.*                                      -- as pgqueue._deferred_messages does, which a view cannot call
-         from (select unnest(lanes) as lane) as opened
+       -- generated query: _deferred_messages(queue.id)
+       select deferred.*
+         from (select coalesce(max(known.reached), 0) as reached
+                 from (
+                     select least(newest.reached,
+                                  (select min(above)
+                                     from unnest(awaited, awaited_above) as late (xid, above)
+                                    where pg_visible_in_snapshot(xid, pg_current_snapshot()))) as reached,
+                            newest.first_number
+                       from (select *
+                               from pgqueue.front
+                              where front.queue_id = queue.id and front.kind = 'DEFERRED'
+                              order by turn desc
+                              limit 1) as newest
+                     ) as known) as front
         cross join lateral (
-              select coalesce((
-                  select least(reached,
-                               (select min(above)
-                                  from unnest(awaited, awaited_above) as late (xid, above)
-                                 where pg_visible_in_snapshot(xid, pg_current_snapshot())))
-                    from pgqueue.front
-                   where front.queue_id = queue.id and kind = 'DEFERRED'
-                   order by turn desc
-                   limit 1), 0) as reached) as front
+              select unnest(lanes) as lane from pgqueue.queue as known where known.id = queue.id) as opened
         cross join lateral (
               select *
                 from pgqueue.message
-               where message.queue_id = queue.id and message.lane = opened.lane + 999 and position > front.reached
-               order by position
-               limit (select null::bigint)) as deferred      -- no limit, but the planner takes the order from the index
-        where opened.lane % 2 <> 0) as message
+               where message.queue_id = queue.id and message.lane = opened.lane + 999
+                 and message.position > front.reached
+               order by message.position
+               limit (select null::bigint)) as deferred
+        where opened.lane % 2 <> 0
+       -- end
+       ) as message
   left join lateral (
        select last_error, resubmitted_from, forwarded_from
          from pgqueue.failed_message

@@ -4,18 +4,8 @@
 -- rows appear.
 create or replace view pgqueue.history with (security_barrier) as
 select queue.name as queue,
-       sequence_number,
-       outcome,
-       delivery_count,
-       settled_at,
-       reason,
-       enqueued_time,
-       first_locked_at,
-       locked_by,
-       priority,
-       message_id, correlation_id, subject, content_type, session_id,
-       body_size,
-       transaction_id
+       sequence_number, outcome, delivery_count, settled_at, reason, enqueued_time, first_locked_at, locked_by, priority,
+       message_id, correlation_id, subject, content_type, session_id, body_size, transaction_id
   from pgqueue.settled_message
   join pgqueue.queue on queue.id = queue_id
  where settled_at > pgqueue.clock() - retain_history and pgqueue._may_see_messages(receivers);

@@ -32,54 +32,65 @@ select queue.name as queue,
        -- end
   from (select * from pgqueue.queue where pgqueue._may_see_messages(receivers) order by name) as queue
  cross join lateral (
-       select known.*                                         -- of each lane, as pgqueue._lane_messages does
-         from (select lane, least(cursor, (select min(above) from unnest(awaited_above) as above)) as reached
-                 from pgqueue.progress
-                where progress.queue_id = queue.id
-                order by lane) as progress
-        cross join lateral (
+       -- generated query: _messages_of(queue.id)
+        select found.*
+          from (select * from pgqueue.progress where progress.queue_id = queue.id order by lane) as progress
+         cross join lateral (
              (select watched.*
                 from pgqueue.watch
                cross join lateral (
                      select *
                        from pgqueue.message
-                      where queue_id = queue.id and lane = watch.lane and position = watch.position
+                      where message.queue_id = watch.queue_id and message.lane = watch.lane and message.position = watch.position
                       limit 1) as watched
-               where watch.queue_id = queue.id and watch.lane = progress.lane and watch.position <= reached
+               where watch.queue_id = (progress).queue_id and watch.lane = (progress).lane and watch.position >= 0
+                 and watch.position <= least((progress).cursor, (select min(above) from unnest((progress).awaited_above) as above))
                order by watch.position
-               limit (select null::bigint))                   -- no limit, but the planner takes the order from the index
+               limit (select null::bigint))
                union all
              (select *
                 from pgqueue.message
-               where queue_id = queue.id and lane = progress.lane and position > reached
-               order by position
-               limit (select null::bigint))) as known
-        union all
-       select deferred.*                                      -- as pgqueue._deferred_messages does, which a view cannot call
-         from (select unnest(lanes) as lane) as opened
-        cross join lateral (
-              select coalesce((
-                  select least(reached,
-                               (select min(above)
-                                  from unnest(awaited, awaited_above) as late (xid, above)
-                                 where pg_visible_in_snapshot(xid, pg_current_snapshot())))
-                    from pgqueue.front
-                   where front.queue_id = queue.id and kind = 'DEFERRED'
-                   order by turn desc
-                   limit 1), 0) as reached) as front
-        cross join lateral (
-              select *
-                from pgqueue.message
-               where message.queue_id = queue.id and message.lane = opened.lane + 999 and position > front.reached
-               order by position
-               limit (select null::bigint)) as deferred      -- no limit, but the planner takes the order from the index
-        where opened.lane % 2 <> 0
-        union all
-      (select *                                               -- those of sessions
-         from pgqueue.message
-        where queue_id = queue.id and lane = 2000
-        order by position
-        limit (select null::bigint))) as message
+               where message.queue_id = (progress).queue_id and message.lane = (progress).lane and message.position >= 0
+                 and message.position > least((progress).cursor, (select min(above) from unnest((progress).awaited_above) as above))
+               order by message.position
+               limit (select null::bigint))
+             ) as found
+         union all
+        select deferred.*
+          from (
+              select deferred.*
+                from (select coalesce(max(known.reached), 0) as reached
+                        from (
+                            select least(newest.reached,
+                                         (select min(above)
+                                            from unnest(awaited, awaited_above) as late (xid, above)
+                                           where pg_visible_in_snapshot(xid, pg_current_snapshot()))) as reached,
+                                   newest.first_number
+                              from (select *
+                                      from pgqueue.front
+                                     where front.queue_id = queue.id and front.kind = 'DEFERRED'
+                                     order by turn desc
+                                     limit 1) as newest
+                            ) as known) as front
+               cross join lateral (
+                     select unnest(lanes) as lane from pgqueue.queue as known where known.id = queue.id) as opened
+               cross join lateral (
+                     select *
+                       from pgqueue.message
+                      where message.queue_id = queue.id and message.lane = opened.lane + 999
+                        and message.position > front.reached
+                      order by message.position
+                      limit (select null::bigint)) as deferred
+               where opened.lane % 2 <> 0
+              ) as deferred
+         union all
+       (select *
+          from pgqueue.message
+         where message.queue_id = queue.id and message.lane = 2000
+         order by message.position
+         limit (select null::bigint))
+       -- end
+       ) as message
   left join lateral (
        select last_error, resubmitted_from, forwarded_from
          from pgqueue.failed_message

@@ -25,13 +25,18 @@ select queue.name as queue,
        -- end
   from (select * from pgqueue.queue where pgqueue._may_see_messages(receivers) order by name) as queue
  cross join lateral (
+       -- generated query: _scheduled_messages_of(queue.id)
        select *
          from pgqueue.scheduled_message
-        where scheduled_message.queue_id = queue.id and scheduled_enqueue_time >= (
-                  select due_from
-                    from pgqueue.scheduled_progress
-                   where scheduled_progress.queue_id = queue.id and kind = 'MESSAGE'
-                   order by turn desc
-                   limit 1)
+        where scheduled_message.queue_id = queue.id
+          and scheduled_enqueue_time >= coalesce(
+              (select due_from
+                 from pgqueue.scheduled_progress
+                where scheduled_progress.queue_id = queue.id and kind = 'MESSAGE'
+                order by turn desc
+                limit 1),
+              '-infinity')
         order by scheduled_enqueue_time
-        limit (select null::bigint)) as message;              -- no limit, but the planner takes the order from the index
+        limit (select null::bigint)
+       -- end
+       ) as message;

@@ -17,7 +17,6 @@ SETTING = re.compile(r"^set (enable_\w+|plan_cache_mode) = (\w+)$", re.MULTILINE
 #: They read whole tables.
 THOROUGH = {
     "_find_broken_messages",
-    "_find_broken_numbers",
     "_find_broken_progress",
     "_find_broken_sessions",
     "_send_staged",

@@ -6,7 +6,8 @@ returns setof pgqueue.dead_letter
 language sql stable
 as $$
     with front as materialized (
-        select * from pgqueue._front(_dead_letters_from.queue_id, 'DEAD_LETTERED')
+        select front.*
+          from pgqueue._front(_dead_letters_from.queue_id, 'DEAD_LETTERED') as front
     ), arrived as materialized (
         select late.*
           from front
@@ -14,7 +15,7 @@ as $$
                select *
                  from pgqueue.dead_letter
                 where dead_letter.queue_id::bigint = _dead_letters_from.queue_id and dead_letter.position > front.reached
-                  and from_number < front.first_number
+                  and _dead_letters_from.from_number < front.first_number
                 order by dead_letter.position
                 limit (select 1000)) as late
     ), known as materialized (
@@ -22,13 +23,13 @@ as $$
     )
     (select *
        from arrived
-      where sequence_number >= from_number and sequence_number < (select first_number from known)
+      where sequence_number >= _dead_letters_from.from_number and sequence_number < (select first_number from known)
       order by sequence_number, position)
      union all
     (select *
        from pgqueue.dead_letter
       where dead_letter.queue_id = _dead_letters_from.queue_id
-        and sequence_number >= from_number and sequence_number >= coalesce((select first_number from known), 0)
+        and sequence_number >= _dead_letters_from.from_number and sequence_number >= coalesce((select first_number from known), 0)
       order by sequence_number, position
       limit (select null::bigint));                           -- no limit, but the planner takes the order from the index
 $$;

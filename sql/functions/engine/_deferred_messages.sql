@@ -4,9 +4,10 @@ returns setof pgqueue.message
 language sql stable
 as $$
     select deferred.*
-      from (select coalesce((select front.reached from pgqueue._front(_deferred_messages.queue_id, 'DEFERRED') as front), 0)) as front (reached)
+      from (select coalesce(max(known.reached), 0) as reached
+              from pgqueue._front(_deferred_messages.queue_id, 'DEFERRED') as known) as front
      cross join lateral (
-           select unnest(lanes) as lane from pgqueue.queue where id = _deferred_messages.queue_id) as opened
+           select unnest(lanes) as lane from pgqueue.queue as known where known.id = _deferred_messages.queue_id) as opened
      cross join lateral (
            select *
              from pgqueue.message

@@ -8,7 +8,7 @@ as $$
     select least(newest.reached,
                  (select min(above)
                     from unnest(awaited, awaited_above) as late (xid, above)
-                   where pg_visible_in_snapshot(xid, pg_current_snapshot()))),
+                   where pg_visible_in_snapshot(xid, pg_current_snapshot()))) as reached,
            newest.first_number
       from (select *
               from pgqueue.front

@@ -12,14 +12,14 @@ begin atomic
              from pgqueue.message
             where message.queue_id = watch.queue_id and message.lane = watch.lane and message.position = watch.position
             limit 1) as watched
-     where watch.queue_id = (progress).queue_id and watch.lane = (progress).lane and watch.position >= from_position
+     where watch.queue_id = (progress).queue_id and watch.lane = (progress).lane and watch.position >= _lane_messages.from_position
        and watch.position <= least((progress).cursor, (select min(above) from unnest((progress).awaited_above) as above))
      order by watch.position
      limit (select null::bigint))                             -- no limit, but the planner takes the order from the index
      union all
    (select *
       from pgqueue.message
-     where message.queue_id = (progress).queue_id and message.lane = (progress).lane and message.position >= from_position
+     where message.queue_id = (progress).queue_id and message.lane = (progress).lane and message.position >= _lane_messages.from_position
        and message.position > least((progress).cursor, (select min(above) from unnest((progress).awaited_above) as above))
      order by message.position
      limit (select null::bigint));

@@ -8,7 +8,8 @@ begin atomic
       from (select * from pgqueue.progress where progress.queue_id = _messages_of.queue_id order by lane) as progress
      cross join lateral pgqueue._lane_messages(progress, 0) as found
      union all
-    select * from pgqueue._deferred_messages(_messages_of.queue_id)
+    select deferred.*
+      from pgqueue._deferred_messages(_messages_of.queue_id) as deferred
      union all
    (select *
       from pgqueue.message

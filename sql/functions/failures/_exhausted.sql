@@ -3,7 +3,6 @@
 create or replace function pgqueue._exhausted(queue pgqueue.queue, places tid[])
 returns tid[]
 language sql
-set enable_seqscan = off
 as $$
     select array(
         select ctid

@@ -3,7 +3,6 @@
 create or replace function pgqueue._move_exhausted(queue pgqueue.queue, places tid[], ended text default null)
 returns void
 language plpgsql
-set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off

@@ -5,7 +5,6 @@ create or replace function pgqueue._record_error(
     queue pgqueue.queue, sequence_number bigint, delivery_count integer, locked_by text, error jsonb)
 returns void
 language plpgsql
-set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
 #variable_conflict use_variable

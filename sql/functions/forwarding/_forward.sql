@@ -6,7 +6,6 @@ create or replace function pgqueue._forward(source pgqueue.queue, places tid[], 
 returns void
 language plpgsql
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
 as $$
 declare
     target  pgqueue.queue;

@@ -9,8 +9,6 @@ create or replace function pgqueue._fire_schedules(max_messages integer default 
 returns integer
 language plpgsql
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_sort = off
 as $$
 declare

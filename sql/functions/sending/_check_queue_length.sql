@@ -52,11 +52,7 @@ begin
                      union all
                     select from pgqueue.message where queue_id = target.id and lane between 800 and 2000
                      union all
-                   (select
-                      from pgqueue.scheduled_message
-                     where queue_id = target.id and scheduled_enqueue_time >= pgqueue._due_from(target.id)
-                     order by scheduled_enqueue_time
-                     limit (select null::bigint))             -- no limit, but the planner takes the order from the index
+                    select from pgqueue._scheduled_messages_of(target.id)
                      limit target.max_queue_length) as counted;
         end if;
         if known[1] + known[4] + adding > target.max_queue_length then

@@ -8,9 +8,6 @@
 create or replace function pgqueue._next_in_session(held pgqueue.session, max_messages integer)
 returns tid[]
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 set enable_sort = off

@@ -4,7 +4,6 @@
 create or replace function pgqueue._delay(places tid[], until timestamptz)
 returns void
 language sql
-set enable_seqscan = off
 as $$
     update pgqueue.message
        set locked_until = until, lock_token = null, locked_by = null

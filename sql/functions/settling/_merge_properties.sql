@@ -3,7 +3,6 @@
 create or replace function pgqueue._merge_properties(places tid[], properties jsonb)
 returns tid[]
 language sql
-set enable_seqscan = off
 as $$
     with annotated as (
         update pgqueue.message

@@ -6,7 +6,6 @@
 create or replace function pgqueue._delete_idle(source pgqueue.queue, dry_run boolean)
 returns boolean
 language plpgsql
-set enable_seqscan = off
 as $$
 declare
     moment timestamptz := pgqueue.clock();

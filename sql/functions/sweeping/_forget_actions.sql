@@ -4,8 +4,6 @@
 create or replace function pgqueue._forget_actions(max_records integer, dry_run boolean)
 returns integer
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 declare
     moment timestamptz := pgqueue.clock();

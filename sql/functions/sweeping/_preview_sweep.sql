@@ -5,8 +5,6 @@ create or replace function pgqueue._preview_sweep(
     out forwarded integer, out handled integer)
 language plpgsql
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 set enable_sort = off

@@ -6,8 +6,6 @@
 create or replace function pgqueue._remove_orphans(max_records integer, dry_run boolean)
 returns integer
 language plpgsql
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 declare
     kind     text;

@@ -9,8 +9,6 @@ create or replace function pgqueue._sweep_queue(
     out forwarded integer, out handled integer)
 language plpgsql
 set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$

@@ -17,6 +17,7 @@ create or replace function pgqueue.abandon_batch(
 returns table (sequence_number bigint, sqlstate text)
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare

@@ -11,8 +11,6 @@ begin
     return query
         select * from pgqueue._find_broken_messages()
          union all
-        select * from pgqueue._find_broken_numbers()
-         union all
         select * from pgqueue._find_broken_progress()
          union all
         select * from pgqueue._find_broken_sessions()

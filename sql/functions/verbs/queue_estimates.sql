@@ -48,11 +48,7 @@ begin
                        + coalesce(pg_column_size(application_properties), 0)
               from pgqueue.queue
              cross join lateral (
-                   select *
-                     from pgqueue.scheduled_message
-                    where queue_id = queue.id and scheduled_enqueue_time >= pgqueue._due_from(queue.id)
-                    order by scheduled_enqueue_time
-                    limit 10) as scheduled
+                   select * from pgqueue._scheduled_messages_of(queue.id) limit 10) as scheduled
              union all
             select 3, false, queue.id, null, null, null, null, null, null, null
               from pgqueue.queue

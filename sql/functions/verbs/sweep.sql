@@ -15,6 +15,8 @@ returns table (
     reclaimed_days integer, deleted_queues integer, forwarded integer, more boolean)
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 declare
     remaining integer := max_messages;
