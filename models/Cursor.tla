@@ -67,7 +67,7 @@ Init ==
 -----------------------------------------------------------------------------------
 (* A turn, function by function; each maps the database to what it is afterwards. *)
 
-(* _cursor_limit: to the first message that is free for the taking, to the horizon at the most. It once went on to what the *)
+(* _advance_cursors: to the first message that is free to take, to the horizon at the most. It once went on to what the  *)
 (* session that takes the turn had not `overtaken`.                                                                  *)
 Reach(p, lane, messages, overtaken) ==
     LET from == IF Rule("the cursor stops in turns of all receivers") THEN p.cursor ELSE Max(p.cursor, overtaken)

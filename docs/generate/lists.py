@@ -34,11 +34,14 @@ from pgqueue.model.queue_settings import SETTINGS, Setting
 WIDTH = 120
 
 BLOCK = re.compile(
-    r"(?P<begin>^(?P<indent> *)(?P<mark>--|#) generated(?P<how>| rows| lines| query): ?(?P<what>.*\n(?: *(?:--|#)   .*\n)*))"
+    r"(?P<begin>^(?P<indent> *)(?P<mark>--|#) generated(?P<how>| rows| lines| query): ?"
+    r"(?P<what>.*\n(?: *(?:--|#)   .*\n)*))"
     r"(?P<text>(?:.*\n)*?)(?P<end> *(?:--|#) end\n)",
     re.MULTILINE,
 )
-TEXT = re.compile(r"\((?P<arguments>[^)]*)\)\nreturns (?:.*\n)+?(?:as \$\$|begin atomic)\n(?P<query>(?s:.*?));?\n(?:\$\$|end);")
+TEXT = re.compile(
+    r"\((?P<arguments>[^)]*)\)\nreturns (?:.*\n)+?(?:as \$\$|begin atomic)\n(?P<query>(?s:.*?));?\n(?:\$\$|end);"
+)
 CALLED = re.compile(r"(?<=from |eral )pgqueue\.(_\w+\([^()]*\))")
 FIELDS = re.compile(
     r"(?P<before>[^{}]*)\{(?P<range>[^:}]*?)(?: if (?P<has>[\w ]+))?(?:: (?P<template>[^}]*))?\}(?P<after>[^{}]*)"

@@ -229,7 +229,7 @@ def not_held_up_by_other_tests(stage: Stage) -> None:
         "pg_snapshot_xip(pg_current_snapshot()) as open",
         """(select backend_xid::text::xid8
              from pg_stat_activity
-            where datname = current_database() and backend_type = 'client backend') as known (open)""",
+            where datname = current_database() and backend_type = 'client backend') as clients (open)""",
     )
 
 
