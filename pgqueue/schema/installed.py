@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 
-import psycopg
 from psycopg.errors import LockNotAvailable, UndefinedTable
 
-from pgqueue.errors import ConnectionLostError, InvalidArgumentError, PGQueueError, error_class
 from pgqueue.schema.files import digest, head, indexes, revisions_after
 from pgqueue.transports.readable import connect
+from pgqueue.transports.translation import translated
 
 REVISION = "select version_num from pgqueue.alembic_version"
 
@@ -39,7 +36,7 @@ def is_current(conninfo: str, lock_timeout: timedelta) -> bool:
     """Whether nothing is left to migrate, nor any index to build. False, too, while another session migrates."""
     wanted = {"head": head(), "digest": digest(), "indexes": [index.name for index in indexes()]}
     milliseconds = str(round(lock_timeout.total_seconds() * 1000))
-    with in_our_words(), connect(conninfo) as connection:
+    with translated(), connect(conninfo) as connection:
         connection.execute("select set_config('lock_timeout', %s, true)", [milliseconds])
         connection.execute("set local search_path = pg_catalog, pg_temp")
         try:
@@ -50,7 +47,7 @@ def is_current(conninfo: str, lock_timeout: timedelta) -> bool:
 
 def current(conninfo: str) -> str | None:
     """The revision that the database is at; None where pgqueue was never installed."""
-    with in_our_words(), connect(conninfo) as connection:
+    with translated(), connect(conninfo) as connection:
         try:
             row = connection.execute(REVISION).fetchone()
         except UndefinedTable:
@@ -65,7 +62,7 @@ def pending(conninfo: str) -> list[str]:
         SchemaVersionError: a newer version has migrated the database.
     """
     lines = [f"revision {revision} is not applied" for revision in revisions_after(current(conninfo))]
-    with in_our_words(), connect(conninfo) as connection:
+    with translated(), connect(conninfo) as connection:
         connection.execute("set local search_path = pg_catalog, pg_temp")
         installation = connection.execute("select to_regclass('pgqueue.installation')").fetchone()
         is_same = False
@@ -75,24 +72,3 @@ def pending(conninfo: str) -> list[str]:
             lines.append("functions and views are not those of this version")
         valid = {name for (name,) in connection.execute(VALID_INDEXES)}
     return lines + [f"index {index.name} is not built" for index in indexes() if index.name not in valid]
-
-
-@contextmanager
-def in_our_words() -> Iterator[None]:
-    """Raise the library's error in place of psycopg's."""
-    try:
-        yield
-    except psycopg.ProgrammingError as error:
-        if error.sqlstate is not None:
-            raise _in_our_words(error) from error
-        raise InvalidArgumentError(  # the text of the error contains the DSN, and with it the password
-            "the DSN must be one that libpq understands: postgresql://user:password@host:5432/name, or host=… dbname=…"
-        ) from None
-    except psycopg.Error as error:
-        raise _in_our_words(error) from error
-
-
-def _in_our_words(error: psycopg.Error) -> PGQueueError:
-    unreachable = error.sqlstate is None and isinstance(error, psycopg.OperationalError)
-    kind = error_class(error.sqlstate) or (ConnectionLostError if unreachable else PGQueueError)
-    return kind(str(error), sqlstate=error.sqlstate)
