@@ -1,4 +1,5 @@
-"""The public names of :mod:`pgqueue`, in one module."""
+# Written by `make generate` from pgqueue/aio/__init__.py: change it there.
+"""The synchronous face of pgqueue: all public names, in one module."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ from pgqueue.sender import PendingSend, Sender
 from pgqueue.session import Session
 from pgqueue.topic import Topic
 from pgqueue.transports import deadline
-from pgqueue.worker import Handlers, Health, RetryPolicy, Tally, Worker
+from pgqueue.worker import Handlers, Health, RetryPolicy, Tally
+from pgqueue.worker.worker import Worker
 
 __all__ = [
     "AutoLockRenewer",

@@ -1,3 +1,4 @@
+# Written by `make generate` from pgqueue/aio/sender.py: change it there.
 """The synchronous sender: overlapped sends, run by a thread of its own."""
 
 from __future__ import annotations
@@ -20,6 +21,14 @@ from pgqueue.statements.arguments import duration
 from pgqueue.transports import drive, leave_blocks
 
 
+# this face only: how to wait for an outcome
+def _is_set(event: threading.Event, seconds: float | None) -> bool:
+    return event.wait(seconds)
+
+
+# end
+
+
 class PendingSend(Pending):
     """A send in flight: its ``message``, and its outcome once that is known."""
 
@@ -31,7 +40,7 @@ class PendingSend(Pending):
         self._outbox.check_process()
         patience = duration("timeout", timeout)
         settled = self._outbox.wait_for(self._send, threading.Event)
-        if settled is not None and not settled.wait(None if patience is None else patience.total_seconds()):
+        if settled is not None and not _is_set(settled, None if patience is None else patience.total_seconds()):
             raise OperationTimeoutError(f"the send has no outcome after {timeout}, and is still out")
         return self._outbox.read(self._send)
 
@@ -58,6 +67,7 @@ class Sender(Generic[BodyT]):
         retry: tenacity.Retrying,
         body_type: BodyType | None = None,
     ) -> None:
+        # this face only: the thread begins at once
         arrived = threading.Event()
         self._room = threading.Semaphore(max_in_flight)
         self._outbox = Outbox(queue, arrived, self._room.release, body_type)
@@ -66,6 +76,7 @@ class Sender(Generic[BodyT]):
         self._thread = threading.Thread(target=work, name=f"pgqueue-sender-{queue}", daemon=True)
         self._thread.start()
         self._finalizer = weakref.finalize(self, _finish, self._outbox, self._thread)
+        # end
 
     def __enter__(self) -> Self:
         return self
@@ -94,6 +105,8 @@ class Sender(Generic[BodyT]):
             self._room.release()
             send.span.end(error)
             raise
+        # this face only: the thread has begun
+        # end
         return PendingSend(send, self._outbox)
 
     def close(self) -> None:
@@ -105,6 +118,7 @@ class Sender(Generic[BodyT]):
         self._end()
         self._outbox.raise_unread()
 
+    # this face only: how its thread ends
     def _end(self) -> None:
         self._outbox.check_process()
         self._outbox.close()
@@ -134,3 +148,6 @@ def _finish(outbox: Outbox, thread: threading.Thread) -> None:
     if threading.current_thread() is not thread:
         thread.join()
     log_unread(outbox)
+
+
+# end

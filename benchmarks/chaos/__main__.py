@@ -21,13 +21,13 @@ from rich.console import Console
 
 from benchmarks.chaos import display
 from benchmarks.chaos.kinds import RECEIVERS, SENDERS, SESSIONS, spark
+from benchmarks.chaos.pair import Pair
 from benchmarks.chaos.plan import FAILOVERS, FAULTS, MISCHIEF, Plan, draw
 from benchmarks.chaos.round import Result, Round, Watch
 from benchmarks.report import machine
 from pgqueue.testing import Database, ThrowawayServer
 from pgqueue.testing.database import create_template, created, dsn
 from pgqueue.testing.hosts import binaries
-from pgqueue.testing.pair import Pair
 from pgqueue.testing.pgbouncer import PgBouncer, program
 
 #: Seconds of a round in which faults happen. Calming down and draining take about as long again.

@@ -16,12 +16,12 @@ import psycopg
 
 import pgqueue
 from benchmarks.chaos.history import Book
+from benchmarks.chaos.pair import Pair
 from benchmarks.chaos.plan import BESIDE, FAILOVERS, LOCK_SECONDS, Fault
 from benchmarks.chaos.processes import Member
 from pgqueue import Message, PGQueueError
 from pgqueue.embedded.server import ServerError
 from pgqueue.testing import Database, ThrowawayServer
-from pgqueue.testing.pair import Pair
 
 SESSIONS = """
 select pid

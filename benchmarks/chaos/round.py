@@ -18,11 +18,11 @@ from benchmarks.chaos.evidence import Evidence
 from benchmarks.chaos.history import Book, Outcome, read
 from benchmarks.chaos.kinds.acting import READY, REST, Setting
 from benchmarks.chaos.nemesis import FAILURES, Nemesis
+from benchmarks.chaos.pair import Pair
 from benchmarks.chaos.plan import LOCK_SECONDS, SPARK, Plan
 from benchmarks.chaos.processes import Member
 from benchmarks.chaos.rules import Case, Violation, judge
 from pgqueue.testing import Database, ThrowawayServer
-from pgqueue.testing.pair import Pair
 
 TICK = 0.05
 #: The same patience for all receivers, where a stream of Spark may have to start again.

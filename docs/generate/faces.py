@@ -5,7 +5,7 @@ Where the faces differ by nature, both files have a block with the same marks, a
     # this face only: how the state is looked up
     # end
 
-Three files are written by hand in both faces: the sender, the lock renewer, and what is true once a lock is lost.
+Only what is true once a lock is lost is written by hand in both faces, as ``lock_lost``.
 """
 
 from __future__ import annotations
@@ -22,10 +22,14 @@ PACKAGE = ROOT / "pgqueue"
 
 #: The files of the asynchronous face, and what they are in the synchronous one.
 FILES = {
+    "__init__.py": "public.py",
+    "auto_lock_renewer.py": "leases/auto_lock_renewer.py",
     "client.py": "client.py",
+    "notifications.py": "notifications/__init__.py",
     "queue.py": "queue.py",
     "received.py": "received.py",
     "receiver.py": "receiver.py",
+    "sender.py": "sender.py",
     "session.py": "session.py",
     "topic.py": "topic.py",
     "testing.py": "testing/draining.py",
@@ -35,6 +39,7 @@ FILES = {
 
 #: Modules that have another place.
 MODULES = {
+    "pgqueue.aio.auto_lock_renewer": "pgqueue.leases.auto_lock_renewer",
     "pgqueue.aio.lock_lost": "pgqueue.model.lock_lost",
     "pgqueue.aio.worker": "pgqueue.worker.worker",
     "pgqueue.aio.transmitter": "pgqueue.notifications.transmitter",
@@ -43,8 +48,10 @@ MODULES = {
 
 #: In this order: regular expressions, and what they become.
 SUBSTITUTIONS = [
-    (r"await asyncio\.to_thread\(([\w.]+), ", r"\1("),
+    (r"await asyncio\.to_thread\(([\w.]+)(?:, )?", r"\1("),
     (r"import asyncio\n", ""),
+    (r"\basyncio\.Event\b", "threading.Event"),
+    (r"  # noqa: ASYNC109[^\n]*", ""),
     (r"await adrive\(", "drive("),
     (r"\badrive\b", "drive"),
     (r"\b([Aa])n(\s+``)async with\b", r"\1\2with"),
@@ -69,6 +76,17 @@ SUBSTITUTIONS = [
 
 #: Words of the asynchronous face, after these substitutions, and their counterparts in the synchronous one.
 WORDS = [
+    (": the same names and signatures, with methods to be awaited.", ": all public names, in one module."),
+    (" synchronous receive loop", " receive loop"),
+    ("    A blocked event loop does not stop the renewals.\n", ""),
+    ("run by a task of its own", "run by a thread of its own"),
+    ("Use it in one event loop, from any number of its tasks.", "Safe to use from several threads."),
+    (
+        "while a send is in flight.\n",
+        """while a send is in flight. At the end of the program it
+    waits for the sends in flight, as it does at the end of the block.
+""",
+    ),
     ("for others, pgqueue.testing", "for others, pgqueue.aio.testing"),
     ("``await lock_lost`` waits", "``lock_lost.wait(timeout)`` waits"),
     (
@@ -98,7 +116,10 @@ WORDS = [
 ]
 
 #: Imports that only the blocks of the synchronous face need.
-IMPORTS = {"received.py": "from pgqueue.errors import PGQueueError\n"}
+IMPORTS = {
+    "received.py": "from pgqueue.errors import PGQueueError\n",
+    "sender.py": "import threading\nfrom pgqueue.errors import PGQueueError\n",
+}
 
 BLOCK = re.compile(r"^ *# this face only: .*?^ *# end$", re.DOTALL | re.MULTILINE)
 

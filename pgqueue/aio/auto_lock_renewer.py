@@ -9,18 +9,18 @@ from typing import Self
 
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.sessions import AcceptedSession
-from pgqueue.leases.auto_lock_renewer import LockRenewals
+from pgqueue.leases.lock_renewals import LockRenewals
 from pgqueue.leases.renewals import OnFailure
 
 
 class AutoLockRenewer:
     """Renews the locks of registered messages and sessions, in a thread and with a connection of its own.
 
-    A blocked event loop does not stop the renewals. Each lock is renewed until the message is settled or the session
-    released, for at most ``max_lock_renewal_duration``; then it expires. When a lock could not be renewed before it
-    expired, or was found lost, ``on_lock_renew_failure(received, error)`` is called in that thread and its
-    ``lock_lost`` is set. Use it in an ``async with`` block, or close it. Semantics of the AutoLockRenewer of Azure
-    Service Bus.
+    Each lock is renewed until the message is settled or the session released, for at most
+    ``max_lock_renewal_duration``; then it expires. When a lock could not be renewed before it expired, or was found
+    lost, ``on_lock_renew_failure(received, error)`` is called in that thread and its ``lock_lost`` is set. Use it in an
+    ``async with`` block, or close it. Semantics of the AutoLockRenewer of Azure Service Bus.
+    A blocked event loop does not stop the renewals.
     """
 
     def __init__(

@@ -20,6 +20,17 @@ from pgqueue.statements.arguments import duration
 from pgqueue.transports import adrive, leave_blocks
 
 
+# this face only: how to wait for an outcome
+async def _is_set(event: asyncio.Event, seconds: float | None) -> bool:
+    try:
+        return await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
+
+
+# end
+
+
 class PendingSend(Pending):
     """A send in flight: its ``message``, and its outcome once that is known."""
 
@@ -31,11 +42,8 @@ class PendingSend(Pending):
         self._outbox.check_process()
         patience = duration("timeout", timeout)
         settled = self._outbox.wait_for(self._send, asyncio.Event)
-        if settled is not None:
-            try:
-                await asyncio.wait_for(settled.wait(), None if patience is None else patience.total_seconds())
-            except TimeoutError:
-                raise OperationTimeoutError(f"the send has no outcome after {timeout}, and is still out") from None
+        if settled is not None and not await _is_set(settled, None if patience is None else patience.total_seconds()):
+            raise OperationTimeoutError(f"the send has no outcome after {timeout}, and is still out")
         return self._outbox.read(self._send)
 
 
@@ -60,11 +68,13 @@ class Sender(Generic[BodyT]):
         retry: tenacity.Retrying,
         body_type: BodyType | None = None,
     ) -> None:
+        # this face only: the task begins with the first send
         self._arrived = asyncio.Event()
         self._room = asyncio.Semaphore(max_in_flight)
         self._outbox = Outbox(queue, self._arrived, partial(_make_room, self._room), body_type)
         self._flusher = Flusher(self._outbox, source, retry)
         self._task: asyncio.Task[None] | None = None
+        # end
 
     async def __aenter__(self) -> Self:
         return self
@@ -93,10 +103,12 @@ class Sender(Generic[BodyT]):
             self._room.release()
             send.span.end(error)
             raise
+        # this face only: the task begins with the first send
         if self._task is None:
             work = _empty(self._outbox, self._flusher, self._arrived)
             self._task = asyncio.create_task(work, name=f"pgqueue-sender-{self._outbox.queue}")
             weakref.finalize(self, _finish, self._outbox, self._task).atexit = False
+        # end
         return PendingSend(send, self._outbox)
 
     async def close(self) -> None:
@@ -108,6 +120,7 @@ class Sender(Generic[BodyT]):
         await self._end()
         self._outbox.raise_unread()
 
+    # this face only: how its task ends
     async def _end(self) -> None:
         self._outbox.check_process()
         self._outbox.close()
@@ -136,8 +149,11 @@ async def _empty(outbox: Outbox, flusher: Flusher, arrived: asyncio.Event) -> No
 
 
 def _finish(outbox: Outbox, task: asyncio.Task[None]) -> None:
-    """For who has lost a sender: what is out is sent, and what failed is at least in the log."""
+    """Ends a sender that was dropped without being closed: sends what is in flight, and logs unread failures."""
     loop = task.get_loop()
     if not loop.is_closed():
         loop.call_soon_threadsafe(outbox.close)
         loop.call_soon_threadsafe(task.add_done_callback, lambda _: log_unread(outbox))
+
+
+# end

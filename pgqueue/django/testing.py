@@ -21,7 +21,8 @@ from pgqueue.flows import Begun, Flow, Line
 from pgqueue.flows.flow import source_of
 from pgqueue.model.message import BodyT, body_type_of
 from pgqueue.statements import Statement
-from pgqueue.transports.connections import BegunConnection, execute
+from pgqueue.transports.connections import BegunConnection
+from pgqueue.transports.cursors import execute
 from pgqueue.transports.deadlines import DEFAULT, Deadlines
 
 __all__ = ["client", "drain", "empty_queues", "run_tasks"]

@@ -15,9 +15,9 @@ from psycopg.rows import namedtuple_row
 from pgqueue.doctor import thresholds
 from pgqueue.doctor.check import Check, Finding, Row
 from pgqueue.doctor.registry import CHECKS, INVARIANTS, NOT_INSTALLED
-from pgqueue.schema.installed import in_our_words
 from pgqueue.transports import dsn as dsns
 from pgqueue.transports.readable import READABLE, connect
+from pgqueue.transports.translation import translated
 
 #: The database's clock, not pgqueue's, which may be missing.
 WHERE = "select current_database() as database, current_user::text as role, clock_timestamp() as now"
@@ -73,7 +73,7 @@ def examine(conninfo: str, *, invariants: bool = False) -> Examination:
         ConnectionLostError: the database cannot be reached.
     """
     with (
-        in_our_words(),
+        translated(),
         connect(dsns.for_libpq(conninfo)) as connection,
     ):
         connection.read_only = True

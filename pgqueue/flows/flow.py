@@ -68,7 +68,7 @@ class Begun(Executor, Protocol):
     handle: Any
 
     def set_savepoint(self) -> Flow[None]:
-        """Set a savepoint, replacing the previous one."""
+        """Set a savepoint; there is one in a transaction at most."""
 
     def roll_back_to_savepoint(self) -> Flow[None]:
         """Roll back to the savepoint."""

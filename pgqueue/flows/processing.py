@@ -75,7 +75,7 @@ def _begin_work(message: LockedMessage, call: str) -> Flow[None]:
 def leave(message: LockedMessage, begun: Begun) -> Flow[None]:
     """Complete the message, unless the work has settled it, and commit."""
     last = yield from _last_statement(message, begun)
-    yield from _commit_one(message, begun, last)
+    yield from commit_one(message, begun, last)
 
 
 def _last_statement(message: LockedMessage, begun: Begun) -> Flow[Statement[Any] | None]:
@@ -99,9 +99,10 @@ def proof_of_transaction(message: LockedMessage) -> Statement[None]:
     return verbs.prove_transaction(message.context.pinned_in, message.queue)
 
 
-def _commit_one(
+def commit_one(
     message: LockedMessage, begun: Begun, last: Statement[Any] | None, following: Statement[T] | None = None
 ) -> Flow[T | None]:
+    """Commit the transaction that was begun for the message."""
     try:
         return (yield from commit([message], begun, last, following))
     finally:
@@ -324,10 +325,10 @@ class Chain(Transactions):
         last = yield from _last_statement(message, begun)
         following = self._ahead.get_nowait() if last is not None and begun.can_commit_and_begin else None
         if following is None:
-            yield from _commit_one(message, begun, last)
+            yield from commit_one(message, begun, last)
             return
         try:
-            pinned_in = yield from _commit_one(message, begun, last, verbs.pin(following.lock))
+            pinned_in = yield from commit_one(message, begun, last, verbs.pin(following.lock))
         except BaseException:
             self._ahead.put_back(following)
             raise

@@ -1,8 +1,11 @@
+# Written by `make generate` from pgqueue/aio/notifications.py: change it there.
+# this face only: what it is
 """Notifications: fan-out to recipients in this process, kept in a queue until they are complete.
 
 Implements the QueuedTransmitter protocol on an ordinary queue, with its locks, delivery counts, dead letters and views.
 :mod:`pgqueue.aio.notifications` has the same names with asynchronous methods.
 """
+# end
 
 from __future__ import annotations
 

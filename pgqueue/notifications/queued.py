@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -14,7 +16,7 @@ from pgqueue.errors import CommitInDoubtError, LockLostError, MessageNotReadable
 from pgqueue.flows import Flow, Pause, Source, processing, receiving, settling, traced
 from pgqueue.flows.flow import Begun, Shared
 from pgqueue.flows.locked import LockedMessage, locked
-from pgqueue.leases.auto_lock_renewer import LockRenewals
+from pgqueue.leases.lock_renewals import LockRenewals
 from pgqueue.leases.loop import Heartbeat, Recovery
 from pgqueue.model.context import Outcome
 from pgqueue.model.encoding import UNCHANGED
@@ -34,6 +36,9 @@ from pgqueue.notifications.registry import CONTENT_TYPE, NotificationTypes, memo
 from pgqueue.statements import Statement
 from pgqueue.statements import receiving as receiving_verbs
 from pgqueue.statements import settling as verbs
+
+#: How often notifications had each fate; None is that they could not be settled.
+Fates = Counter[Fate | None]
 
 PATIENCE = timedelta(seconds=1)
 SHORTEST_REST = timedelta(seconds=1)
@@ -69,9 +74,6 @@ class Delivery:
     before: str = ""
 
 
-FIELDS = {Fate.REMOVED: "removed", Fate.SENT_AGAIN: "kept", Fate.DEAD_LETTERED: "dead_lettered", None: "lost"}
-
-
 class Processing:
     """Receives notifications from a queue, calls the recipients, and settles them as the table of fates demands."""
 
@@ -104,21 +106,17 @@ class Processing:
 
     def pending(self) -> Flow[Processed]:
         """Processes all notifications that are ready now, one after the other."""
-        done = Processed()
-        renewals = LockRenewals(LONGEST_RENEWAL, None)
-        try:
+        fates: Fates = Counter()
+        with closing(LockRenewals(LONGEST_RENEWAL, None)) as renewals:
             while received := (yield from self._receive(None)):
-                done = yield from self._counted(received, renewals, done)
-        finally:
-            renewals.close()
-        return done
+                fates[(yield from self._settled(received, renewals))] += 1
+        return _processed(fates)
 
     def forever(self, is_over: Callable[[], bool]) -> Flow[Processed]:
         """Processes notifications until ``is_over``. Waits after transient errors, and raises permanent ones."""
-        done = Processed()
-        renewals = LockRenewals(LONGEST_RENEWAL, None)
+        fates: Fates = Counter()
         recovery = Recovery("notifications", Heartbeat())
-        try:
+        with closing(LockRenewals(LONGEST_RENEWAL, None)) as renewals:
             while not is_over():
                 try:
                     received = yield from self._receive(PATIENCE, self._rest)
@@ -127,21 +125,19 @@ class Processing:
                     continue
                 recovery.passed()
                 if received is not None:
-                    done = yield from self._counted(received, renewals, done)
-        finally:
-            renewals.close()
-        return done
+                    fates[(yield from self._settled(received, renewals))] += 1
+        return _processed(fates)
 
     def _receive(self, wait: timedelta | None, rest: receiving.Rest | None = None) -> Flow[LockedMessage | None]:
         statement = receiving_verbs.receive(self.queue, max_messages=1, lock_duration=None, locked_by=this_process())
         rows = yield from receiving.wait_for(self.queue, statement, self.source, wait, rest)
         return locked(LockedMessage, self.queue, rows[0], self.source) if rows else None
 
-    def _counted(self, received: LockedMessage, renewals: LockRenewals, done: Processed) -> Flow[Processed]:
+    def _settled(self, received: LockedMessage, renewals: LockRenewals) -> Flow[Fate | None]:
+        """Process a notification while its lock is renewed; None if it could not be settled."""
         renewals.keep(received)
-        fate: Fate | None = None
         try:
-            fate = yield from self._process(received)
+            return (yield from self._process(received))
         except PGQueueError as error:
             received.context.fault()  # stops the renewal of its lock
             logger.warning(
@@ -150,8 +146,7 @@ class Processing:
                 self.queue,
                 error,
             )
-        name = FIELDS[fate]
-        return replace(done, **{name: getattr(done, name) + 1})
+        return None
 
     def _process(self, received: LockedMessage) -> Flow[Fate]:
         round_ = Round()
@@ -173,7 +168,8 @@ class Processing:
             round_.fail(error)
             return (yield from self._settle(delivery, round_))
         if not is_ready:
-            yield from self._postpone(received, self._rest_unready(memory), UNCHANGED)
+            statement = verbs.postpone(received.lock, delay=self._rest_unready(memory), body=UNCHANGED)
+            yield from settling.settle(received, Outcome.ABANDONED, statement)
             return Fate.SENT_AGAIN
         if self.recipients.take_transactions:
             return (yield from self._notify_in_transaction(delivery, notification))
@@ -234,45 +230,35 @@ class Processing:
         try:
             if is_undone:
                 yield from begun.roll_back_to_savepoint()
-            if fate is Fate.DEAD_LETTERED:
-                statement = self._dead_lettering(delivery, round_)
-                yield from processing.settle_within(received, Outcome.DEAD_LETTERED, statement, begun)
-            elif fate is Fate.SENT_AGAIN:
-                delay, body = self._again(delivery)
-                postponement = verbs.postpone(received.lock, delay=delay, body=body)
-                yield from processing.settle_within(received, Outcome.ABANDONED, postponement, begun)
+            if fate is not Fate.REMOVED:
+                yield from processing.settle_within(received, *self._settlement(delivery, round_, fate), begun)
         except BaseException as error:
             yield from processing.roll_back_delivery(received, begun, error)
             raise
-        if fate is not Fate.SENT_AGAIN:
-            return (yield from processing.leave(received, begun))
-        try:
-            return (yield from processing.commit([received], begun))
-        finally:
-            received.context.pinned_in = None
+        if fate is Fate.REMOVED:
+            yield from processing.leave(received, begun)
+        else:
+            yield from processing.commit_one(received, begun, None)
 
     def _settle(self, delivery: Delivery, round_: Round) -> Flow[Fate]:
         """Settle the delivery by the fate of its round, in a transaction of its own."""
-        received, fate = delivery.received, round_.fate(delivery.memory.timing)
-        match fate:
-            case Fate.REMOVED:
-                yield from settling.settle(received, Outcome.COMPLETED, verbs.complete(received.lock))
-            case Fate.DEAD_LETTERED:
-                statement = self._dead_lettering(delivery, round_)
-                yield from settling.settle(received, Outcome.DEAD_LETTERED, statement)
-            case Fate.SENT_AGAIN:
-                yield from self._postpone(received, *self._again(delivery))
+        fate = round_.fate(delivery.memory.timing)
+        yield from settling.settle(delivery.received, *self._settlement(delivery, round_, fate))
         return fate
 
-    def _postpone(self, received: LockedMessage, delay: timedelta, body: Any) -> Flow[None]:
-        statement = verbs.postpone(received.lock, delay=delay, body=body)
-        yield from settling.settle(received, Outcome.ABANDONED, statement)
-
-    def _dead_lettering(self, delivery: Delivery, round_: Round) -> Statement[str]:
-        """Keeps the memory of the last round in the body, for a later resubmission, which is in time again."""
+    def _settlement(self, delivery: Delivery, round_: Round, fate: Fate) -> tuple[Outcome, Statement[Any]]:
+        lock = delivery.received.lock
+        match fate:
+            case Fate.REMOVED:
+                return Outcome.COMPLETED, verbs.complete(lock)
+            case Fate.SENT_AGAIN:
+                delay, body = self._again(delivery)
+                return Outcome.ABANDONED, verbs.postpone(lock, delay=delay, body=body)
+        # The memory of the last round stays in the body, for a later resubmission, which is in time again.
         _, body = self._again(replace(delivery, memory=replace(delivery.memory, timed_out=False)))
         why = described(round_.errors, round_.aggregate)
-        return verbs.dead_letter(delivery.received.lock, reason="TTLExpiredException", description=why, body=body)
+        statement = verbs.dead_letter(lock, reason="TTLExpiredException", description=why, body=body)
+        return Outcome.DEAD_LETTERED, statement
 
     def _again(self, delivery: Delivery) -> tuple[timedelta, Any]:
         """When the notification comes again, and with which fields and memory."""
@@ -294,6 +280,10 @@ class Processing:
         assert memory.now is not None
         assert memory.created_at is not None
         return max(SHORTEST_REST, _until(memory, self.pace.rest_unready(memory.now - memory.created_at)))
+
+
+def _processed(fates: Fates) -> Processed:
+    return Processed(fates[Fate.REMOVED], fates[Fate.SENT_AGAIN], fates[Fate.DEAD_LETTERED], fates[None])
 
 
 def to_forward(notification: QueueNotification, types: NotificationTypes, queue: str) -> Message | None:

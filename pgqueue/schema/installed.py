@@ -2,60 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import timedelta
 
-import psycopg
-from psycopg.errors import LockNotAvailable, UndefinedTable
+from psycopg.errors import UndefinedTable
 
-from pgqueue.errors import ConnectionLostError, InvalidArgumentError, PGQueueError, error_class
+from pgqueue.errors import TransactionConflictError
 from pgqueue.schema.files import digest, head, indexes, revisions_after
 from pgqueue.transports.readable import connect
+from pgqueue.transports.translation import translated
 
-REVISION = "select version_num from pgqueue.alembic_version"
-
-SAME_DEFINITIONS = "select exists (select from pgqueue.installation where definitions_digest = %s)"
-
-VALID_INDEXES = """
-    select relname
-      from pg_index
-      join pg_class on pg_class.oid = indexrelid
-     where relnamespace = to_regnamespace('pgqueue') and indisvalid
-"""
-
-IS_CURRENT = """
-    select version_num = %(head)s
-           and exists (select from pgqueue.installation where definitions_digest = %(digest)s)
-           and array (select relname::text
-                        from pg_index
-                        join pg_class on pg_class.oid = indexrelid
-                       where relnamespace = 'pgqueue'::regnamespace and indisvalid) @> %(indexes)s::text[]
+#: The revision, the digest of functions and views, and the indexes.
+INSTALLED = """
+    select version_num,
+           (select definitions_digest from pgqueue.installation),
+           array (select relname::text
+                    from pg_index
+                    join pg_class on pg_class.oid = indexrelid
+                   where relnamespace = 'pgqueue'::regnamespace and indisvalid)
       from pgqueue.alembic_version
 """
+
+Installed = tuple[str | None, str | None, Sequence[str]]
+
+#: Of a database where pgqueue was never installed.
+NOTHING: Installed = (None, None, [])
 
 
 def is_current(conninfo: str, lock_timeout: timedelta) -> bool:
     """Whether nothing is left to migrate, nor any index to build. False, too, while another session migrates."""
-    wanted = {"head": head(), "digest": digest(), "indexes": [index.name for index in indexes()]}
-    milliseconds = str(round(lock_timeout.total_seconds() * 1000))
-    with in_our_words(), connect(conninfo) as connection:
-        connection.execute("select set_config('lock_timeout', %s, true)", [milliseconds])
-        connection.execute("set local search_path = pg_catalog, pg_temp")
-        try:
-            return connection.execute(IS_CURRENT, wanted).fetchone() == (True,)
-        except (UndefinedTable, LockNotAvailable):
-            return False
+    try:
+        revision, definitions, valid = _installed(conninfo, lock_timeout)
+    except TransactionConflictError:
+        return False
+    return (revision, definitions) == (head(), digest()) and not _missing(valid)
 
 
 def current(conninfo: str) -> str | None:
     """The revision that the database is at; None where pgqueue was never installed."""
-    with in_our_words(), connect(conninfo) as connection:
-        try:
-            row = connection.execute(REVISION).fetchone()
-        except UndefinedTable:
-            return None
-    return None if row is None else str(row[0])
+    revision, _, _ = _installed(conninfo)
+    return revision
 
 
 def pending(conninfo: str) -> list[str]:
@@ -64,35 +50,24 @@ def pending(conninfo: str) -> list[str]:
     Raises:
         SchemaVersionError: a newer version has migrated the database.
     """
-    lines = [f"revision {revision} is not applied" for revision in revisions_after(current(conninfo))]
-    with in_our_words(), connect(conninfo) as connection:
+    revision, definitions, valid = _installed(conninfo)
+    lines = [f"revision {each} is not applied" for each in revisions_after(revision)]
+    if definitions != digest():
+        lines.append("functions and views are not those of this version")
+    return lines + [f"index {name} is not built" for name in _missing(valid)]
+
+
+def _installed(conninfo: str, lock_timeout: timedelta | None = None) -> Installed:
+    with translated(), connect(conninfo) as connection:
+        if lock_timeout is not None:
+            milliseconds = str(round(lock_timeout.total_seconds() * 1000))
+            connection.execute("select set_config('lock_timeout', %s, true)", [milliseconds])
         connection.execute("set local search_path = pg_catalog, pg_temp")
-        installation = connection.execute("select to_regclass('pgqueue.installation')").fetchone()
-        is_same = False
-        if installation != (None,):
-            is_same = connection.execute(SAME_DEFINITIONS, [digest()]).fetchone() == (True,)
-        if not is_same:
-            lines.append("functions and views are not those of this version")
-        valid = {name for (name,) in connection.execute(VALID_INDEXES)}
-    return lines + [f"index {index.name} is not built" for index in indexes() if index.name not in valid]
+        try:
+            return connection.execute(INSTALLED).fetchone() or NOTHING
+        except UndefinedTable:
+            return NOTHING
 
 
-@contextmanager
-def in_our_words() -> Iterator[None]:
-    """Raise the library's error in place of psycopg's."""
-    try:
-        yield
-    except psycopg.ProgrammingError as error:
-        if error.sqlstate is not None:
-            raise _in_our_words(error) from error
-        raise InvalidArgumentError(  # the text of the error contains the DSN, and with it the password
-            "the DSN must be one that libpq understands: postgresql://user:password@host:5432/name, or host=… dbname=…"
-        ) from None
-    except psycopg.Error as error:
-        raise _in_our_words(error) from error
-
-
-def _in_our_words(error: psycopg.Error) -> PGQueueError:
-    unreachable = error.sqlstate is None and isinstance(error, psycopg.OperationalError)
-    kind = error_class(error.sqlstate) or (ConnectionLostError if unreachable else PGQueueError)
-    return kind(str(error), sqlstate=error.sqlstate)
+def _missing(valid: Sequence[str]) -> list[str]:
+    return [index.name for index in indexes() if index.name not in valid]

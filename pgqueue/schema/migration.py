@@ -11,7 +11,6 @@ from typing import Any
 
 import psycopg
 from sqlalchemy import Connection, create_engine, text
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 from tenacity import (
     RetryError,
@@ -31,7 +30,7 @@ from pgqueue.errors import (
 )
 from pgqueue.schema import definitions, indexes, revisions
 from pgqueue.schema.files import head, revisions_after
-from pgqueue.schema.installed import in_our_words
+from pgqueue.transports.alchemy import translated
 from pgqueue.transports.readable import connect
 
 logger = logging.getLogger("pgqueue.schema")
@@ -62,7 +61,7 @@ def migrate(conninfo: str, lock_timeout: timedelta, attempts: int) -> str:
         ) from error.last_attempt.exception()
     except AccessDeniedError as error:
         raise AccessDeniedError(f"{error.args[0]}. {RIGHTS}.", sqlstate=error.sqlstate) from error
-    with in_our_words():
+    with translated():
         indexes.build(conninfo, lock_timeout=lock_timeout)
     return revision
 
@@ -83,7 +82,7 @@ def migrate_within(connection: object) -> str:
         raise TransactionRequiredError(
             "a migration is one transaction, and this connection commits by itself: call it outside of autocommit_block"
         )
-    with in_our_words(), _errors_of_the_driver(), _kept_settings(connection):
+    with translated(), _kept_settings(connection):
         return _bring_to_head(connection)
 
 
@@ -147,14 +146,6 @@ def _set_local(connection: Connection, name: str, value: str) -> None:
 @contextmanager
 def _transaction(conninfo: str) -> Iterator[Connection]:
     engine = create_engine("postgresql+psycopg://", creator=partial(connect, conninfo), poolclass=NullPool)
-    with in_our_words(), _errors_of_the_driver(), engine.begin() as connection:
+    with translated(), engine.begin() as connection:
         _set_local(connection, "search_path", "pg_catalog, pg_temp")
         yield connection
-
-
-@contextmanager
-def _errors_of_the_driver() -> Iterator[None]:
-    try:
-        yield
-    except DBAPIError as error:
-        raise error.orig or error from None  # which is the cause of SQLAlchemy's error

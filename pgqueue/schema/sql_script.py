@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
-from psycopg import sql
-
 from pgqueue.schema import definitions
 from pgqueue.schema.files import SCHEMA, digest, folder, head, indexes, last_steps, revisions_after
+from pgqueue.statements.statement import literal
 
 VERSION_TABLE = """\
 create table pgqueue.alembic_version (
@@ -55,22 +54,18 @@ def _parts(revision: str | None, pending: tuple[str, ...], lock_timeout: timedel
         yield VERSION_TABLE
         yield "insert into pgqueue.alembic_version (version_num) values ('');\n"
     else:
-        yield CHECK.format(revision=_literal(revision))
+        yield CHECK.format(revision=literal(revision))
     for each in pending:
         yield f"-- Revision {each}"
         yield (folder("migrations") / "versions" / f"{each}.sql").read_text(encoding="utf-8")
-    yield f"update pgqueue.alembic_version set version_num = {_literal(head())};\n"
+    yield f"update pgqueue.alembic_version set version_num = {literal(head())};\n"
     yield "-- Functions and views"
     yield "set local check_function_bodies = off;"
-    yield f"set local pgqueue.definitions = {_literal(definitions.as_json())};"
+    yield f"set local pgqueue.definitions = {literal(definitions.as_json())};"
     yield definitions.REPLACE.strip() + ";"
     yield last_steps()
-    yield definitions.RECORD.replace(":digest", _literal(digest())).strip() + ";"
+    yield definitions.RECORD.replace(":digest", literal(digest())).strip() + ";"
     yield "commit;\n"
     for index in indexes():
-        yield DROP_INVALID.format(name=_literal(f"{SCHEMA}.{index.name}"))
+        yield DROP_INVALID.format(name=literal(f"{SCHEMA}.{index.name}"))
         yield index.sql
-
-
-def _literal(value: str) -> str:
-    return sql.Literal(value).as_string(None)

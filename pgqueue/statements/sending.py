@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any, Final
 
 from pgqueue.model.columns import MESSAGE
@@ -73,7 +72,7 @@ def store(queue: str, messages: Sequence[EncodedMessage]) -> Statement[Stored]:
     sent = send(queue, messages[0]) if len(messages) == 1 else send_batch(queue, messages)
     return Statement(
         f"select pg_current_xact_id()::text, pgqueue.server_run(), array({sent.sql})",
-        {name: _literal(value) if isinstance(value, list) else value for name, value in sent.parameters.items()},
+        sent.parameters,
         _stored,
     )
 
@@ -122,23 +121,3 @@ def columns(messages: Sequence[EncodedMessage]) -> dict[str, list[Any] | None]:
     """The values by field; None for a field that no message sets, so that the database reads no array for it."""
     columns = zip(EncodedMessage._fields, NOTHING, zip(*messages, strict=True), strict=True)
     return {field: list(values) if values.count(unset) < len(values) else None for field, unset, values in columns}
-
-
-def _literal(values: Sequence[Any]) -> str:
-    """An array as text, for cursors without binary parameters; psycopg's own conversion takes thirty times as long."""
-    return f"{{{','.join(map(_element, values))}}}"
-
-
-def _element(value: Any) -> str:
-    match value:
-        case None:
-            return "NULL"
-        case bytes():
-            return f'"\\\\x{value.hex()}"'
-        case str():
-            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        case timedelta():
-            return f'"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"'
-        case datetime():
-            return f'"{value.isoformat()}"'
-    return str(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from math import inf
 from typing import Any, Generic, LiteralString, NamedTuple, TypeVar
 
@@ -30,15 +31,37 @@ class Statement(NamedTuple, Generic[T]):
 
     def text(self) -> str:
         """The SQL with its parameters inserted, to be sent with other commands in one round trip."""
-        return self.sql % {name: literal(value) for name, value in self.parameters.items()}
+        sql = self.sql.replace(")b::", ")s::")  # placeholders of values that are sent in binary otherwise
+        return sql % {name: literal(value) for name, value in self.parameters.items()}
 
 
 def literal(value: object) -> str:
     """A value as text of SQL, under any setting of ``standard_conforming_strings``."""
     if value is None:
         return "null"
-    text = str(value).replace("'", "''")
+    text = _text(value).replace("'", "''")
     return f"'{text}'" if "\\" not in text else " E'" + text.replace("\\", "\\\\") + "'"
+
+
+def _text(value: object) -> str:
+    """A value as PostgreSQL reads it in any session."""
+    match value:
+        case str():
+            return value
+        case list():
+            return f"{{{','.join(map(_element, value))}}}"
+        case bytes():
+            return f"\\x{value.hex()}"
+        case timedelta():
+            return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"
+        case datetime():
+            return value.isoformat()
+    return str(value)
+
+
+def _element(value: object) -> str:
+    """An element of an array."""
+    return "NULL" if value is None else '"' + _text(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def nothing(rows: Sequence[Row]) -> None:

@@ -9,9 +9,7 @@ import gc
 import importlib.util
 import os
 import warnings
-from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +17,6 @@ from pgqueue.embedded import wheel_binaries
 from pgqueue.testing.server import SETTINGS, ThrowawayServer
 
 IMAGE = "postgres:18-alpine"
-
-
-@dataclass(frozen=True)
-class Address:
-    """A started host: its address for a role that may create databases, and the handle that stops it."""
-
-    dsn: str = field(repr=False)
-    handle: str
-
-
-@dataclass(frozen=True)
-class Host:
-    """A kind of host: how to start a server, and how to stop it by its handle."""
-
-    start: Callable[[Path], Address]
-    stop: Callable[[str], None]
 
 
 def choose() -> str:
@@ -52,26 +34,30 @@ def binaries() -> Path:
     return Path(named) if named else wheel_binaries()
 
 
-def _start_given(_directory: Path) -> Address:
-    return Address(dsn=os.environ["PGQUEUE_TEST_DSN"], handle="")
-
-
-def _stop_given(handle: str) -> None:
-    """A given server was running before and stays."""
-
-
-def _start_throwaway(directory: Path) -> Address:
+def start(host: str, directory: Path) -> tuple[str, str]:
+    """Start a server of this kind; return the DSN of a role that may create databases, and the handle that stops it."""
+    match host:
+        case "given":
+            return os.environ["PGQUEUE_TEST_DSN"], ""
+        case "container":
+            return _start_container()
     server = ThrowawayServer(binaries(), directory / "server")
     server.create()
     server.start()
-    return Address(dsn=server.dsn(), handle=str(server.directory))
+    return server.dsn(), str(server.directory)
 
 
-def _stop_throwaway(handle: str) -> None:
-    ThrowawayServer(binaries(), Path(handle)).remove()
+def stop(host: str, handle: str) -> None:
+    """Stop a server that was started; a given one was running before and stays."""
+    match host:
+        case "container":
+            with closing(_docker()) as docker:
+                docker.containers.get(handle).remove(force=True, v=True)
+        case "throwaway":
+            ThrowawayServer(binaries(), Path(handle)).remove()
 
 
-def _start_container(_directory: Path) -> Address:
+def _start_container() -> tuple[str, str]:
     from testcontainers.community.postgres import PostgresContainer
     from testcontainers.core.config import testcontainers_config
 
@@ -82,17 +68,12 @@ def _start_container(_directory: Path) -> Address:
     container = PostgresContainer(IMAGE, driver=None).with_command(command)
     try:
         container.start()
-        address = Address(dsn=container.get_connection_url(), handle=container.get_container_id())
+        started = container.get_connection_url(), container.get_container_id()
     except BaseException:
         container.stop()
         raise
     container.get_docker_client().client.close()
-    return address
-
-
-def _stop_container(handle: str) -> None:
-    with closing(_docker()) as docker:
-        docker.containers.get(handle).remove(force=True, v=True)
+    return started
 
 
 def _docker_answers() -> bool:
@@ -120,10 +101,3 @@ def _docker() -> Any:
     from testcontainers.core.docker_client import DockerClient
 
     return DockerClient().client
-
-
-HOSTS = {
-    "given": Host(_start_given, _stop_given),
-    "container": Host(_start_container, _stop_container),
-    "throwaway": Host(_start_throwaway, _stop_throwaway),
-}

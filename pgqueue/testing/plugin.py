@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from pgqueue.embedded.locking import exclusive
+from pgqueue.testing import hosts
 from pgqueue.testing.clock import Clock
 from pgqueue.testing.database import Database, create_template, created, drop
-from pgqueue.testing.hosts import HOSTS, binaries, choose
 from pgqueue.testing.pgbouncer import PgBouncer, program
 from pgqueue.testing.server import ThrowawayServer, short_directory
 
@@ -108,7 +108,7 @@ def clock(database: Database) -> Clock:
 @pytest.fixture
 def throwaway_server() -> Iterator[ThrowawayServer]:
     """A running server for one test, which may restart and kill it."""
-    server = ThrowawayServer(binaries())
+    server = ThrowawayServer(hosts.binaries())
     try:
         server.create()
         server.start()
@@ -118,13 +118,13 @@ def throwaway_server() -> Iterator[ThrowawayServer]:
 
 
 def _start(directory: Path) -> SharedServer:
-    host = choose()
-    address = HOSTS[host].start(directory)
+    host = hosts.choose()
+    dsn, handle = hosts.start(host, directory)
     try:
-        template = create_template(address.dsn)
-        server = SharedServer(host, address.handle, address.dsn, template, *_put_before(address.dsn, directory))
+        template = create_template(dsn)
+        server = SharedServer(host, handle, dsn, template, *_put_before(dsn, directory))
     except BaseException:
-        HOSTS[host].stop(address.handle)
+        hosts.stop(host, handle)
         raise
     (directory / "server.json").write_text(json.dumps(asdict(server)))
     return server
@@ -146,7 +146,7 @@ def _stop(server: SharedServer, directory: Path) -> None:
             PgBouncer(server.pgbouncer, directory / "pgbouncer", server.dsn).stop()
         drop(server.dsn, server.template)
     finally:
-        HOSTS[server.host].stop(server.handle)
+        hosts.stop(server.host, server.handle)
 
 
 def _known(directory: Path) -> SharedServer | None:

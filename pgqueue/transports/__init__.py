@@ -6,7 +6,9 @@ Queues, messages, workers and notifications reach the database only through this
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -36,7 +38,7 @@ from pgqueue.transports.driving import adrive, drive
 from pgqueue.transports.one_shot import ask_once
 
 if TYPE_CHECKING:
-    from pgqueue.transports.alchemy import EngineSource, SessionSource
+    from pgqueue.transports.alchemy import EngineSource
 
 __all__ = [
     "DEFAULT",
@@ -107,35 +109,28 @@ def sized(source: Source, size: int, *, asynchronous: bool, name: str | None = N
     return pool
 
 
-class GivenSource:
-    """A source of transactions that the application passed, and keeps open."""
-
-    def __init__(self, source: object, timeout: float, *, asynchronous: bool) -> None:
-        self._source = source
-        self._timeout = timeout
-        self._asynchronous = asynchronous
-
-    def begin(self) -> Flow[Begun]:
-        return begin(self._source, self._timeout, asynchronous=self._asynchronous)
-
-    def close(self) -> Flow[None]:
-        yield from ()
-
-
 def transactions(
     kind: object, pool: PoolSource, size: int, *, asynchronous: bool
-) -> PoolSource | SessionSource | GivenSource | None:
-    """Where transactions of this kind are begun: "psycopg", "sqlalchemy", a given source, or None."""
+) -> tuple[Callable[[], Flow[Begun]] | None, Callable[[], Flow[None]]]:
+    """How to begin transactions of this kind: "psycopg", "sqlalchemy", on a given source, or none for None.
+
+    And how to close the connections that were opened for them alone.
+    """
     match kind:
         case None:
-            return None
+            return None, _nothing
         case "psycopg":
-            return pool
+            return pool.begin, _nothing
         case "sqlalchemy":
             from pgqueue.transports.alchemy import SessionSource
 
-            return SessionSource(pool.conninfo, size, pool.timeout, asynchronous=asynchronous)
-    return GivenSource(kind, pool.timeout, asynchronous=asynchronous)
+            source = SessionSource(pool.conninfo, size, pool.timeout, asynchronous=asynchronous)
+            return source.begin, source.close
+    return partial(begin, kind, pool.timeout, asynchronous=asynchronous), _nothing
+
+
+def _nothing() -> Flow[None]:
+    yield from ()
 
 
 def shared(transaction: object, timeout: float = DEFAULT, *, asynchronous: bool) -> Shared:

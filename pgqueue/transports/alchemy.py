@@ -122,7 +122,7 @@ class SharedOwner:
         with self._deadlines.limited(driver, until):
             if isinstance(_sync(self._connection).get_transaction(), TwoPhaseTransaction):
                 yield from connections.prepare_later(driver)
-            return (yield from connections.execute(driver, statement))
+            return (yield from cursors.execute(driver, statement))
 
     def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:
         """Observes the end of the connection's transaction, and of the savepoints that are open now."""
@@ -198,8 +198,6 @@ class BegunOwner:
 
     def set_savepoint(self) -> Flow[None]:
         with translated():
-            if self._nested is not None and self._nested.is_active:
-                yield self._nested.commit
             self._nested = yield self.handle.begin_nested
 
     def roll_back_to_savepoint(self) -> Flow[None]:
@@ -281,7 +279,7 @@ class EngineSource(NotifyListenerOwner):
         connection, driver = yield from self._take(until)
         try:
             with self._deadlines.limited(driver, until):
-                return (yield from connections.execute(driver, statement))
+                return (yield from cursors.execute(driver, statement))
         except BaseException:
             yield from end_statement(driver)
             raise

@@ -17,7 +17,6 @@ import psycopg_pool
 from psycopg.pq import PipelineStatus, TransactionStatus
 
 from pgqueue.errors import (
-    InvalidArgumentError,
     InvalidStateError,
     TransactionRequiredError,
 )
@@ -25,9 +24,10 @@ from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
 from pgqueue.transports import cursors, forking, handles
+from pgqueue.transports.cursors import end_transaction, execute, execute_after
 from pgqueue.transports.deadlines import DEFAULT, LAST_STEP, Deadlines, time_left
 from pgqueue.transports.driving import adrive, drive
-from pgqueue.transports.dsn import for_libpq, hosts
+from pgqueue.transports.dsn import for_libpq, hosts, parsed
 from pgqueue.transports.ending import end_statement
 from pgqueue.transports.lines import ConnectionLine
 from pgqueue.transports.notify_listener import NotifyListenerOwner
@@ -74,34 +74,6 @@ ENVIRONMENT_VARIABLES = {
     "client_encoding": "PGCLIENTENCODING",
     "connect_timeout": "PGCONNECT_TIMEOUT",
 }
-
-
-def execute(connection: AnyConnection, statement: Statement[T], kept: cursors.Kept | None = None) -> Flow[T]:
-    """One round trip, on a kept cursor or a new one."""
-    with translated(connection):
-        sql = statement.sql
-        cursor = cursors.cursor(connection) if kept is None else cursors.kept_cursor(connection, sql, kept)
-        yield partial(cursor.execute, sql, statement.parameters, binary=True)
-        rows = yield cursor.fetchall
-    return statement.read(rows)
-
-
-def execute_among(
-    connection: AnyConnection, before: Sequence[str], statement: Statement[T], after: Sequence[str] = ()
-) -> Flow[T]:
-    """Run a statement before or after other commands, in one round trip; the first that fails is the last to run."""
-    with translated(connection):
-        rows = yield partial(cursors.run, connection, [*before, statement.text(), *after], len(before))
-    return statement.read(rows)
-
-
-def end_and_reset(connection: AnyConnection, commands: Sequence[str], reset: Sequence[str]) -> Flow[None]:
-    """Run commands that end a transaction, and reset the session in the same round trip.
-
-    If only the reset fails, the connection is closed instead: the transaction has ended.
-    """
-    with translated(connection):
-        yield partial(cursors.run, connection, [*commands, *reset], 0, len(commands))
 
 
 def prepare_later(connection: AnyConnection) -> Flow[None]:
@@ -192,7 +164,6 @@ class BegunConnection:
         self._give_back = give_back
         self._is_ours = is_ours
         self._before = handles.Attributes.of_ours(connection) if is_ours else handles.Attributes(connection)
-        self._is_marked = False
         self._is_to_begin = False
         #: Whether work may have left something in the session, which is ours.
         self._is_to_reset = False
@@ -216,7 +187,7 @@ class BegunConnection:
     def _execute(self, statement: Statement[T]) -> Flow[T]:
         if self._is_to_begin:
             self._is_to_reset = self._is_ours
-            result = yield from execute_among(self.handle, ["begin"], statement)
+            result = yield from execute_after(self.handle, ["begin"], statement)
             self._is_to_begin = False
             return result
         handles.require_free(self.handle)
@@ -226,10 +197,8 @@ class BegunConnection:
         return self._deadlines.limited(self.handle, self._deadlines.begin(statement))
 
     def set_savepoint(self) -> Flow[None]:
-        released = "release savepoint pgqueue_mark; " if self._is_marked else ""
         with translated(), self._limited():
-            yield partial(self.handle.execute, released + "savepoint pgqueue_mark")
-        self._is_marked = True
+            yield partial(self.handle.execute, "savepoint pgqueue_mark")
 
     def roll_back_to_savepoint(self) -> Flow[None]:
         with translated(), self._limited():
@@ -239,7 +208,7 @@ class BegunConnection:
         self._require_open(last)
         with self._limited(last):
             if last is not None and self.handle.autocommit:
-                yield from end_and_reset(self.handle, [last.text(), "commit"], self._reset)
+                yield from end_transaction(self.handle, [last.text(), "commit"], self._reset)
                 self._is_to_reset = False
                 return
             if last is not None:
@@ -263,7 +232,7 @@ class BegunConnection:
 
     def commit_and_begin(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
         with self._limited(first):
-            result = yield from execute_among(
+            result = yield from execute_after(
                 self.handle, [last.text(), "commit", *self._before.reset_alone, "begin"], first
             )
         self._before.restore(self.handle)
@@ -298,7 +267,7 @@ class BegunConnection:
 
     def _end(self, how: str) -> Flow[None]:
         if self._is_to_reset:
-            yield from end_and_reset(self.handle, [how] if self.is_open else [], self._reset)
+            yield from end_transaction(self.handle, [how] if self.is_open else [], self._reset)
             self._is_to_reset = False
             return
         handles.allow_ends(self.handle)
@@ -539,12 +508,7 @@ def _reconnecting(pool: AnyPool) -> Flow[None]:
 def with_timeouts(conninfo: str, timeout: float = DEFAULT) -> str:
     """The DSN as libpq writes it, with our defaults for what neither it nor the environment sets."""
     conninfo = for_libpq(conninfo)
-    try:
-        parameters = psycopg.conninfo.conninfo_to_dict(conninfo)
-    except psycopg.ProgrammingError:  # its text contains the DSN, and with it the password
-        raise InvalidArgumentError(
-            "the DSN must be one that libpq understands: postgresql://user:password@host:5432/name, or host=… dbname=…"
-        ) from None
+    parameters = parsed(conninfo)
     defaults: dict[str, str | int] = {"application_name": OUR_NAME, "client_encoding": ENCODING, **SOCKET_TIMEOUTS}
     defaults["connect_timeout"] = _share_of_a_host(conninfo, timeout / 2)
     elsewhere = {name for name, variable in ENVIRONMENT_VARIABLES.items() if os.environ.get(variable)}

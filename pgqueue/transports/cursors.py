@@ -1,4 +1,4 @@
-"""Cursors of our own on the application's connections.
+"""Statements of ours on the application's connections, on cursors of our own.
 
 Adapters, row factories and cursor factories that an application registers on its connections are for its own
 statements: Django reads JSON as text, others convert times to other types. Our statements use psycopg's defaults.
@@ -8,7 +8,8 @@ Results are binary where possible, so the DateStyle and IntervalStyle of the ses
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import generators
@@ -23,6 +24,11 @@ from psycopg.types.array import register_all_arrays
 from psycopg.types.string import TextBinaryLoader, TextLoader
 
 from pgqueue.errors import logger
+from pgqueue.flows import Flow
+from pgqueue.statements import Statement
+from pgqueue.transports.translation import translated
+
+T = TypeVar("T")
 
 #: A psycopg Connection or AsyncConnection: the cursors of both have methods of the same names.
 AnyConnection = Any
@@ -74,12 +80,30 @@ class _AsyncCursor(_Unaffected, psycopg.AsyncCursor[Any]):
         return rows
 
 
-class _ClientCursor(_Unaffected, psycopg.ClientCursor[Any]):
-    pass
+def execute(connection: AnyConnection, statement: Statement[T], kept: Kept | None = None) -> Flow[T]:
+    """One round trip, on a kept cursor or a new one."""
+    with translated(connection):
+        sql = statement.sql
+        ours = cursor(connection) if kept is None else kept_cursor(connection, sql, kept)
+        yield partial(ours.execute, sql, statement.parameters, binary=True)
+        rows = yield ours.fetchall
+    return statement.read(rows)
 
 
-class _AsyncClientCursor(_Unaffected, psycopg.AsyncClientCursor[Any]):
-    pass
+def execute_after(connection: AnyConnection, commands: Sequence[str], statement: Statement[T]) -> Flow[T]:
+    """Run a statement after these commands, in one round trip; the first that fails is the last to run."""
+    with translated(connection):
+        rows = yield partial(run, connection, [*commands, statement.text()])
+    return statement.read(rows)
+
+
+def end_transaction(connection: AnyConnection, commands: Sequence[str], reset: Sequence[str] = ()) -> Flow[None]:
+    """Run commands that end a transaction, and reset the session in the same round trip.
+
+    If only the reset fails, the connection is closed instead: the transaction has ended.
+    """
+    with translated(connection):
+        yield partial(run, connection, [*commands, *reset], len(commands))
 
 
 def cursor(connection: AnyConnection) -> AnyCursor:
@@ -107,25 +131,25 @@ def keep(connection: AnyConnection, kept: Kept) -> None:
     connection.__dict__[KEPT] = kept
 
 
-def run(connection: AnyConnection, commands: Sequence[str], position: int = -1, needed: int | None = None) -> Any:
-    """Run unprepared commands in one round trip; return the rows of the one at this position, or an awaitable.
+def run(connection: AnyConnection, commands: Sequence[str], needed: int | None = None) -> Any:
+    """Run unprepared commands in one round trip; return the rows of the last, or an awaitable.
 
     Raises what psycopg raises for the first that fails; those after it do not run. If only so many are ``needed``, a
     later one that fails closes the connection instead.
     """
     send = _run_async if isinstance(connection, psycopg.AsyncConnection) else _run
     needed = len(commands) if needed is None else needed
-    return send(connection, "; ".join(commands).encode(connection.info.encoding), position, needed)
+    return send(connection, "; ".join(commands).encode(connection.info.encoding), needed)
 
 
-def _run(connection: AnyConnection, text: bytes, position: int, needed: int) -> list[Any]:
+def _run(connection: AnyConnection, text: bytes, needed: int) -> list[Any]:
     with connection.lock:
-        return _rows(connection, connection.wait(_results(connection, text)), position, needed)
+        return _rows(connection, connection.wait(_results(connection, text)), needed)
 
 
-async def _run_async(connection: AnyConnection, text: bytes, position: int, needed: int) -> list[Any]:
+async def _run_async(connection: AnyConnection, text: bytes, needed: int) -> list[Any]:
     async with connection.lock:
-        return _rows(connection, await connection.wait(_results(connection, text)), position, needed)
+        return _rows(connection, await connection.wait(_results(connection, text)), needed)
 
 
 def _results(connection: AnyConnection, text: bytes) -> PQGen[list[PGresult]]:
@@ -134,17 +158,18 @@ def _results(connection: AnyConnection, text: bytes) -> PQGen[list[PGresult]]:
     return results
 
 
-def _rows(connection: AnyConnection, results: list[PGresult], position: int, needed: int) -> list[Any]:
-    if results[-1].status == ExecStatus.FATAL_ERROR:
-        error = error_from_result(results[-1], encoding=connection.info.encoding)
+def _rows(connection: AnyConnection, results: list[PGresult], needed: int) -> list[Any]:
+    last = results[-1]
+    if last.status == ExecStatus.FATAL_ERROR:
+        error = error_from_result(last, encoding=connection.info.encoding)
         if len(results) <= needed:
             raise error
         logger.debug("a connection is closed, for a command after the last one that counts has failed: %s", error)
         connection.pgconn.finish()
         return []
     transformer = Transformer.from_context(_Context(connection))
-    transformer.set_pgresult(results[position])
-    return transformer.load_rows(0, results[position].ntuples, tuple)
+    transformer.set_pgresult(last)
+    return transformer.load_rows(0, last.ntuples, tuple)
 
 
 class _Context(_Unaffected):
@@ -152,9 +177,3 @@ class _Context(_Unaffected):
 
     def __init__(self, connection: AnyConnection) -> None:
         self.connection = connection
-
-
-def client_cursor(connection: AnyConnection) -> AnyCursor:
-    """Make a cursor for several statements in one round trip; their results are text."""
-    kind: Any = _AsyncClientCursor if isinstance(connection, psycopg.AsyncConnection) else _ClientCursor
-    return kind(connection, row_factory=tuple_row)

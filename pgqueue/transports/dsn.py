@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Any
 
+from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from pgqueue.errors import InvalidArgumentError
 
 #: libpq's environment variables that name a database, and the parts of a DSN that they stand for.
 VARIABLES = {"PGHOST": "host", "PGHOSTADDR": "hostaddr", "PGPORT": "port", "PGDATABASE": "dbname", "PGUSER": "user"}
@@ -18,6 +22,20 @@ SQLALCHEMY_PREFIX = re.compile(r"\A\s*postgres(ql)?\+\w+://")
 def for_libpq(dsn: str) -> str:
     """A DSN without the driver that SQLAlchemy names in it."""
     return SQLALCHEMY_PREFIX.sub("postgresql://", dsn)
+
+
+def parsed(dsn: str) -> dict[str, Any]:
+    """The parameters of a DSN, as libpq writes it.
+
+    Raises:
+        InvalidArgumentError: it is none.
+    """
+    try:
+        return conninfo_to_dict(dsn)
+    except ProgrammingError:  # its text contains the DSN, and with it the password
+        raise InvalidArgumentError(
+            "the DSN must be one that libpq understands: postgresql://user:password@host:5432/name, or host=… dbname=…"
+        ) from None
 
 
 def hosts(dsn: str) -> int:

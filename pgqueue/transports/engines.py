@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from concurrent.futures import Future, wait
 from contextvars import copy_context
 from functools import partial
 from math import inf
@@ -36,7 +37,7 @@ def connect(engine: Any, until: float) -> Any:
     is_quick = until == inf or _connects_at_once(engine)
     if isinstance(engine, AsyncEngine):
         return engine.connect().start() if is_quick else _connect_async(engine, left)
-    return engine.connect() if is_quick else _Connecting(engine).result(left)
+    return engine.connect() if is_quick else _connect(engine, left)
 
 
 def _connects_at_once(engine: Engine | AsyncEngine) -> bool:
@@ -45,40 +46,32 @@ def _connects_at_once(engine: Engine | AsyncEngine) -> bool:
     return isinstance(pool, QueuePool) and pool.checkedin() > 0 and not getattr(pool, "_pre_ping", True)
 
 
-class _Connecting:
-    """A thread that connects."""
+def _connect(engine: Engine, seconds: float) -> Any:
+    """Connects in another thread, which closes a connection that arrives too late."""
+    connecting: Future[Any] = Future()
+    run = partial(copy_context().run, _fulfil, connecting, engine)
+    threading.Thread(target=run, name="pgqueue-connecting", daemon=True).start()
+    is_abandoned = True
+    try:
+        is_abandoned = not wait([connecting], seconds).done
+    finally:
+        if is_abandoned:
+            connecting.add_done_callback(_close_late)
+    if is_abandoned:
+        raise OperationTimeoutError(UNANSWERED.format(seconds))
+    return connecting.result()
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._lock = threading.Lock()
-        self._done = threading.Event()
-        self._is_abandoned = False
-        self._connection: Any = None
-        self._error: BaseException | None = None
-        run = partial(copy_context().run, self._run)
-        threading.Thread(target=run, name="pgqueue-connecting", daemon=True).start()
 
-    def result(self, seconds: float) -> Any:
-        try:
-            self._done.wait(seconds)
-        finally:
-            with self._lock:
-                self._is_abandoned = not self._done.is_set()
-        if self._error is not None:
-            raise self._error
-        if self._is_abandoned:
-            raise OperationTimeoutError(UNANSWERED.format(seconds))
-        return self._connection
+def _fulfil(connecting: Future[Any], engine: Engine) -> None:
+    try:
+        connecting.set_result(engine.connect())
+    except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+        connecting.set_exception(error)
 
-    def _run(self) -> None:
-        try:
-            self._connection = self._engine.connect()
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-            self._error = error
-        with self._lock:
-            self._done.set()
-        if self._is_abandoned and self._connection is not None:
-            self._connection.close()
+
+def _close_late(connecting: Future[Any]) -> None:
+    if connecting.exception() is None:
+        connecting.result().close()
 
 
 async def _connect_async(engine: AsyncEngine, seconds: float) -> AsyncConnection:

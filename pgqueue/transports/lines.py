@@ -11,7 +11,7 @@ from psycopg.pq import TransactionStatus
 from pgqueue.errors import PGQueueError, logger
 from pgqueue.flows import Flow
 from pgqueue.statements import Statement
-from pgqueue.transports.cursors import client_cursor
+from pgqueue.transports.cursors import end_transaction, execute_after
 from pgqueue.transports.deadlines import Deadlines
 from pgqueue.transports.translation import translated
 
@@ -22,11 +22,7 @@ AnyConnection = Any
 
 
 class ConnectionLine:
-    """Uses the simple query protocol, in which one round trip carries several statements.
-
-    The first statement that fails is the last to run. The connection is in autocommit mode, so we write BEGIN and
-    COMMIT ourselves.
-    """
+    """The connection is in autocommit mode, so we write BEGIN and COMMIT ourselves."""
 
     def __init__(
         self, connection: AnyConnection, give_back: Callable[[], Any], deadlines: Deadlines, *, restore: bool = False
@@ -37,18 +33,12 @@ class ConnectionLine:
         self._restore = restore
 
     def exchange(self, statement: Statement[T] | None, *, commit: bool) -> Flow[T | None]:
-        until = self._deadlines.begin(statement)
-        with translated(self._connection), self._deadlines.limited(self._connection, until):
-            cursor = client_cursor(self._connection)
+        with self._deadlines.limited(self._connection, self._deadlines.begin(statement)):
             if statement is None:
-                yield partial(cursor.execute, "commit")
+                yield from end_transaction(self._connection, ["commit"])
                 return None
-            beginning = "commit; begin" if commit else "begin"
-            yield partial(cursor.execute, f"{beginning}; {statement.sql}", statement.parameters)
-            while cursor.nextset():
-                pass
-            rows = yield cursor.fetchall
-        return statement.read(rows)
+            before = ["commit", "begin"] if commit else ["begin"]
+            return (yield from execute_after(self._connection, before, statement))
 
     def release(self) -> Flow[None]:
         connection = self._connection

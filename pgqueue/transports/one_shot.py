@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import psycopg
 
 from pgqueue.statements import Statement
-from pgqueue.transports.connections import execute, with_timeouts
+from pgqueue.transports.connections import with_timeouts
+from pgqueue.transports.cursors import execute
 from pgqueue.transports.deadlines import Deadlines
 from pgqueue.transports.driving import drive
 from pgqueue.transports.translation import translated

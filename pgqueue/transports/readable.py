@@ -6,6 +6,8 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
+from pgqueue.transports.dsn import parsed
+
 #: Output formats that psycopg reads, for a transaction that gets its rows as text.
 READABLE: Final[LiteralString] = (
     "set local datestyle = iso; set local intervalstyle = postgres; set local bytea_output = hex; "
@@ -16,5 +18,10 @@ ENCODING: Final = "UTF8"
 
 
 def connect(conninfo: str, **options: Any) -> psycopg.Connection[Any]:
-    """Connect for a few statements that run once each."""
+    """Connect for a few statements that run once each.
+
+    Raises:
+        InvalidArgumentError: the DSN is none that libpq understands.
+    """
+    parsed(conninfo)
     return psycopg.connect(conninfo, prepare_threshold=None, client_encoding=ENCODING, **options)

@@ -38,6 +38,9 @@ MISTAKEN = re.compile(r"It is a (queue|topic): send to it with pgqueue\.\w+")
 TRACKED = re.compile(r"Tracking id ([0-9a-f]{12})\.")
 
 FAILED_TRANSACTION = "25P02"
+
+#: Something cannot be dropped because of what depends on it, which the detail names.
+DEPENDED_ON = "2BP01"
 READ_ONLY_REMEDY = (
     "use a transaction that may write: not READ ONLY, nor under default_transaction_read_only, nor on a standby"
 )
@@ -100,6 +103,8 @@ def _text_of(kind: type[PGQueueError], error: psycopg.Error) -> str:
 
 def _text(error: psycopg.Error) -> str:
     primary = error.diag.message_primary or str(error)
+    if error.sqlstate == DEPENDED_ON:
+        primary = f"{primary}. {error.diag.message_detail}"
     hint = POOLER_REMEDY if error.sqlstate in NOT_OUR_STATEMENT else error.diag.message_hint
     return f"{primary}. {_for_python(hint)}" if hint else primary
 

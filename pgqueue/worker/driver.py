@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from pgqueue import transports
 from pgqueue.errors import InvalidStateError
-from pgqueue.flows import Begun, Flow, Source
+from pgqueue.flows import Flow, Source
 from pgqueue.flows.processing import Transactions
 from pgqueue.leases.loop import Event
 from pgqueue.worker.background import Background
-from pgqueue.worker.health import Health, health_of
+from pgqueue.worker.health import Health
 from pgqueue.worker.options import Options
 from pgqueue.worker.service import HandlerPool, QueueService
 from pgqueue.worker.sessions import Make
@@ -20,16 +20,6 @@ from pgqueue.worker.stopping import LAST_CLOSES, Stopping
 
 #: Connections beside those of the handlers, for each queue: to claim, to complete, to settle what failed.
 SPARE_CONNECTIONS = 3
-
-
-class TransactionSource(Protocol):
-    """Where transactions for handlers are begun."""
-
-    def begin(self) -> Flow[Begun]:
-        """Begin one."""
-
-    def close(self) -> Flow[None]:
-        """Close its connections, if they are ours."""
 
 
 class Driver:
@@ -53,7 +43,10 @@ class Driver:
         self._is_running = False
         size = (self.connections * options.concurrency + SPARE_CONNECTIONS) * len(options.routes)
         self._pool = transports.sized(source, size, asynchronous=self.asynchronous, name=options.name)
-        self._transactions: TransactionSource | None = None
+        handlers_at_once = options.concurrency * len(options.routes)
+        self._begin, self._close_transactions = transports.transactions(
+            options.transaction, self._pool, handlers_at_once, asynchronous=self.asynchronous
+        )
         self._background = Background(source, options, self.end_with, self)
         self.services = [
             QueueService(
@@ -83,12 +76,8 @@ class Driver:
 
     def start(self) -> None:
         """Start everything but the loops of the services."""
-        size = self.options.concurrency * len(self.services)
-        kind, pool = self.options.transaction, self._pool
-        self._transactions = transports.transactions(kind, pool, size, asynchronous=self.asynchronous)
-        transactions = Transactions(self._transactions.begin) if self._transactions else None
         for service in self.services:
-            service.start(transactions)
+            service.start(Transactions(self._begin) if self._begin else None)
         self._background.start()
 
     def close(self) -> Flow[None]:
@@ -96,8 +85,7 @@ class Driver:
         with transports.until(time.monotonic() + LAST_CLOSES):
             self._background.close()
             yield from self._pool.close()
-            if self._transactions is not None:
-                yield from self._transactions.close()
+            yield from self._close_transactions()
 
     def stop(self) -> None:
         """Safe to call from any thread, and from a signal handler."""
@@ -106,8 +94,20 @@ class Driver:
             service.wake()
 
     def health(self) -> Health:
-        """Its health."""
-        return health_of(self.services, self._background.beats, is_stopping=self.stopping.is_set())
+        """Its health; with several queues, its loops have their names."""
+        beats = dict(self._background.beats)
+        for service in self.services:
+            prefix = f"{service.queue}: " if len(self.services) > 1 else ""
+            beats |= {f"{prefix}{name}": beat for name, beat in service.beats.items()}
+        return Health(
+            is_stopping=self.stopping.is_set(),
+            running=sum(service.handlers.running for service in self.services),
+            waiting=sum(service.handlers.waiting for service in self.services),
+            overdue=sum(service.handlers.overdue for service in self.services),
+            loops={name: beat.age for name, beat in beats.items()},
+            failing={name: trouble for name, beat in beats.items() if (trouble := beat.trouble) is not None},
+            paused=[service.queue for service in self.services if service.dispatcher.is_paused],
+        )
 
     def end_with(self, error: BaseException) -> None:
         """Stop because of an error, which is raised at the end."""

@@ -35,42 +35,34 @@ class HandlerTasks:
         self._running: dict[asyncio.Task[None], int] = {}
 
     def start(self, spec: HandlerSpec) -> None:
-        """Run the tasks in the event loop that runs now."""
         self._loop = asyncio.get_running_loop()
         self._spec = replace(spec, call=self._call)
 
     @property
     def running(self) -> int:
-        """The number of messages in handlers."""
         return sum(self._running.values())
 
     @property
     def waiting(self) -> int:
-        """The number of messages that wait for a handler."""
         return len(self._messages)
 
     @property
     def is_over(self) -> bool:
-        """Whether no handler runs."""
         return not self._running
 
     def take(self, messages: Sequence[LockedMessage]) -> None:
-        """Run handlers on these messages, when others have ended."""
         self._messages.extend(messages)
         self._start_tasks()
 
     def unstarted(self) -> list[LockedMessage]:
-        """Take back the messages that no task has started."""
         unstarted = list(self._messages)
         self._messages.clear()
         return unstarted
 
     def replace_stuck(self, limit: timedelta) -> list[LockedMessage]:
-        """Return none: the event loop ends handlers in time."""
-        return []
+        return []  # the event loop ends handlers in time
 
     def time_left(self, limit: timedelta) -> float:
-        """Return infinity, for the same reason."""
         return inf
 
     def close(self) -> None:

@@ -120,29 +120,24 @@ class HandlerThreads:
         self._replaced: list[Slot] = []
 
     def start(self, spec: HandlerSpec) -> None:
-        """Start a thread for each handler that may run."""
         self._spec = spec
         self._ahead: Ahead = Chainable(self._inbox, spec.routes) if spec.routes.is_mixed else self._inbox
         self._slots = [self._start_thread() for _ in range(self._service.options.concurrency)]
 
     @property
     def running(self) -> int:
-        """The number of messages in handlers."""
         return sum(len(slot.messages) for slot in self._slots)
 
     @property
     def is_over(self) -> bool:
-        """Whether all threads have ended, except those that were given up."""
         return all(slot.is_over for slot in self._slots)
 
     @property
     def waiting(self) -> int:
-        """The number of messages that wait for a handler."""
         return len(self._inbox)
 
     @property
     def overdue(self) -> int:
-        """The number of handlers that were given up and have not returned yet."""
         self._replaced = [slot for slot in self._replaced if slot.messages]
         return len(self._replaced)
 
@@ -151,7 +146,6 @@ class HandlerThreads:
             self._inbox.put(messages)
 
     def unstarted(self) -> list[LockedMessage]:
-        """Take back the messages that no thread has started."""
         return self._inbox.take(self.waiting)
 
     def replace_stuck(self, limit: timedelta) -> list[LockedMessage]:
@@ -168,7 +162,6 @@ class HandlerThreads:
         return abandoned
 
     def time_left(self, limit: timedelta) -> float:
-        """The seconds until a handler will have run longer than ``limit``."""
         oldest = min((slot.started_at for slot in self._slots if slot.messages), default=time.monotonic())
         return max(oldest + limit.total_seconds() - time.monotonic(), 0.001)
 

@@ -7,7 +7,6 @@ from dataclasses import astuple, dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from pgqueue.leases.loop import Heartbeat
 from pgqueue.worker.service import QueueService
 from pgqueue.worker.tally import Tally
 
@@ -67,23 +66,6 @@ class Monitored(Protocol):
 def tally_of(services: Sequence[QueueService]) -> Tally:
     """The counts of all queues together."""
     return Tally(*map(sum, zip(*(astuple(service.dispatcher.tally) for service in services), strict=True)))
-
-
-def health_of(services: Sequence[QueueService], beside: Mapping[str, Heartbeat], *, is_stopping: bool) -> Health:
-    """The health of a worker; with several queues, its loops have their names."""
-    beats = dict(beside)
-    for service in services:
-        prefix = f"{service.queue}: " if len(services) > 1 else ""
-        beats |= {f"{prefix}{name}": beat for name, beat in service.beats.items()}
-    return Health(
-        is_stopping=is_stopping,
-        running=sum(service.handlers.running for service in services),
-        waiting=sum(service.handlers.waiting for service in services),
-        overdue=sum(service.handlers.overdue for service in services),
-        loops={name: beat.age for name, beat in beats.items()},
-        failing={name: trouble for name, beat in beats.items() if (trouble := beat.trouble) is not None},
-        paused=[service.queue for service in services if service.dispatcher.is_paused],
-    )
 
 
 class Driven(Protocol):

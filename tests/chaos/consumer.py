@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 import pgqueue
 from pgqueue import DeadLetter, LockLostError, PGQueueError, ReceivedMessage
-from pgqueue.testing.ledger import Ledger
+from tests.chaos.ledger import Ledger
 
 
 def say(step: str, **more: object) -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pgqueue import Message, Queue, QueueClient, ReceivedMessage
 from pgqueue.testing import Database
-from pgqueue.testing.ledger import Balance, Ledger
+from tests.chaos.ledger import Balance, Ledger
 
 QUEUE = "chaos"
 LOCK_DURATION = timedelta(minutes=1)

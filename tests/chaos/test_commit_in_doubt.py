@@ -12,7 +12,7 @@ import sqlalchemy.exc
 
 from pgqueue import QueueClient, ReceivedMessage, ReceiveState, process
 from pgqueue.errors import ConnectionLostError, MessageAlreadySettledError
-from pgqueue.testing.ledger import Balance
+from tests.chaos.ledger import Balance
 from tests.chaos.proxy import Cut, Proxy
 from tests.chaos.scene import Scene
 from tests.chaos.sources import SOURCES, TRANSACTIONS, source

@@ -14,7 +14,7 @@ import sqlalchemy.exc
 from pgqueue import ReceiveState
 from pgqueue.aio import QueueClient, ReceivedMessage, process
 from pgqueue.errors import ConnectionLostError
-from pgqueue.testing.ledger import Balance
+from tests.chaos.ledger import Balance
 from tests.chaos.proxy import Cut, Proxy
 from tests.chaos.scene import Scene
 from tests.chaos.sources import SOURCES, TRANSACTIONS, async_source

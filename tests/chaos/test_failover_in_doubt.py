@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy.exc
 from psycopg.conninfo import make_conninfo
 
+from benchmarks.chaos.pair import Pair
 from pgqueue import Message, QueueClient, ReceivedMessage, ReceiveState, process
 from pgqueue.errors import CommitInDoubtError
 from pgqueue.flows import Source
@@ -20,7 +21,6 @@ from pgqueue.statements import sending
 from pgqueue.testing import Database
 from pgqueue.testing.database import create_template
 from pgqueue.testing.hosts import binaries
-from pgqueue.testing.pair import Pair
 from pgqueue.testing.server import ThrowawayServer
 from pgqueue.transports import drive, source_of
 from tests.chaos.sources import TRANSACTIONS, source

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from pgqueue.testing.ledger import Balance
+from tests.chaos.ledger import Balance
 from tests.chaos.processes import Consumer
 from tests.chaos.scene import QUEUE, Scene
 

@@ -41,7 +41,7 @@ MANY = 300
 HANDLERS = """
 import asyncio, os, pathlib, random, time
 from prometheus_client import Counter, Gauge
-from pgqueue.testing.ledger import Ledger
+from tests.chaos.ledger import Ledger
 
 MEALS = Counter("meals", "Meals.")
 HUNGER = Gauge("hunger", "Hunger.")

@@ -8,10 +8,10 @@ import psycopg
 import pytest
 
 import pgqueue
+from benchmarks.chaos.pair import Pair
 from pgqueue import Message, Queue, QueueClient
 from pgqueue.errors import ReadOnlyError
 from pgqueue.testing.hosts import binaries
-from pgqueue.testing.pair import Pair
 from tests.patience import eventually
 
 WRITES: dict[str, Callable[[Queue], object]] = {

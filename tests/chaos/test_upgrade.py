@@ -20,8 +20,8 @@ import pgqueue
 from pgqueue import Message, QueueClient, schema
 from pgqueue.errors import SchemaVersionError
 from pgqueue.testing import Database
-from pgqueue.testing.ledger import Ledger
 from tests.chaos import next_version
+from tests.chaos.ledger import Ledger
 from tests.chaos.test_worker_processes import HANDLERS
 from tests.patience import eventually
 from tests.schema.dumps import dump
@@ -35,7 +35,7 @@ PENDING = "import sys; from pgqueue import schema; print(*schema.pending(sys.arg
 SEND = """
 import pathlib, sys, time
 import psycopg, pgqueue
-from pgqueue.testing.ledger import Ledger
+from tests.chaos.ledger import Ledger
 
 dsn, queue = sys.argv[1:]
 was_refused = False
@@ -118,7 +118,7 @@ def running(library: Path, directory: Path, said: Path, *arguments: str) -> Iter
         process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=directory,
-            env={**os.environ, "PYTHONPATH": str(library)},
+            env={**os.environ, "PYTHONPATH": f"{library}{os.pathsep}{EARLIER}"},  # the ledger is among the tests
             stderr=stderr,
         )
         with process:

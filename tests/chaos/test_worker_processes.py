@@ -27,7 +27,7 @@ MANY = 400
 
 HANDLERS = """
 import pathlib, random, signal, threading, time
-from pgqueue.testing.ledger import Ledger
+from tests.chaos.ledger import Ledger
 
 def post(message, tx):
     Ledger("").completed(tx, message.sequence_number)

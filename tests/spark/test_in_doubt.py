@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 import pgqueue.spark
+from benchmarks.chaos.pair import Pair
 from pgqueue import QueueClient
 from pgqueue.spark import committing
 from pgqueue.spark.errors import PipelineError
@@ -22,7 +23,6 @@ from pgqueue.spark.writing import QueueSink, QueueWriter, Staged
 from pgqueue.testing import Database
 from pgqueue.testing.database import create_template
 from pgqueue.testing.hosts import binaries
-from pgqueue.testing.pair import Pair
 from tests.chaos.proxy import Cut, Proxy
 
 SCHEMA = StructType().add("body", "string")

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StructType
 
+from benchmarks.chaos.pair import Pair
 from pgqueue.spark import relations
 from pgqueue.spark.consuming import QueueStream
 from pgqueue.spark.errors import CheckpointError
@@ -18,7 +19,6 @@ from pgqueue.spark.tailing import OPTIONS, HistoryTail, Seen
 from pgqueue.testing import Database
 from pgqueue.testing.database import create_template
 from pgqueue.testing.hosts import binaries
-from pgqueue.testing.pair import Pair
 from tests.patience import eventually
 
 QUEUE, CONSUMER = "orders", "ledger"

@@ -19,7 +19,7 @@ def without(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     parts = [name for name in sys.modules if name.partition(".")[0] == "opentelemetry"]
     match request.param:
         case "not installed":
-            for name in [*parts, "opentelemetry", "pgqueue.telemetry.enabled", "pgqueue.telemetry.spans"]:
+            for name in [*parts, "opentelemetry", "pgqueue.telemetry.enabled"]:
                 monkeypatch.setitem(sys.modules, name, None)
         case "not imported":  # but another part of its namespace is
             for name in parts:

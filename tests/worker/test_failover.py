@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from benchmarks.chaos.pair import Pair
 from pgqueue import Message, QueueClient
 from pgqueue.errors import ReadOnlyError
 from pgqueue.testing import Database
 from pgqueue.testing.database import create_template
 from pgqueue.testing.hosts import binaries
-from pgqueue.testing.pair import Pair
 from tests.patience import eventually
 from tests.worker.scene import FACES, Scene, effect
 

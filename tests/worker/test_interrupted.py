@@ -77,9 +77,9 @@ def test_transactions_of_several_messages(
         connection.execute(EFFECT)
         client.create_queue("q")
         queue = client.queue("q")
-        source = transactions(kind, sized(client._source, 4, asynchronous=False), 4, asynchronous=False)
-        assert source is not None
-        task = HandlerSpec(Routes.of_one("q", handler), Transactions(source.begin), RetryPolicy())
+        begin, close = transactions(kind, sized(client._source, 4, asynchronous=False), 4, asynchronous=False)
+        assert begin is not None
+        task = HandlerSpec(Routes.of_one("q", handler), Transactions(begin), RetryPolicy())
         states: dict[int, ReceiveState] = {}
         for interruption in interruptions(INTERRUPTIONS["sync"][how], when):
             queue.send_batch([Message(1), Message(2), Message(3)])
@@ -93,7 +93,7 @@ def test_transactions_of_several_messages(
                 assert (number in left) is (state is not ReceiveState.COMPLETED)
                 assert (number in effects) is (state is ReceiveState.COMPLETED)
         assert set(states.values()) == {ReceiveState.COMPLETED}
-        drive(source.close())
+        drive(close())
 
 
 def settled(message: Any) -> ReceiveState:
