@@ -340,27 +340,8 @@ class DeadLetter(Exception):
 
 BY_SQLSTATE: dict[str, type[PGQueueError]] = {
     kind.default_sqlstate: kind
-    for kind in (
-        LockLostError,
-        WrongTransactionError,
-        QueueNotFoundError,
-        QueueAlreadyExistsError,
-        QueueDisabledError,
-        MessageSizeExceededError,
-        MessageNotFoundError,
-        InvalidArgumentError,
-        QueueFullError,
-        ConsumerInUseError,
-        ConsumerFencedError,
-        SessionLockLostError,
-        SessionCannotBeLockedError,
-        ScheduleNotFoundError,
-        ScheduleAlreadyExistsError,
-        TopicNotFoundError,
-        TopicAlreadyExistsError,
-        NoSubscriptionError,
-    )
-    if kind.default_sqlstate
+    for kind in list(globals().values())
+    if isinstance(kind, type) and issubclass(kind, PGQueueError) and kind.default_sqlstate
 } | {
     "25006": ReadOnlyError,  # read_only_sql_transaction
     "25P02": TransactionRequiredError,  # in_failed_sql_transaction
