@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from pgqueue.errors import InvalidArgumentError, MessageNotSerializableError, PGQueueError
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.columns import TEXTS
+from pgqueue.model.json_text import on_any_stack
 from pgqueue.model.message import Message
-from pgqueue.model.stack import on_any_stack
 
 #: Limits of what is sent, whatever the depth of the sender's stack, so that every reader can read it.
 DEEPEST = 200
