@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from pgqueue.errors import LockLostError, error_class
 from pgqueue.model.body_type import BodyType
+from pgqueue.model.context import TransactionId
 from pgqueue.model.encoding import UNCHANGED, encode_body, to_json
 from pgqueue.model.failure import error_document
 from pgqueue.model.message import Lock
 from pgqueue.model.settings import SettlementResult
-from pgqueue.model.transaction_id import TransactionId
 from pgqueue.statements.statement import Statement, call, column, each, nothing, rows, scalar
 
 T = TypeVar("T")
