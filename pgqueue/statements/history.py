@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from pgqueue.model.arguments import moment, queue_name, text, whole
 from pgqueue.model.encoding import to_json
 from pgqueue.model.json_text import undecoded
 from pgqueue.model.message import RecordedEffect, SettledMessage
-from pgqueue.statements.arguments import moment, queue_name, text, whole
 from pgqueue.statements.statement import Statement, call, columns_of, each, scalar
 
 

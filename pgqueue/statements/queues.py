@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, LiteralString, TypeVar
 
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.arguments import check_of, flag
 from pgqueue.model.encoding import to_json
 from pgqueue.model.json_text import undecoded
 from pgqueue.model.names import is_dead_letter_queue
@@ -17,7 +18,6 @@ from pgqueue.model.settings import (
     QueueSettings,
     QueueStatus,
 )
-from pgqueue.statements.arguments import check_of, flag
 from pgqueue.statements.statement import NO_LIMIT, Statement, call, columns_of, each, nothing, scalar
 
 T = TypeVar("T")

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from pgqueue.model.arguments import queue_name
 from pgqueue.model.columns import identifier
 from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.row import COLUMNS, Row
-from pgqueue.statements.arguments import queue_name
 from pgqueue.statements.statement import Statement, call, nothing, rows, scalar
 
 #: The lock token as text: it is sent back with each settlement, and read as a UUID only where one is asked for.

@@ -8,12 +8,12 @@ from typing import Any, Final, NamedTuple
 
 from pgqueue.errors import InvalidArgumentError, ScheduleNotFoundError
 from pgqueue.model import recurrence
+from pgqueue.model.arguments import moment, name_of, text
 from pgqueue.model.columns import MESSAGE
 from pgqueue.model.encoding import EncodedMessage, encode
 from pgqueue.model.message import Message, SequenceNumber
 from pgqueue.model.row import Row
 from pgqueue.model.schedule import CatchUp, Schedule
-from pgqueue.statements.arguments import moment, name_of, text
 from pgqueue.statements.statement import Statement, call, each, nothing, scalar
 
 #: When a message is due stands in the schedule.

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from pgqueue.model.arguments import queue_name
 from pgqueue.model.columns import MESSAGE
 from pgqueue.model.encoding import EncodedMessage
 from pgqueue.model.message import SequenceNumber
 from pgqueue.model.row import Row
-from pgqueue.statements.arguments import queue_name
 from pgqueue.statements.statement import Statement, call, nothing, scalar
 
 #: The arguments of many messages.

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from pgqueue.model.arguments import queue_name
 from pgqueue.model.encoding import encode_body
 from pgqueue.model.json_text import decode_jsonb
 from pgqueue.model.row import SEQUENCE_NUMBER, Row
 from pgqueue.model.settings import SessionProperties
-from pgqueue.statements.arguments import queue_name
 from pgqueue.statements.receiving import RECEIVED_COLUMNS
 from pgqueue.statements.statement import (
     NO_LIMIT,

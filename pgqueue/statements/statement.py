@@ -10,9 +10,9 @@ from math import inf
 from types import MappingProxyType
 from typing import Any, Final, Generic, LiteralString, NamedTuple, TypeVar
 
+from pgqueue.model.arguments import Check, check_of
 from pgqueue.model.columns import identifier
 from pgqueue.model.row import Row
-from pgqueue.statements.arguments import Check, check_of
 from pgqueue.statements.signatures import SIGNATURES
 
 T = TypeVar("T")

@@ -7,13 +7,13 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from pgqueue.errors import InvalidArgumentError, MessageNotReadableError, TopicNotFoundError
+from pgqueue.model.arguments import name_of, text
 from pgqueue.model.encoding import EncodedMessage, to_json
 from pgqueue.model.json_text import decode_jsonb
 from pgqueue.model.row import Row
 from pgqueue.model.settings import QueueSettings
 from pgqueue.model.topic import CorrelationFilter, Filter, JsonPathFilter, SubscriptionProperties, TopicProperties
 from pgqueue.statements import queues, sending
-from pgqueue.statements.arguments import name_of, text
 from pgqueue.statements.statement import NO_LIMIT, Statement, call, column, columns_of, each, nothing, scalar
 
 #: Passed instead of a filter or properties: the subscription keeps what it has. (None removes it.)

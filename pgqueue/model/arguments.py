@@ -14,6 +14,7 @@ from pgqueue.errors import InvalidArgumentError
 Check = Callable[[str, Any], Any]
 
 LONGEST = timedelta(days=36_500)
+#: Characters that PostgreSQL cannot store in text.
 NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
