@@ -15,6 +15,7 @@ from pgqueue.flows import Shared, Source, batches, dead_letters, queues, receivi
 from pgqueue.flows.arrivals import arrivals
 from pgqueue.flows.locked import locked
 from pgqueue.flows.sessions import accepted
+from pgqueue.model.arguments import count
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.context import Outcome
 from pgqueue.model.encoding import scheduled
@@ -32,7 +33,6 @@ from pgqueue.statements import history as remembering
 from pgqueue.statements import receiving as receiving_verbs
 from pgqueue.statements import sending, settling
 from pgqueue.statements import sessions as session_verbs
-from pgqueue.statements.arguments import count
 from pgqueue.transports import drive
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ import tenacity
 
 from pgqueue.errors import OperationTimeoutError, PGQueueError
 from pgqueue.flows import Source
+from pgqueue.model.arguments import duration
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import BodyT, Message, SequenceNumber
 from pgqueue.sending import Flusher, Outbox, Outgoing, Pending, log_unread, report
-from pgqueue.statements.arguments import duration
 from pgqueue.transports import drive, leave_blocks
 
 

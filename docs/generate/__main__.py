@@ -1,14 +1,15 @@
-"""``python -m docs.generate``: writes lists of fields, pages with generated parts, the help of all
-commands and the synchronous face."""
+"""``python -m docs.generate``: writes lists of fields, the signatures of verbs, pages with generated parts, the help of
+all commands and the synchronous face."""
 
 from __future__ import annotations
 
-from docs.generate import PAGES, faces, filled, lists
+from docs.generate import PAGES, faces, filled, lists, sql
 from docs.generate.commands import overview
 from pgqueue.cli.running import HELP
 
 for path in lists.files():
     path.write_text(lists.filled(path), encoding="utf-8")
+sql.SIGNATURES.write_text(sql.signatures(), encoding="utf-8")
 HELP.write_text(overview(), encoding="utf-8")
 for page in PAGES:
     page.write_text(filled(page.read_text()))

@@ -11,12 +11,10 @@ Only what is true once a lock is lost is written by hand in both faces, as ``loc
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from docs.generate.text import ROOT
+from docs.generate.text import ROOT, formatted
 
 PACKAGE = ROOT / "pgqueue"
 
@@ -149,12 +147,4 @@ def translated(text: str) -> str:
         text = re.sub(pattern, replacement, text)
     for theirs, ours in WORDS:
         text = text.replace(theirs, ours)
-    return text
-
-
-def formatted(text: str, path: Path) -> str:
-    """As ruff formats that file, its imports sorted."""
-    for command in (["check", "--fix", "--exit-zero", "--quiet", "--select", "I"], ["format", "--quiet"]):
-        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(path), "-"]
-        text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
     return text

@@ -8,9 +8,19 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from docs.generate.text import ROOT, code, markdown, table
+from docs.generate.text import ROOT, code, formatted, markdown, table
 
 SQL = ROOT / "sql"
+SIGNATURES = ROOT / "pgqueue" / "statements" / "signatures.py"
+SIGNATURES_BEGIN = '''# Written by `make generate` from sql/functions: change it there.
+"""The verbs of SQL: the type of each argument."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, LiteralString
+
+SIGNATURES: Final[Mapping[str, Mapping[str, LiteralString]]] = '''
 LABEL = re.compile(r"-- (Returns|Raises|Locks) {2,}")
 
 
@@ -59,8 +69,8 @@ class File:
         return re.sub(r"--.*", "", self.text)
 
     @property
-    def signature(self) -> str:
-        """As PostgreSQL's manual has it: what may be left out is in brackets."""
+    def arguments(self) -> list[list[str]]:
+        """The words of each argument: its name, its type, and its default."""
         found = re.search(
             r"create or replace (?:function|procedure) pgqueue\.\w+\((.*?)\)\s*(?:returns|language)\b",
             self.body,
@@ -68,9 +78,21 @@ class File:
         )
         assert found, f"{self.path} creates no function"
         arguments = [argument.split() for argument in found[1].split(",")]
-        arguments = [argument for argument in arguments if argument and argument[0] != "out"]
-        needed = ", ".join(argument[0] for argument in arguments if "default" not in argument)
-        optional = ", ".join(argument[0] for argument in arguments if "default" in argument)
+        return [argument for argument in arguments if argument and argument[0] != "out"]
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The type of each argument by its name."""
+        return {
+            name.strip('"'): re.sub(" default .*", "", " ".join(type_and_default))
+            for name, *type_and_default in self.arguments
+        }
+
+    @property
+    def signature(self) -> str:
+        """As PostgreSQL's manual has it: what may be left out is in brackets."""
+        needed = ", ".join(argument[0] for argument in self.arguments if "default" not in argument)
+        optional = ", ".join(argument[0] for argument in self.arguments if "default" in argument)
         if not optional:
             return f"{self.name}({needed})"
         return f"{self.name}({needed} [, {optional}])" if needed else f"{self.name}([{optional}])"
@@ -79,6 +101,12 @@ class File:
 @cache
 def functions() -> dict[str, File]:
     return {path.stem: File(path) for path in sorted(SQL.glob("functions/*/*.sql"))}
+
+
+def signatures() -> str:
+    """The module of the library that has the types of the verbs' arguments."""
+    types = {name: file.types for name, file in functions().items() if not name.startswith("_")}
+    return formatted(SIGNATURES_BEGIN + repr(types), SIGNATURES)
 
 
 def verbs(*names: str) -> str:

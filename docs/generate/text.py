@@ -1,8 +1,10 @@
-"""Markdown from the text of docstrings and headers."""
+"""Markdown from the text of docstrings and headers, and the layout of generated Python."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -28,3 +30,11 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     lines = [heads, *([cell.replace("|", r"\|") for cell in row] for row in rows)]
     written = [" ".join(["|", *(f"{cell} |" if cell else "|" for cell in line)]) for line in lines]
     return "\n".join([written[0], f"|{'---|' * len(heads)}", *written[1:]])
+
+
+def formatted(text: str, path: Path) -> str:
+    """As ruff formats that file, its imports sorted."""
+    for command in (["check", "--fix", "--exit-zero", "--quiet", "--select", "I"], ["format", "--quiet"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(path), "-"]
+        text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
+    return text

@@ -13,10 +13,10 @@ import tenacity
 
 from pgqueue.errors import OperationTimeoutError
 from pgqueue.flows import Source
+from pgqueue.model.arguments import duration
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import BodyT, Message, SequenceNumber
 from pgqueue.sending import Flusher, Outbox, Outgoing, Pending, log_unread, report
-from pgqueue.statements.arguments import duration
 from pgqueue.transports import adrive, leave_blocks
 
 

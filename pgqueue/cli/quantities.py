@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import typer
 
 from pgqueue.cli.failures import WrongUse
-from pgqueue.model.encoding import LONGEST
+from pgqueue.model.arguments import LONGEST
 
 #: The value of an option that sets no limit.
 NONE = "none"

@@ -24,8 +24,9 @@ from pgqueue.cli.output import AsJson
 from pgqueue.cli.quantities import Moment, parse_duration, parse_moment
 from pgqueue.cli.queues import Name
 from pgqueue.errors import PGQueueError
+from pgqueue.model.arguments import LONGEST
 from pgqueue.model.columns import TEXTS
-from pgqueue.model.encoding import LONGEST, encode
+from pgqueue.model.encoding import encode
 from pgqueue.model.json_text import decode
 
 STDIN = "-"

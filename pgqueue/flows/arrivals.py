@@ -15,13 +15,13 @@ from pgqueue.flows import receiving, settling
 from pgqueue.flows.flow import Flow, WakeableExecutor, WakeSignal
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.validating import keep_valid
+from pgqueue.model.arguments import whole
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.message import Lock, PeekedMessage, from_row
 from pgqueue.model.row import LASTS, Row
 from pgqueue.model.settings import ReceiveMode
 from pgqueue.statements import Statement
 from pgqueue.statements import receiving as verbs
-from pgqueue.statements.arguments import whole
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pgqueue.errors import InvalidArgumentError, InvalidStateError
 from pgqueue.flows.flow import Executor, Flow, Shared
 from pgqueue.flows.locked import LockedMessage
-from pgqueue.flows.settling import STILL_LOCKED, Question, refuse_to_wait_for_ourselves, resolve
+from pgqueue.flows.settling import STILL_LOCKED, WAITS, Question, resolve, waits_for_ourselves
 from pgqueue.model.context import Event, Outcome, apply_all, begin_all
 from pgqueue.model.message import Lock
 from pgqueue.model.settings import SettlementResult
@@ -80,7 +80,10 @@ def _begin(
     """Begin the settlement of each delivery; those that refuse, or are settled already, get their results at once."""
     results: dict[int, SettlementResult] = {}
     begun = []
-    free, refused = _not_waiting_for_ourselves(messages, transaction)
+    free = [message for message in messages if not waits_for_ourselves(message, transaction)]
+    refused: list[tuple[LockedMessage, Exception | None]] = [
+        (message, InvalidStateError(WAITS)) for message in messages if waits_for_ourselves(message, transaction)
+    ]
     answers = begin_all([message.context for message in free], outcome, call)
     for message, answer in zip(free, answers, strict=True):
         if answer is True:
@@ -96,23 +99,6 @@ def _begin(
     for message, refusal in refused:
         results[message.sequence_number] = SettlementResult(message.sequence_number, refusal)
     return results, begun
-
-
-def _not_waiting_for_ourselves(
-    messages: Sequence[LockedMessage], transaction: Shared | None
-) -> tuple[list[LockedMessage], list[tuple[LockedMessage, Exception | None]]]:
-    """The messages that can be settled there, and the others with their errors."""
-    if transaction is not None or all(message.context.pinned_in is None for message in messages):
-        return list(messages), []
-    free: list[LockedMessage] = []
-    refused: list[tuple[LockedMessage, Exception | None]] = []
-    for message in messages:
-        try:
-            refuse_to_wait_for_ourselves(message, transaction)
-            free.append(message)
-        except InvalidStateError as refusal:
-            refused.append((message, refusal))
-    return free, refused
 
 
 def _refuse_first(results: dict[int, SettlementResult], begun: Sequence[LockedMessage]) -> None:

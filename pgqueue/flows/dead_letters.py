@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from pgqueue.flows.flow import Executor, Flow
-from pgqueue.statements.arguments import numbers, whole
+from pgqueue.model.arguments import numbers, whole
 from pgqueue.statements.dead_letters import purge as purge_some
 from pgqueue.statements.dead_letters import resubmit as resubmit_some
 

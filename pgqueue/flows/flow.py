@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
+from pgqueue.errors import PGQueueError
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
 
@@ -139,3 +140,12 @@ class Sourced(Protocol):
 def source_of(holder: Sourced) -> Source:
     """Where a queue, a session or a message runs its statements."""
     return holder._source  # noqa: SLF001 - a public name would be a promise to users
+
+
+def create(statement: Statement[None], source: Executor, exists: type[PGQueueError], *, exist_ok: bool) -> Flow[None]:
+    """Create something; with ``exist_ok``, leave it as it is if it ``exists``."""
+    try:
+        yield from source.execute(statement)
+    except exists:
+        if not exist_ok:
+            raise

@@ -10,17 +10,18 @@ from pgqueue.errors import InvalidArgumentError, InvalidStateError
 from pgqueue.flows.flow import Source
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.context import ReceiveContext, ReceiveState
+from pgqueue.model.json_text import lazy_fields
 from pgqueue.model.lock_lost import LockLostFlag
-from pgqueue.model.message import BodyT_co, Lock, PeekedMessage, from_row, row_fields
+from pgqueue.model.message import BodyT_co, Lock, PeekedMessage, from_row
 from pgqueue.model.names import dead_letters_of
-from pgqueue.model.row import Row
+from pgqueue.model.row import FIELDS, Row
 from pgqueue.statements.sessions import SessionLock
 
 LockedT = TypeVar("LockedT", bound="LockedMessage")
 LostT = TypeVar("LostT", bound=LockLostFlag)
 
 
-@row_fields
+@lazy_fields(*FIELDS)
 @dataclass(eq=False, repr=False, kw_only=True)
 class LockedMessage(PeekedMessage[BodyT_co]):
     """A message that this receiver has locked, and the state machine of its delivery."""

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from pgqueue.errors import InvalidArgumentError, QueueAlreadyExistsError
+from pgqueue.flows import flow
 from pgqueue.flows.flow import Executor, Flow
+from pgqueue.model.arguments import queue_name
 from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.settings import QueueProperties
 from pgqueue.statements import Statement, queues
-from pgqueue.statements.arguments import queue_name
 
 PURGE_AT_ONCE = 10_000
 
 
 def create(statement: Statement[None], name: str, source: Executor, *, exist_ok: bool) -> Flow[QueueProperties]:
-    try:
-        yield from source.execute(statement)
-    except QueueAlreadyExistsError:
-        if not exist_ok:
-            raise
+    yield from flow.create(statement, source, QueueAlreadyExistsError, exist_ok=exist_ok)
     return (yield from source.execute(queues.get_queue(name)))
 
 

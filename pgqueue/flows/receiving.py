@@ -10,11 +10,11 @@ from math import inf
 
 from pgqueue.errors import PGQueueError, logger
 from pgqueue.flows.flow import Executor, Flow, Pause, WakeableExecutor, WakeSignal
+from pgqueue.model.arguments import duration
 from pgqueue.model.backoff import POLLS
 from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.row import Row
 from pgqueue.statements import Statement, looking, receiving
-from pgqueue.statements.arguments import duration
 from pgqueue.statements.looking import Look
 
 NO_WAIT = timedelta(0)

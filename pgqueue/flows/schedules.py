@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pgqueue.errors import ScheduleAlreadyExistsError
+from pgqueue.flows import flow
 from pgqueue.flows.flow import Executor, Flow
 from pgqueue.model.schedule import Schedule
 from pgqueue.statements import Statement, schedules
 
 
 def create(statement: Statement[None], name: str, source: Executor, *, exist_ok: bool) -> Flow[Schedule]:
-    try:
-        yield from source.execute(statement)
-    except ScheduleAlreadyExistsError:
-        if not exist_ok:
-            raise
+    yield from flow.create(statement, source, ScheduleAlreadyExistsError, exist_ok=exist_ok)
     return (yield from _planned(name, source))
 
 

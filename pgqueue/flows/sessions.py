@@ -10,12 +10,12 @@ from typing import ClassVar, TypeVar
 from pgqueue.errors import PGQueueError, SessionCannotBeLockedError, logger
 from pgqueue.flows import receiving
 from pgqueue.flows.flow import Executor, Flow, Pause, Source, source_of
+from pgqueue.model.arguments import duration
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.holder import this_process
 from pgqueue.model.lock_lost import LockLost, LockLostFlag
 from pgqueue.model.row import Row
 from pgqueue.statements import sessions
-from pgqueue.statements.arguments import duration
 from pgqueue.statements.sessions import SessionLock
 
 SessionT = TypeVar("SessionT", bound="AcceptedSession")

@@ -16,6 +16,8 @@ from pgqueue.statements import Statement, settling
 
 T = TypeVar("T")
 
+WAITS = "the message is locked by the transaction of this block: settle it with transaction=…, or after the block"
+
 STILL_LOCKED = (ReceiveState.RECEIVED, ReceiveState.COMPLETING)
 
 
@@ -82,15 +84,13 @@ def prepare(message: LockedMessage, transaction: Shared | None) -> Flow[None]:
     """Resolve an earlier settlement in doubt, and refuse one that would wait for our own transaction."""
     if message.context.is_in_doubt:
         yield from resolve(message)
-    refuse_to_wait_for_ourselves(message, transaction)
+    if waits_for_ourselves(message, transaction):
+        raise InvalidStateError(WAITS)
 
 
-def refuse_to_wait_for_ourselves(message: LockedMessage, transaction: Shared | None) -> None:
-    """Refuse to settle outside of the transaction of a ``transaction()`` block, which has locked the message's row."""
-    if transaction is None and message.context.pinned_in is not None:
-        raise InvalidStateError(
-            "the message is locked by the transaction of this block: settle it with transaction=…, or after the block"
-        )
+def waits_for_ourselves(message: LockedMessage, transaction: Shared | None) -> bool:
+    """Whether a settlement there waits for the transaction of a ``transaction()`` block, which has locked the row."""
+    return transaction is None and message.context.pinned_in is not None
 
 
 def pinned(message: LockedMessage, statement: Statement[T]) -> Statement[T]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pgqueue import telemetry
 from pgqueue.errors import QueueAlreadyExistsError, QueueNotFoundError, TopicAlreadyExistsError
-from pgqueue.flows import queues
+from pgqueue.flows import flow, queues
 from pgqueue.flows.flow import Executor, Flow
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.encoding import encode
@@ -17,11 +17,7 @@ from pgqueue.statements import Statement, topics
 
 
 def create_topic(name: str, source: Executor, *, exist_ok: bool) -> Flow[None]:
-    try:
-        yield from source.execute(topics.create_topic(name))
-    except TopicAlreadyExistsError:
-        if not exist_ok:
-            raise
+    yield from flow.create(topics.create_topic(name), source, TopicAlreadyExistsError, exist_ok=exist_ok)
 
 
 def drop_topic(name: str, source: Executor) -> Flow[None]:
@@ -34,11 +30,7 @@ def drop_topic(name: str, source: Executor) -> Flow[None]:
 def create_subscription(
     statement: Statement[None], topic: str, name: str, source: Executor, *, exist_ok: bool
 ) -> Flow[SubscriptionProperties]:
-    try:
-        yield from source.execute(statement)
-    except QueueAlreadyExistsError:
-        if not exist_ok:
-            raise
+    yield from flow.create(statement, source, QueueAlreadyExistsError, exist_ok=exist_ok)
     return (yield from get_subscription(topic, name, source))
 
 

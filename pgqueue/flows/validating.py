@@ -13,6 +13,7 @@ from pgqueue.flows.flow import Executor, Flow, WakeableExecutor
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.settling import settle
 from pgqueue.model.about import about
+from pgqueue.model.arguments import duration
 from pgqueue.model.bodies import InvalidBody, read_as
 from pgqueue.model.context import Outcome
 from pgqueue.model.message import body_type_of
@@ -20,7 +21,6 @@ from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.row import Row
 from pgqueue.statements import Statement
 from pgqueue.statements import settling as verbs
-from pgqueue.statements.arguments import duration
 
 MessageT = TypeVar("MessageT", bound=LockedMessage)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import re
 import typing
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Any
 
 from pgqueue.errors import DeadLetter, InvalidArgumentError
 from pgqueue.model.body_type import INVALID_BODY, BodyType, is_of_pydantic, mentions, without_values
-from pgqueue.model.calls import namespace_of
+from pgqueue.model.calls import annotation_of, evaluated
 from pgqueue.model.message import Message, PeekedMessage
 
 LONGEST_DESCRIPTION = 4_000
@@ -53,7 +52,9 @@ def read_as(body_type: BodyType, message: PeekedMessage) -> Any:
 
 def _wanted(function: Callable[..., Any]) -> Any:
     """The type of the body in the annotation of the first parameter, if values of that type have to be made."""
-    annotation = _annotation(function)
+    annotation = annotation_of(function, 0)
+    if isinstance(annotation, str) and OF_A_MESSAGE.search(annotation):
+        _refuse(annotation, function)
     origin = typing.get_origin(annotation)
     if not (isinstance(origin, type) and issubclass(origin, Message)):
         return None
@@ -61,16 +62,9 @@ def _wanted(function: Callable[..., Any]) -> Any:
     return kind if mentions(kind, is_of_pydantic) or mentions(kind, dataclasses.is_dataclass) else None
 
 
-def _annotation(function: Callable[..., Any]) -> Any:
+def _refuse(annotation: str, function: Callable[..., Any]) -> None:
     try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except ValueError:  # a function of C
-        return None
-    annotation = parameters[0].annotation if parameters else None
-    if not isinstance(annotation, str) or not OF_A_MESSAGE.search(annotation):
-        return annotation
-    try:
-        return eval(annotation, namespace_of(function))  # noqa: S307 - what the application itself has written
+        evaluated(annotation, function)
     except Exception as error:
         raise InvalidArgumentError(
             f"the annotation {annotation} of a handler cannot be read at run time: {error}. Import its names outside of"

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any, Self
 from uuid import UUID
 
-from pgqueue.model.json_text import NOT_DECODED, JsonText, decode
+from pgqueue.model.json_text import decode
 from pgqueue.model.readers import InvalidValueError, name_of, reader
 
 #: The reason of dead letters whose body is not of the type that is wanted.
@@ -54,36 +54,18 @@ class BodyType:
             raise InvalidValueError("it is bytes, not JSON")
         return self._make(raw)
 
+    def read(self, raw: str | bytes) -> Any:
+        """Make a value of what the queue holds. Raises ValueError, with the name of the type, if it does not fit."""
+        try:
+            return self.make(raw)
+        except ValueError as error:
+            raise ValueError(f"it is not a {self.name}: {error}") from error
+
     def write(self, body: Any) -> Any:
         """Return the body as a value that JSON can hold. Raises ValueError if it is of another type."""
         if isinstance(self.kind, type) and not typing.get_args(self.kind) and not isinstance(body, self.kind):
             raise InvalidValueError(f"it is of the type {type(body).__qualname__}")
         return self._write(body)
-
-
-class TypedBody(JsonText):
-    """A body, JSON text or bytes, that becomes a value of its type on first access."""
-
-    __slots__ = ("_body_type",)
-
-    def __init__(self, raw: str | bytes, body_type: BodyType) -> None:
-        self._text: Any = raw
-        self._value = NOT_DECODED
-        self._body_type = body_type
-
-    @property
-    def text(self) -> Any:
-        """The body as the queue holds it."""
-        return self._text
-
-    def decoded(self) -> Any:
-        """The value of the type; made at the first call."""
-        if self._value is NOT_DECODED:
-            try:
-                self._value = self._body_type.make(self._text)
-            except ValueError as error:
-                raise ValueError(f"it is not a {self._body_type.name}: {error}") from error
-        return self._value
 
 
 def without_values(error: ValueError) -> str:

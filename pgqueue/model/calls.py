@@ -69,10 +69,15 @@ def annotation_of(function: Callable[..., Any], place: int) -> Any:
         return None
     if isinstance(annotation, str):
         try:
-            return eval(annotation, namespace_of(function))  # noqa: S307 - what the application itself has written
+            return evaluated(annotation, function)
         except Exception:  # noqa: BLE001 - its names are imported for type checkers only
             return annotation
     return annotation
+
+
+def evaluated(annotation: str, function: Callable[..., Any]) -> Any:
+    """The value of an annotation of a function."""
+    return eval(annotation, namespace_of(function))  # noqa: S307 - what the application itself has written
 
 
 def namespace_of(function: Any) -> dict[str, Any]:

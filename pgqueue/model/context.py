@@ -21,7 +21,6 @@ from pgqueue.errors import (
     SettlementUndoneError,
 )
 from pgqueue.model.calls import checked_result, must_finish
-from pgqueue.model.transaction_id import TransactionId
 
 
 class Named(Enum):
@@ -101,6 +100,23 @@ def _reset_after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_reset_after_fork)
+
+
+class TransactionId(str):
+    """PostgreSQL's id of a transaction or savepoint; after a crash or a failover it may be given out again.
+
+    ``server_run`` is what ``pgqueue.server_run()`` returned in that transaction.
+    """
+
+    __slots__ = ("server_run",)
+
+    server_run: str | None
+
+    def __new__(cls, text: str, server_run: str | None = None) -> TransactionId:
+        """Create the id; a string takes its text in ``__new__``."""
+        self = super().__new__(cls, text)
+        self.server_run = server_run
+        return self
 
 
 class ReceiveContext:

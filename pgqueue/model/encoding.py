@@ -12,18 +12,17 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from pgqueue.errors import InvalidArgumentError, MessageNotSerializableError, PGQueueError
+from pgqueue.model.arguments import duration, moment
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.columns import TEXTS
+from pgqueue.model.json_text import on_any_stack
 from pgqueue.model.message import Message
-from pgqueue.model.stack import on_any_stack
 
 #: Limits of what is sent, whatever the depth of the sender's stack, so that every reader can read it.
 DEEPEST = 200
 MOST_DIGITS = 4300
 
 ENDLESS = 10**MOST_DIGITS
-
-LONGEST = timedelta(days=36_500)
 
 TEXT_FIELDS = tuple(column.name for column in TEXTS)
 
@@ -85,9 +84,9 @@ _NOTHING_BESIDES = EncodedMessage(None, None)[2:]
 
 def scheduled(message: Message, at: object) -> Message:
     """Return the message with this scheduled time, which must be one."""
-    if not isinstance(at, datetime) or at.tzinfo is None:
-        raise InvalidArgumentError(f"at must be a datetime with a time zone, not {at!r}")
-    return replace(message, scheduled_enqueue_time=at)
+    if at is None:
+        raise InvalidArgumentError("at must be a datetime with a time zone, not None")
+    return replace(message, scheduled_enqueue_time=moment("at", at))
 
 
 def encode(
@@ -111,8 +110,10 @@ def encode(
         if (value := getattr(message, field)) is not None:
             _check_text(field, value)
     _check_priority(message.priority)
-    if message.time_to_live is not None or message.scheduled_enqueue_time is not None:
-        _check_times(message.time_to_live, message.scheduled_enqueue_time)
+    moment("scheduled_enqueue_time", message.scheduled_enqueue_time)
+    time_to_live = duration("time_to_live", message.time_to_live)
+    if time_to_live is not None and time_to_live <= timedelta(0):
+        raise InvalidArgumentError(f"time_to_live must be positive, not {time_to_live}")
     body = encode_body(message.body, body_type)
     properties = _properties(message.application_properties, trace)
     encoded = EncodedMessage(*body, *_besides_body(message))
@@ -196,19 +197,6 @@ def _check_text(field: str, value: object) -> None:
 def _check_priority(value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not -100 <= value <= 100:
         raise InvalidArgumentError(f"priority must be a whole number from -100 to 100, not {value!r}")
-
-
-def _check_times(time_to_live: object, scheduled_enqueue_time: object) -> None:
-    if time_to_live is not None and not isinstance(time_to_live, timedelta):
-        raise InvalidArgumentError(f"time_to_live must be a timedelta, not {type(time_to_live).__name__}")
-    if time_to_live is not None and not timedelta(0) < time_to_live <= LONGEST:
-        raise InvalidArgumentError(f"time_to_live must be positive and at most a hundred years, not {time_to_live}")
-    if scheduled_enqueue_time is not None and (
-        not isinstance(scheduled_enqueue_time, datetime) or scheduled_enqueue_time.tzinfo is None
-    ):
-        raise InvalidArgumentError(
-            f"scheduled_enqueue_time must be a datetime with a time zone, not {scheduled_enqueue_time!r}"
-        )
 
 
 #: Passed instead of a body: the message keeps its body. (None is a body: JSON's null.)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.arguments import NO_TEXT
 
 T = TypeVar("T", "DeliveryError", "Resubmission")
 
@@ -23,8 +24,6 @@ OURS = f"{Path(__file__).parents[1]}/"
 DEMO = f"{OURS}demo/"
 STANDARD_LIBRARY = f"{sysconfig.get_path('stdlib')}/"
 LIBRARIES = re.compile(r"/site-packages/(psycopg|psycopg_pool|psycopg_binary|sqlalchemy|tenacity)/")
-
-NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 @dataclass(frozen=True)

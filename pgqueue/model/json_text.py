@@ -6,13 +6,14 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from typing import Any, TypeVar
 
 from pgqueue.errors import MessageNotReadableError
-from pgqueue.model.stack import on_any_stack
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 #: The version byte before the text in the binary form of jsonb.
 VERSION = "\x01"
@@ -20,120 +21,100 @@ VERSION = "\x01"
 #: jsonb writes no exponents: a number that is too large for a float has more digits than this.
 DIGITS_OF_A_FLOAT = 308
 
-#: A value that no JSON text decodes to; the same in every process.
-NOT_DECODED = ...
 
+class LazyField:
+    """An attribute that is read from what its holder was made of on first access, and then cached."""
 
-class JsonText:
-    """A JSON value that is decoded on first access. It equals the same text, and the value it stands for."""
+    def __init__(self, name: str) -> None:
+        self._name = name
 
-    __slots__ = ("_text", "_value")
-    __hash__ = None  # type: ignore[assignment]  # as lists and dictionaries
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._value: Any = NOT_DECODED
-
-    @property
-    def text(self) -> str:
-        """The JSON text."""
-        return self._text.removeprefix(VERSION)
-
-    def decoded(self) -> Any:
-        """The decoded value; decoded at the first call."""
-        if self._value is NOT_DECODED:
-            self._value = _decode_what_jsonb_wrote(self.text)
-        return self._value
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, JsonText):
-            return self.text == other.text
+    def __get__(self, holder: LazyHolder | None, owner: type) -> Any:
+        if holder is None:
+            return self
         try:
-            return bool(self.decoded() == other)
-        except ValueError:
-            return False
+            value = holder._read(self._name)  # noqa: SLF001 - a holder and its fields belong together
+        except ValueError as error:
+            title = holder._title()  # noqa: SLF001 - the same
+            raise MessageNotReadableError(
+                f"the {self._name} of {title} cannot be read: {error}. raw_{self._name} has it as text"
+            ) from None
+        vars(holder)[self._name] = value  # the holder may be frozen
+        return value
 
-    def __repr__(self) -> str:
-        try:
-            return repr(self.decoded())
-        except (ValueError, RecursionError) as error:
-            return f"<JSON that cannot be shown: {error}>"
 
-
-class JsonHolder(ABC):
-    """A dataclass with JSON fields. It can be printed even if these cannot be decoded."""
+class LazyHolder(ABC):
+    """A dataclass with lazy fields. It can be printed even if these cannot be decoded."""
 
     @abstractmethod
     def _title(self) -> str:
         """The message, queue or effect that this is, for error texts."""
 
+    @abstractmethod
     def _read(self, name: str) -> Any:
-        """The value of a field that was never set, where there is something to read it from."""
-        raise AttributeError(f"{name} is not set")
+        """The value of a lazy field. Raises ValueError if it cannot be decoded."""
 
-    def _raw(self, name: str) -> Any:
-        """The content of a field, as text if it is JSON."""
-        value = held_in(self, name)
-        return value.text if isinstance(value, JsonText) else value
+    def _shown(self, name: str) -> str:
+        try:
+            return repr(getattr(self, name))
+        except (MessageNotReadableError, RecursionError) as error:
+            return f"<JSON that cannot be shown: {error}>"
 
     def __repr__(self) -> str:
-        shown = [f"{each.name}={held_in(self, each.name)!r}" for each in fields(self) if each.repr]  # type: ignore[arg-type]  # a dataclass
+        shown = [f"{each.name}={self._shown(each.name)}" for each in fields(self) if each.repr]  # type: ignore[arg-type]  # a dataclass
         return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
-def held_in(holder: JsonHolder, name: str) -> Any:
-    """The content of a field, not decoded."""
-    field = getattr(type(holder), name, None)
-    return field.held_by(holder) if isinstance(field, JsonField) else getattr(holder, name)
+class JsonHolder(LazyHolder):
+    """A record of which one field is JSON; if it is made by :func:`undecoded`, that is lazy."""
+
+    def _read(self, name: str) -> Any:
+        return decode_jsonb(vars(self)[f"_{name}_text"])
+
+    def _raw(self, name: str) -> Any:
+        """The JSON as text, or the value that was set instead."""
+        return without_version(vars(self).get(f"_{name}_text", vars(self).get(name)))
 
 
-class JsonField:
-    """An attribute that takes :class:`JsonText` and returns the decoded value. It returns any other value unchanged."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._place = f"_held_{name}"
-
-    def __get__(self, holder: JsonHolder | None, owner: type) -> Any:
-        if holder is None:
-            return self
-        held = self.held_by(holder)
-        if not isinstance(held, JsonText):
-            return held
-        try:
-            return held.decoded()
-        except ValueError as error:
-            title = holder._title()  # noqa: SLF001 - a holder and its fields belong together
-            raise MessageNotReadableError(
-                f"the {self._name} of {title} cannot be read: {error}. raw_{self._name} has it as text"
-            ) from None
-
-    def __set__(self, holder: JsonHolder, value: Any) -> None:
-        object.__setattr__(holder, self._place, value)  # it may be frozen, and this is its construction
-
-    def held_by(self, holder: JsonHolder) -> Any:
-        """The content, not decoded."""
-        held = getattr(holder, self._place, NOT_DECODED)
-        if held is NOT_DECODED:
-            held = holder._read(self._name)  # noqa: SLF001 - a holder and its fields belong together
-            self.__set__(holder, held)
-        return held
+HolderT = TypeVar("HolderT", bound=JsonHolder)
 
 
-def json_fields(*names: str) -> Callable[[type[T]], type[T]]:
-    """A decorator for a dataclass whose fields with these names may be given as :class:`JsonText`."""
+def undecoded(holder: HolderT, name: str) -> HolderT:
+    """The same, in which the field with this name has JSON text that is still to be decoded."""
+    values = vars(holder)
+    values[f"_{name}_text"] = values.pop(name)
+    return holder
+
+
+def lazy_fields(*names: str) -> Callable[[type[T]], type[T]]:
+    """A decorator for a dataclass in which the fields with these names are lazy, unless they are set."""
 
     def add(kind: type[T]) -> type[T]:
-        for name in names:
-            setattr(kind, name, JsonField(name))
+        for each in fields(kind):  # type: ignore[arg-type]  # a dataclass
+            if each.name in names:
+                setattr(kind, each.name, LazyField(each.name))
         return kind
 
     return add
 
 
-def json_text(text: str | None) -> JsonText | None:
-    """Wrap a jsonb column."""
-    return None if text is None else JsonText(text)
+def without_version(text: Any) -> Any:
+    """The text of a jsonb column; any other value unchanged."""
+    return text.removeprefix(VERSION) if isinstance(text, str) else text
+
+
+def decode_jsonb(text: str | None) -> Any:
+    """The value of a jsonb column. Raises ValueError, with the reason, for what Python cannot read.
+
+    Slightly faster than :func:`decode`, because jsonb writes nothing before the value or after it.
+    """
+    if text is None:
+        return None
+    text = text.removeprefix(VERSION)
+    try:
+        value, end = _decoder(text).raw_decode(text)
+    except RecursionError:
+        return decode(text)
+    return value if end == len(text) else decode(text)
 
 
 def decode(text: str) -> Any:
@@ -144,13 +125,13 @@ def decode(text: str) -> Any:
         raise ValueError("it is nested too deeply for Python") from None
 
 
-def _decode_what_jsonb_wrote(text: str) -> Any:
-    """As :func:`decode`, but slightly faster: expects nothing before the value or after it."""
+def on_any_stack(function: Callable[[V], T], value: V) -> T:
+    """Call the function; if the stack is too short for nested values, call it again in a new thread."""
     try:
-        value, end = _decoder(text).raw_decode(text)
+        return function(value)
     except RecursionError:
-        return decode(text)
-    return value if end == len(text) else decode(text)
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(function, value).result()
 
 
 def _decoder(text: str) -> json.JSONDecoder:

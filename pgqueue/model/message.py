@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self
 
 from typing_extensions import TypeVar
 
-from pgqueue.model.body_type import BodyType, TypedBody
+from pgqueue.errors import MessageNotReadableError
+from pgqueue.model.body_type import BodyType
 from pgqueue.model.failure import DeliveryError, Resubmission
-from pgqueue.model.json_text import JsonField, JsonHolder, JsonText, held_in, json_fields
-from pgqueue.model.row import FIELDS, LOCK_TOKEN, SEQUENCE_NUMBER, Row
+from pgqueue.model.json_text import JsonHolder, LazyHolder, lazy_fields, without_version
+from pgqueue.model.row import FIELDS, LOCK_TOKEN, PROPERTIES, SEQUENCE_NUMBER, Row, raw_body
 
 T = TypeVar("T")
 
@@ -63,33 +64,9 @@ class SequenceNumber(int):
     is_duplicate: bool = False
 
 
-class RowField:
-    """An attribute of a message that is read from its row on first access and then cached."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._read = FIELDS[name]
-
-    def __get__(self, message: object, owner: type) -> Any:
-        if message is None:
-            return self
-        value = self._read(message._row)  # type: ignore[attr-defined]  # noqa: SLF001 - a field beside its class
-        setattr(message, self._name, value)
-        return value
-
-
-def row_fields(kind: type[T]) -> type[T]:
-    """A decorator for a dataclass of messages: an instance that was made from a row reads its fields from that row."""
-    for each in fields(kind):  # type: ignore[arg-type]  # a dataclass
-        if each.name in FIELDS and not isinstance(getattr(kind, each.name, None), RowField | JsonField):
-            setattr(kind, each.name, RowField(each.name))
-    return kind
-
-
-@row_fields
-@json_fields("body", "application_properties")
+@lazy_fields(*FIELDS)
 @dataclass(kw_only=True, repr=False)
-class PeekedMessage(JsonHolder, Message[BodyT_co]):
+class PeekedMessage(LazyHolder, Message[BodyT_co]):
     """A message as it is in a queue, without a lock for the reader.
 
     Times are aware, by the database's clock. ``delivery_count`` is the number of deliveries so far. While the message
@@ -131,32 +108,39 @@ class PeekedMessage(JsonHolder, Message[BodyT_co]):
 
     def _read(self, name: str) -> Any:
         if name == "body" and self._body_type is not None:
-            return TypedBody(self.raw_body, self._body_type)
+            return self._body_type.read(self.raw_body)
         return FIELDS[name](self._row)
 
     @property
     def raw_body(self) -> str | bytes:
         """The body as the queue holds it: JSON as text, or bytes."""
-        held = FIELDS["body"](self._row) if hasattr(self, "_row") else self._raw("body")
-        body: str | bytes = held.text if isinstance(held, JsonText) else held
+        body: str | bytes = raw_body(self._row) if hasattr(self, "_row") else vars(self)["body"]
         return body
 
     @property
     def raw_application_properties(self) -> str | None:
         """The application properties as the queue holds them: JSON as text, or None."""
-        properties: str | None = self._raw("application_properties")
+        held = self._row[PROPERTIES] if hasattr(self, "_row") else vars(self)["application_properties"]
+        properties: str | None = without_version(held)
         return properties
 
     __hash__ = None  # type: ignore[assignment]  # it is mutable
 
     def __eq__(self, other: object) -> bool:
         """Whether all fields are equal, readable or not."""
-        if not isinstance(other, type(self)) or type(other) is not type(self):
+        if type(other) is not type(self):
             return NotImplemented
-        return all(held_in(self, each.name) == held_in(other, each.name) for each in fields(PeekedMessage))
+        return all(_compared(self, each.name) == _compared(other, each.name) for each in fields(PeekedMessage))
 
     def _title(self) -> str:
         return f"message {self.sequence_number} of {self.queue}"
+
+
+def _compared(message: PeekedMessage, name: str) -> Any:
+    try:
+        return getattr(message, name)
+    except MessageNotReadableError:
+        return getattr(message, f"raw_{name}")
 
 
 class Typed(Protocol):
@@ -205,7 +189,7 @@ class SettledMessage:
     session_id: str | None = None
 
 
-@json_fields("result")
+@lazy_fields("result")
 @dataclass(frozen=True, repr=False)
 class RecordedEffect(JsonHolder):
     """The record of an effect that was done for a message outside of the database, with its result."""

@@ -10,6 +10,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+PYTHON: Final = {
+    "bigint": "int",
+    "boolean": "bool",
+    "double precision": "float",
+    "integer": "int",
+    "interval": "timedelta",
+    "jsonb": "Any",
+    "text": "str",
+}
+
 REMOVALS: Final[dict[str, int | str | timedelta]] = {"0": 0, "interval '0'": timedelta(0), "''": ""}
 
 
@@ -20,14 +30,14 @@ class Setting:
     name: str
     type: str
     """The type in SQL."""
-    python: str
-    """The type in Python, None apart."""
     doc: str
     """For those who give it."""
     meaning: str
     """The comment on the column."""
     option: str
     """The help of its option on the command line."""
+    kind: str = ""
+    """The type in Python, where that does not follow from the type in SQL."""
     default: str = ""
     """The value of a new queue, in SQL; without it null."""
     none: str = ""
@@ -49,6 +59,11 @@ class Setting:
         return self.name
 
     @property
+    def python(self) -> str:
+        """The type in Python, None apart."""
+        return self.kind or PYTHON[self.type]
+
+    @property
     def removal(self) -> int | str | timedelta | None:
         """The value that removes the setting, in Python, where the database shall not read a null; or None."""
         return REMOVALS.get(self.none)
@@ -58,7 +73,6 @@ SETTINGS: Final = (
     Setting(
         "lock_duration",
         "interval",
-        "timedelta",
         "How long a receive locks a message, 1 ms to 7 days; by default 60 s.",
         "For how long a message is locked when it is received.",
         "How long a receive locks a message, such as 30s or 5m.",
@@ -69,7 +83,6 @@ SETTINGS: Final = (
     Setting(
         "max_delivery_count",
         "integer",
-        "int",
         "The number of deliveries after which a message is dead-lettered; by default 10.",
         "How often a message of the queue is delivered before it becomes a dead letter.",
         "The number of deliveries after which a message is dead-lettered.",
@@ -80,7 +93,6 @@ SETTINGS: Final = (
     Setting(
         "max_message_size",
         "bigint",
-        "int",
         "The maximum size of a message in bytes (``docs/limits.md``).",
         "How many bytes a message may have; null for any size.",
         "The maximum size of a body and its properties: bytes, 64kB, 1MB; none for no limit.",
@@ -91,18 +103,17 @@ SETTINGS: Final = (
     Setting(
         "status",
         "text",
-        "QueueStatus | str",
         "Whether the queue accepts sends and receives; by default ACTIVE.",
         "ACTIVE, SEND_DISABLED, RECEIVE_DISABLED or DISABLED.",
         "Whether the queue accepts sends and receives.",
         default="'ACTIVE'",
+        kind="QueueStatus | str",
         must_be="ACTIVE, DISABLED, SEND_DISABLED or RECEIVE_DISABLED",
         holds="status in ('ACTIVE', 'DISABLED', 'SEND_DISABLED', 'RECEIVE_DISABLED')",
     ),
     Setting(
         "user_metadata",
         "jsonb",
-        "Any",
         "Any JSON value, for the application.",
         "Text that users of the queue have stored with it.",
         "Any JSON value to keep with the queue; null for none.",
@@ -111,7 +122,6 @@ SETTINGS: Final = (
     Setting(
         "default_message_time_to_live",
         "interval",
-        "timedelta",
         "How long until messages expire (``docs/expiry.md``).",
         "When messages expire that are sent without a time to live; null for never.",
         "How long until messages expire, such as 2d, or sooner by their own; none for never.",
@@ -123,7 +133,6 @@ SETTINGS: Final = (
     Setting(
         "dead_lettering_on_message_expiration",
         "boolean",
-        "bool",
         "Whether expired messages are dead-lettered; by default False.",
         "Whether expired messages become dead letters; otherwise they are dropped.",
         "Whether expired messages are dead-lettered or deleted.",
@@ -133,7 +142,6 @@ SETTINGS: Final = (
     Setting(
         "requires_duplicate_detection",
         "boolean",
-        "bool",
         "Whether a message id is stored only once (``docs/duplicates.md``); by default False.",
         "Whether a message is dropped whose id was sent before.",
         "Whether a message whose id was sent before is discarded.",
@@ -143,7 +151,6 @@ SETTINGS: Final = (
     Setting(
         "duplicate_detection_history_time_window",
         "interval",
-        "timedelta",
         "How long a message id is remembered, 20 s to 7 days; by default 10 minutes.",
         "For how long message ids are recorded.",
         "How long a message id is remembered, from 20s to 7d; by default 10m.",
@@ -155,7 +162,6 @@ SETTINGS: Final = (
     Setting(
         "max_queue_length",
         "bigint",
-        "int",
         "The maximum number of messages, dead letters not counted (``docs/limits.md``).",
         "How many messages the queue may hold; null for any number.",
         "The maximum number of messages, without dead letters; none for no limit.",
@@ -166,7 +172,6 @@ SETTINGS: Final = (
     Setting(
         "retain_history",
         "interval",
-        "timedelta",
         "How long the history of settled messages is kept, 1 minute to 60 days (``docs/history.md``).",
         "For how long settled messages are kept in the history; null for none.",
         "How long the history of settled messages is kept, up to 60d; none for no history.",
@@ -177,7 +182,6 @@ SETTINGS: Final = (
     Setting(
         "retain_errors",
         "integer",
-        "int",
         "How many errors of failed deliveries each message keeps, 1 to 100; None keeps the last one only.",
         "How many errors of each message are kept; null for the last one only.",
         "How many errors of failed deliveries each message keeps, up to 100; none keeps the last one only.",
@@ -188,7 +192,6 @@ SETTINGS: Final = (
     Setting(
         "auto_delete_on_idle",
         "interval",
-        "timedelta",
         "How long the queue may be idle before a sweep deletes it, 5 minutes or more (``docs/sweeper.md``).",
         "After how long without a send, a receive or a peek a sweep deletes the queue; null keeps it.",
         "After how long without a send, a receive or a peek a sweep deletes the queue, 5m or more; none for never.",
@@ -199,7 +202,6 @@ SETTINGS: Final = (
     Setting(
         "requires_session",
         "boolean",
-        "bool",
         "Whether messages belong to sessions (``docs/sessions.md``); by default False. It cannot be changed.",
         "Whether the messages of the queue belong to sessions. See docs/sessions.md.",
         "Whether messages belong to sessions; set at creation only.",
@@ -210,7 +212,6 @@ SETTINGS: Final = (
     Setting(
         "forward_to",
         "text",
-        "str",
         "The queue to which what is sent here goes instead (``docs/forwarding.md``).",
         "The queue to which messages of the queue are forwarded; null for none.",
         "The queue to which what is sent here goes instead; none for no forwarding.",
@@ -221,7 +222,6 @@ SETTINGS: Final = (
     Setting(
         "forward_dead_lettered_messages_to",
         "text",
-        "str",
         "The queue to which what dies here goes, instead of the dead letters (``docs/forwarding.md``).",
         "The queue to which dead letters of the queue are forwarded; null for none.",
         "The queue to which what dies here goes; none for the dead letters of this one.",
@@ -232,7 +232,6 @@ SETTINGS: Final = (
     Setting(
         "max_receive_rate",
         "double precision",
-        "float",
         "How many messages a second the queue hands out, 0.001 to 10,000 (``docs/flow.md``).",
         "How many messages a second the queue hands out; null for any number.",
         "How many messages a second the queue hands out, such as 100 or 0.5; none for any number.",
@@ -243,7 +242,6 @@ SETTINGS: Final = (
     Setting(
         "max_concurrent",
         "integer",
-        "int",
         "How many messages the queue hands out at a time, 1 to 10,000 (``docs/flow.md``).",
         "How many messages the queue hands out at a time; null for any number.",
         "How many messages the queue hands out at a time; none for any number.",
@@ -254,7 +252,6 @@ SETTINGS: Final = (
     Setting(
         "priority_ageing",
         "interval",
-        "timedelta",
         "After how long a waiting message rises by one priority, 1 s to 30 days (``docs/flow.md``).",
         "After how long a waiting message rises by one priority; null for never.",
         "After how long a waiting message rises by one priority, such as 1m; none for never.",

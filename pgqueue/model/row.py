@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pgqueue.model.columns import KEPT
 from pgqueue.model.failure import DeliveryError, Resubmission, delivery_error, resubmission
-from pgqueue.model.json_text import json_text
+from pgqueue.model.json_text import decode_jsonb, without_version
 
 Row = tuple[Any, ...]
 
@@ -43,26 +43,26 @@ LASTS: Final = len(COLUMNS)
 
 MORE_AT: Final = {name: place for place, name in enumerate(MORE, len(COLUMNS))}
 
-_BODY, _BINARY, _PROPERTIES, _FAILURES = map(
+_BODY, _BINARY, PROPERTIES, _FAILURES = map(
     COLUMNS.index, ("body", "binary_body", "application_properties", "failures")
 )
 
 
+def raw_body(row: Row) -> Any:
+    """The body as the database holds it: JSON as text, or bytes."""
+    return row[_BINARY] if row[_BINARY] is not None else without_version(row[_BODY])
+
+
 def _body(row: Row) -> Any:
-    return row[_BINARY] if row[_BINARY] is not None else json_text(row[_BODY])
+    return row[_BINARY] if row[_BINARY] is not None else decode_jsonb(row[_BODY])
 
 
 def _lock_token(row: Row) -> UUID | None:
     return None if row[LOCK_TOKEN] is None else UUID(row[LOCK_TOKEN])
 
 
-def _properties(row: Row) -> Any:
-    return json_text(row[_PROPERTIES])
-
-
 def _failures(row: Row) -> Mapping[str, Any]:
-    text = json_text(row[_FAILURES])
-    return {} if text is None else text.decoded()
+    return decode_jsonb(row[_FAILURES]) or {}
 
 
 def _last_error(row: Row) -> DeliveryError | None:
@@ -108,7 +108,7 @@ FIELDS: Final[Mapping[str, Callable[[Row], Any]]] = {
     **{name: _if_there(place) for name, place in MORE_AT.items()},
     "lock_token": _lock_token,
     "body": _body,
-    "application_properties": _properties,
+    "application_properties": lambda row: decode_jsonb(row[PROPERTIES]),
     "last_error": _last_error,
     "delivery_log": _delivery_log,
     "resubmitted_from": _resubmitted_from,

@@ -13,7 +13,7 @@ from typing import Any
 from pgqueue.errors import MessageNotReadableError
 from pgqueue.model import recurrence
 from pgqueue.model.encoding import EncodedMessage
-from pgqueue.model.json_text import JsonText
+from pgqueue.model.json_text import decode_jsonb
 from pgqueue.model.message import Message
 
 
@@ -66,10 +66,7 @@ class Schedule:
         fields = self._message._asdict()
         binary_body = fields.pop("binary_body")
         try:
-            body, properties = (
-                None if text is None else JsonText(text).decoded()
-                for text in (fields.pop("body"), fields.pop("application_properties"))
-            )
+            body, properties = (decode_jsonb(fields.pop(name)) for name in ("body", "application_properties"))
         except ValueError as error:
             raise MessageNotReadableError(f"the message of schedule {self.name} cannot be read: {error}") from None
         return Message(body if binary_body is None else binary_body, application_properties=properties, **fields)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import Enum, StrEnum
 from typing import Any, TypedDict
 
-from pgqueue.model.json_text import JsonHolder, json_fields
+from pgqueue.model.json_text import JsonHolder, lazy_fields
 
 
 class QueueStatus(StrEnum):
@@ -82,7 +82,7 @@ class QueueSettings(TypedDict, total=False):
     # end
 
 
-@json_fields("user_metadata")
+@lazy_fields("user_metadata")
 @dataclass(frozen=True, repr=False)
 class QueueProperties(JsonHolder):
     """The settings of a queue.

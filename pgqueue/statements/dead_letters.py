@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from pgqueue.statements.arguments import duration, numbers, queue_name, text, whole
-from pgqueue.statements.statement import Statement, column
+from pgqueue.statements.statement import Statement, call, column
 
 
 def resubmit(
@@ -18,25 +17,17 @@ def resubmit(
     limit: int | None,
     after: int | None,
 ) -> Statement[list[int]]:
-    return Statement(
-        """select pgqueue.resubmit(
-               %(queue)s::text, %(sequence_numbers)s::bigint[], %(reason)s::text,
-               %(older_than)s::interval, %(limit)s::integer, %(after)s::bigint)""",
-        {
-            "queue": queue_name(queue),
-            "sequence_numbers": None if sequence_numbers is None else numbers("sequence_numbers", sequence_numbers),
-            "reason": text("reason", reason),
-            "older_than": duration("older_than", older_than),
-            "limit": whole("limit", limit, least=1),
-            "after": after,
-        },
+    return call(
+        "select pgqueue.resubmit(…)",
         column,
+        {"sequence_numbers": sequence_numbers},
+        queue=queue,
+        reason=reason,
+        older_than=older_than,
+        max_messages=limit,
+        after=after,
     )
 
 
 def purge(queue: str, sequence_numbers: Sequence[int] | None) -> Statement[list[int]]:
-    return Statement(
-        "select pgqueue.purge_dead_letters(%(queue)s::text, %(sequence_numbers)s::bigint[])",
-        {"queue": queue_name(queue), "sequence_numbers": sequence_numbers},
-        column,
-    )
+    return call("select pgqueue.purge_dead_letters(…)", column, {"sequence_numbers": sequence_numbers}, queue=queue)

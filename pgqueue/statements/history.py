@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from pgqueue.model.arguments import moment, queue_name, text, whole
 from pgqueue.model.encoding import to_json
-from pgqueue.model.json_text import json_text
+from pgqueue.model.json_text import undecoded
 from pgqueue.model.message import RecordedEffect, SettledMessage
-from pgqueue.model.row import Row
-from pgqueue.statements.arguments import duration, moment, queue_name, text, whole
-from pgqueue.statements.statement import Statement, scalar
+from pgqueue.statements.statement import Statement, call, columns_of, each, scalar
 
 
 def history(
@@ -24,16 +22,15 @@ def history(
     limit: int,
 ) -> Statement[list[SettledMessage]]:
     return Statement(
-        """select queue, sequence_number, outcome, reason, enqueued_time, first_locked_at, settled_at, delivery_count,
-                  locked_by, priority, body_size, message_id, correlation_id, subject, content_type, session_id
-             from pgqueue.history
-            where queue = %(queue)s::text
-              and (%(since)s::timestamptz is null or settled_at >= %(since)s::timestamptz)
-              and (%(outcome)s::text is null or outcome = %(outcome)s::text)
-              and (%(message_id)s::text is null or message_id = %(message_id)s::text)
-              and (%(sequence_number)s::bigint is null or sequence_number = %(sequence_number)s::bigint)
-            order by settled_at desc, sequence_number desc
-            limit %(limit)s::integer""",
+        f"""select {columns_of(SettledMessage)}
+              from pgqueue.history
+             where queue = %(queue)s::text
+               and (%(since)s::timestamptz is null or settled_at >= %(since)s::timestamptz)
+               and (%(outcome)s::text is null or outcome = %(outcome)s::text)
+               and (%(message_id)s::text is null or message_id = %(message_id)s::text)
+               and (%(sequence_number)s::bigint is null or sequence_number = %(sequence_number)s::bigint)
+             order by settled_at desc, sequence_number desc
+             limit %(limit)s::integer""",
         {
             "queue": queue_name(queue),
             "since": moment("since", since),
@@ -42,36 +39,27 @@ def history(
             "sequence_number": whole("sequence_number", sequence_number, bits=64),
             "limit": whole("limit", limit, least=1),
         },
-        _read_history,
+        each(SettledMessage),
     )
 
 
 def record_effect(queue: str, key: str, effect: str, *, result: Any, keep: timedelta) -> Statement[bool]:
-    return Statement(
-        """select pgqueue.record_effect(
-               %(queue)s::text, %(key)s::text, %(effect)s::text, %(result)s::jsonb, %(keep)s::interval)""",
-        {
-            "queue": queue,
-            "key": key,
-            "effect": text("effect", effect),
-            "result": None if result is None else to_json("result", result),
-            "keep": duration("keep", keep),
-        },
+    json = None if result is None else to_json("result", result)
+    return call(
+        "select pgqueue.record_effect(…)",
         scalar,
+        {"result": json},
+        queue=queue,
+        message_id=key,
+        effect=effect,
+        keep=keep,
     )
 
 
 def recorded_effects(queue: str, key: str) -> Statement[list[RecordedEffect]]:
-    return Statement(
-        "select effect, result, recorded_at from pgqueue.recorded_effects(%(queue)s::text, %(key)s::text)",
-        {"queue": queue, "key": key},
-        _read_effects,
+    return call(
+        "select effect, result, recorded_at from pgqueue.recorded_effects(…)",
+        each(lambda *row: undecoded(RecordedEffect(*row), "result")),
+        queue=queue,
+        message_id=key,
     )
-
-
-def _read_history(rows: Sequence[Row]) -> list[SettledMessage]:
-    return [SettledMessage(*row) for row in rows]
-
-
-def _read_effects(rows: Sequence[Row]) -> list[RecordedEffect]:
-    return [RecordedEffect(effect, json_text(result), recorded_at) for effect, result, recorded_at in rows]

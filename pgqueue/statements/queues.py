@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any, Final, LiteralString, TypeVar
 
 from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.arguments import check_of, flag
 from pgqueue.model.encoding import to_json
-from pgqueue.model.json_text import json_text
+from pgqueue.model.json_text import undecoded
 from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.queue_settings import SETTINGS as TABLE
-from pgqueue.model.row import Row
 from pgqueue.model.settings import (
     Depth,
     QueueProperties,
@@ -20,144 +18,98 @@ from pgqueue.model.settings import (
     QueueSettings,
     QueueStatus,
 )
-from pgqueue.statements.arguments import duration, flag, queue_name, real, text, whole
-from pgqueue.statements.statement import NO_LIMIT, Statement, nothing, scalar
+from pgqueue.statements.statement import NO_LIMIT, Statement, call, columns_of, each, nothing, scalar
 
 T = TypeVar("T")
 
-#: Those that a queue is created with once come last, as in the rows.
-SETTINGS: Final = ", ".join(
-    (
-        "name",
-        *(setting.name for setting in TABLE if setting.is_alterable),
-        *("paused_at", "created_at", "updated_at"),
-        *(setting.name for setting in TABLE if not setting.is_alterable),
-    )
-)
+SETTINGS: Final = columns_of(QueueProperties)
 
-COUNTS: Final = (
-    "counts.name, ready, locked, deferred, expired, scheduled, dead_letters, oldest_enqueued_time, exhausted,"
-    " size_in_bytes"
-)
+ESTIMATES: Final = columns_of(QueueRuntimeProperties)
 
-COUNTS_OF_ONE: Final = "pgqueue.queue_counts(%(name)s::text) as counts"
-
-SETTING_VALUES: Final = ", ".join(f"{setting.name} => %({setting.name})s::{setting.type}" for setting in TABLE)
-
-CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
-    "boolean": flag,
-    "integer": whole,
-    "bigint": partial(whole, bits=64),
-    "double precision": real,
-    "interval": duration,
-    "text": text,
-}
-
-KINDS: Final = {setting.name: CHECKS[setting.type] for setting in TABLE if setting.type in CHECKS}
-"""The type of each setting. The metadata may be anything."""
+COUNTS: Final = ESTIMATES.removesuffix(", is_exact")
 
 UNSET: Final[dict[str, Any]] = {setting.name: setting.removal for setting in TABLE if setting.removal is not None}
 """The values that unset a setting, where null keeps it as it is."""
 
 
 def create_queue(name: str, settings: QueueSettings) -> Statement[None]:
-    return Statement(
-        f"select pgqueue.create_queue(%(name)s::text, {SETTING_VALUES})",
-        {"name": queue_name(name), **new_settings(settings)},
-        nothing,
-    )
+    return call("select pgqueue.create_queue(…)", nothing, new_settings(settings), queue=name)
 
 
 def new_settings(settings: QueueSettings) -> dict[str, Any]:
-    """The parameters of SETTING_VALUES for a new queue."""
+    """The arguments of a verb that creates a queue."""
     return {**_checked(settings), "user_metadata": _metadata(settings)}
 
 
 def alter_queue(name: str, settings: QueueSettings) -> Statement[None]:
-    return Statement(
-        f"select pgqueue.alter_queue(%(name)s::text, {SETTING_VALUES})",
-        {"name": queue_name(name), **altered_settings(settings)},
-        nothing,
-    )
-
-
-def pause_queue(name: str) -> Statement[None]:
-    return Statement("select pgqueue.pause_queue(%(name)s::text)", {"name": queue_name(name)}, nothing)
-
-
-def resume_queue(name: str) -> Statement[None]:
-    return Statement("select pgqueue.resume_queue(%(name)s::text)", {"name": queue_name(name)}, nothing)
+    return call("select pgqueue.alter_queue(…)", nothing, altered_settings(settings), queue=name)
 
 
 def altered_settings(settings: QueueSettings) -> dict[str, Any]:
-    """The parameters of SETTING_VALUES for an existing queue."""
+    """The arguments of a verb that alters a queue."""
     return {
         **_checked({setting: _altered(setting, value) for setting, value in settings.items()}),
         "user_metadata": "null" if settings.get("user_metadata", ...) is None else _metadata(settings),
     }
 
 
+def pause_queue(name: str) -> Statement[None]:
+    return call("select pgqueue.pause_queue(…)", nothing, queue=name)
+
+
+def resume_queue(name: str) -> Statement[None]:
+    return call("select pgqueue.resume_queue(…)", nothing, queue=name)
+
+
 def drop_queue(name: str) -> Statement[None]:
-    return Statement("select pgqueue.drop_queue(%(name)s::text)", {"name": queue_name(name)}, nothing, NO_LIMIT)
+    return call("select pgqueue.drop_queue(…)", nothing, queue=name).within(NO_LIMIT)
 
 
 def purge_queue(name: str, *, max_messages: int) -> Statement[int]:
-    return Statement(
-        "select pgqueue.purge_queue(%(name)s::text, %(max_messages)s::integer)",
-        {"name": queue_name(name), "max_messages": max_messages},
-        scalar,
-    )
+    return call("select pgqueue.purge_queue(…)", scalar, queue=name, max_messages=max_messages)
 
 
 def get_queue(name: str) -> Statement[QueueProperties]:
-    return _of_one("select " + SETTINGS + " from pgqueue.queue_settings(%(name)s::text)", name, properties)
+    return _of_one(f"select {SETTINGS} from pgqueue.queue_settings(…)", name, properties)
 
 
 def list_queues() -> Statement[list[QueueProperties]]:
-    return Statement("select " + SETTINGS + " from pgqueue.queue_settings()", {}, _read_properties)
+    return Statement(f"select {SETTINGS} from pgqueue.queue_settings()", {}, each(properties))
 
 
 def get_queue_runtime_properties(name: str) -> Statement[QueueRuntimeProperties]:
-    return _of_one(f"select {COUNTS} from {COUNTS_OF_ONE}", name, QueueRuntimeProperties)
+    return _of_one(f"select {COUNTS} from pgqueue.queue_counts(…)", name, QueueRuntimeProperties)
 
 
 def list_queues_runtime_properties(*, exact: bool) -> Statement[list[QueueRuntimeProperties]]:
-    columns, function = (COUNTS, "queue_counts") if flag("exact", exact) else (f"{COUNTS}, is_exact", "queue_estimates")
-    limit = NO_LIMIT if exact else None
-    sql = f"select {columns} from pgqueue.{function}() as counts order by counts.name"
-    return Statement(sql, {}, _read_counts, limit)
+    if flag("exact", exact):
+        sql, limit = f"select {COUNTS} from pgqueue.queue_counts() order by name", NO_LIMIT
+    else:
+        sql, limit = f"select {ESTIMATES} from pgqueue.queue_estimates() order by name", None
+    return Statement(sql, {}, each(QueueRuntimeProperties), limit)
 
 
 def depth(name: str) -> Statement[Depth]:
     return _of_one(
-        f"""select ready, locked, scheduled, dead_letters,
-                   coalesce(extract(epoch from pgqueue.clock() - oldest_enqueued_time), 0)::float8,
-                   num_nonnulls(paused_at)
-              from {COUNTS_OF_ONE}
-             cross join pgqueue.queue_settings(%(name)s::text) as settings""",
+        """select ready, locked, scheduled, dead_letters,
+                  coalesce(extract(epoch from pgqueue.clock() - oldest_enqueued_time), 0)::float8,
+                  num_nonnulls(paused_at)
+             from pgqueue.queue_counts(…)
+            cross join pgqueue.queue_settings(…) as settings""",
         name,
         Depth,
     )
 
 
-def _read_counts(rows: Sequence[Row]) -> list[QueueRuntimeProperties]:
-    return [QueueRuntimeProperties(*row) for row in rows]
-
-
-def _read_properties(rows: Sequence[Row]) -> list[QueueProperties]:
-    return [properties(*row) for row in rows]
-
-
-def properties(name: str, lock_duration: timedelta, *rest: Any) -> QueueProperties:
-    max_delivery_count, max_message_size, status, metadata, *others = rest
-    bounds = (max_delivery_count, max_message_size)
-    return QueueProperties(name, lock_duration, *bounds, QueueStatus(status), json_text(metadata), *others)
+def properties(*row: Any) -> QueueProperties:
+    values = dict(zip(SETTINGS.split(", "), row, strict=True))
+    return undecoded(QueueProperties(**{**values, "status": QueueStatus(values["status"])}), "user_metadata")
 
 
 def _of_one(sql: LiteralString, name: str, kind: Callable[..., T]) -> Statement[T]:
     if is_dead_letter_queue(name):
         raise InvalidArgumentError(f"dead letters have no settings of their own: name their queue, not {name!r}")
-    return Statement(sql, {"name": queue_name(name)}, lambda rows: kind(*rows[0]))
+    return call(sql, lambda rows: kind(*rows[0]), queue=name)
 
 
 def _altered(setting: str, value: Any) -> Any:
@@ -176,7 +128,10 @@ def _metadata(settings: QueueSettings) -> str | None:
 
 
 def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings by name, each checked for its type; None for those not given."""
+    """The settings by name, each checked for its type; None for those not given. The metadata may be anything."""
     if unknown := settings.keys() - QueueSettings.__annotations__.keys():
         raise TypeError(f"no setting of a queue is called {', '.join(sorted(unknown))}")
-    return {setting: check(setting, settings.get(setting)) for setting, check in KINDS.items()}
+    return {
+        setting.name: check_of(setting.name, setting.type)(setting.name, settings.get(setting.name))
+        for setting in TABLE
+    }

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from pgqueue.model.arguments import queue_name
 from pgqueue.model.columns import identifier
 from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.row import COLUMNS, Row
-from pgqueue.statements.arguments import duration, number, numbers, queue_name, whole
-from pgqueue.statements.statement import Statement, nothing, rows, scalar
+from pgqueue.statements.statement import Statement, call, nothing, rows, scalar
 
 #: The lock token as text: it is sent back with each settlement, and read as a UUID only where one is asked for.
 _COLUMNS: Final = ", ".join("lock_token::text" if name == "lock_token" else identifier(name) for name in COLUMNS)
@@ -31,80 +31,57 @@ PEEKED_LETTER_COLUMNS: Final = f"{_COLUMNS}, null, {_DEATH}"
 def receive(queue: str, *, max_messages: int, lock_duration: timedelta | None, locked_by: str) -> Statement[list[Row]]:
     name = queue_name(queue)
     columns = RECEIVED_LETTER_COLUMNS if is_dead_letter_queue(name) else RECEIVED_COLUMNS
-    return Statement(
-        f"""select {columns}
-              from pgqueue.receive(
-                   %(queue)s::text, %(max_messages)s::integer, %(lock_duration)s::interval, %(locked_by)s::text)""",
-        {
-            "queue": name,
-            "max_messages": whole("max_messages", max_messages),
-            "lock_duration": duration("lock_duration", lock_duration),
-            "locked_by": locked_by,
-        },
+    return call(
+        f"select {columns} from pgqueue.receive(…)",
         rows,
+        {"queue": name},
+        max_messages=max_messages,
+        lock_duration=lock_duration,
+        locked_by=locked_by,
     )
 
 
 def receive_deferred(
     queue: str, sequence_numbers: Sequence[int], *, lock_duration: timedelta | None, locked_by: str
 ) -> Statement[list[Row]]:
-    return Statement(
-        f"""select {RECEIVED_COLUMNS}
-          from pgqueue.receive_deferred(
-               %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_duration)s::interval, %(locked_by)s::text)""",
-        {
-            "queue": queue_name(queue),
-            "sequence_numbers": numbers("sequence_numbers", sequence_numbers),
-            "lock_duration": duration("lock_duration", lock_duration),
-            "locked_by": locked_by,
-        },
+    return call(
+        f"select {RECEIVED_COLUMNS} from pgqueue.receive_deferred(…)",
         rows,
+        queue=queue,
+        sequence_numbers=sequence_numbers,
+        lock_duration=lock_duration,
+        locked_by=locked_by,
     )
 
 
 def receive_and_delete(queue: str, *, max_messages: int) -> Statement[list[Row]]:
-    return Statement(
-        f"select {_COLUMNS} from pgqueue.receive_and_delete(%(queue)s::text, %(max_messages)s::integer)",
-        {"queue": queue_name(queue), "max_messages": whole("max_messages", max_messages)},
-        rows,
-    )
+    return call(f"select {_COLUMNS} from pgqueue.receive_and_delete(…)", rows, queue=queue, max_messages=max_messages)
 
 
 def clock() -> Statement[datetime]:
     """The time by the database's clock."""
-    return Statement("select pgqueue.clock()", {}, scalar)
+    return call("select pgqueue.clock()", scalar)
 
 
 def take_turn(queue: str) -> Statement[bool]:
-    return Statement("select pgqueue.take_turn(%(queue)s::text)", {"queue": queue}, scalar)
+    return call("select pgqueue.take_turn(…)", scalar, queue=queue)
 
 
 def peek(queue: str, *, max_messages: int, from_sequence_number: int) -> Statement[list[Row]]:
     name = queue_name(queue)
     columns = PEEKED_LETTER_COLUMNS if is_dead_letter_queue(name) else PEEKED_COLUMNS
-    return Statement(
-        f"""select {columns}
-              from pgqueue.peek(%(queue)s::text, %(max_messages)s::integer, %(from_sequence_number)s::bigint)""",
-        {
-            "queue": name,
-            "max_messages": whole("max_messages", max_messages),
-            "from_sequence_number": whole("from_sequence_number", from_sequence_number, bits=64),
-        },
+    return call(
+        f"select {columns} from pgqueue.peek(…)",
         rows,
+        {"queue": name},
+        max_messages=max_messages,
+        from_sequence_number=from_sequence_number,
     )
 
 
 def explain_message(queue: str, sequence_number: int) -> Statement[str]:
-    return Statement(
-        "select pgqueue.explain_message(%(queue)s::text, %(sequence_number)s::bigint)",
-        {"queue": queue_name(queue), "sequence_number": number("sequence_number", sequence_number)},
-        scalar,
-    )
+    return call("select pgqueue.explain_message(…)", scalar, queue=queue, sequence_number=sequence_number)
 
 
 def unlock(queue: str, sequence_number: int) -> Statement[None]:
-    return Statement(
-        "select pgqueue.unlock(%(queue)s::text, %(sequence_number)s::bigint)",
-        {"queue": queue_name(queue), "sequence_number": number("sequence_number", sequence_number)},
-        nothing,
-    )
+    return call("select pgqueue.unlock(…)", nothing, queue=queue, sequence_number=sequence_number)

@@ -8,17 +8,16 @@ from typing import Any, Final, NamedTuple
 
 from pgqueue.errors import InvalidArgumentError, ScheduleNotFoundError
 from pgqueue.model import recurrence
+from pgqueue.model.arguments import moment, name_of, text
 from pgqueue.model.columns import MESSAGE
 from pgqueue.model.encoding import EncodedMessage, encode
 from pgqueue.model.message import Message, SequenceNumber
 from pgqueue.model.row import Row
 from pgqueue.model.schedule import CatchUp, Schedule
-from pgqueue.statements.arguments import duration, moment, queue_name, text
-from pgqueue.statements.statement import Statement, nothing, scalar
+from pgqueue.statements.statement import Statement, call, each, nothing, scalar
 
 #: When a message is due stands in the schedule.
 RECURRING: Final = tuple(column for column in MESSAGE if column.name != "scheduled_enqueue_time")
-GIVEN: Final = ", ".join(f"{column.identifier} => %({column.name})s::{column.type}" for column in RECURRING)
 CONTENT: Final = ", ".join(column.identifier if column in RECURRING else "null::timestamptz" for column in MESSAGE)
 
 SCHEDULE: Final = f"""select name, queue, cron, every, timezone, catch_up, jitter, starts_at, ends_at, is_paused,
@@ -63,43 +62,36 @@ def create_schedule(
     starts_at, ends_at = moment("start", start), moment("end", end)
     if starts_at is not None and ends_at is not None and ends_at <= starts_at:
         raise InvalidArgumentError(f"end must be after start, {start}, not {end}")
-    return Statement(
-        f"""select pgqueue.create_schedule(
-                %(schedule)s::text, %(queue)s::text, %(cron)s::text, %(every)s::interval, {GIVEN},
-                timezone => %(timezone)s::text, catch_up => %(catch_up)s::text, jitter => %(jitter)s::interval,
-                starts_at => %(starts_at)s::timestamptz, ends_at => %(ends_at)s::timestamptz)""",
-        {
-            **encoded._asdict(),
-            "schedule": text("the name of a schedule", name),
-            "queue": queue_name(queue),
-            "cron": cron,
-            "every": duration("every", every),
-            "timezone": text("timezone", timezone),
-            "catch_up": text("catch_up", catch_up),
-            "jitter": duration("jitter", jitter),
-            "starts_at": starts_at,
-            "ends_at": ends_at,
-        },
+    return call(
+        "select pgqueue.create_schedule(…)",
         nothing,
+        {column.name: getattr(encoded, column.name) for column in RECURRING},
+        schedule=name,
+        queue=queue,
+        cron=cron,
+        every=every,
+        timezone=timezone,
+        catch_up=catch_up,
+        jitter=jitter,
+        starts_at=starts_at,
+        ends_at=ends_at,
     )
 
 
 def drop_schedule(name: str) -> Statement[None]:
-    return Statement("select pgqueue.drop_schedule(%(schedule)s::text)", _named(name), nothing)
+    return call("select pgqueue.drop_schedule(…)", nothing, schedule=name)
 
 
 def pause_schedule(name: str) -> Statement[None]:
-    return Statement("select pgqueue.pause_schedule(%(schedule)s::text)", _named(name), nothing)
+    return call("select pgqueue.pause_schedule(…)", nothing, schedule=name)
 
 
 def resume_schedule(name: str) -> Statement[None]:
-    return Statement("select pgqueue.resume_schedule(%(schedule)s::text)", _named(name), nothing)
+    return call("select pgqueue.resume_schedule(…)", nothing, schedule=name)
 
 
 def run_schedule(name: str) -> Statement[SequenceNumber]:
-    return Statement(
-        "select pgqueue.run_schedule(%(schedule)s::text)", _named(name), lambda rows: SequenceNumber(scalar(rows))
-    )
+    return call("select pgqueue.run_schedule(…)", lambda rows: SequenceNumber(scalar(rows)), schedule=name)
 
 
 def get_schedule(name: str) -> Statement[Schedule]:
@@ -110,7 +102,7 @@ def get_schedule(name: str) -> Statement[Schedule]:
             )
         return _read(rows[0])
 
-    return Statement(SCHEDULE + " where name = %(schedule)s::text", _named(name), read)
+    return Statement(SCHEDULE + " where name = %(schedule)s::text", {"schedule": name_of("schedule", name)}, read)
 
 
 def list_schedules() -> Statement[list[Schedule]]:
@@ -118,11 +110,8 @@ def list_schedules() -> Statement[list[Schedule]]:
 
 
 def schedules_to_plan() -> Statement[list[Unplanned]]:
-    return Statement(
-        "select id, cron, timezone, catch_up, passed_until, ends_at, now from pgqueue.schedules_to_plan()",
-        {},
-        lambda rows: [Unplanned(*row) for row in rows],
-    )
+    columns = ", ".join(Unplanned._fields)
+    return Statement(f"select {columns} from pgqueue.schedules_to_plan()", {}, each(Unplanned))
 
 
 def plan_schedule(unplanned: Unplanned) -> Statement[None]:
@@ -139,16 +128,8 @@ def plan_schedule(unplanned: Unplanned) -> Statement[None]:
         )
     except InvalidArgumentError as invalid:
         error = invalid.args[0]
-    return Statement(
-        """select pgqueue.plan_schedule(
-               %(id)s::integer, %(due_times)s::timestamptz[], %(is_complete)s::boolean, %(error)s::text)""",
-        {"id": unplanned.id, "due_times": plan.due_times, "is_complete": plan.is_complete, "error": error},
-        nothing,
-    )
-
-
-def _named(name: str) -> dict[str, Any]:
-    return {"schedule": text("the name of a schedule", name)}
+    known = {"id": unplanned.id, "due_times": plan.due_times, "is_complete": plan.is_complete, "error": error}
+    return call("select pgqueue.plan_schedule(…)", nothing, known)
 
 
 def _read(row: Row) -> Schedule:

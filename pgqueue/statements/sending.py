@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pgqueue.model.arguments import queue_name
 from pgqueue.model.columns import MESSAGE
 from pgqueue.model.encoding import EncodedMessage
 from pgqueue.model.message import SequenceNumber
 from pgqueue.model.row import Row
-from pgqueue.statements.arguments import numbers, queue_name
-from pgqueue.statements.statement import Statement, nothing, scalar
+from pgqueue.statements.statement import Statement, call, nothing, scalar
 
-#: The arguments of a message, and of many.
-GIVEN: Final = ", ".join(f"{column.identifier} => %({column.name})s::{column.type}" for column in MESSAGE)
+#: The arguments of many messages.
 GIVEN_ARRAYS: Final = ", ".join(
     f"{column.arrays} => %({column.name})b::{'text[]::jsonb' if column.type == 'jsonb' else column.type}[]"
     for column in MESSAGE
@@ -38,33 +37,22 @@ class Stored:
 
 
 def send(queue: str, message: EncodedMessage) -> Statement[SequenceNumber]:
-    if message[1:] == NOTHING[1:]:
-        return Statement(
-            "select pgqueue.send(%(queue)s::text, %(body)s::jsonb, negate_duplicate => true)",
-            {"queue": queue_name(queue), "body": message.body},
-            _number,
-        )
-    return Statement(
-        f"select pgqueue.send(%(queue)s::text, {GIVEN}, negate_duplicate => true)",
-        {"queue": queue_name(queue), **message._asdict()},
-        _number,
-    )
+    values = {"body": message.body} if message[1:] == NOTHING[1:] else message._asdict()
+    values["queue"] = queue_name(queue)
+    return call("select pgqueue.send(…, negate_duplicate => true)", _number, values)
 
 
 def send_batch(queue: str, messages: Sequence[EncodedMessage]) -> Statement[list[SequenceNumber]]:
-    return Statement(
-        f"select pgqueue.send_batch(%(queue)s::text, {GIVEN_ARRAYS}, negate_duplicates => true)",
-        {"queue": queue_name(queue), **columns(messages)},
+    return call(
+        f"select pgqueue.send_batch(…, {GIVEN_ARRAYS}, negate_duplicates => true)",
         _numbers,
+        columns(messages),
+        queue=queue,
     )
 
 
 def cancel_scheduled(queue: str, sequence_numbers: Sequence[int]) -> Statement[None]:
-    return Statement(
-        "select pgqueue.cancel_scheduled(%(queue)s::text, %(sequence_numbers)s::bigint[])",
-        {"queue": queue_name(queue), "sequence_numbers": numbers("sequence_numbers", sequence_numbers)},
-        nothing,
-    )
+    return call("select pgqueue.cancel_scheduled(…)", nothing, queue=queue, sequence_numbers=sequence_numbers)
 
 
 def store(queue: str, messages: Sequence[EncodedMessage]) -> Statement[Stored]:

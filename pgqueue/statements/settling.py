@@ -8,14 +8,12 @@ from typing import Any, TypeVar
 
 from pgqueue.errors import LockLostError, error_class
 from pgqueue.model.body_type import BodyType
+from pgqueue.model.context import TransactionId
 from pgqueue.model.encoding import UNCHANGED, encode_body, to_json
 from pgqueue.model.failure import error_document
 from pgqueue.model.message import Lock
-from pgqueue.model.row import Row
 from pgqueue.model.settings import SettlementResult
-from pgqueue.model.transaction_id import TransactionId
-from pgqueue.statements.arguments import duration, text
-from pgqueue.statements.statement import Statement, column, nothing, rows, scalar
+from pgqueue.statements.statement import Statement, call, column, each, nothing, rows, scalar
 
 T = TypeVar("T")
 
@@ -50,23 +48,21 @@ def _error(error: Any) -> str | None:
 
 def pin(lock: Lock) -> Statement[TransactionId]:
     """Returns the id of the transaction that the message is pinned in."""
-    return Statement(
-        """select pg_current_xact_id()::text,
-                  pgqueue.pin(%(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid),
-                  pgqueue.server_run()""",
-        _proof(lock),
+    return call(
+        "select pg_current_xact_id()::text, pgqueue.pin(…), pgqueue.server_run()",
         lambda rows: TransactionId(rows[0][0], rows[0][2]),
+        _proof(lock),
     )
 
 
 def pin_batch(queue: str, locks: Sequence[Lock]) -> Statement[list[tuple[str | None, TransactionId]]]:
     """Returns for each lock the SQLSTATE of its refusal, if any, and the id of the transaction."""
-    return Statement(
+    return call(
         """select sqlstate, pg_current_xact_id()::text, server_run
-             from pgqueue.pin_batch(%(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[])
+             from pgqueue.pin_batch(…)
             cross join (select pgqueue.server_run()) as this (server_run)""",
-        _proofs(queue, locks),
         lambda rows: [(sqlstate, TransactionId(*known)) for sqlstate, *known in rows],
+        _proofs(queue, locks),
     )
 
 
@@ -86,39 +82,20 @@ def prove_transaction(transaction_id: str, queue: str) -> Statement[None]:
 
 def complete(lock: Lock) -> Statement[str]:
     """Returns the id of the transaction that deletes the message."""
-    return Statement(
-        "select pgqueue.complete(%(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid)::text",
-        _proof(lock),
-        scalar,
-    )
+    return call("select pgqueue.complete(…)::text", scalar, _proof(lock))
 
 
 def abandon(lock: Lock, *, delay: timedelta | None, properties: Any, error: Any = None) -> Statement[None]:
-    return Statement(
-        """select pgqueue.abandon(
-               %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid,
-               %(delay)s::interval, %(properties)s::jsonb, %(error)s::jsonb)""",
-        {
-            **_proof(lock),
-            "delay": duration("delay", delay),
-            "properties": _properties(properties),
-            "error": _error(error),
-        },
-        nothing,
-    )
+    known = {**_proof(lock), "properties": _properties(properties), "error": _error(error)}
+    return call("select pgqueue.abandon(…)", nothing, known, delay=delay)
 
 
 def postpone(
     lock: Lock, *, delay: timedelta, body: Any = UNCHANGED, body_type: BodyType | None = None
 ) -> Statement[None]:
-    text_body, binary_body = (None, None) if body is UNCHANGED else encode_body(body, body_type)
-    return Statement(
-        """select pgqueue.postpone(
-               %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(delay)s::interval,
-               %(body)s::jsonb, %(binary_body)s::bytea)""",
-        {**_proof(lock), "delay": duration("delay", delay), "body": text_body, "binary_body": binary_body},
-        nothing,
-    )
+    json, binary = (None, None) if body is UNCHANGED else encode_body(body, body_type)
+    known = {**_proof(lock), "body": json, "binary_body": binary}
+    return call("select pgqueue.postpone(…)", nothing, known, delay=delay)
 
 
 def dead_letter(
@@ -131,68 +108,43 @@ def dead_letter(
     error: Any = None,
 ) -> Statement[str]:
     """Returns the id of the transaction that moves the message. A ``body`` replaces that of the message."""
-    return Statement(
-        """select pgqueue.dead_letter(
-               %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid,
-               %(reason)s::text, %(description)s::text, %(body)s::jsonb, %(properties)s::jsonb,
-               %(error)s::jsonb)::text""",
-        {
-            **_proof(lock),
-            "reason": text("reason", reason),
-            "description": text("description", description),
-            "body": None if body is UNCHANGED else to_json("body", body),
-            "properties": _properties(properties),
-            "error": _error(error),
-        },
-        scalar,
-    )
+    known = {
+        **_proof(lock),
+        "body": None if body is UNCHANGED else to_json("body", body),
+        "properties": _properties(properties),
+        "error": _error(error),
+    }
+    return call("select pgqueue.dead_letter(…)::text", scalar, known, reason=reason, description=description)
 
 
 def defer(lock: Lock, *, properties: Any) -> Statement[str]:
     """Returns the id of the transaction that defers the message."""
-    return Statement(
-        """select pgqueue.defer(
-               %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(properties)s::jsonb)::text""",
-        {**_proof(lock), "properties": _properties(properties)},
-        scalar,
-    )
+    return call("select pgqueue.defer(…)::text", scalar, {**_proof(lock), "properties": _properties(properties)})
 
 
 def renew_lock(lock: Lock, *, lock_duration: timedelta | None) -> Statement[datetime]:
     """Returns when the renewed lock expires."""
-    return Statement(
-        """select pgqueue.renew_lock(
-               %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(lock_duration)s::interval)""",
-        {**_proof(lock), "lock_duration": duration("lock_duration", lock_duration)},
-        scalar,
-    )
+    return call("select pgqueue.renew_lock(…)", scalar, _proof(lock), lock_duration=lock_duration)
 
 
 def keep_locks(queue: str, locks: Sequence[Lock]) -> Statement[list[tuple[datetime | None, timedelta | None]]]:
     """Renew locks; returns for each when it expires and how long it lasts from now, or nothing if it is lost."""
-    return Statement(
-        """select locked_until, locked_until - pgqueue.clock()
-             from pgqueue.renew_lock_batch(
-                  %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[])""",
-        _proofs(queue, locks),
+    return call(
+        "select locked_until, locked_until - pgqueue.clock() from pgqueue.renew_lock_batch(…)",
         rows,
+        _proofs(queue, locks),
     )
 
 
 def resolve(lock: Lock, transaction_id: TransactionId | None, locked_until: datetime | None) -> Statement[str]:
     """Returns ``committed``, ``aborted`` or ``in progress``; ``gone`` if the outcome cannot be known any more."""
-    return Statement(
-        """select pgqueue.resolve(
-               %(queue)s::text, %(sequence_number)s::bigint, %(lock_token)s::uuid, %(transaction_id)s::xid8,
-               %(server_run)s::text, %(locked_until)s::timestamptz)""",
-        {
-            **_proof(lock),
-            "transaction_id": _id(transaction_id),
-            "server_run": _server_run(transaction_id),
-            "locked_until": locked_until,
-        },
-        scalar,
-    )
+    known = {
+        **_proof(lock),
+        "transaction_id": _id(transaction_id),
+        "server_run": _server_run(transaction_id),
+        "locked_until": locked_until,
+    }
+    return call("select pgqueue.resolve(…)", scalar, known)
 
 
 def resolve_batch(
@@ -251,32 +203,20 @@ def batch_with_transaction_id(
 
 
 def complete_batch(queue: str, locks: Sequence[Lock], *, atomic: bool) -> Statement[list[SettlementResult]]:
-    return Statement(
-        """select sequence_number, sqlstate
-             from pgqueue.complete_batch(
-                  %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[], %(atomic)s::boolean)""",
-        {**_proofs(queue, locks), "atomic": atomic},
-        _read_results,
-    )
+    known = {**_proofs(queue, locks), "atomic": atomic}
+    return call("select sequence_number, sqlstate from pgqueue.complete_batch(…)", _results, known)
 
 
 def abandon_batch(
     queue: str, locks: Sequence[Lock], *, delay: timedelta | None, properties: Any, error: Any, atomic: bool
 ) -> Statement[list[SettlementResult]]:
-    return Statement(
-        """select sequence_number, sqlstate
-             from pgqueue.abandon_batch(
-                  %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[],
-                  %(delay)s::interval, %(properties)s::jsonb, %(atomic)s::boolean, %(error)s::jsonb)""",
-        {
-            **_proofs(queue, locks),
-            "delay": duration("delay", delay),
-            "properties": _properties(properties),
-            "atomic": atomic,
-            "error": _error(error),
-        },
-        _read_results,
-    )
+    known = {
+        **_proofs(queue, locks),
+        "properties": _properties(properties),
+        "error": _error(error),
+        "atomic": atomic,
+    }
+    return call("select sequence_number, sqlstate from pgqueue.abandon_batch(…)", _results, known, delay=delay)
 
 
 def dead_letter_batch(
@@ -289,62 +229,41 @@ def dead_letter_batch(
     error: Any,
     atomic: bool,
 ) -> Statement[list[SettlementResult]]:
-    return Statement(
-        """select sequence_number, sqlstate
-             from pgqueue.dead_letter_batch(
-                  %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[],
-                  %(reason)s::text, %(description)s::text, %(atomic)s::boolean,
-                  %(properties)s::jsonb, %(error)s::jsonb)""",
-        {
-            **_proofs(queue, locks),
-            "reason": text("reason", reason),
-            "description": text("description", description),
-            "atomic": atomic,
-            "properties": _properties(properties),
-            "error": _error(error),
-        },
-        _read_results,
+    known = {
+        **_proofs(queue, locks),
+        "properties": _properties(properties),
+        "error": _error(error),
+        "atomic": atomic,
+    }
+    return call(
+        "select sequence_number, sqlstate from pgqueue.dead_letter_batch(…)",
+        _results,
+        known,
+        reason=reason,
+        description=description,
     )
 
 
 def defer_batch(
     queue: str, locks: Sequence[Lock], *, properties: Any, atomic: bool
 ) -> Statement[list[SettlementResult]]:
-    return Statement(
-        """select sequence_number, sqlstate
-             from pgqueue.defer_batch(
-                  %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[],
-                  %(properties)s::jsonb, %(atomic)s::boolean)""",
-        {**_proofs(queue, locks), "properties": _properties(properties), "atomic": atomic},
-        _read_results,
-    )
+    known = {**_proofs(queue, locks), "properties": _properties(properties), "atomic": atomic}
+    return call("select sequence_number, sqlstate from pgqueue.defer_batch(…)", _results, known)
 
 
 def release_batch(queue: str, locks: Sequence[Lock]) -> Statement[list[SettlementResult]]:
-    return Statement(
-        """select sequence_number, sqlstate
-             from pgqueue.release_batch(
-                  %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[])""",
-        _proofs(queue, locks),
-        _read_results,
-    )
+    return call("select sequence_number, sqlstate from pgqueue.release_batch(…)", _results, _proofs(queue, locks))
 
 
 def renew_lock_batch(
     queue: str, locks: Sequence[Lock], *, lock_duration: timedelta | None, atomic: bool
 ) -> Statement[list[SettlementResult]]:
-    return Statement(
-        """select sequence_number, sqlstate, locked_until
-             from pgqueue.renew_lock_batch(
-                  %(queue)s::text, %(sequence_numbers)s::bigint[], %(lock_tokens)s::uuid[],
-                  %(lock_duration)s::interval, %(atomic)s::boolean)""",
-        {**_proofs(queue, locks), "lock_duration": duration("lock_duration", lock_duration), "atomic": atomic},
-        _read_results,
+    return call(
+        "select sequence_number, sqlstate, locked_until from pgqueue.renew_lock_batch(…)",
+        _results,
+        {**_proofs(queue, locks), "atomic": atomic},
+        lock_duration=lock_duration,
     )
-
-
-def _read_results(rows: Sequence[Row]) -> list[SettlementResult]:
-    return [_read_result(*row) for row in rows]
 
 
 def _read_result(sequence_number: int, sqlstate: str | None, locked_until: datetime | None = None) -> SettlementResult:
@@ -352,3 +271,6 @@ def _read_result(sequence_number: int, sqlstate: str | None, locked_until: datet
         return SettlementResult(sequence_number, locked_until=locked_until)
     kind = error_class(sqlstate) or LockLostError
     return SettlementResult(sequence_number, kind(f"the lock on message {sequence_number} is lost", sqlstate=sqlstate))
+
+
+_results = each(_read_result)

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime, timedelta
+from functools import cache
 from math import inf
-from typing import Any, Generic, LiteralString, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, Generic, LiteralString, NamedTuple, TypeVar
 
+from pgqueue.model.arguments import Check, check_of
+from pgqueue.model.columns import identifier
 from pgqueue.model.row import Row
+from pgqueue.statements.signatures import SIGNATURES
 
 T = TypeVar("T")
 
 
 #: The limit of a statement that takes the longer, the longer its queue is.
 NO_LIMIT = inf
+
+#: A call in which the arguments are left out.
+CALL = re.compile(r"pgqueue\.(\w+)\(\s*…")
+
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Statement(NamedTuple, Generic[T]):
@@ -33,6 +45,41 @@ class Statement(NamedTuple, Generic[T]):
         """The SQL with its parameters inserted, to be sent with other commands in one round trip."""
         sql = self.sql.replace(")b::", ")s::")  # placeholders of values that are sent in binary otherwise
         return sql % {name: literal(value) for name, value in self.parameters.items()}
+
+
+def call(
+    sql: LiteralString, read: Callable[[Sequence[Row]], T], known: Mapping[str, Any] = NOTHING, /, **given: Any
+) -> Statement[T]:
+    """A statement that calls verbs: in ``pgqueue.unlock(…)`` the dots stand for the values that ``unlock`` takes.
+
+    Each is passed by name, as the type that the verb declares. ``known`` values are passed as they are. ``given`` ones
+    come from an application, and are checked.
+
+    Raises:
+        InvalidArgumentError: a given value is not of the type of its argument.
+    """
+    text, checks = _with_arguments(sql, tuple(known), tuple(given))
+    for name, check in checks:
+        given[name] = check(name, given[name])
+    return Statement(text, {**known, **given} if given else known, read)
+
+
+@cache
+def _with_arguments(
+    sql: LiteralString, known: tuple[str, ...], given: tuple[str, ...]
+) -> tuple[LiteralString, list[tuple[str, Check]]]:
+    left_out = {name for name in (*known, *given) if f"%({name})" not in sql}
+    types: dict[str, LiteralString] = {}
+
+    def arguments(verb: re.Match[str]) -> str:
+        taken = {name: kind for name, kind in SIGNATURES[verb[1]].items() if name in left_out}
+        types.update(taken)
+        return verb[0][:-1] + ", ".join(f"{identifier(name)} => %({name})s::{kind}" for name, kind in taken.items())
+
+    text = CALL.sub(arguments, sql)
+    assert "…" not in text, f"no call: {text}"
+    assert left_out == types.keys(), f"no verb takes {left_out - types.keys()}: {sql}"
+    return text, [(name, check_of(name, types[name])) for name in given]
 
 
 def literal(value: object) -> str:
@@ -81,3 +128,13 @@ def column(rows: Sequence[Row]) -> list[Any]:
 def rows(found: Sequence[Row]) -> list[Any]:
     """The rows unchanged."""
     return list(found)
+
+
+def each(make: Callable[..., T]) -> Callable[[Sequence[Row]], list[T]]:
+    """A value of every row, made of its columns."""
+    return lambda rows: [make(*row) for row in rows]
+
+
+def columns_of(record: type) -> LiteralString:
+    """The columns of a record that is made of a row, which have the names of its fields."""
+    return ", ".join(field.name for field in fields(record))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Final
 
 from pgqueue.model.row import Row
 from pgqueue.model.sweeping import SweepReport
-from pgqueue.statements.statement import Statement
+from pgqueue.statements.statement import Statement, call
+
+COUNTS: Final = ", ".join(f"coalesce(sum({field.name}), 0)" for field in fields(SweepReport))
 
 
 @dataclass(frozen=True)
@@ -19,14 +22,12 @@ class Swept:
 
 
 def sweep(*, max_messages: int, dry_run: bool, thorough: bool) -> Statement[Swept]:
-    return Statement(
-        """select coalesce(sum(expired), 0), coalesce(sum(dead_lettered), 0), coalesce(sum(returned), 0),
-                  coalesce(sum(activated), 0), coalesce(sum(forgotten), 0), coalesce(sum(reclaimed_days), 0),
-                  coalesce(sum(deleted_queues), 0), coalesce(sum(forwarded), 0), coalesce(bool_or(more), false)
-             from pgqueue.sweep(%(max_messages)s::integer, %(dry_run)s::boolean,
-                                %(thorough)s::boolean)""",
-        {"max_messages": max_messages, "dry_run": dry_run, "thorough": thorough},
+    return call(
+        f"select {COUNTS}, coalesce(bool_or(more), false) from pgqueue.sweep(…)",
         _read_swept,
+        max_messages=max_messages,
+        dry_run=dry_run,
+        thorough=thorough,
     )
 
 

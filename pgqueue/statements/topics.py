@@ -7,25 +7,20 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from pgqueue.errors import InvalidArgumentError, MessageNotReadableError, TopicNotFoundError
+from pgqueue.model.arguments import name_of, text
 from pgqueue.model.encoding import EncodedMessage, to_json
-from pgqueue.model.json_text import JsonText
+from pgqueue.model.json_text import decode_jsonb
 from pgqueue.model.row import Row
 from pgqueue.model.settings import QueueSettings
 from pgqueue.model.topic import CorrelationFilter, Filter, JsonPathFilter, SubscriptionProperties, TopicProperties
 from pgqueue.statements import queues, sending
-from pgqueue.statements.arguments import flag, text
-from pgqueue.statements.statement import NO_LIMIT, Statement, column, nothing, scalar
+from pgqueue.statements.statement import NO_LIMIT, Statement, call, column, columns_of, each, nothing, scalar
 
 #: Passed instead of a filter or properties: the subscription keeps what it has. (None removes it.)
 UNCHANGED: Any = object()
 
 #: How a filter is removed: this one asks for nothing, so every message matches.
 MATCHES_ALL: Final = CorrelationFilter()
-
-GIVEN_FILTER: Final = (
-    "%(topic)s::text, %(subscription)s::text, %(correlation_filter)s::jsonb, %(json_path_filter)s::text,"
-    " %(set_properties)s::jsonb"
-)
 
 SETTINGS_OF_QUEUE: Final = queues.SETTINGS.replace("name, ", "settings.name, ", 1).replace(
     "created_at", "settings.created_at"
@@ -45,58 +40,42 @@ OWN_COLUMNS: Final = 6
 
 
 def create_topic(name: str) -> Statement[None]:
-    return Statement("select pgqueue.create_topic(%(topic)s::text)", _named(name), nothing)
+    return call("select pgqueue.create_topic(…)", nothing, topic=name)
 
 
 def drop_topic(name: str) -> Statement[None]:
-    return Statement("select pgqueue.drop_topic(%(topic)s::text)", _named(name), nothing, NO_LIMIT)
+    return call("select pgqueue.drop_topic(…)", nothing, topic=name).within(NO_LIMIT)
 
 
 def list_topics() -> Statement[list[TopicProperties]]:
-    return Statement(
-        "select name, subscriptions, created_at from pgqueue.topics order by name",
-        {},
-        lambda rows: [TopicProperties(*row) for row in rows],
-    )
+    sql = f"select {columns_of(TopicProperties)} from pgqueue.topics order by name"
+    return Statement(sql, {}, each(TopicProperties))
 
 
 def create_subscription(
     topic: str, name: str, filter: Filter | None, set_properties: Mapping[str, Any] | None, settings: QueueSettings
 ) -> Statement[None]:
-    return Statement(
-        f"select pgqueue.create_subscription({GIVEN_FILTER}, {queues.SETTING_VALUES})",
-        {
-            **_subscription(topic, name),
-            **_filter(filter),
-            "set_properties": _properties(set_properties),
-            **queues.new_settings(settings),
-        },
-        nothing,
-    )
+    known = {
+        **_filter(filter),
+        "set_properties": _properties(set_properties),
+        **queues.new_settings(settings),
+    }
+    return call("select pgqueue.create_subscription(…)", nothing, known, topic=topic, subscription=name)
 
 
 def alter_subscription(
     topic: str, name: str, filter: Filter | None, set_properties: Mapping[str, Any] | None, settings: QueueSettings
 ) -> Statement[None]:
-    return Statement(
-        f"select pgqueue.alter_subscription({GIVEN_FILTER}, {queues.SETTING_VALUES})",
-        {
-            **_subscription(topic, name),
-            **_filter(None if filter is UNCHANGED else filter or MATCHES_ALL),
-            "set_properties": None if set_properties is UNCHANGED else _properties(set_properties or {}),
-            **queues.altered_settings(settings),
-        },
-        nothing,
-    )
+    known = {
+        **_filter(None if filter is UNCHANGED else filter or MATCHES_ALL),
+        "set_properties": None if set_properties is UNCHANGED else _properties(set_properties or {}),
+        **queues.altered_settings(settings),
+    }
+    return call("select pgqueue.alter_subscription(…)", nothing, known, topic=topic, subscription=name)
 
 
 def drop_subscription(topic: str, name: str) -> Statement[None]:
-    return Statement(
-        "select pgqueue.drop_subscription(%(topic)s::text, %(subscription)s::text)",
-        _subscription(topic, name),
-        nothing,
-        NO_LIMIT,
-    )
+    return call("select pgqueue.drop_subscription(…)", nothing, topic=topic, subscription=name).within(NO_LIMIT)
 
 
 def list_subscriptions(topic: str) -> Statement[list[SubscriptionProperties]]:
@@ -105,39 +84,29 @@ def list_subscriptions(topic: str) -> Statement[list[SubscriptionProperties]]:
             raise TopicNotFoundError(f"topic {topic} does not exist: create it with client.create_topic({topic!r})")
         return [_read(row) for row in rows if row[1] is not None]
 
-    return Statement(SUBSCRIPTIONS, _named(topic), read)
+    return Statement(SUBSCRIPTIONS, {"topic": name_of("topic", topic)}, read)
 
 
 def publish(topic: str, message: EncodedMessage, *, require_subscription: bool) -> Statement[int]:
-    return Statement(
-        f"""select pgqueue.publish_to_topic(
-                %(topic)s::text, {sending.GIVEN}, require_subscription => %(require_subscription)s::boolean)""",
-        {**_named(topic), **message._asdict(), **_required(require_subscription)},
+    return call(
+        "select pgqueue.publish_to_topic(…)",
         scalar,
+        message._asdict(),
+        topic=topic,
+        require_subscription=require_subscription,
     )
 
 
 def publish_batch(
     topic: str, messages: Sequence[EncodedMessage], *, require_subscription: bool
 ) -> Statement[list[int]]:
-    return Statement(
-        f"""select pgqueue.publish_batch_to_topic(
-                %(topic)s::text, {sending.GIVEN_ARRAYS}, require_subscription => %(require_subscription)s::boolean)""",
-        {**_named(topic), **sending.columns(messages), **_required(require_subscription)},
+    return call(
+        f"select pgqueue.publish_batch_to_topic(…, {sending.GIVEN_ARRAYS})",
         column,
+        sending.columns(messages),
+        topic=topic,
+        require_subscription=require_subscription,
     )
-
-
-def _named(topic: str) -> dict[str, Any]:
-    return {"topic": text("the name of a topic", topic)}
-
-
-def _subscription(topic: str, name: str) -> dict[str, Any]:
-    return {**_named(topic), "subscription": text("the name of a subscription", name)}
-
-
-def _required(require_subscription: bool) -> dict[str, Any]:
-    return {"require_subscription": flag("require_subscription", require_subscription)}
 
 
 def _properties(set_properties: Mapping[str, Any] | None) -> str | None:
@@ -163,8 +132,8 @@ def _read(row: Row) -> SubscriptionProperties:
     filter: Filter | None = None if json_path_filter is None else JsonPathFilter(json_path_filter)
     try:
         if correlation_filter is not None:
-            filter = CorrelationFilter(**JsonText(correlation_filter).decoded())
-        properties = None if set_properties is None else JsonText(set_properties).decoded()
+            filter = CorrelationFilter(**decode_jsonb(correlation_filter))
+        properties = decode_jsonb(set_properties)
     except ValueError as error:
         raise MessageNotReadableError(f"subscription {name} of topic {topic} cannot be read: {error}") from None
     return SubscriptionProperties(

@@ -20,8 +20,8 @@ import psycopg
 from psycopg.abc import PQGen
 
 from pgqueue.errors import InvalidArgumentError, OperationTimeoutError, logger
+from pgqueue.model.arguments import duration
 from pgqueue.statements import Statement
-from pgqueue.statements.arguments import duration
 
 T = TypeVar("T")
 

@@ -38,7 +38,7 @@ def test_a_right_to_a_queue_is_given_once_and_taken_back(either: World, role: st
         grant("nowhere", role)
     with pytest.raises(InvalidArgumentError, match="role must be the name of an existing role, not 'another role'"):
         grant(either.name, "another role")
-    with pytest.raises(InvalidArgumentError, match="role must be the name of a role, not 7"):
+    with pytest.raises(InvalidArgumentError, match="the name of a role must be a str, not 7"):
         grant(either.name, 7)
 
 

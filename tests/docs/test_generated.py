@@ -31,6 +31,10 @@ def test_the_lists_of_fields_in_a_file_are_up_to_date(path: Path) -> None:
     assert lists.filled(path) == text, f"{path.relative_to(ROOT)} differs from pgqueue/model: run `make generate`"
 
 
+def test_the_signatures_of_verbs_are_up_to_date() -> None:
+    assert sql.SIGNATURES.read_text() == sql.signatures(), "pgqueue/statements differs from sql: run `make generate`"
+
+
 def test_the_help_of_all_commands_is_up_to_date() -> None:
     assert HELP.read_text() == overview(), "pgqueue/cli/help.txt differs from the code: run `make generate`"
 

@@ -26,8 +26,6 @@ from tests.sql.stage import (
     turns_until,
 )
 
-pytestmark = pytest.mark.core
-
 T = TypeVar("T")
 
 HELD = "select sequence_number from pgqueue.locked_messages order by sequence_number"

@@ -23,8 +23,6 @@ from tests.sql.stage import (
     refused,
 )
 
-pytestmark = pytest.mark.core
-
 WAITING = "select sequence_number from pgqueue.scheduled_messages"
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgqueue.errors import FaultedError, InvalidStateError, MessageAlreadySettledError
-from pgqueue.model.context import TRANSITIONS, Event, Outcome, ReceiveContext, ReceiveState
-from pgqueue.model.transaction_id import TransactionId
+from pgqueue.model.context import TRANSITIONS, Event, Outcome, ReceiveContext, ReceiveState, TransactionId
 from pgqueue.transports import drive
 
 # A row an event, a column a state: the state that follows; "=" for no effect; "!" and what refuses the call.

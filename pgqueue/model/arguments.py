@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 from pgqueue.errors import InvalidArgumentError
 
+Check = Callable[[str, Any], Any]
+
 LONGEST = timedelta(days=36_500)
+#: Characters that PostgreSQL cannot store in text.
 NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
-def queue_name(value: Any) -> str:
-    name = text("the name of a queue", value)
+def name_of(kind: str, value: Any) -> str:
+    """The name of a queue, or of something else that must have one."""
+    name = text(f"the name of a {kind}", value)
     if name is None:
-        raise InvalidArgumentError("the name of a queue must be a str, not None")
+        raise InvalidArgumentError(f"the name of a {kind} must be a str, not None")
     return name
+
+
+def queue_name(value: Any) -> str:
+    return name_of("queue", value)
 
 
 def text(argument: str, value: Any) -> str | None:
@@ -83,3 +92,30 @@ def duration(argument: str, value: Any) -> timedelta | None:
     if value is not None and abs(value) > LONGEST:
         raise InvalidArgumentError(f"{argument} must be a hundred years at the most, not {value}")
     return value
+
+
+def unchecked(_: str, value: Any) -> Any:
+    return value
+
+
+#: Arguments that None is refused for.
+BY_NAME: Final[Mapping[str, Check]] = {
+    **dict.fromkeys(("queue", "role", "schedule", "subscription", "topic"), name_of),
+    "sequence_number": number,
+}
+
+BY_TYPE: Final[Mapping[str, Check]] = {
+    "boolean": flag,
+    "integer": whole,
+    "bigint": partial(whole, bits=64),
+    "bigint[]": numbers,
+    "double precision": real,
+    "interval": duration,
+    "text": text,
+    "timestamptz": moment,
+}
+
+
+def check_of(argument: str, kind: str) -> Check:
+    """The check of an argument with this name and this type of SQL."""
+    return BY_NAME.get(argument) or BY_TYPE.get(kind, unchecked)
