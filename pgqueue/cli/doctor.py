@@ -15,6 +15,8 @@ from pgqueue.cli.choice import Dsn, Embedded
 from pgqueue.cli.connection import choose
 from pgqueue.cli.exit_codes import FAILED
 from pgqueue.cli.failures import one_line
+from pgqueue.cli.group import top
+from pgqueue.cli.options import flag
 from pgqueue.cli.output import AsJson
 from pgqueue.cli.progress import working
 from pgqueue.cli.quantities import format_duration
@@ -27,15 +29,13 @@ SHOWN = 3
 #: Longer lines are hard to read, however wide the terminal is.
 WIDEST = 100
 
-Invariants = Annotated[
-    bool,
-    typer.Option("--invariants", help="Read all messages, too, and check the rules of the tables. May take minutes."),
-]
 
-
+@top.command("doctor", short_help="Find problems of the queues and their database.")
 def doctor(
     context: typer.Context,
-    invariants: Invariants = False,
+    invariants: Annotated[
+        bool, flag("invariants", "Read all messages, too, and check the rules of the tables. May take minutes.")
+    ] = False,
     as_json: AsJson = False,
     dsn: Dsn = None,
     embedded: Embedded = False,
@@ -59,11 +59,9 @@ def doctor(
 def _document(examination: Examination) -> dict[str, Any]:
     return {
         "database": examination.database,
-        "examined_at": examination.examined_at.isoformat(),
+        "examined_at": examination.examined_at,
         "findings": [
-            {"check": result.check, **asdict(finding), "since": finding.since and finding.since.isoformat()}
-            for result in examination.results
-            for finding in result.findings
+            {"check": result.check, **asdict(finding)} for result in examination.results for finding in result.findings
         ],
         "unseen": [{"check": result.check, "why": result.unseen} for result in examination.results if result.unseen],
         "well": [result.check for result in examination.results if _is_well(result)],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -10,19 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from pgqueue import QueueStatus
+from pgqueue import QueueSettings, QueueStatus
 from pgqueue.cli.completion import queue_names
-from pgqueue.cli.options import with_options
+from pgqueue.cli.options import Given, Options
 from pgqueue.cli.quantities import NONE, parse_count, parse_duration, parse_rate, parse_size
 from pgqueue.model.json_text import decode
 from pgqueue.model.queue_settings import SETTINGS, Setting
-
-
-@dataclass(frozen=True)
-class Given:
-    """The value given for an option where None is a value, too."""
-
-    value: Any
 
 
 def _or_none(parse: Callable[[str], Any]) -> Callable[[str], Given]:
@@ -99,16 +91,4 @@ def _option(setting: Setting) -> Any:
 
 OPTIONS: dict[str, Any] = {setting.name: _option(setting) for setting in SETTINGS}
 LockDuration = OPTIONS["lock_duration"]
-
-
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command an option for each setting, and those that were given as its argument ``settings``."""
-
-    @functools.wraps(command)
-    def run(*database: Any, settings: dict[str, Any], **arguments: Any) -> None:
-        given = {
-            name: each.value if isinstance(each, Given) else each for name, each in settings.items() if each is not None
-        }
-        command(*database, settings=given, **arguments)
-
-    return with_options("settings", OPTIONS, LONG_NAMES)(run)
+Settings = Annotated[QueueSettings, Options(OPTIONS, {}, LONG_NAMES)]
