@@ -39,5 +39,10 @@ class Choice:
     dsn: str | None = field(default=None, repr=False)
     embedded: bool = False
 
+    @classmethod
+    def of(cls, context: typer.Context, dsn: str | None, embedded: bool = False) -> Choice:
+        """The choice after the command, or else the one before it."""
+        return cls(dsn, embedded).or_else(context.find_root().obj or cls())
+
     def or_else(self, other: Choice) -> Choice:
         return self if self.dsn is not None or self.embedded else other

@@ -97,7 +97,7 @@ def _options_of(parameter: Parameter) -> Options | None:
 
 def choose(context: typer.Context, dsn: str | None, use_embedded: bool) -> str:
     """The DSN of a reachable database: from the options after the command, before it, or from the environment."""
-    choice = Choice(dsn, use_embedded).or_else(context.find_root().obj or Choice())
+    choice = Choice.of(context, dsn, use_embedded)
     if choice.dsn is not None and choice.embedded:
         raise WrongUse("--dsn and --embedded name two databases: give one of them")
     if choice.embedded:

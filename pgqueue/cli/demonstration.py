@@ -71,7 +71,7 @@ def demo(
     replaces them.
     """
     exit_at_sigterm()
-    said = dsn if dsn is not None else (context.find_root().obj or Choice()).dsn
+    said = Choice.of(context, dsn).dsn
     where = "the built-in PostgreSQL" if said is None else "the database that was named"
     options = "--embedded" if said is None else f"--dsn {_shown(said)}"
     output.hint(f"Flights of 2013 go through the queue {QUEUE} in {where}.")

@@ -95,6 +95,6 @@ def _check(dsn: str, *, as_json: bool) -> None:
 
 def _named(context: typer.Context, dsn: str | None, embedded: bool) -> str | None:
     """The database that is named, if one is."""
-    choice = Choice(dsn, embedded).or_else(context.find_root().obj or Choice())
+    choice = Choice.of(context, dsn, embedded)
     is_named = choice.dsn is not None or choice.embedded or os.environ.get(ENVIRONMENT)
     return choose(context, dsn, embedded) if is_named else None

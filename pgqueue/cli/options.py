@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import Parameter
 from typing import Annotated, Any
 
@@ -44,7 +44,7 @@ class Options:
 
     options: Mapping[str, Any]
     """The annotation of each."""
-    defaults: Mapping[str, Any]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
     epilog: str = ""
     """A last paragraph for the help of the command."""
 

@@ -82,10 +82,9 @@ def receive(
     With the lock token that --json prints, SQL can settle a message that is still locked:
     select pgqueue.complete('orders', 7, 'a4e5…').
     """
-    settlement = _settlement(settlements)
     queue = database.client.queue(name)
     queue = queue.dead_letters if dead_letters else queue
-    _refuse_contradictions(queue, settlement, deferred, max_messages, wait)
+    settlement = _settlement(queue, settlements, deferred, max_messages, wait)
     if deferred:
         received = queue.receive_deferred(deferred, lock_duration=lock_duration)
     else:
@@ -118,23 +117,19 @@ def peek(database: Database, name: Name, max_messages: MaxMessages = 10, start: 
     )
 
 
-def _settlement(settlements: dict[str, bool]) -> str:
-    chosen = [name for name, is_chosen in settlements.items() if is_chosen]
-    if len(chosen) > 1:
-        raise WrongUse("use one of --complete, --abandon, --defer and --keep-locked")
-    return chosen[0] if chosen else "keep_locked"
-
-
-def _refuse_contradictions(
+def _settlement(
     queue: Queue,
-    settlement: str,
+    settlements: dict[str, bool],
     deferred: list[int] | None,
     max_messages: int | None,
     wait: timedelta | None,
-) -> None:
-    """Before anything is locked."""
+) -> str:
+    """How to settle the messages. Contradictions are refused before anything is locked."""
+    chosen = [name for name, is_chosen in settlements.items() if is_chosen]
+    if len(chosen) > 1:
+        raise WrongUse("use one of --complete, --abandon, --defer and --keep-locked")
     dead_letters = is_dead_letter_queue(queue.name)
-    if dead_letters and settlement == "defer":
+    if dead_letters and "defer" in chosen:
         raise WrongUse("dead letters cannot be deferred: use --abandon to give them back")
     if dead_letters and deferred:
         raise WrongUse("dead letters are never deferred: use --dead-letters or --deferred, not both")
@@ -142,6 +137,7 @@ def _refuse_contradictions(
         raise WrongUse(
             "--deferred names the messages, and nothing comes to wait for: leave out --max-messages and --wait"
         )
+    return chosen[0] if chosen else "keep_locked"
 
 
 def _picture(received: Sequence[ReceivedMessage], database: Database) -> Table:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import Enum
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -33,24 +32,6 @@ from pgqueue.model.json_text import decode
 STDIN = "-"
 AT_ONCE = 1000
 PANEL = "The message"
-
-
-class Form(Enum):
-    """How a body is read."""
-
-    JSON = "JSON"
-    TEXT = "text"
-    BINARY = "bytes"
-
-    def read(self, raw: bytes) -> Any:
-        """Raises ValueError for what is not of this form."""
-        match self:
-            case Form.JSON:
-                return decode(raw.decode())
-            case Form.TEXT:
-                return raw.decode()
-            case Form.BINARY:
-                return raw
 
 
 def parse_properties(given: list[str] | None) -> dict[str, Any] | None:
@@ -114,36 +95,37 @@ MessageOptions = Annotated[dict[str, Any], Options(MESSAGE, {"text": False, "bin
 
 @dataclass(frozen=True)
 class Reader:
-    """Makes messages of bodies."""
+    """Makes messages of bodies that are of one form."""
 
-    form: Form
+    form: str
+    decode: Callable[[bytes], Any]
     message: Callable[[Any], Message]
 
     def read(self, body: bytes) -> Message:
         """Raises ValueError for a body that is not of this form."""
-        return self.message(self.form.read(body))
+        return self.message(self.decode(body))
 
     def read_argument(self, body: bytes) -> Message:
         try:
             return self.read(body)
         except ValueError as error:
-            raise WrongUse(f"the body is not {self.form.value}: {error}. Quote it for JSON, or use --text") from None
+            raise WrongUse(f"the body is not {self.form}: {error}. Quote it for JSON, or use --text") from None
 
 
 def reader_of(options: dict[str, Any], at: datetime | None = None) -> Reader:
     """Make a reader of the options for a message."""
-    match options:
-        case {"text": True, "binary": True}:
-            raise WrongUse("--text and --binary exclude each other: use one of them")
-        case {"text": True}:
-            form = Form.TEXT
-        case {"binary": True}:
-            form = Form.BINARY
-        case _:
-            form = Form.JSON
-    fields = {name: value for name, value in options.items() if name not in ("text", "binary", "properties")}
-    properties = parse_properties(options.get("properties"))
-    return Reader(form, partial(Message, application_properties=properties, scheduled_enqueue_time=at, **fields))
+    fields = dict(options)
+    text, binary, properties = (
+        fields.pop("text"),
+        fields.pop("binary"),
+        parse_properties(fields.pop("properties", None)),
+    )
+    if text and binary:
+        raise WrongUse("--text and --binary exclude each other: use one of them")
+    message = partial(Message, application_properties=properties, scheduled_enqueue_time=at, **fields)
+    if text:
+        return Reader("text", bytes.decode, message)
+    return Reader("bytes", bytes, message) if binary else Reader("JSON", lambda body: decode(body.decode()), message)
 
 
 @top.command("send")
@@ -253,7 +235,7 @@ def _messages(file: str, stream: BinaryIO, reader: Reader) -> Iterator[Message]:
             encode(message)
         except ValueError as error:
             reason = error.args[0] if isinstance(error, PGQueueError) else error
-            raise Failed(f"{file}, line {number}: not {reader.form.value}: {reason}; nothing was sent") from None
+            raise Failed(f"{file}, line {number}: not {reader.form}: {reason}; nothing was sent") from None
         yield message
 
 

@@ -91,4 +91,4 @@ def _option(setting: Setting) -> Any:
 
 OPTIONS: dict[str, Any] = {setting.name: _option(setting) for setting in SETTINGS}
 LockDuration = OPTIONS["lock_duration"]
-Settings = Annotated[QueueSettings, Options(OPTIONS, {}, LONG_NAMES)]
+Settings = Annotated[QueueSettings, Options(OPTIONS, epilog=LONG_NAMES)]

@@ -29,20 +29,23 @@ TopicName = Annotated[
     typer.Argument(metavar="TOPIC", help="The name of the topic.", show_default=False, autocompletion=topic_names),
 ]
 Name = Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="The name of the subscription.", show_default=False)]
-FilterProperties = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--property",
-        "-p",
-        help="Only messages with this application property: key=text, or key:=JSON. May be repeated.",
-        metavar="KEY=VALUE",
-    ),
-]
-Fields = Annotated[dict[str, str], Options({column.name: TEXT_OPTIONS[column.name] for column in FILTERABLE}, {})]
-JsonPath = Annotated[
-    str | None,
-    typer.Option(help="Only messages of which this is true, such as '$.body.amount > 1000'.", metavar="PATH"),
-]
+FILTER = {
+    **{column.name: TEXT_OPTIONS[column.name] for column in FILTERABLE},
+    "json_path": Annotated[
+        str | None,
+        typer.Option(help="Only messages of which this is true, such as '$.body.amount > 1000'.", metavar="PATH"),
+    ],
+    "properties": Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            "-p",
+            help="Only messages with this application property: key=text, or key:=JSON. May be repeated.",
+            metavar="KEY=VALUE",
+        ),
+    ],
+}
+FilterOptions = Annotated[dict[str, Any], Options(FILTER)]
 SetProperties = Annotated[
     list[str] | None,
     typer.Option(
@@ -90,9 +93,7 @@ def create_subscription(
     topic: TopicName,
     name: Name,
     settings: Settings,
-    fields: Fields,
-    json_path: JsonPath = None,
-    properties: FilterProperties = None,
+    filters: FilterOptions,
     set_properties: SetProperties = None,
     exist_ok: Annotated[bool, flag("exist-ok", "Do nothing if the subscription exists.")] = False,
 ) -> Result:
@@ -104,7 +105,7 @@ def create_subscription(
 
     The queue is named TOPIC/Subscriptions/SUBSCRIPTION; it has settings and messages as any other.
     """
-    filter = _filter(json_path, properties, fields)
+    filter = _filter(filters)
     created = database.client.create_subscription(
         topic, name, filter=filter, set_properties=parse_properties(set_properties), exist_ok=exist_ok, **settings
     )
@@ -126,9 +127,7 @@ def update_subscription(
     topic: TopicName,
     name: Name,
     settings: Settings,
-    fields: Fields,
-    json_path: JsonPath = None,
-    properties: FilterProperties = None,
+    filters: FilterOptions,
     no_filter: Annotated[bool, flag("no-filter", "Let every message match.")] = False,
     set_properties: SetProperties = None,
     set_nothing: Annotated[bool, flag("set-nothing", "Set no properties any more.")] = False,
@@ -137,7 +136,7 @@ def update_subscription(
 
     pgqueue subscription update events billing --subject refunded --lock-duration 5m
     """
-    filter = _filter(json_path, properties, fields)
+    filter = _filter(filters)
     set_to = parse_properties(set_properties)
     if (filter is not None and no_filter) or (set_to is not None and set_nothing):
         raise WrongUse("set it or remove it: use one of the two options")
@@ -162,11 +161,10 @@ def delete_subscription(database: Database, topic: TopicName, name: Name, yes: Y
     return Result(document, f"subscription {name} of {topic} deleted")
 
 
-def _filter(
-    json_path: str | None, properties: list[str] | None, fields: dict[str, str]
-) -> CorrelationFilter | JsonPathFilter | None:
-    if not fields and not properties:
-        return None if json_path is None else JsonPathFilter(json_path)
-    if json_path is not None:
+def _filter(options: dict[str, Any]) -> CorrelationFilter | JsonPathFilter | None:
+    if "json_path" not in options:
+        properties = parse_properties(options.pop("properties", None))
+        return CorrelationFilter(application_properties=properties, **options) if properties or options else None
+    if len(options) > 1:
         raise WrongUse("a filter is a JSON path, or values that a message must have: give one of the two")
-    return CorrelationFilter(application_properties=parse_properties(properties), **fields)
+    return JsonPathFilter(options["json_path"])
