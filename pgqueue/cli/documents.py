@@ -49,12 +49,8 @@ MESSAGE_FIELDS = (
     "priority",
     *(column.name for column in TEXTS),
 )
-DEAD_LETTER_FIELDS = (
-    "dead_letter_reason",
-    "dead_letter_error_description",
-    "dead_letter_source",
-    "dead_lettered_at",
-)
+DEAD_LETTER_FIELDS = ("dead_letter_reason", "dead_letter_error_description", "dead_letter_source", "dead_lettered_at")
+COUNTS = ("ready", "locked", "deferred", "expired", "scheduled", "dead_letters")
 
 
 @plain.register
@@ -218,12 +214,7 @@ def queue_record(queue: QueueProperties, counts: QueueRuntimeProperties, now: da
     return output.record(
         [
             *_settings(queue),
-            ("ready", counts.ready),
-            ("locked", counts.locked),
-            ("deferred", counts.deferred),
-            ("expired", counts.expired),
-            ("scheduled", counts.scheduled),
-            ("dead letters", counts.dead_letters),
+            *((name.replace("_", " "), getattr(counts, name)) for name in COUNTS),
             ("oldest waits for", _age(counts.oldest_enqueued_time, now)),
             ("size", f"{counts.size_in_bytes:,} bytes"),
         ]
@@ -276,11 +267,7 @@ def counts_table(
         "queue": "name",
         "ready": "ready",
         **(trend if trends is not None else {}),
-        "locked": "locked",
-        "deferred": "deferred",
-        "expired": "expired",
-        "scheduled": "scheduled",
-        "dead\nletters": "dead_letters",
+        **{name.replace("_", "\n"): name for name in COUNTS[1:]},
         "oldest": lambda counts: _age(counts.oldest_enqueued_time, now),
         "bytes": "size_in_bytes",
         **({} if all(counts.is_exact for counts in all_counts) else estimate),
@@ -396,7 +383,7 @@ def schedule_record(schedule: Schedule) -> Table:
             ("end", NONE if schedule.end is None else local(schedule.end, schedule)),
             ("created", _to_seconds(schedule.created_at)),
             *((name.replace("_", " "), _readable(value)) for name, value in document.items() if name != "body"),
-            *((name, json.dumps(value, ensure_ascii=False)) for name, value in document.items() if name == "body"),
+            *([("body", json.dumps(document["body"], ensure_ascii=False))] if "body" in document else []),
         ]
     )
 

@@ -1,4 +1,4 @@
-"""``pgqueue receive`` and ``pgqueue peek``: looking into a queue, with a lock and without."""
+"""``pgqueue receive``, ``peek``, ``explain`` and ``unlock``: the messages of a queue, locked or only looked at."""
 
 from __future__ import annotations
 
@@ -23,6 +23,20 @@ from pgqueue.model.names import is_dead_letter_queue
 SOURCE = "Which messages"
 PANEL = "How to settle the messages once they are printed"
 
+
+#: The name of a queue's dead letters ends with this, which a shell would take for a variable.
+DEAD_LETTERS = "/$deadletterqueue"
+
+#: SQL that the database advises, and its command.
+COMMANDS = {
+    "pgqueue.cancel_scheduled": "cancel {queue} {number}",
+    "pgqueue.receive_deferred": "receive {queue} --deferred {number}",
+    "pgqueue.resubmit": "dead-letters resubmit {queue} {number}",
+    "pgqueue.resume_queue": "queue resume {queue}",
+    "pgqueue.unlock": "unlock {queue} {number}",
+}
+
+Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Its sequence number.")]
 
 SETTLEMENTS = {
     "complete": "Complete them, which deletes them from the queue.",
@@ -115,6 +129,31 @@ def peek(database: Database, name: Name, max_messages: MaxMessages = 10, start: 
         picture=lambda found: documents.messages_table(found, database.now()),
         hint=f"there is nothing in {name}" + (f" from {start} on" if start else ""),
     )
+
+
+@top.command("explain")
+@on_database
+def explain(database: Database, name: Name, sequence_number: Number) -> Result:
+    """Explain why a message is delivered now, or not. Nothing is locked or changed."""
+    explanation = database.client.queue(name).explain_message(sequence_number)
+    document = {"queue": name, "sequence_number": sequence_number, "explanation": explanation}
+    queue = name.removesuffix(DEAD_LETTERS)
+    for function, command in COMMANDS.items():
+        called = command.format(queue=queue, number=sequence_number)
+        explanation = explanation.replace(function, f"`pgqueue {called}`")
+    return Result(document, explanation)
+
+
+@top.command("unlock", short_help="Take the lock of a message away from its holder.")
+@on_database
+def unlock(database: Database, name: Name, sequence_number: Number) -> Result:
+    """Take the lock of a message away from its holder, who can settle it no more. Anyone can receive it.
+
+    The delivery has counted: a message that was delivered as often as its queue allows goes to the dead letters.
+    """
+    database.client.queue(name).unlock(sequence_number)
+    done = f"message {sequence_number} of {name} unlocked"
+    return Result({"queue": name, "sequence_number": sequence_number, "unlocked": True}, done)
 
 
 def _settlement(
