@@ -17,7 +17,6 @@ Dsn = Annotated[
         metavar="DSN",
         help=f"The database: postgresql://user:password@host:5432/name, or host=… dbname=…  "
         f"By default, the environment variable {ENVIRONMENT}, or libpq's PGHOST, PGDATABASE and so on.",
-        show_default=False,
         rich_help_panel=PANEL,
     ),
 ]

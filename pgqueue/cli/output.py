@@ -116,11 +116,7 @@ def flush() -> None:
 
 
 def table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    *,
-    wide: Collection[str] = (),
-    spare: Collection[str] = (),
+    columns: Sequence[str], rows: Sequence[Sequence[object]], *, wide: Collection[str] = (), spare: Collection[str] = ()
 ) -> Table:
     """Numbers to the right, text to the left, a row a line; what does not fit is cut, first in the columns ``wide``.
 
@@ -132,9 +128,7 @@ def table(
     for place in kept:
         numeric = bool(rows) and all(isinstance(row[place], int | None) for row in rows)
         grid.add_column(
-            printable(columns[place]),
-            justify="right" if numeric else "left",
-            no_wrap=columns[place] not in wide,
+            printable(columns[place]), justify="right" if numeric else "left", no_wrap=columns[place] not in wide
         )
     for row in rows:
         grid.add_row(*(cell(row[place], line=True) for place in kept))

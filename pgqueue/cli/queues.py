@@ -21,10 +21,7 @@ from pgqueue.cli.settings import Settings
 app = Group(no_args_is_help=True, help="Create, look at, change and delete queues.")
 top.add_typer(app, name="queue")
 
-Name = Annotated[
-    str,
-    typer.Argument(metavar="QUEUE", help="The name of the queue.", show_default=False, autocompletion=queue_names),
-]
+Name = Annotated[str, typer.Argument(metavar="QUEUE", help="The name of the queue.", autocompletion=queue_names)]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Do not ask for confirmation. Required where no terminal can be asked.")
 ]

@@ -66,8 +66,7 @@ def receive(
         int | None, typer.Option("--max-messages", "-n", min=1, help="The maximum number of messages; by default 1.")
     ] = None,
     wait: Annotated[
-        timedelta | None,
-        duration("How long to wait for the first message, such as 30s; by default not at all."),
+        timedelta | None, duration("How long to wait for the first message, such as 30s; by default not at all.")
     ] = None,
     lock_duration: LockDuration = None,
     deferred: Annotated[

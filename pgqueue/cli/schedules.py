@@ -23,15 +23,10 @@ app = Group(no_args_is_help=True, help="Send messages again and again: by a cron
 top.add_typer(app, name="schedule", short_help="Send messages again and again, by the clock.")
 
 Name = Annotated[
-    str,
-    typer.Argument(
-        metavar="SCHEDULE", help="The name of the schedule.", show_default=False, autocompletion=schedule_names
-    ),
+    str, typer.Argument(metavar="SCHEDULE", help="The name of the schedule.", autocompletion=schedule_names)
 ]
-QueueName = Annotated[
-    str, typer.Argument(metavar="QUEUE", help="The queue to send to.", show_default=False, autocompletion=queue_names)
-]
-Body = Annotated[str, typer.Argument(metavar="BODY", help="The body of each message, as JSON.", show_default=False)]
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue to send to.", autocompletion=queue_names)]
+Body = Annotated[str, typer.Argument(metavar="BODY", help="The body of each message, as JSON.")]
 WHEN = "a time with its zone, or a duration from now."
 
 
@@ -48,8 +43,7 @@ def create(
     every: Annotated[timedelta | None, duration("How often: 30s, 5m or 1h30m.")] = None,
     timezone: Annotated[str, typer.Option(metavar="ZONE", help="The time zone of --cron.")] = "UTC",
     catch_up: Annotated[
-        CatchUp,
-        typer.Option(help="Which of the due times that were missed are sent: none, the last or all."),
+        CatchUp, typer.Option(help="Which of the due times that were missed are sent: none, the last or all.")
     ] = CatchUp.NONE,
     jitter: Annotated[timedelta | None, duration("Deliver up to so much later, at random.")] = None,
     start: Annotated[Moment | None, moment(f"Nothing is due before this: {WHEN}")] = None,
@@ -98,9 +92,7 @@ def show(database: Database, name: Name) -> Result:
 @app.command("next")
 @on_database
 def next_(
-    database: Database,
-    name: Name,
-    count: Annotated[int, typer.Option(help="How many.", min=1, max=10_000)] = 10,
+    database: Database, name: Name, count: Annotated[int, typer.Option(help="How many.", min=1, max=10_000)] = 10
 ) -> Result:
     """Show the next due times of a schedule, in its time zone; of a paused one, those that follow if it is resumed."""
     schedule = database.client.get_schedule(name)

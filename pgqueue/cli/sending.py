@@ -59,7 +59,7 @@ def _parse_time_to_live(text: str) -> timedelta:
 
 
 def _field(meaning: str, *names: str, **options: Any) -> Any:
-    return typer.Option(*names, help=meaning, show_default=False, rich_help_panel=PANEL, **options)
+    return typer.Option(*names, help=meaning, rich_help_panel=PANEL, **options)
 
 
 #: The fields that an option sets as they are.
@@ -71,10 +71,7 @@ MESSAGE = {
     "properties": Annotated[
         list[str] | None,
         _field(
-            "An application property: key=text, or key:=JSON. May be repeated.",
-            "--property",
-            "-p",
-            metavar="KEY=VALUE",
+            "An application property: key=text, or key:=JSON. May be repeated.", "--property", "-p", metavar="KEY=VALUE"
         ),
     ],
     **TEXT_OPTIONS,
@@ -115,11 +112,8 @@ class Reader:
 def reader_of(options: dict[str, Any], at: datetime | None = None) -> Reader:
     """Make a reader of the options for a message."""
     fields = dict(options)
-    text, binary, properties = (
-        fields.pop("text"),
-        fields.pop("binary"),
-        parse_properties(fields.pop("properties", None)),
-    )
+    text, binary = fields.pop("text"), fields.pop("binary")
+    properties = parse_properties(fields.pop("properties", None))
     if text and binary:
         raise WrongUse("--text and --binary exclude each other: use one of them")
     message = partial(Message, application_properties=properties, scheduled_enqueue_time=at, **fields)
@@ -134,8 +128,7 @@ def send(
     database: Database,
     name: Name,
     body: Annotated[
-        str | None,
-        typer.Argument(metavar="BODY", help=f"The body, as JSON; {STDIN} reads it from stdin."),
+        str | None, typer.Argument(metavar="BODY", help=f"The body, as JSON; {STDIN} reads it from stdin.")
     ] = None,
     file: Annotated[
         str | None,

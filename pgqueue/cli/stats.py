@@ -36,8 +36,7 @@ select pgqueue.clock(), n_tup_ins, n_tup_del
 def stats(
     database: Database,
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="QUEUE", help="Only this queue; by default all.", autocompletion=queue_names),
+        str | None, typer.Argument(metavar="QUEUE", help="Only this queue; by default all.", autocompletion=queue_names)
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
     interval: Annotated[timedelta, duration("The interval of --watch.")] = "1s",  # type: ignore[assignment]  # typer parses it
@@ -66,10 +65,7 @@ def stats(
 def sessions(
     database: Database,
     name: Annotated[
-        str,
-        typer.Argument(
-            metavar="QUEUE", help="A queue that requires sessions.", show_default=False, autocompletion=queue_names
-        ),
+        str, typer.Argument(metavar="QUEUE", help="A queue that requires sessions.", autocompletion=queue_names)
     ],
 ) -> Result:
     """List the sessions of a queue: who holds which until when, how many messages each has, and how old they are.

@@ -24,11 +24,8 @@ subscription = Group(no_args_is_help=True, help="Create, list, change and delete
 top.add_typer(topic, name="topic", short_help="Create, list and delete topics.")
 top.add_typer(subscription, name="subscription", short_help="Create, list, change and delete subscriptions.")
 
-TopicName = Annotated[
-    str,
-    typer.Argument(metavar="TOPIC", help="The name of the topic.", show_default=False, autocompletion=topic_names),
-]
-Name = Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="The name of the subscription.", show_default=False)]
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic.", autocompletion=topic_names)]
+Name = Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="The name of the subscription.")]
 FILTER = {
     **{column.name: TEXT_OPTIONS[column.name] for column in FILTERABLE},
     "json_path": Annotated[

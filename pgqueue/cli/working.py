@@ -96,8 +96,7 @@ def worker(
     transaction: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND",
-            help="The type of f's argument tx: psycopg or sqlalchemy; by default by its annotation.",
+            metavar="KIND", help="The type of f's argument tx: psycopg or sqlalchemy; by default by its annotation."
         ),
     ] = None,
     *,
@@ -116,8 +115,7 @@ def worker(
         Path | None, typer.Option(help="Written every second while the worker is alive.", rich_help_panel=OPERATION)
     ] = None,
     health_port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="Answers GET /health and /metrics.", rich_help_panel=OPERATION),
+        int | None, typer.Option(min=0, max=65535, help="Answers GET /health and /metrics.", rich_help_panel=OPERATION)
     ] = None,
     log_level: Annotated[
         LogLevel, typer.Option(help="The least level that is logged.", rich_help_panel=OPERATION)
