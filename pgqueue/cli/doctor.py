@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from pgqueue.cli import output
-from pgqueue.cli.choice import Dsn, Embedded
-from pgqueue.cli.connection import choose
+from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.exit_codes import FAILED
 from pgqueue.cli.failures import one_line
 from pgqueue.cli.group import top
@@ -31,23 +30,21 @@ WIDEST = 100
 
 
 @top.command("doctor", short_help="Find problems of the queues and their database.")
+@on_database
 def doctor(
-    context: typer.Context,
+    database: Database,
     invariants: Annotated[
         bool, flag("invariants", "Read all messages, too, and check the rules of the tables. May take minutes.")
     ] = False,
     as_json: AsJson = False,
-    dsn: Dsn = None,
-    embedded: Embedded = False,
 ) -> None:
     """Examine the queues and their database. Each finding shows since when, what it costs, and what fixes it.
 
     Changes nothing. Exit code 1 when anything is wrong, 0 when all is well. A check that the role may not make is
     listed with the grant that it takes.
     """
-    database = choose(context, dsn, embedded)
     with working("examining the queues and their database", as_json=as_json):
-        examination = examine(database, invariants=invariants)
+        examination = examine(database.dsn, invariants=invariants)
     if as_json:
         output.document(_document(examination))
     else:

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,24 +31,33 @@ LINE_EVERY_SECONDS = 5.0
 @contextmanager
 def running(name: str, master: str | None) -> Iterator[tuple[SparkSession, ProgressPrinter]]:
     """A Spark session that prints nothing of its own, and a printer of its progress. Errors are printed in a line."""
-    with explained() as unforeseen, progress_printer() as tell:
-        from pgqueue.spark.pipelines import quiet
-
-        unforeseen.log = quiet.new_log()
-        with quiet.session(f"pgqueue {name}", master, unforeseen.log) as spark:
-            yield spark, tell
-
-
-@dataclass
-class Unforeseen:
-    """The log with details of an unforeseen error."""
-
-    log: Path | None = None
+    quiet = _quiet()
+    log = quiet.new_log()
+    with explained(log), progress_printer() as progress, quiet.session(f"pgqueue {name}", master, log) as spark:
+        yield spark, progress
 
 
 @contextmanager
-def explained() -> Iterator[Unforeseen]:
-    """Errors of Spark, and of what it runs, as errors of a command."""
+def explained(log: Path | None = None) -> Iterator[None]:
+    """Errors of Spark, and of what it runs, as errors of a command; the log has the details of an unforeseen one."""
+    quiet = _quiet()
+    try:
+        yield
+    except SystemExit:  # by SIGTERM
+        if log is not None:
+            output.hint(f"stopped by SIGTERM (Spark's log is {log})")
+        raise
+    except quiet.KNOWN as error:
+        reason = reason_of(error)
+        if log is not None and reason.is_known:
+            log.unlink(missing_ok=True)
+        elif log is not None:
+            raise Failed(f"{reason.line} (Spark's log is {log})") from error
+        raise (WrongUse if reason.is_wrong_use else Failed)(reason.line) from error
+
+
+def _quiet() -> Any:
+    """The module that imports PySpark, if PySpark is installed."""
     try:
         check_version()
         from pgqueue.spark.pipelines import quiet
@@ -57,20 +65,7 @@ def explained() -> Iterator[Unforeseen]:
         raise Failed(f"{error.name or 'PySpark'} is not installed: pip install 'pgqueue-tx[spark]'") from error
     except SparkMissing as error:
         raise Failed(str(error)) from error
-    unforeseen = Unforeseen()
-    try:
-        yield unforeseen
-    except SystemExit:  # by SIGTERM
-        if unforeseen.log is not None:
-            output.hint(f"stopped by SIGTERM (Spark's log is {unforeseen.log})")
-        raise
-    except quiet.KNOWN as error:
-        reason = reason_of(error)
-        if unforeseen.log is not None and reason.is_known:
-            unforeseen.log.unlink(missing_ok=True)
-        elif unforeseen.log is not None:
-            raise Failed(f"{reason.line} (Spark's log is {unforeseen.log})") from error
-        raise (WrongUse if reason.is_wrong_use else Failed)(reason.line) from error
+    return quiet
 
 
 class ProgressPrinter:
