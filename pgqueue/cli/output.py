@@ -84,7 +84,7 @@ def _(value: bytes) -> str:
 
 @dataclass(frozen=True)
 class Result:
-    """What a command prints: with --json a document, otherwise a line of text, and a picture or a hint."""
+    """The output of a command: with --json a document, otherwise a line of text, and a picture or a hint."""
 
     value: Any
     text: str = ""
