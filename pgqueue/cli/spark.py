@@ -45,20 +45,8 @@ OnlyQueue = Annotated[
     typer.Option("--queue", metavar="NAME", help="Only this queue; by default all.", autocompletion=queue_names),
 ]
 
-
-class Format(StrEnum):
-    """The format of files."""
-
-    PARQUET = "parquet"
-    JSON = "json"
-    CSV = "csv"
-
-
-class Atomicity(StrEnum):
-    """The scope of one transaction."""
-
-    JOB = "job"
-    TASK = "task"
+Format = StrEnum("Format", ["PARQUET", "JSON", "CSV"])
+Atomicity = StrEnum("Atomicity", ["JOB", "TASK"])
 
 
 def _field(meaning: str) -> Any:
