@@ -2,15 +2,57 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import typer
 
+import pgqueue.cli.places
 from docs.generate.text import code, markdown, table
 from pgqueue.cli.app import app
-from pgqueue.cli.group import arguments, place
+from pgqueue.cli.commands import loaded
+from pgqueue.cli.group import arguments, place, top
+from pgqueue.cli.places import PLACES
 from pgqueue.cli.running import HELP_WIDTH
+
+#: The modules of commands in the order of ``pgqueue --help``; one that is not here comes last.
+MODULES = (
+    "demonstration", "migration", "queues", "sending", "receiving", "stats", "doctor", "dashboard",
+    "history", "dead_letters", "schedules", "topics", "sweeping", "benching", "access", "working", "spark",
+)  # fmt: skip
+
+PLACES_FILE = Path(pgqueue.cli.places.__file__)
+
+
+def places() -> str:
+    """The text of :mod:`pgqueue.cli.places`."""
+    lines = [f"    {json.dumps(name)}: ({', '.join(map(json.dumps, where))}),\n" for name, where in PLACES.items()]
+    return PLACES_FILE.read_text().partition("PLACES = {")[0] + f"PLACES = {{\n{''.join(lines)}}}\n"
+
+
+def _found() -> Iterator[tuple[str, tuple[str, str]]]:
+    """The names of all commands and groups, with their modules and summaries."""
+    modules = sorted(path.stem for path in PLACES_FILE.parent.glob("[!_]*.py"))
+    for name in sorted(modules, key=lambda name: MODULES.index(name) if name in MODULES else len(MODULES)):
+        module = importlib.import_module(f"pgqueue.cli.{name}")
+        groups = [each.name for each in top.registered_groups if each.typer_instance in vars(module).values()]
+        alone = [each.name for each in top.registered_commands if each.callback in vars(module).values()]
+        yield from ((command, (name, _summary(loaded(command)))) for command in (*groups, *alone) if command)
+
+
+def _summary(command: Any) -> str:
+    """The first sentence of the help, where the command has no shorter summary."""
+    first: str = command.help.partition("\n\n")[0].partition(". ")[0]
+    return command.short_help or f"{first.removesuffix('.')}."
+
+
+# The commands as they are now, for all that is generated.
+found = dict(_found())
+PLACES.clear()
+PLACES.update(found)
 
 
 def commands() -> str:

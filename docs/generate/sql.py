@@ -110,7 +110,10 @@ def signatures() -> str:
 
 
 def verbs(*names: str) -> str:
-    chosen = [functions()[name] for name in names]
+    """The verbs of these names; ``others`` are those that no list of the page names."""
+    listed = " ".join(re.findall(r"<!-- generated: verbs (.*) -->", (SQL / "README.md").read_text())).split()
+    others = [name for name in functions() if not name.startswith("_") and name not in listed]
+    chosen = [functions()[name] for each in names for name in (others if each == "others" else [each])]
     return table(
         ["", "", "returns", "raises"],
         ([f"`{verb.signature}`", verb.purpose, verb.returns, verb.raises] for verb in chosen),

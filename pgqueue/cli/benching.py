@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Annotated, Any
@@ -15,12 +15,14 @@ from typing import Annotated, Any
 import psycopg
 import typer
 from psycopg.rows import dict_row
+from rich.table import Table
 
 from pgqueue import Message, Queue, ReceivedMessage
 from pgqueue.cli import output
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed
-from pgqueue.cli.output import AsJson
+from pgqueue.cli.group import top
+from pgqueue.cli.output import AsJson, Result
 from pgqueue.cli.progress import Step, working
 from pgqueue.errors import QueueAlreadyExistsError
 
@@ -47,6 +49,7 @@ class Measured:
     p99: float
 
 
+@top.command("bench", short_help="Measure what this server does.")
 @on_database
 def bench(
     database: Database,
@@ -56,7 +59,7 @@ def bench(
         str, typer.Option("--queue", metavar="NAME", help="The queue that is created, and deleted.")
     ] = "pgqueue-bench",
     as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Measure your server: messages are sent, received and completed, one by one and a hundred at once.
 
     One connection makes one call after the other, each a transaction of its own. The queue is created, and deleted at
@@ -71,10 +74,13 @@ def bench(
         with working("measuring", as_json=as_json, measure=calls.step):
             server = _server(database)
             measured = [*_measure(own, size, messages, 1, calls), *_measure(own, size, messages, AT_ONCE, calls)]
-    if as_json:
-        output.document({**server, "messages": messages, "measured": [asdict(each) for each in measured]})
-    else:
-        _print(server, measured)
+    conditions = (
+        f"PostgreSQL {server['version']}, fsync {server['fsync']}, synchronous_commit {server['synchronous_commit']},"
+        f" round trip {server['round_trip']:.2f} ms\n"
+    )
+    return Result(
+        {**server, "messages": messages, "measured": measured}, conditions, lambda figures: _grid(figures["measured"])
+    )
 
 
 @contextmanager
@@ -155,7 +161,7 @@ def _percentile(times: Sequence[float], share: int) -> float:
     return round(times[min(len(times) * share // 100, len(times) - 1)] * 1000, 3)
 
 
-def _print(server: dict[str, Any], measured: Sequence[Measured]) -> None:
+def _grid(measured: Sequence[Measured]) -> Table:
     rows = [
         (each.what, round(each.messages_per_second), *(f"{time:,.2f} ms" for time in (each.median, each.p95, each.p99)))
         for each in measured
@@ -163,8 +169,4 @@ def _print(server: dict[str, Any], measured: Sequence[Measured]) -> None:
     grid = output.table(("", "messages/s", "median", "95th", "99th"), rows)
     for column in grid.columns[2:]:
         column.justify = "right"
-    output.say(
-        f"PostgreSQL {server['version']}, fsync {server['fsync']}, synchronous_commit {server['synchronous_commit']},"
-        f" round trip {server['round_trip']:.2f} ms\n"
-    )
-    output.show(grid)
+    return grid

@@ -17,7 +17,6 @@ Dsn = Annotated[
         metavar="DSN",
         help=f"The database: postgresql://user:password@host:5432/name, or host=… dbname=…  "
         f"By default, the environment variable {ENVIRONMENT}, or libpq's PGHOST, PGDATABASE and so on.",
-        show_default=False,
         rich_help_panel=PANEL,
     ),
 ]
@@ -38,6 +37,11 @@ class Choice:
 
     dsn: str | None = field(default=None, repr=False)
     embedded: bool = False
+
+    @classmethod
+    def of(cls, context: typer.Context, dsn: str | None, embedded: bool = False) -> Choice:
+        """The choice after the command, or else the one before it."""
+        return cls(dsn, embedded).or_else(context.find_root().obj or cls())
 
     def or_else(self, other: Choice) -> Choice:
         return self if self.dsn is not None or self.embedded else other

@@ -19,6 +19,8 @@ from psycopg.conninfo import conninfo_to_dict
 from pgqueue import QueueClient, embedded
 from pgqueue.cli.choice import ENVIRONMENT, Choice, Dsn, Embedded
 from pgqueue.cli.failures import WrongUse
+from pgqueue.cli.options import Options
+from pgqueue.cli.output import AsJson, Result
 from pgqueue.errors import ConnectionLostError
 from pgqueue.transports import dsn as dsns
 from pgqueue.transports.readable import READABLE, connect
@@ -30,6 +32,7 @@ OPTIONS = [
     Parameter("dsn", Parameter.KEYWORD_ONLY, annotation=Dsn, default=None),
     Parameter("embedded", Parameter.KEYWORD_ONLY, annotation=Embedded, default=False),
 ]
+AS_JSON = Parameter("as_json", Parameter.KEYWORD_ONLY, annotation=AsJson, default=False)
 
 
 @dataclass(frozen=True)
@@ -55,24 +58,46 @@ class Database:
             yield connection
 
 
-def on_database(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that choose a database to a command, and pass it that database as the first argument."""
+def on_database(command: Callable[..., Result | None]) -> Callable[..., None]:
+    """Make a command of a function of a database: with options that choose the database, and --json for its result.
+
+    A parameter that is annotated with :class:`~pgqueue.cli.options.Options` becomes these options.
+    """
     signature = inspect.signature(command, eval_str=True)
-    own = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()][1:]
+    _, *own = signature.parameters.values()
+    groups = {each.name: group for each in own if (group := _options_of(each)) is not None}
+    if signature.return_annotation is Result and AS_JSON.name not in signature.parameters:
+        own.append(AS_JSON)
+    parameters = [each for one in own for each in (groups[one.name].parameters() if one.name in groups else [one])]
 
     @functools.wraps(command)
-    def connected(context: typer.Context, *, dsn: str | None, embedded: bool, **arguments: Any) -> None:
+    def run(context: typer.Context, *, dsn: str | None, embedded: bool, **arguments: Any) -> None:
+        arguments |= {name: group.taken_from(arguments) for name, group in groups.items()}
+        as_json = arguments.get(AS_JSON.name, False)
+        if AS_JSON.name not in signature.parameters:
+            arguments.pop(AS_JSON.name, None)
         chosen = choose(context, dsn, embedded)
         with QueueClient(chosen) as client:
-            command(Database(chosen, client), **arguments)
+            result = command(Database(chosen, client), **arguments)
+            if result is not None:
+                result.show(as_json=as_json)
+        if result is not None and result.end is not None:
+            raise result.end
 
-    connected.__signature__ = signature.replace(parameters=[CONTEXT, *own, *OPTIONS])  # type: ignore[attr-defined]  # inspect reads it
-    return connected
+    keyword_only = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in [*parameters, *OPTIONS]]
+    run.__doc__ = "\n\n".join([inspect.getdoc(command) or "", *(each.epilog for each in groups.values())]).rstrip()
+    run.__signature__ = signature.replace(parameters=[CONTEXT, *keyword_only], return_annotation=None)  # type: ignore[attr-defined]  # inspect reads it
+    return run
+
+
+def _options_of(parameter: Parameter) -> Options | None:
+    metadata = getattr(parameter.annotation, "__metadata__", ())
+    return next((each for each in metadata if isinstance(each, Options)), None)
 
 
 def choose(context: typer.Context, dsn: str | None, use_embedded: bool) -> str:
     """The DSN of a reachable database: from the options after the command, before it, or from the environment."""
-    choice = Choice(dsn, use_embedded).or_else(context.find_root().obj or Choice())
+    choice = Choice.of(context, dsn, use_embedded)
     if choice.dsn is not None and choice.embedded:
         raise WrongUse("--dsn and --embedded name two databases: give one of them")
     if choice.embedded:

@@ -10,6 +10,8 @@ import typer
 from pgqueue.cli import output
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed, WrongUse, binding
+from pgqueue.cli.group import top
+from pgqueue.cli.options import flag
 
 REMEDY = "the dashboard needs the extra dashboard: pip install 'pgqueue-tx[dashboard]'"
 
@@ -26,20 +28,16 @@ def _print_account(role: str | None) -> None:
     raise typer.Exit
 
 
+@top.command("dashboard", short_help="Show all of it in a browser, and repair it there.")
 @on_database
 def dashboard(
     database: Database,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any free one.")] = 8420,
-    writable: Annotated[
-        bool, typer.Option("--writable", help="Allow actions, such as to resubmit dead letters.")
-    ] = False,
-    accounts: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The accounts: lines of role:hash.", show_default=False)
-    ] = None,
+    writable: Annotated[bool, flag("writable", "Allow actions, such as to resubmit dead letters.")] = False,
+    accounts: Annotated[Path | None, typer.Option(metavar="FILE", help="The accounts: lines of role:hash.")] = None,
     proxy_header: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The header in which a proxy names the database role.", show_default=False),
+        str | None, typer.Option(metavar="NAME", help="The header in which a proxy names the database role.")
     ] = None,
     trusted_proxy: Annotated[
         list[str] | None,
@@ -62,28 +60,6 @@ def dashboard(
     --proxy-header, and a proxy in front that speaks HTTPS.
     """
     _refuse_without_extra()
-    settings = _settings(database, host, writable, accounts, proxy_header, trusted_proxy)
-    _serve(settings, host, port)
-
-
-def _refuse_without_extra() -> None:
-    try:
-        import argon2  # noqa: F401
-        import fastapi  # noqa: F401
-        import jinja2  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError:
-        raise Failed(REMEDY) from None
-
-
-def _settings(
-    database: Database,
-    host: str,
-    writable: bool,
-    accounts: Path | None,
-    proxy_header: str | None,
-    trusted_proxy: list[str] | None,
-) -> Any:
     from pgqueue.dashboard.settings import Settings, is_loopback, read_accounts
 
     if not is_loopback(host) and accounts is None and proxy_header is None:
@@ -95,7 +71,18 @@ def _settings(
     except ValueError as error:
         raise WrongUse(str(error)) from None
     trusted = tuple(trusted_proxy or Settings.trusted_proxies)
-    return Settings(database.dsn, writable, known, proxy_header, trusted)
+    settings = Settings(database.dsn, writable, known, proxy_header, trusted)
+    _serve(settings, host, port)
+
+
+def _refuse_without_extra() -> None:
+    try:
+        import argon2  # noqa: F401
+        import fastapi  # noqa: F401
+        import jinja2  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise Failed(REMEDY) from None
 
 
 def _serve(settings: Any, host: str, port: int) -> None:

@@ -10,39 +10,29 @@ import typer
 from pgqueue.cli import documents, output
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed
-from pgqueue.cli.group import Group
-from pgqueue.cli.output import AsJson
+from pgqueue.cli.group import Group, top
+from pgqueue.cli.options import MaxMessages, Start, duration
+from pgqueue.cli.output import AsJson, Result
 from pgqueue.cli.progress import working
-from pgqueue.cli.quantities import parse_duration
 from pgqueue.cli.queues import Name, Yes, ask
 from pgqueue.model.message import PeekedMessage
 
 app = Group(
     no_args_is_help=True, help="List, show, resubmit and purge the messages that could not be delivered or processed."
 )
+top.add_typer(app, name="dead-letters", short_help="List, show, resubmit and purge dead letters.")
 
 
 @app.command("list")
 @on_database
-def list_(
-    database: Database,
-    name: Name,
-    max_messages: Annotated[
-        int, typer.Option("--max-messages", "-n", min=1, help="The maximum number of messages.")
-    ] = 20,
-    start: Annotated[
-        int, typer.Option("--from", metavar="NUMBER", help="Begin with this sequence number.", show_default=False)
-    ] = 0,
-    as_json: AsJson = False,
-) -> None:
+def list_(database: Database, name: Name, max_messages: MaxMessages = 20, start: Start = 0) -> Result:
     """List the dead letters of a queue, with the reasons, by sequence number."""
     messages = database.client.queue(name).dead_letters.peek(max_messages=max_messages, from_sequence_number=start)
-    if as_json:
-        output.document([documents.message_document(message) for message in messages])
-    elif messages:
-        output.show(documents.dead_letters_table(messages, database.now()))
-    else:
-        output.hint(f"{name} has no dead letters" + (f" from {start} on" if start else ""))
+    return Result(
+        messages,
+        picture=lambda found: documents.dead_letters_table(found, database.now()),
+        hint=f"{name} has no dead letters" + (f" from {start} on" if start else ""),
+    )
 
 
 @app.command("show")
@@ -51,16 +41,12 @@ def show(
     database: Database,
     name: Name,
     sequence_number: Annotated[int, typer.Argument(metavar="NUMBER", help="Its sequence number.")],
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Show everything about one dead letter."""
     found = _find(database, name, sequence_number)
     if found is None:
         raise _unknown(name, [sequence_number])
-    if as_json:
-        output.document(documents.message_document(found))
-    else:
-        output.show(documents.message_record(found))
+    return Result(found, picture=documents.message_record)
 
 
 @app.command("resubmit")
@@ -69,27 +55,17 @@ def resubmit(
     database: Database,
     name: Name,
     sequence_numbers: Annotated[
-        list[int] | None,
-        typer.Argument(metavar="NUMBER", help="The sequence numbers; by default all that match.", show_default=False),
+        list[int] | None, typer.Argument(metavar="NUMBER", help="The sequence numbers; by default all that match.")
     ] = None,
     reason: Annotated[
-        str | None,
-        typer.Option(help="Only those with this reason, such as MaxDeliveryCountExceeded.", show_default=False),
+        str | None, typer.Option(help="Only those with this reason, such as MaxDeliveryCountExceeded.")
     ] = None,
     older_than: Annotated[
-        timedelta | None,
-        typer.Option(
-            parser=parse_duration,
-            metavar="DURATION",
-            help="Only those dead-lettered longer ago than this, such as 1h.",
-            show_default=False,
-        ),
+        timedelta | None, duration("Only those dead-lettered longer ago than this, such as 1h.")
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="The maximum number of messages.", show_default=False)
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="The maximum number of messages.")] = None,
     as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Send dead letters back to their queue, to be delivered as if for the first time.
 
     pgqueue dead-letters resubmit orders --reason MaxDeliveryCountExceeded --older-than 1h
@@ -100,15 +76,15 @@ def resubmit(
         resubmitted = database.client.queue(name).dead_letters.resubmit(
             sequence_numbers=sequence_numbers or None, reason=reason, older_than=older_than, limit=limit
         )
-    if as_json:
-        output.document({"queue": name, "sequence_numbers": resubmitted})
-    else:
-        output.say(f"{output.counted(len(resubmitted), 'dead letter')} sent back to {name}")
-        if reason is not None and not resubmitted:
-            output.hint(f"`pgqueue dead-letters list {name}` shows the reasons")
     missing = sorted(set(sequence_numbers or ()) - set(resubmitted))
-    if missing:
-        raise Failed(f"not resubmitted, because not there, locked or not fitting: {_listed(missing)}")
+    return Result(
+        {"queue": name, "sequence_numbers": resubmitted},
+        f"{output.counted(len(resubmitted), 'dead letter')} sent back to {name}",
+        hint="" if reason is None or resubmitted else f"`pgqueue dead-letters list {name}` shows the reasons",
+        end=Failed(f"not resubmitted, because not there, locked or not fitting: {_listed(missing)}")
+        if missing
+        else None,
+    )
 
 
 @app.command("purge")
@@ -117,12 +93,11 @@ def purge(
     database: Database,
     name: Name,
     sequence_numbers: Annotated[
-        list[int] | None,
-        typer.Argument(metavar="NUMBER", help="The sequence numbers; by default all.", show_default=False),
+        list[int] | None, typer.Argument(metavar="NUMBER", help="The sequence numbers; by default all.")
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Delete all dead letters of a queue, locked ones too. The messages of the queue stay. There is no way back.
 
     pgqueue dead-letters purge orders 4711 4712
@@ -138,13 +113,12 @@ def purge(
     ask(f"Delete {concerned} of {name}?", yes)
     with working(f"deleting {concerned} of {name}", as_json=as_json):
         purged = database.client.queue(name).dead_letters.purge(sequence_numbers=wanted or None)
-    if as_json:
-        output.document({"queue": name, "purged": purged})
-    else:
-        output.say(f"{output.counted(purged, 'dead letter')} of {name} deleted")
     left = [number for number in wanted if _find(database, name, number) is not None] if purged < len(wanted) else []
-    if left:
-        raise Failed(f"not deleted, because locked: {_listed(left)}")
+    return Result(
+        {"queue": name, "purged": purged},
+        f"{output.counted(purged, 'dead letter')} of {name} deleted",
+        end=Failed(f"not deleted, because locked: {_listed(left)}") if left else None,
+    )
 
 
 def _find(database: Database, name: str, sequence_number: int) -> PeekedMessage | None:

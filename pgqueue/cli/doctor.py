@@ -11,10 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from pgqueue.cli import output
-from pgqueue.cli.choice import Dsn, Embedded
-from pgqueue.cli.connection import choose
+from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.exit_codes import FAILED
 from pgqueue.cli.failures import one_line
+from pgqueue.cli.group import top
+from pgqueue.cli.options import flag
 from pgqueue.cli.output import AsJson
 from pgqueue.cli.progress import working
 from pgqueue.cli.quantities import format_duration
@@ -27,27 +28,23 @@ SHOWN = 3
 #: Longer lines are hard to read, however wide the terminal is.
 WIDEST = 100
 
-Invariants = Annotated[
-    bool,
-    typer.Option("--invariants", help="Read all messages, too, and check the rules of the tables. May take minutes."),
-]
 
-
+@top.command("doctor", short_help="Find problems of the queues and their database.")
+@on_database
 def doctor(
-    context: typer.Context,
-    invariants: Invariants = False,
+    database: Database,
+    invariants: Annotated[
+        bool, flag("invariants", "Read all messages, too, and check the rules of the tables. May take minutes.")
+    ] = False,
     as_json: AsJson = False,
-    dsn: Dsn = None,
-    embedded: Embedded = False,
 ) -> None:
     """Examine the queues and their database. Each finding shows since when, what it costs, and what fixes it.
 
     Changes nothing. Exit code 1 when anything is wrong, 0 when all is well. A check that the role may not make is
     listed with the grant that it takes.
     """
-    database = choose(context, dsn, embedded)
     with working("examining the queues and their database", as_json=as_json):
-        examination = examine(database, invariants=invariants)
+        examination = examine(database.dsn, invariants=invariants)
     if as_json:
         output.document(_document(examination))
     else:
@@ -59,11 +56,9 @@ def doctor(
 def _document(examination: Examination) -> dict[str, Any]:
     return {
         "database": examination.database,
-        "examined_at": examination.examined_at.isoformat(),
+        "examined_at": examination.examined_at,
         "findings": [
-            {"check": result.check, **asdict(finding), "since": finding.since and finding.since.isoformat()}
-            for result in examination.results
-            for finding in result.findings
+            {"check": result.check, **asdict(finding)} for result in examination.results for finding in result.findings
         ],
         "unseen": [{"check": result.check, "why": result.unseen} for result in examination.results if result.unseen],
         "well": [result.check for result in examination.results if _is_well(result)],

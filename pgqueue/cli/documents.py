@@ -1,25 +1,22 @@
-"""The output of commands: messages and queues, as JSON documents and as tables. In JSON, durations are seconds."""
+"""Messages, queues and the like as JSON documents, and as tables and records for people."""
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from rich.table import Table
 
 from pgqueue import (
-    DeliveryError,
     Grant,
     JsonPathFilter,
     PeekedMessage,
     QueueProperties,
     QueueRuntimeProperties,
     ReceivedMessage,
-    Resubmission,
     Schedule,
     SessionProperties,
     SettledMessage,
@@ -27,6 +24,7 @@ from pgqueue import (
     TopicProperties,
 )
 from pgqueue.cli import output
+from pgqueue.cli.output import plain
 from pgqueue.cli.quantities import NONE, format_duration
 from pgqueue.cli.watching import Trend
 from pgqueue.errors import MessageNotReadableError
@@ -34,6 +32,9 @@ from pgqueue.model.columns import TEXTS
 from pgqueue.model.encoding import DEEPEST, is_nested_deeper
 from pgqueue.model.queue_settings import SETTINGS, Setting
 from pgqueue.model.recurrence import zone
+
+#: The columns of a table: an attribute each, or what is made of an item.
+Columns = dict[str, str | Callable[[Any], object]]
 
 MESSAGE_FIELDS = (
     "queue",
@@ -48,14 +49,11 @@ MESSAGE_FIELDS = (
     "priority",
     *(column.name for column in TEXTS),
 )
-DEAD_LETTER_FIELDS = (
-    "dead_letter_reason",
-    "dead_letter_error_description",
-    "dead_letter_source",
-    "dead_lettered_at",
-)
+DEAD_LETTER_FIELDS = ("dead_letter_reason", "dead_letter_error_description", "dead_letter_source", "dead_lettered_at")
+COUNTS = ("ready", "locked", "deferred", "expired", "scheduled", "dead_letters")
 
 
+@plain.register
 def message_document(message: PeekedMessage) -> dict[str, Any]:
     """Return a message as a JSON document; the document of a message locked by us has its lock token, for use in SQL.
 
@@ -63,86 +61,80 @@ def message_document(message: PeekedMessage) -> dict[str, Any]:
     ``raw_application_properties``.
     """
     fields = [*MESSAGE_FIELDS, *(DEAD_LETTER_FIELDS if message.dead_letter_reason is not None else ())]
-    document = {field: _plain(getattr(message, field)) for field in fields}
+    document = {field: getattr(message, field) for field in fields}
     document.update(_json(message, "application_properties"))
-    document["last_error"] = None if message.last_error is None else _plain_fields(message.last_error)
+    document["last_error"] = message.last_error
     if message.resubmitted_from is not None:
-        document["resubmitted_from"] = _plain_fields(message.resubmitted_from)
+        document["resubmitted_from"] = message.resubmitted_from
     if message.delivery_log:
-        document["delivery_log"] = [_plain_fields(error) for error in message.delivery_log]
+        document["delivery_log"] = message.delivery_log
     if isinstance(message, ReceivedMessage):
         document["lock_token"] = str(message.lock_token)
     if isinstance(message.raw_body, bytes):
-        return {**document, "binary_body": base64.b64encode(message.raw_body).decode()}
+        return {**document, "binary_body": message.raw_body}
     return {**document, **_json(message, "body")}
 
 
-def _plain_fields(value: DeliveryError | Resubmission) -> dict[str, Any]:
-    shown = {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-    return {name: _plain_fields(each) if isinstance(each, DeliveryError) else each for name, each in shown.items()}
+def _table(items: Sequence[Any], columns: Columns, *, wide: Collection[str] = (), spare: Collection[str] = ()) -> Table:
+    """A row an item."""
+    rows = [[getattr(item, of) if isinstance(of, str) else of(item) for of in columns.values()] for item in items]
+    return output.table(list(columns), rows, wide=wide, spare=spare)
 
 
 def messages_table(messages: Sequence[PeekedMessage], now: datetime) -> Table:
     if messages[0].dead_letter_reason is not None:
         return dead_letters_table(messages, now)
-    rows = [
-        (
-            output.Number(message.sequence_number),
-            _age(message.enqueued_time, now),
-            message.delivery_count,
-            _state(message, now),
-            _remaining(message.expires_at, now),
-            message.subject,
-            message.last_error and str(message.last_error),
-            body_text(message),
-        )
-        for message in messages
-    ]
-    columns = ("number", "age", "deliveries", "state", "expires in", "subject", "last error", "body")
-    return output.table(
-        columns, rows, wide=("subject", "last error", "body"), spare=("expires in", "subject", "last error")
+    return _table(
+        messages,
+        {
+            "number": _number,
+            "age": lambda message: _age(message.enqueued_time, now),
+            "deliveries": "delivery_count",
+            "state": lambda message: _state(message, now),
+            "expires in": lambda message: _remaining(message.expires_at, now),
+            "subject": "subject",
+            "last error": lambda message: message.last_error and str(message.last_error),
+            "body": body_text,
+        },
+        wide=("subject", "last error", "body"),
+        spare=("expires in", "subject", "last error"),
     )
 
 
 def dead_letters_table(messages: Sequence[PeekedMessage], now: datetime) -> Table:
-    rows = [
-        (
-            output.Number(message.sequence_number),
-            _age(message.dead_lettered_at, now),
-            message.delivery_count,
-            _remaining(message.locked_until, now),
-            message.dead_letter_reason,
-            message.dead_letter_error_description,
-            body_text(message),
-        )
-        for message in messages
-    ]
-    columns = ("number", "dead for", "deliveries", "locked for", "reason", "description", "body")
-    return output.table(columns, rows, wide=("description", "body"), spare=("locked for", "description"))
-
-
-def settled_document(message: SettledMessage) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in asdict(message).items()}
+    return _table(
+        messages,
+        {
+            "number": _number,
+            "dead for": lambda message: _age(message.dead_lettered_at, now),
+            "deliveries": "delivery_count",
+            "locked for": lambda message: _remaining(message.locked_until, now),
+            "reason": "dead_letter_reason",
+            "description": "dead_letter_error_description",
+            "body": body_text,
+        },
+        wide=("description", "body"),
+        spare=("locked for", "description"),
+    )
 
 
 def history_table(messages: Sequence[SettledMessage], now: datetime) -> Table:
-    rows = [
-        (
-            output.Number(message.sequence_number),
-            f"{_age(message.settled_at, now)} ago",
-            message.outcome,
-            message.delivery_count,
-            _age(message.first_locked_at, message.settled_at),
-            message.reason,
-            message.message_id,
-            message.subject,
-            message.locked_by,
-        )
-        for message in messages
-    ]
-    spare = ("work took", "reason", "message id", "subject", "last locked by")
-    columns = ("number", "settled", "outcome", "deliveries", *spare)
-    return output.table(columns, rows, wide=spare[1:], spare=spare)
+    return _table(
+        messages,
+        {
+            "number": _number,
+            "settled": lambda message: f"{_age(message.settled_at, now)} ago",
+            "outcome": "outcome",
+            "deliveries": "delivery_count",
+            "work took": lambda message: _age(message.first_locked_at, message.settled_at),
+            "reason": "reason",
+            "message id": "message_id",
+            "subject": "subject",
+            "last locked by": "locked_by",
+        },
+        wide=("reason", "message id", "subject", "last locked by"),
+        spare=("work took", "reason", "message id", "subject", "last locked by"),
+    )
 
 
 def message_record(message: PeekedMessage) -> Table:
@@ -153,9 +145,14 @@ def message_record(message: PeekedMessage) -> Table:
     if message.last_error is not None:
         document["last_error"] = message.last_error.traceback or str(message.last_error)
         document["delivery_log"] = "\n".join(log) if len(log) > 1 else None
-    fields = [(name.replace("_", " "), _readable(value)) for name, value in document.items() if _says(value)]
-    is_text = isinstance(message.raw_body, bytes) or _is_unreadable(message, "body")
-    return output.record([*fields, ("body", body if is_text else json.dumps(body, ensure_ascii=False, indent=2))])
+    fields = [
+        (name.replace("_", " "), _readable(value))
+        for name, value in document.items()
+        if value is not None and value is not False
+    ]
+    is_text = isinstance(body, bytes) or _is_unreadable(message, "body")
+    shown = _readable(body) if is_text else json.dumps(body, ensure_ascii=False, indent=2)
+    return output.record([*fields, ("body", shown)])
 
 
 def body_text(message: PeekedMessage) -> str:
@@ -176,42 +173,37 @@ def _is_unreadable(holder: PeekedMessage | QueueProperties, field: str) -> bool:
         return True
 
 
+@plain.register
 def queue_document(queue: QueueProperties) -> dict[str, Any]:
-    settings = {each.name: _plain(getattr(queue, each.name)) for each in fields(queue) if each.name != "user_metadata"}
+    settings = {each.name: getattr(queue, each.name) for each in fields(queue) if each.name != "user_metadata"}
     return {**settings, **_json(queue, "user_metadata")}
-
-
-def counts_document(counts: QueueRuntimeProperties) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in asdict(counts).items()}
 
 
 def queues_table(queues: Sequence[QueueProperties]) -> Table:
     """The main settings of the queues, as far as they fit; :func:`settings_record` has all."""
-    rows = [
-        (
-            queue.name,
-            str(queue.status) if queue.paused_at is None else f"{queue.status}, paused",
-            format_duration(queue.lock_duration),
-            queue.max_delivery_count,
-            _duration(queue.default_message_time_to_live),
-            queue.max_queue_length,
-            format_duration(queue.duplicate_detection_history_time_window)
-            if queue.requires_duplicate_detection
-            else None,
-            _duration(queue.retain_history),
-            queue.max_message_size,
-            queue.raw_user_metadata,
-        )
-        for queue in queues
-    ]
-    spare = ("to live", "max length", "unique for", "history", "max bytes", "user metadata")
-    columns = ("queue", "status", "lock for", "deliveries", *spare)
-    return output.table(columns, rows, wide=("queue", "user metadata"), spare=spare)
+    spare: Columns = {
+        "to live": lambda queue: _duration(queue.default_message_time_to_live),
+        "max length": "max_queue_length",
+        "unique for": lambda queue: (
+            _duration(queue.duplicate_detection_history_time_window) if queue.requires_duplicate_detection else None
+        ),
+        "history": lambda queue: _duration(queue.retain_history),
+        "max bytes": "max_message_size",
+        "user metadata": "raw_user_metadata",
+    }
+    columns: Columns = {
+        "queue": "name",
+        "status": lambda queue: str(queue.status) if queue.paused_at is None else f"{queue.status}, paused",
+        "lock for": lambda queue: _duration(queue.lock_duration),
+        "deliveries": "max_delivery_count",
+        **spare,
+    }
+    return _table(queues, columns, wide=("queue", "user metadata"), spare=spare)
 
 
 def grants_table(grants: Sequence[Grant]) -> Table:
-    rows = [(each.role, each.may, each.queue or "all queues") for each in grants]
-    return output.table(("role", "may", "queue"), rows, wide=("queue",))
+    columns: Columns = {"role": "role", "may": "may", "queue": lambda grant: grant.queue or "all queues"}
+    return _table(grants, columns, wide=("queue",))
 
 
 def settings_record(queue: QueueProperties) -> Table:
@@ -222,12 +214,7 @@ def queue_record(queue: QueueProperties, counts: QueueRuntimeProperties, now: da
     return output.record(
         [
             *_settings(queue),
-            ("ready", counts.ready),
-            ("locked", counts.locked),
-            ("deferred", counts.deferred),
-            ("expired", counts.expired),
-            ("scheduled", counts.scheduled),
-            ("dead letters", counts.dead_letters),
+            *((name.replace("_", " "), getattr(counts, name)) for name in COUNTS),
             ("oldest waits for", _age(counts.oldest_enqueued_time, now)),
             ("size", f"{counts.size_in_bytes:,} bytes"),
         ]
@@ -239,15 +226,15 @@ def _settings(queue: QueueProperties) -> list[tuple[str, object]]:
     return [
         ("queue", queue.name),
         ("status", str(queue.status)),
-        ("paused since", NONE if queue.paused_at is None else queue.paused_at.isoformat(timespec="seconds")),
+        ("paused since", NONE if queue.paused_at is None else _to_seconds(queue.paused_at)),
         *(
             (setting.name.replace("_", " "), _setting(setting, getattr(queue, setting.name)))
             for setting in SETTINGS
             if setting.name not in ("status", "user_metadata")
         ),
         ("user metadata", queue.raw_user_metadata),
-        ("created", _readable(queue.created_at.isoformat(timespec="seconds"))),
-        ("updated", _readable(queue.updated_at.isoformat(timespec="seconds"))),
+        ("created", _to_seconds(queue.created_at)),
+        ("updated", _to_seconds(queue.updated_at)),
     ]
 
 
@@ -270,81 +257,55 @@ def counts_table(
     all_counts: Sequence[QueueRuntimeProperties], now: datetime, trends: Mapping[str, Trend] | None = None
 ) -> Table:
     """A row a queue; with trends, how its messages ready have changed, too."""
-    rows = [
-        (
-            counts.name,
-            counts.ready,
-            *_trend(None if trends is None else trends[counts.name]),
-            counts.locked,
-            counts.deferred,
-            counts.expired,
-            counts.scheduled,
-            counts.dead_letters,
-            _age(counts.oldest_enqueued_time, now),
-            counts.size_in_bytes,
-            None if counts.is_exact else "estimate",
-        )
-        for counts in all_counts
-    ]
-    named = (
-        "queue",
-        "ready",
-        "change/s",
-        "trend",
-        "locked",
-        "deferred",
-        "expired",
-        "scheduled",
-        "dead\nletters",
-        "oldest",
-        "bytes",
-        "counts",
-    )
-    spare = ["change/s", "trend", "deferred", "expired", "scheduled", "bytes"]
-    if all(counts.is_exact for counts in all_counts):
-        spare.append("counts")
-    return output.table(named, rows, wide=("queue",), spare=spare)
-
-
-def _trend(trend: Trend | None) -> tuple[int | None, str | None]:
-    if trend is None:
-        return None, None
-    return trend.change, trend.line if output.console().encoding.startswith("utf") else None
-
-
-def topic_document(topic: TopicProperties) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in asdict(topic).items()}
+    known = trends or {}
+    trend: Columns = {
+        "change/s": lambda counts: known[counts.name].change,
+        "trend": lambda counts: known[counts.name].line if output.console().encoding.startswith("utf") else None,
+    }
+    estimate: Columns = {"counts": lambda counts: None if counts.is_exact else "estimate"}
+    columns: Columns = {
+        "queue": "name",
+        "ready": "ready",
+        **(trend if trends is not None else {}),
+        **{name.replace("_", "\n"): name for name in COUNTS[1:]},
+        "oldest": lambda counts: _age(counts.oldest_enqueued_time, now),
+        "bytes": "size_in_bytes",
+        **({} if all(counts.is_exact for counts in all_counts) else estimate),
+    }
+    spare = ("change/s", "trend", "deferred", "expired", "scheduled", "bytes")
+    return _table(all_counts, columns, wide=("queue",), spare=spare)
 
 
 def topics_table(topics: Sequence[TopicProperties]) -> Table:
-    rows = [(topic.name, topic.subscriptions, topic.created_at.isoformat(timespec="seconds")) for topic in topics]
-    return output.table(("topic", "subscriptions", "created"), rows, wide=("topic",), spare=("created",))
+    columns: Columns = {
+        "topic": "name",
+        "subscriptions": "subscriptions",
+        "created": lambda topic: _to_seconds(topic.created_at),
+    }
+    return _table(topics, columns, wide=("topic",), spare=("created",))
 
 
-def subscription_document(subscription: SubscriptionProperties) -> dict[str, Any]:
+@plain.register
+def _(subscription: SubscriptionProperties) -> dict[str, Any]:
     """Return a subscription as a JSON document; its filter has a ``path``, or what a correlation filter asks for."""
     return {
         "topic": subscription.topic,
         "name": subscription.name,
         "filter": _filter_document(subscription),
         "set_properties": subscription.set_properties,
-        "created_at": _plain(subscription.created_at),
-        "queue": queue_document(subscription.queue),
+        "created_at": subscription.created_at,
+        "queue": subscription.queue,
     }
 
 
 def subscriptions_table(subscriptions: Sequence[SubscriptionProperties]) -> Table:
-    rows = [
-        (
-            subscription.name,
-            str(subscription.queue.status),
-            _filter_text(subscription),
-            None if subscription.set_properties is None else _readable(subscription.set_properties),
-        )
-        for subscription in subscriptions
-    ]
-    columns = ("subscription", "status", "filter", "sets")
-    return output.table(columns, rows, wide=("filter", "sets"), spare=("sets",))
+    columns: Columns = {
+        "subscription": "name",
+        "status": lambda subscription: str(subscription.queue.status),
+        "filter": _filter_text,
+        "sets": lambda subscription: subscription.set_properties and _readable(subscription.set_properties),
+    }
+    return _table(subscriptions, columns, wide=("filter", "sets"), spare=("sets",))
 
 
 def subscription_record(subscription: SubscriptionProperties) -> Table:
@@ -362,7 +323,7 @@ def subscription_record(subscription: SubscriptionProperties) -> Table:
 def _filter_document(subscription: SubscriptionProperties) -> dict[str, Any] | None:
     if subscription.filter is None:
         return None
-    return {name: value for name, value in asdict(subscription.filter).items() if value is not None}
+    return {name: value for name, value in plain(subscription.filter).items() if value is not None}
 
 
 def _filter_text(subscription: SubscriptionProperties) -> str | None:
@@ -371,53 +332,38 @@ def _filter_text(subscription: SubscriptionProperties) -> str | None:
     return None if subscription.filter is None else _readable(_filter_document(subscription))
 
 
+@plain.register
 def schedule_document(schedule: Schedule) -> dict[str, Any]:
     """Return a schedule as a JSON document. The body is JSON, or base64 of bytes in ``binary_body``."""
-    shown = {each.name: _plain(getattr(schedule, each.name)) for each in fields(schedule) if each.repr}
-    message = schedule.message
-    body = message.body
-    told = {"binary_body": base64.b64encode(body).decode()} if isinstance(body, bytes) else {"body": body}
-    options = {
-        name: _plain(value) for name, value in vars(message).items() if name not in ("body", "scheduled_enqueue_time")
-    }
-    return {**shown, "message": {**options, **told}}
-
-
-def session_document(session: SessionProperties) -> dict[str, Any]:
-    return {each.name: _plain(getattr(session, each.name)) for each in fields(session)}
+    shown = {each.name: getattr(schedule, each.name) for each in fields(schedule) if each.repr}
+    message = {name: value for name, value in vars(schedule.message).items() if name != "scheduled_enqueue_time"}
+    body = message.pop("body")
+    return {**shown, "message": {**message, "binary_body" if isinstance(body, bytes) else "body": body}}
 
 
 def sessions_table(sessions: Sequence[SessionProperties]) -> Table:
-    rows = [
-        (
-            session.session_id,
-            session.messages,
-            _duration(session.oldest_age),
-            session.locked_by if session.is_locked else None,
-            _plain(session.locked_until) if session.is_locked else None,
-            session.state_size,
-        )
-        for session in sessions
-    ]
-    return output.table(("session", "messages", "oldest", "locked by", "locked until", "bytes of state"), rows)
+    columns: Columns = {
+        "session": "session_id",
+        "messages": "messages",
+        "oldest": lambda session: _duration(session.oldest_age),
+        "locked by": lambda session: session.locked_by if session.is_locked else None,
+        "locked until": lambda session: session.locked_until.isoformat() if session.is_locked else None,
+        "bytes of state": "state_size",
+    }
+    return _table(sessions, columns)
 
 
 def schedules_table(schedules: Sequence[Schedule]) -> Table:
-    rows = [
-        (
-            schedule.name,
-            schedule.queue,
-            _recurrence(schedule),
-            schedule.timezone if schedule.cron else None,
-            _next_due(schedule),
-            _last_due(schedule),
-            schedule.last_error,
-        )
-        for schedule in schedules
-    ]
-    spare = ("time zone", "last due", "last error")
-    columns = ("schedule", "queue", "when", "time zone", "next due", "last due", "last error")
-    return output.table(columns, rows, wide=("last error",), spare=spare)
+    columns: Columns = {
+        "schedule": "name",
+        "queue": "queue",
+        "when": _recurrence,
+        "time zone": lambda schedule: schedule.timezone if schedule.cron else None,
+        "next due": _next_due,
+        "last due": _last_due,
+        "last error": "last_error",
+    }
+    return _table(schedules, columns, wide=("last error",), spare=("time zone", "last due", "last error"))
 
 
 def schedule_record(schedule: Schedule) -> Table:
@@ -435,9 +381,9 @@ def schedule_record(schedule: Schedule) -> Table:
             ("jitter", _duration(schedule.jitter) or NONE),
             ("start", local(schedule.start, schedule)),
             ("end", NONE if schedule.end is None else local(schedule.end, schedule)),
-            ("created", schedule.created_at.isoformat(timespec="seconds")),
+            ("created", _to_seconds(schedule.created_at)),
             *((name.replace("_", " "), _readable(value)) for name, value in document.items() if name != "body"),
-            *((name, json.dumps(value, ensure_ascii=False)) for name, value in document.items() if name == "body"),
+            *([("body", json.dumps(document["body"], ensure_ascii=False))] if "body" in document else []),
         ]
     )
 
@@ -461,26 +407,22 @@ def _last_due(schedule: Schedule) -> str | None:
     return None if schedule.last_due is None else local(schedule.last_due, schedule)
 
 
-def _plain(value: Any) -> Any:
-    match value:
-        case datetime():
-            return value.isoformat()
-        case timedelta():
-            return value.total_seconds()
-    return value
-
-
-def _says(value: Any) -> bool:
-    return value is not None and value is not False
-
-
 def _readable(value: Any) -> str:
     match value:
         case bool():
             return "yes" if value else "no"
-        case dict():
-            return json.dumps(value, ensure_ascii=False)
-    return str(value)
+        case datetime() | timedelta() | bytes():
+            return str(plain(value))
+    is_object = isinstance(value, dict) or is_dataclass(value)
+    return json.dumps(value, ensure_ascii=False, default=plain) if is_object else str(value)
+
+
+def _to_seconds(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds")
+
+
+def _number(message: PeekedMessage | SettledMessage) -> output.Number:
+    return output.Number(message.sequence_number)
 
 
 def _duration(duration: timedelta | None) -> str | None:

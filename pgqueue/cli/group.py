@@ -50,6 +50,10 @@ class Group(typer.Typer):
         return super().command(name, **{"cls": Command, **attributes})
 
 
+#: The commands and groups of ``pgqueue`` itself, as far as their modules are loaded.
+top = Group()
+
+
 def arguments(command: Any) -> list[Any]:
     """The arguments of a command, without its options."""
     return [each for each in command.params if each.param_type_name == "argument"]

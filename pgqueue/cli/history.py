@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 
 from pgqueue import QueueProperties
-from pgqueue.cli import documents, output
+from pgqueue.cli import documents
 from pgqueue.cli.connection import Database, on_database
-from pgqueue.cli.output import AsJson
-from pgqueue.cli.quantities import Moment, format_duration, parse_moment
+from pgqueue.cli.group import top
+from pgqueue.cli.options import moment
+from pgqueue.cli.output import Result
+from pgqueue.cli.quantities import Moment, format_duration
 from pgqueue.cli.queues import Name
 
 
@@ -26,29 +28,21 @@ class Ending(StrEnum):
     CANCELLED = "CANCELLED"
 
 
+@top.command("history", short_help="Show what became of messages.")
 @on_database
 def history(
     database: Database,
     name: Name,
     since: Annotated[
-        Moment | None,
-        typer.Option(
-            parser=parse_moment,
-            metavar="TIME",
-            help="Only those settled since then: a time with its zone, or how long ago, such as 1h.",
-            show_default=False,
-        ),
+        Moment | None, moment("Only those settled since then: a time with its zone, or how long ago, such as 1h.")
     ] = None,
-    outcome: Annotated[
-        Ending | None, typer.Option(case_sensitive=False, help="Only those with this outcome.", show_default=False)
-    ] = None,
-    message_id: Annotated[str | None, typer.Option(help="Only those with this message id.", show_default=False)] = None,
+    outcome: Annotated[Ending | None, typer.Option(case_sensitive=False, help="Only those with this outcome.")] = None,
+    message_id: Annotated[str | None, typer.Option(help="Only those with this message id.")] = None,
     sequence_number: Annotated[
-        int | None, typer.Option(metavar="NUMBER", help="Only the one with this sequence number.", show_default=False)
+        int | None, typer.Option(metavar="NUMBER", help="Only the one with this sequence number.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The maximum number of messages.")] = 20,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Show what became of messages, the last first, for as long as their queue retains it.
 
     pgqueue history orders --since 1h --outcome DEAD_LETTERED
@@ -64,12 +58,8 @@ def history(
         sequence_number=sequence_number,
         limit=limit,
     )
-    if not settled:
-        output.hint(_nothing(queue))
-    if as_json:
-        output.document([documents.settled_document(message) for message in settled])
-    elif settled:
-        output.show(documents.history_table(settled, database.now()))
+    note = "" if settled else _nothing(queue)
+    return Result(settled, picture=lambda found: documents.history_table(found, database.now()), note=note)
 
 
 def _nothing(queue: QueueProperties) -> str:

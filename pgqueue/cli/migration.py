@@ -11,12 +11,13 @@ from typing import Annotated
 import typer
 
 from pgqueue import schema
-from pgqueue.cli import output
 from pgqueue.cli.choice import ENVIRONMENT, Choice, Dsn, Embedded
 from pgqueue.cli.connection import choose
 from pgqueue.cli.exit_codes import FAILED
 from pgqueue.cli.failures import WrongUse
-from pgqueue.cli.output import AsJson
+from pgqueue.cli.group import top
+from pgqueue.cli.options import flag
+from pgqueue.cli.output import AsJson, Result
 from pgqueue.cli.progress import Step, working
 from pgqueue.errors import PGQueueError
 from pgqueue.statements.statement import Statement, rows
@@ -32,22 +33,19 @@ select 'building an index: ' || phase,
  where datname = current_database()
 """
 
-Check = Annotated[
-    bool, typer.Option("--check", help="Change nothing. Print what is left to do; exit code 1 if there is anything.")
-]
-Sql = Annotated[
-    bool,
-    typer.Option(
-        "--sql",
-        help="Change nothing. Print the migration as a script for psql; without a database, that of an empty one.",
-    ),
-]
 
-
+@top.command("migrate", short_help="Install or upgrade the schema in a database.")
 def migrate(
     context: typer.Context,
-    check: Check = False,
-    sql: Sql = False,
+    check: Annotated[
+        bool, flag("check", "Change nothing. Print what is left to do; exit code 1 if there is anything.")
+    ] = False,
+    sql: Annotated[
+        bool,
+        flag(
+            "sql", "Change nothing. Print the migration as a script for psql; without a database, that of an empty one."
+        ),
+    ] = False,
     as_json: AsJson = False,
     dsn: Dsn = None,
     embedded: Embedded = False,
@@ -71,12 +69,9 @@ def _migrate(dsn: str, *, as_json: bool) -> None:
     before = schema.current(dsn)
     with working("migrating", as_json=as_json, measure=partial(_index_build, dsn)):
         revision = schema.migrate(dsn)
-    if as_json:
-        output.document({"revision": revision, "revision_before": before})
-    elif before == revision:
-        output.say(f"the schema is at revision {revision}")
-    else:
-        output.say(f"the schema was brought from {before or 'nothing'} to revision {revision}")
+    done = f"the schema was brought from {before or 'nothing'} to revision {revision}"
+    done = f"the schema is at revision {revision}" if before == revision else done
+    Result({"revision": revision, "revision_before": before}, done).show(as_json=as_json)
 
 
 def _index_build(dsn: str) -> Step | None:
@@ -90,20 +85,16 @@ def _index_build(dsn: str) -> Step | None:
 
 def _check(dsn: str, *, as_json: bool) -> None:
     pending = schema.pending(dsn)
-    if as_json:
-        output.document({"revision": schema.current(dsn), "head": schema.head(), "pending": pending})
-    elif not pending:
-        output.say(f"the schema is at revision {schema.head()}, and nothing is left to do")
-    else:
-        for line in pending:
-            output.say(line)
-        output.hint("`pgqueue migrate` does this, `pgqueue migrate --sql` shows how")
+    text = "\n".join(pending) or f"the schema is at revision {schema.head()}, and nothing is left to do"
+    how = "`pgqueue migrate` does this, `pgqueue migrate --sql` shows how" if pending else ""
+    document = {"revision": schema.current(dsn), "head": schema.head(), "pending": pending}
+    Result(document, text, hint=how).show(as_json=as_json)
     if pending:
         raise typer.Exit(FAILED)
 
 
 def _named(context: typer.Context, dsn: str | None, embedded: bool) -> str | None:
     """The database that is named, if one is."""
-    choice = Choice(dsn, embedded).or_else(context.find_root().obj or Choice())
+    choice = Choice.of(context, dsn, embedded)
     is_named = choice.dsn is not None or choice.embedded or os.environ.get(ENVIRONMENT)
     return choose(context, dsn, embedded) if is_named else None

@@ -1,33 +1,61 @@
-"""Options that several commands have, from tables."""
+"""Options of commands: those that several have, and parameters that stand for many."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from inspect import Parameter
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+
+from pgqueue.cli.quantities import parse_duration, parse_moment
 
 
-def with_options(argument: str, options: Mapping[str, Any], epilog: str = "") -> Callable[..., Callable[..., None]]:
-    """A decorator: gives a command these options, and their values by name as one argument."""
+def flag(name: str, meaning: str, **more: Any) -> Any:
+    """An option without a value, and without its opposite."""
+    return typer.Option(f"--{name}", help=meaning, **more)
 
-    def add(command: Callable[..., None]) -> Callable[..., None]:
-        signature = inspect.signature(command, eval_str=True)
-        own = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()]
-        place = [parameter.name for parameter in own].index(argument)
-        own[place : place + 1] = [
-            Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=None)
-            for name, annotation in options.items()
+
+def duration(meaning: str, **more: Any) -> Any:
+    return typer.Option(help=meaning, parser=parse_duration, metavar="DURATION", **more)
+
+
+def moment(meaning: str, **more: Any) -> Any:
+    return typer.Option(help=meaning, parser=parse_moment, metavar="TIME", **more)
+
+
+MaxMessages = Annotated[int, typer.Option("--max-messages", "-n", min=1, help="The maximum number of messages.")]
+Start = Annotated[
+    int, typer.Option("--from", metavar="NUMBER", help="Begin with this sequence number.", show_default=False)
+]
+
+
+@dataclass(frozen=True)
+class Given:
+    """The value given for an option where None is a value, too."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Options:
+    """Marks a parameter of a command that stands for these options: its value are those that were given, by name."""
+
+    options: Mapping[str, Any]
+    """The annotation of each."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    epilog: str = ""
+    """A last paragraph for the help of the command."""
+
+    def parameters(self) -> list[Parameter]:
+        return [
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=option, default=self.defaults.get(name))
+            for name, option in self.options.items()
         ]
 
-        @functools.wraps(command)
-        def run(*database: Any, **arguments: Any) -> None:
-            values = {name: arguments.pop(name) for name in options}
-            command(*database, **arguments, **{argument: values})
-
-        run.__doc__ = f"{inspect.getdoc(command)}\n\n{epilog}".rstrip()
-        run.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]  # inspect reads it
-        return run
-
-    return add
+    def taken_from(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Take the values of these options out of the arguments."""
+        values = {name: arguments.pop(name) for name in self.options}
+        given = {name: value for name, value in values.items() if value is not None}
+        return {name: value.value if isinstance(value, Given) else value for name, value in given.items()}

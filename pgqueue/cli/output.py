@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from functools import singledispatch
 from typing import Annotated, Any
 
 import typer
@@ -53,7 +57,57 @@ def hint(text: str) -> None:
 
 def document(value: Any) -> None:
     """Print one JSON document."""
-    sys.stdout.write(printable_json(json.dumps(value, ensure_ascii=False, indent=2)) + "\n")
+    sys.stdout.write(printable_json(json.dumps(value, ensure_ascii=False, indent=2, default=plain)) + "\n")
+
+
+@singledispatch
+def plain(value: Any) -> Any:
+    """A value that JSON lacks, as JSON: times in ISO 8601, durations in seconds, bytes as base64, fields by name."""
+    return {each.name: getattr(value, each.name) for each in fields(value)}
+
+
+@plain.register
+def _(value: datetime) -> str:
+    return value.isoformat()
+
+
+@plain.register
+def _(value: timedelta) -> float:
+    return value.total_seconds()
+
+
+@plain.register(bytes)
+@plain.register(bytearray)
+def _(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+@dataclass(frozen=True)
+class Result:
+    """The output of a command: with --json a document, otherwise a line of text, and a picture or a hint."""
+
+    value: Any
+    text: str = ""
+    picture: Callable[[Any], RenderableType] | None = None
+    hint: str = ""
+    """In place of the picture, where the value is empty."""
+    note: str = ""
+    """A last hint, with --json, too."""
+    end: Exception | None = None
+    """The error that ends the command once the result is printed."""
+
+    def show(self, *, as_json: bool) -> None:
+        if as_json:
+            document(self.value)
+        else:
+            if self.text:
+                say(self.text)
+            if self.value and self.picture is not None:
+                show(self.picture(self.value))
+            elif self.hint:
+                hint(self.hint)
+        if self.note:
+            hint(self.note)
 
 
 def flush() -> None:
@@ -62,11 +116,7 @@ def flush() -> None:
 
 
 def table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    *,
-    wide: Collection[str] = (),
-    spare: Collection[str] = (),
+    columns: Sequence[str], rows: Sequence[Sequence[object]], *, wide: Collection[str] = (), spare: Collection[str] = ()
 ) -> Table:
     """Numbers to the right, text to the left, a row a line; what does not fit is cut, first in the columns ``wide``.
 
@@ -78,9 +128,7 @@ def table(
     for place in kept:
         numeric = bool(rows) and all(isinstance(row[place], int | None) for row in rows)
         grid.add_column(
-            printable(columns[place]),
-            justify="right" if numeric else "left",
-            no_wrap=columns[place] not in wide,
+            printable(columns[place]), justify="right" if numeric else "left", no_wrap=columns[place] not in wide
         )
     for row in rows:
         grid.add_row(*(cell(row[place], line=True) for place in kept))

@@ -1,20 +1,21 @@
-"""``pgqueue receive`` and ``pgqueue peek``: looking into a queue, with a lock and without."""
+"""``pgqueue receive``, ``peek``, ``explain`` and ``unlock``: the messages of a queue, locked or only looked at."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from enum import Enum
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
-from pgqueue import Queue, ReceivedMessage, SettlementResult
+from pgqueue import Queue, ReceivedMessage
 from pgqueue.cli import documents, output
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed, WrongUse
-from pgqueue.cli.output import AsJson
-from pgqueue.cli.quantities import parse_duration
+from pgqueue.cli.group import top
+from pgqueue.cli.options import MaxMessages, Options, Start, duration, flag
+from pgqueue.cli.output import AsJson, Result
 from pgqueue.cli.queues import Name
 from pgqueue.cli.settings import LockDuration
 from pgqueue.model.names import is_dead_letter_queue
@@ -23,40 +24,40 @@ SOURCE = "Which messages"
 PANEL = "How to settle the messages once they are printed"
 
 
-class Afterwards(Enum):
-    """The outcome of a received message."""
+#: The name of a queue's dead letters ends with this, which a shell would take for a variable.
+DEAD_LETTERS = "/$deadletterqueue"
 
-    KEEP_LOCKED = "locked"
-    COMPLETE = "completed"
-    ABANDON = "abandoned"
-    DEFER = "deferred"
+#: SQL that the database advises, and its command.
+COMMANDS = {
+    "pgqueue.cancel_scheduled": "cancel {queue} {number}",
+    "pgqueue.receive_deferred": "receive {queue} --deferred {number}",
+    "pgqueue.resubmit": "dead-letters resubmit {queue} {number}",
+    "pgqueue.resume_queue": "queue resume {queue}",
+    "pgqueue.unlock": "unlock {queue} {number}",
+}
+
+Number = Annotated[int, typer.Argument(metavar="NUMBER", help="Its sequence number.")]
+
+SETTLEMENTS = {
+    "complete": "Complete them, which deletes them from the queue.",
+    "abandon": "Abandon them: they can be received again at once; this delivery counts.",
+    "defer": "Defer them: from then on only --deferred receives them.",
+    "keep_locked": "Leave them locked until their locks expire; then they are delivered again. This is the default, so"
+    " that no message is lost by looking.",
+}
+Settlements = Annotated[
+    dict[str, bool],
+    Options(
+        {
+            name: Annotated[bool, flag(name.replace("_", "-"), meaning, rich_help_panel=PANEL)]
+            for name, meaning in SETTLEMENTS.items()
+        },
+        dict.fromkeys(SETTLEMENTS, False),
+    ),
+]
 
 
-@on_database
-def peek(
-    database: Database,
-    name: Name,
-    max_messages: Annotated[
-        int, typer.Option("--max-messages", "-n", min=1, help="The maximum number of messages.")
-    ] = 10,
-    start: Annotated[
-        int, typer.Option("--from", metavar="NUMBER", help="Begin with this sequence number.", show_default=False)
-    ] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Look at messages without touching them, by sequence number. Nothing is locked or counted.
-
-    Those that are locked, deferred or scheduled are shown, too; dead letters are by `pgqueue dead-letters list`.
-    """
-    messages = database.client.queue(name).peek(max_messages=max_messages, from_sequence_number=start)
-    if as_json:
-        output.document([documents.message_document(message) for message in messages])
-    elif messages:
-        output.show(documents.messages_table(messages, database.now()))
-    else:
-        output.hint(f"there is nothing in {name}" + (f" from {start} on" if start else ""))
-
-
+@top.command("receive", short_help="Receive messages, print them, and settle them.")
 @on_database
 def receive(
     database: Database,
@@ -65,13 +66,7 @@ def receive(
         int | None, typer.Option("--max-messages", "-n", min=1, help="The maximum number of messages; by default 1.")
     ] = None,
     wait: Annotated[
-        timedelta | None,
-        typer.Option(
-            parser=parse_duration,
-            metavar="DURATION",
-            help="How long to wait for the first message, such as 30s; by default not at all.",
-            show_default=False,
-        ),
+        timedelta | None, duration("How long to wait for the first message, such as 30s; by default not at all.")
     ] = None,
     lock_duration: LockDuration = None,
     deferred: Annotated[
@@ -80,42 +75,14 @@ def receive(
             "--deferred",
             metavar="NUMBER",
             help="The deferred message with this sequence number. May be repeated.",
-            show_default=False,
             rich_help_panel=SOURCE,
         ),
     ] = None,
     dead_letters: Annotated[
-        bool, typer.Option("--dead-letters", help="Receive the dead letters of the queue.", rich_help_panel=SOURCE)
+        bool, flag("dead-letters", "Receive the dead letters of the queue.", rich_help_panel=SOURCE)
     ] = False,
-    complete: Annotated[
-        bool,
-        typer.Option("--complete", help="Complete them, which deletes them from the queue.", rich_help_panel=PANEL),
-    ] = False,
-    abandon: Annotated[
-        bool,
-        typer.Option(
-            "--abandon",
-            help="Abandon them: they can be received again at once; this delivery counts.",
-            rich_help_panel=PANEL,
-        ),
-    ] = False,
-    defer: Annotated[
-        bool,
-        typer.Option(
-            "--defer",
-            help="Defer them: from then on only --deferred receives them.",
-            rich_help_panel=PANEL,
-        ),
-    ] = False,
-    keep_locked: Annotated[
-        bool,
-        typer.Option(
-            "--keep-locked",
-            help="Leave them locked until their locks expire; then they are delivered again. This is the default, so"
-            " that no message is lost by looking.",
-            rich_help_panel=PANEL,
-        ),
-    ] = False,
+    *,
+    settlements: Settlements,
     as_json: AsJson = False,
 ) -> None:
     """Receive messages: lock them, print them, and then settle them as an option demands.
@@ -128,51 +95,79 @@ def receive(
     With the lock token that --json prints, SQL can settle a message that is still locked:
     select pgqueue.complete('orders', 7, 'a4e5…').
     """
-    afterwards = _afterwards(
-        {
-            Afterwards.COMPLETE: complete,
-            Afterwards.ABANDON: abandon,
-            Afterwards.DEFER: defer,
-            Afterwards.KEEP_LOCKED: keep_locked,
-        }
-    )
     queue = database.client.queue(name)
     queue = queue.dead_letters if dead_letters else queue
-    _refuse_contradictions(queue, afterwards, deferred, max_messages, wait)
+    settlement = _settlement(queue, settlements, deferred, max_messages, wait)
     if deferred:
         received = queue.receive_deferred(deferred, lock_duration=lock_duration)
     else:
         received = queue.receive(max_messages=max_messages or 1, wait=wait, lock_duration=lock_duration)
     try:
-        _print(database, received, as_json)
+        Result(received, picture=lambda messages: _picture(messages, database)).show(as_json=as_json)
         output.flush()
     except BaseException:
         queue.abandon_batch(received)  # none of them was printed
         raise
     if received:
-        _settle(queue, received, afterwards)
+        _settle(queue, received, settlement)
     elif not deferred:
         output.hint(f"nothing to receive in {queue.name} now")
     _refuse_missing(queue, deferred, received)
 
 
-def _afterwards(choices: dict[Afterwards, bool]) -> Afterwards:
-    chosen = [afterwards for afterwards, is_chosen in choices.items() if is_chosen]
-    if len(chosen) > 1:
-        raise WrongUse("use one of --complete, --abandon, --defer and --keep-locked")
-    return chosen[0] if chosen else Afterwards.KEEP_LOCKED
+@top.command("peek", short_help="Look at messages without touching them.")
+@on_database
+def peek(database: Database, name: Name, max_messages: MaxMessages = 10, start: Start = 0) -> Result:
+    """Look at messages without touching them, by sequence number. Nothing is locked or counted.
+
+    Those that are locked, deferred or scheduled are shown, too; dead letters are by `pgqueue dead-letters list`.
+    """
+    messages = database.client.queue(name).peek(max_messages=max_messages, from_sequence_number=start)
+    return Result(
+        messages,
+        picture=lambda found: documents.messages_table(found, database.now()),
+        hint=f"there is nothing in {name}" + (f" from {start} on" if start else ""),
+    )
 
 
-def _refuse_contradictions(
+@top.command("explain")
+@on_database
+def explain(database: Database, name: Name, sequence_number: Number) -> Result:
+    """Explain why a message is delivered now, or not. Nothing is locked or changed."""
+    explanation = database.client.queue(name).explain_message(sequence_number)
+    document = {"queue": name, "sequence_number": sequence_number, "explanation": explanation}
+    queue = name.removesuffix(DEAD_LETTERS)
+    for function, command in COMMANDS.items():
+        called = command.format(queue=queue, number=sequence_number)
+        explanation = explanation.replace(function, f"`pgqueue {called}`")
+    return Result(document, explanation)
+
+
+@top.command("unlock", short_help="Take the lock of a message away from its holder.")
+@on_database
+def unlock(database: Database, name: Name, sequence_number: Number) -> Result:
+    """Take the lock of a message away from its holder, who can settle it no more. Anyone can receive it.
+
+    The delivery has counted: a message that was delivered as often as its queue allows goes to the dead letters.
+    """
+    database.client.queue(name).unlock(sequence_number)
+    done = f"message {sequence_number} of {name} unlocked"
+    return Result({"queue": name, "sequence_number": sequence_number, "unlocked": True}, done)
+
+
+def _settlement(
     queue: Queue,
-    afterwards: Afterwards,
+    settlements: dict[str, bool],
     deferred: list[int] | None,
     max_messages: int | None,
     wait: timedelta | None,
-) -> None:
-    """Before anything is locked."""
+) -> str:
+    """How to settle the messages. Contradictions are refused before anything is locked."""
+    chosen = [name for name, is_chosen in settlements.items() if is_chosen]
+    if len(chosen) > 1:
+        raise WrongUse("use one of --complete, --abandon, --defer and --keep-locked")
     dead_letters = is_dead_letter_queue(queue.name)
-    if dead_letters and afterwards is Afterwards.DEFER:
+    if dead_letters and "defer" in chosen:
         raise WrongUse("dead letters cannot be deferred: use --abandon to give them back")
     if dead_letters and deferred:
         raise WrongUse("dead letters are never deferred: use --dead-letters or --deferred, not both")
@@ -180,44 +175,30 @@ def _refuse_contradictions(
         raise WrongUse(
             "--deferred names the messages, and nothing comes to wait for: leave out --max-messages and --wait"
         )
+    return chosen[0] if chosen else "keep_locked"
 
 
-def _print(database: Database, received: Sequence[ReceivedMessage], as_json: bool) -> None:
-    if as_json:
-        output.document([documents.message_document(message) for message in received])
-    elif len(received) == 1:
-        output.show(documents.message_record(received[0]))
-    elif received:
-        output.show(documents.messages_table(received, database.now()))
+def _picture(received: Sequence[ReceivedMessage], database: Database) -> Table:
+    if len(received) == 1:
+        return documents.message_record(received[0])
+    return documents.messages_table(received, database.now())
 
 
-def _settle(queue: Queue, received: Sequence[ReceivedMessage], afterwards: Afterwards) -> None:
+def _settle(queue: Queue, received: Sequence[ReceivedMessage], settlement: str) -> None:
     count = output.counted(len(received), "message")
-    match afterwards:
-        case Afterwards.COMPLETE:
-            _refuse_losses(queue.complete_batch(received))
-        case Afterwards.ABANDON:
-            _refuse_losses(queue.abandon_batch(received))
-        case Afterwards.DEFER:
-            _refuse_losses(queue.defer_batch(received))
-            output.hint(f"{count} deferred; receive with `pgqueue receive {queue.name}{_by_number(received)}`")
-            return
-        case Afterwards.KEEP_LOCKED:
-            until = received[0].locked_until
-            then = "deferred again" if received[0].is_deferred else f"back in {queue.name}"
-            output.hint(f"{count} locked until {until}, then {then} (--complete or --abandon settles)")
-            return
-    output.hint(f"{count} {afterwards.value}")
-
-
-def _by_number(received: Sequence[ReceivedMessage]) -> str:
-    return "".join(f" --deferred {message.sequence_number}" for message in received)
-
-
-def _refuse_losses(results: Sequence[SettlementResult]) -> None:
-    lost = [str(result.sequence_number) for result in results if not result.is_settled]
-    if lost:
+    if settlement == "keep_locked":
+        until = received[0].locked_until
+        then = "deferred again" if received[0].is_deferred else f"back in {queue.name}"
+        output.hint(f"{count} locked until {until}, then {then} (--complete or --abandon settles)")
+        return
+    results = getattr(queue, f"{settlement}_batch")(received)
+    if lost := [str(result.sequence_number) for result in results if not result.is_settled]:
         raise Failed(f"the lock ran out before message {', '.join(lost)} was settled: take a longer --lock-duration")
+    if settlement == "defer":
+        numbers = "".join(f" --deferred {message.sequence_number}" for message in received)
+        output.hint(f"{count} deferred; receive with `pgqueue receive {queue.name}{numbers}`")
+    else:
+        output.hint(f"{count} {settlement.removesuffix('e')}ed")
 
 
 def _refuse_missing(queue: Queue, deferred: list[int] | None, received: Sequence[ReceivedMessage]) -> None:

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
 
-from pgqueue import QueueStatus
+from pgqueue import QueueSettings, QueueStatus
 from pgqueue.cli.completion import queue_names
-from pgqueue.cli.options import with_options
+from pgqueue.cli.options import Given, Options
 from pgqueue.cli.quantities import NONE, parse_count, parse_duration, parse_rate, parse_size
 from pgqueue.model.json_text import decode
 from pgqueue.model.queue_settings import SETTINGS, Setting
-
-
-@dataclass(frozen=True)
-class Given:
-    """The value given for an option where None is a value, too."""
-
-    value: Any
 
 
 def _or_none(parse: Callable[[str], Any]) -> Callable[[str], Given]:
@@ -52,63 +43,30 @@ Duplicates: --requires-duplicate-detection or --no-requires-duplicate-detection,
 Forwarding: --forward-to QUEUE, --forward-dead-lettered-messages-to QUEUE."""
 
 
-@dataclass(frozen=True)
-class Value:
-    """How the value of an option is read, and what stands for it in the help."""
-
-    kind: Any
-    parse: Callable[[str], Any] | None = None
-    metavar: str | None = None
-    more: Mapping[str, Any] = field(default_factory=dict)
-
-
-QUEUE = Value(str, str, "QUEUE", {"autocompletion": queue_names})
-BY_TYPE = {
-    "boolean": Value(bool),
-    "integer": Value(int, parse_count, "NUMBER"),
-    "bigint": Value(int, parse_count, "NUMBER"),
-    "double precision": Value(float, parse_rate, "NUMBER"),
-    "interval": Value(timedelta, parse_duration, "DURATION"),
-    "text": QUEUE,
+#: The type of an option, and how it is read.
+BY_TYPE: dict[str, tuple[Any, dict[str, Any]]] = {
+    "boolean": (bool, {}),
+    "integer": (int, {"parser": parse_count, "metavar": "NUMBER"}),
+    "bigint": (int, {"parser": parse_count, "metavar": "NUMBER"}),
+    "double precision": (float, {"parser": parse_rate, "metavar": "NUMBER"}),
+    "interval": (timedelta, {"parser": parse_duration, "metavar": "DURATION"}),
+    "text": (str, {"parser": str, "metavar": "QUEUE", "autocompletion": queue_names}),
 }
-BY_NAME = {
-    "max_delivery_count": Value(int, more={"min": 1}),
-    "max_message_size": Value(int, parse_size, "SIZE"),
-    "status": Value(QueueStatus, more={"case_sensitive": False}),
-    "user_metadata": Value(Given, _parse_metadata, "JSON"),
+BY_NAME: dict[str, tuple[Any, dict[str, Any]]] = {
+    "max_delivery_count": (int, {"min": 1}),
+    "max_message_size": (int, {"parser": parse_size, "metavar": "SIZE"}),
+    "status": (QueueStatus, {"case_sensitive": False}),
+    "user_metadata": (Given, {"parser": _parse_metadata, "metavar": "JSON"}),
 }
 
 
 def _option(setting: Setting) -> Any:
-    value = BY_NAME.get(setting.name) or BY_TYPE[setting.type]
-    kind, parse = value.kind, value.parse
-    if setting.removal is not None and parse is not None:
-        kind, parse = Given, _or_none(parse)
-    return Annotated[
-        kind | None,
-        typer.Option(
-            help=setting.option,
-            show_default=False,
-            parser=parse,
-            metavar=value.metavar,
-            rich_help_panel=setting.panel,
-            **value.more,
-        ),
-    ]
+    kind, how = BY_NAME.get(setting.name) or BY_TYPE[setting.type]
+    if setting.removal is not None:
+        kind, how = Given, {**how, "parser": _or_none(how["parser"])}
+    return Annotated[kind | None, typer.Option(help=setting.option, rich_help_panel=setting.panel, **how)]
 
 
 OPTIONS: dict[str, Any] = {setting.name: _option(setting) for setting in SETTINGS}
 LockDuration = OPTIONS["lock_duration"]
-
-
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command an option for each setting, and those that were given as its argument ``settings``."""
-
-    @functools.wraps(command)
-    def run(*database: Any, settings: dict[str, Any], **arguments: Any) -> None:
-        given = {
-            name: each.value if isinstance(each, Given) else each for name, each in settings.items() if each is not None
-        }
-        command(*database, settings=given, **arguments)
-
-    return with_options("settings", OPTIONS, LONG_NAMES)(run)
+Settings = Annotated[QueueSettings, Options(OPTIONS, epilog=LONG_NAMES)]

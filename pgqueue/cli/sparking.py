@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import base64
+import json
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.status import Status
+from rich.table import Table
 
 from pgqueue.cli import output
 from pgqueue.cli.failures import Failed, WrongUse
-from pgqueue.cli.output import counted
+from pgqueue.cli.output import Result, counted
 from pgqueue.spark import SparkMissing, reason_of
 from pgqueue.spark.session import check_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pgqueue.spark import pipelines
     from pgqueue.spark.pipelines import Progress
 
 LINE_EVERY_SECONDS = 5.0
@@ -33,24 +31,33 @@ LINE_EVERY_SECONDS = 5.0
 @contextmanager
 def running(name: str, master: str | None) -> Iterator[tuple[SparkSession, ProgressPrinter]]:
     """A Spark session that prints nothing of its own, and a printer of its progress. Errors are printed in a line."""
-    with explained() as unforeseen, progress_printer() as tell:
-        from pgqueue.spark.pipelines import quiet
-
-        unforeseen.log = quiet.new_log()
-        with quiet.session(f"pgqueue {name}", master, unforeseen.log) as spark:
-            yield spark, tell
-
-
-@dataclass
-class Unforeseen:
-    """The log with details of an unforeseen error."""
-
-    log: Path | None = None
+    quiet = _quiet()
+    log = quiet.new_log()
+    with explained(log), progress_printer() as progress, quiet.session(f"pgqueue {name}", master, log) as spark:
+        yield spark, progress
 
 
 @contextmanager
-def explained() -> Iterator[Unforeseen]:
-    """Errors of Spark, and of what it runs, as errors of a command."""
+def explained(log: Path | None = None) -> Iterator[None]:
+    """Errors of Spark, and of what it runs, as errors of a command; the log has the details of an unforeseen one."""
+    quiet = _quiet()
+    try:
+        yield
+    except SystemExit:  # by SIGTERM
+        if log is not None:
+            output.hint(f"stopped by SIGTERM (Spark's log is {log})")
+        raise
+    except quiet.KNOWN as error:
+        reason = reason_of(error)
+        if log is not None and reason.is_known:
+            log.unlink(missing_ok=True)
+        elif log is not None:
+            raise Failed(f"{reason.line} (Spark's log is {log})") from error
+        raise (WrongUse if reason.is_wrong_use else Failed)(reason.line) from error
+
+
+def _quiet() -> Any:
+    """The module that imports PySpark, if PySpark is installed."""
     try:
         check_version()
         from pgqueue.spark.pipelines import quiet
@@ -58,20 +65,7 @@ def explained() -> Iterator[Unforeseen]:
         raise Failed(f"{error.name or 'PySpark'} is not installed: pip install 'pgqueue-tx[spark]'") from error
     except SparkMissing as error:
         raise Failed(str(error)) from error
-    unforeseen = Unforeseen()
-    try:
-        yield unforeseen
-    except SystemExit:  # by SIGTERM
-        if unforeseen.log is not None:
-            output.hint(f"stopped by SIGTERM (Spark's log is {unforeseen.log})")
-        raise
-    except quiet.KNOWN as error:
-        reason = reason_of(error)
-        if unforeseen.log is not None and reason.is_known:
-            unforeseen.log.unlink(missing_ok=True)
-        elif unforeseen.log is not None:
-            raise Failed(f"{reason.line} (Spark's log is {unforeseen.log})") from error
-        raise (WrongUse if reason.is_wrong_use else Failed)(reason.line) from error
+    return quiet
 
 
 class ProgressPrinter:
@@ -118,32 +112,15 @@ def stopped_by_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def tell_sent(done: pipelines.Ingested | pipelines.Replayed, told: str, as_json: bool) -> None:
-    tell(done, told, as_json)
-    if done.done_before:
-        output.hint("this was done before, and is not done twice: --again sends it once more")
+def told(done: Any, text: str, *, note: str = "", end: Exception | None = None) -> Result:
+    """The counts of a pipeline; of a dry run a few rows, too."""
+    if getattr(done, "done_before", False):
+        note = "this was done before, and is not done twice: --again sends it once more"
+    picture = (lambda _: _sample(done.sample)) if done.sample else None
+    return Result(done, f"would go: {text}" if done.dry_run else text, picture, note=note, end=end)
 
 
-def tell(done: Any, told: str, as_json: bool) -> None:
-    """The counts; of a dry run a few rows, too."""
-    if as_json:
-        output.document(_plain(asdict(done)))
-        return
-    output.say(f"would go: {told}" if done.dry_run else told)
-    if done.sample:
-        columns = [name for name in done.sample[0] if any(row[name] is not None for row in done.sample)]
-        rows = [[_plain(row[name]) for name in columns] for row in done.sample]
-        output.show(output.table(columns, rows, wide=columns))
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case dict():
-            return {name: _plain(inner) for name, inner in value.items()}
-        case tuple() | list():
-            return [_plain(inner) for inner in value]
-        case datetime():
-            return value.isoformat()
-        case bytes() | bytearray():
-            return base64.b64encode(value).decode()
-    return value
+def _sample(rows: Sequence[Mapping[str, Any]]) -> Table:
+    shown = json.loads(json.dumps(rows, default=output.plain))
+    columns = [name for name in shown[0] if any(row[name] is not None for row in shown)]
+    return output.table(columns, [[row[name] for name in columns] for row in shown], wide=columns)

@@ -16,8 +16,9 @@ from pgqueue import QueueRuntimeProperties
 from pgqueue.cli import documents, output
 from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
-from pgqueue.cli.output import AsJson
-from pgqueue.cli.quantities import parse_duration
+from pgqueue.cli.group import top
+from pgqueue.cli.options import duration, flag
+from pgqueue.cli.output import AsJson, Result
 from pgqueue.cli.watching import Look, Looks
 
 #: The lines above the rows of the table that a terminal shows: the rates, and its heading.
@@ -30,20 +31,16 @@ select pgqueue.clock(), n_tup_ins, n_tup_del
 """
 
 
+@top.command("stats", short_help="Count what is in the queues.")
 @on_database
 def stats(
     database: Database,
     name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="QUEUE", help="Only this queue; by default all.", show_default=False, autocompletion=queue_names
-        ),
+        str | None, typer.Argument(metavar="QUEUE", help="Only this queue; by default all.", autocompletion=queue_names)
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
-    interval: Annotated[
-        timedelta, typer.Option(parser=parse_duration, metavar="DURATION", help="The interval of --watch.")
-    ] = "1s",  # type: ignore[assignment]  # typer parses it
-    exact: Annotated[bool, typer.Option("--exact", help="Count all messages, however many there are.")] = False,
+    interval: Annotated[timedelta, duration("The interval of --watch.")] = "1s",  # type: ignore[assignment]  # typer parses it
+    exact: Annotated[bool, flag("exact", "Count all messages, however many there are.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Count what is in the queues: ready to be received, locked, deferred, expired, scheduled, dead letters.
@@ -63,34 +60,26 @@ def stats(
             raise
 
 
+@top.command("sessions", short_help="List sessions: who holds which, what waits.")
 @on_database
 def sessions(
     database: Database,
     name: Annotated[
-        str,
-        typer.Argument(
-            metavar="QUEUE", help="A queue that requires sessions.", show_default=False, autocompletion=queue_names
-        ),
+        str, typer.Argument(metavar="QUEUE", help="A queue that requires sessions.", autocompletion=queue_names)
     ],
-    as_json: AsJson = False,
-) -> None:
+) -> Result:
     """List the sessions of a queue: who holds which until when, how many messages each has, and how old they are.
 
     pgqueue sessions steps
     """
-    found = database.client.queue(name).list_sessions()
-    if as_json:
-        output.document([documents.session_document(session) for session in found])
-    elif found:
-        output.show(documents.sessions_table(found))
-    else:
-        output.hint(f"no session of {name} is locked, has messages or state")
+    nothing = f"no session of {name} is locked, has messages or state"
+    return Result(database.client.queue(name).list_sessions(), picture=documents.sessions_table, hint=nothing)
 
 
 def _print(database: Database, looks: Iterator[list[QueueRuntimeProperties]], *, as_json: bool) -> None:
     for counts in looks:
         if as_json:
-            output.document([documents.counts_document(one) for one in counts])
+            output.document(counts)
         else:
             output.show(documents.counts_table(counts, database.now()))
         output.flush()

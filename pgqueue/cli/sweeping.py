@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
-
-import typer
 
 from pgqueue import SweepReport
 from pgqueue.cli import output
 from pgqueue.cli.connection import Database, on_database
-from pgqueue.cli.output import AsJson
+from pgqueue.cli.group import top
+from pgqueue.cli.options import flag
+from pgqueue.cli.output import AsJson, Result, plain
 from pgqueue.cli.progress import working
 
 
+@top.command("sweep", short_help="Tidy up all queues.")
 @on_database
 def sweep(
     database: Database,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Count what a sweep would do, and change nothing.")
-    ] = False,
+    dry_run: Annotated[bool, flag("dry-run", "Count what a sweep would do, and change nothing.")] = False,
     thorough: Annotated[
-        bool, typer.Option("--thorough", help="Look everything over, as a sweep otherwise does once an hour.")
+        bool, flag("thorough", "Look everything over, as a sweep otherwise does once an hour.")
     ] = False,
     as_json: AsJson = False,
-) -> None:
+) -> Result:
     """Tidy up all queues: drop or dead-letter what is over, put back what can be received again, forget what may be.
 
     Nothing depends on it, for receivers do the same. Run it from cron as often as you like: two at once do no
@@ -32,12 +30,8 @@ def sweep(
     """
     with working("sweeping", as_json=as_json):
         report = database.client.sweep(dry_run=dry_run, thorough=thorough)
-    if as_json:
-        output.document(asdict(report) | {"dry_run": dry_run})
-    elif report == SweepReport():
-        output.say("there was nothing to do")
-    else:
-        output.say(("there is to be done: " if dry_run else "") + _counts(report))
+    done = ("there is to be done: " if dry_run else "") + _counts(report)
+    return Result(plain(report) | {"dry_run": dry_run}, "there was nothing to do" if report == SweepReport() else done)
 
 
 def _counts(report: SweepReport) -> str:

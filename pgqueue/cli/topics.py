@@ -6,51 +6,49 @@ from typing import Annotated, Any
 
 import typer
 
-from pgqueue import CorrelationFilter, JsonPathFilter, QueueSettings, SubscriptionProperties
+from pgqueue import CorrelationFilter, JsonPathFilter
 from pgqueue.cli import documents, output
 from pgqueue.cli.completion import topic_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import WrongUse
-from pgqueue.cli.group import Group
-from pgqueue.cli.options import with_options
-from pgqueue.cli.output import AsJson
+from pgqueue.cli.group import Group, top
+from pgqueue.cli.options import Options, flag
+from pgqueue.cli.output import Result
 from pgqueue.cli.queues import Yes, ask
-from pgqueue.cli.sending import TEXT_OPTIONS, parse_property
-from pgqueue.cli.settings import with_settings
+from pgqueue.cli.sending import TEXT_OPTIONS, parse_properties
+from pgqueue.cli.settings import Settings
 from pgqueue.model.columns import FILTERABLE
 
 topic = Group(no_args_is_help=True, help="Create, list and delete topics: what is sent to one goes to many.")
 subscription = Group(no_args_is_help=True, help="Create, list, change and delete the subscriptions of a topic.")
+top.add_typer(topic, name="topic", short_help="Create, list and delete topics.")
+top.add_typer(subscription, name="subscription", short_help="Create, list, change and delete subscriptions.")
 
-TopicName = Annotated[
-    str,
-    typer.Argument(metavar="TOPIC", help="The name of the topic.", show_default=False, autocompletion=topic_names),
-]
-Name = Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="The name of the subscription.", show_default=False)]
-FilterProperties = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--property",
-        "-p",
-        help="Only messages with this application property: key=text, or key:=JSON. May be repeated.",
-        metavar="KEY=VALUE",
-        show_default=False,
-    ),
-]
-FILTER_OPTIONS = {column.name: TEXT_OPTIONS[column.name] for column in FILTERABLE}
-JsonPath = Annotated[
-    str | None,
-    typer.Option(
-        help="Only messages of which this is true, such as '$.body.amount > 1000'.", metavar="PATH", show_default=False
-    ),
-]
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic.", autocompletion=topic_names)]
+Name = Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="The name of the subscription.")]
+FILTER = {
+    **{column.name: TEXT_OPTIONS[column.name] for column in FILTERABLE},
+    "json_path": Annotated[
+        str | None,
+        typer.Option(help="Only messages of which this is true, such as '$.body.amount > 1000'.", metavar="PATH"),
+    ],
+    "properties": Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            "-p",
+            help="Only messages with this application property: key=text, or key:=JSON. May be repeated.",
+            metavar="KEY=VALUE",
+        ),
+    ],
+}
+FilterOptions = Annotated[dict[str, Any], Options(FILTER)]
 SetProperties = Annotated[
     list[str] | None,
     typer.Option(
         "--set-property",
         help="An application property to set in each message: key=text, or key:=JSON. May be repeated.",
         metavar="KEY=VALUE",
-        show_default=False,
     ),
 ]
 
@@ -60,53 +58,42 @@ SetProperties = Annotated[
 def create_topic(
     database: Database,
     name: TopicName,
-    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="Do nothing if the topic exists.")] = False,
-    as_json: AsJson = False,
-) -> None:
+    exist_ok: Annotated[bool, flag("exist-ok", "Do nothing if the topic exists.")] = False,
+) -> Result:
     """Create a topic. `pgqueue subscription create` makes queues for what is sent to it."""
     database.client.create_topic(name, exist_ok=exist_ok)
-    _print_done({"topic": name, "created": True}, f"topic {name} created", as_json)
+    return Result({"topic": name, "created": True}, f"topic {name} created")
 
 
 @topic.command("list")
 @on_database
-def list_topics(database: Database, as_json: AsJson = False) -> None:
+def list_topics(database: Database) -> Result:
     """List the topics, and how many subscriptions each has."""
-    topics = database.client.list_topics()
-    if as_json:
-        output.document([documents.topic_document(each) for each in topics])
-    elif topics:
-        output.show(documents.topics_table(topics))
-    else:
-        output.hint("there is no topic yet: `pgqueue topic create NAME` makes one")
+    nothing = "there is no topic yet: `pgqueue topic create NAME` makes one"
+    return Result(database.client.list_topics(), picture=documents.topics_table, hint=nothing)
 
 
 @topic.command("delete")
 @on_database
-def delete_topic(database: Database, name: TopicName, yes: Yes = False, as_json: AsJson = False) -> None:
+def delete_topic(database: Database, name: TopicName, yes: Yes = False) -> Result:
     """Delete a topic and its subscriptions with all their messages and dead letters. There is no way back."""
     count = len(database.client.list_subscriptions(name))
     ask(f"Delete topic {name} with {output.counted(count, 'subscription')} and all that they hold?", yes)
     database.client.delete_topic(name)
-    _print_done({"topic": name, "deleted": True}, f"topic {name} deleted", as_json)
+    return Result({"topic": name, "deleted": True}, f"topic {name} deleted")
 
 
 @subscription.command("create")
 @on_database
-@with_settings
-@with_options("fields", FILTER_OPTIONS)
 def create_subscription(
     database: Database,
     topic: TopicName,
     name: Name,
-    settings: QueueSettings,
-    fields: dict[str, str | None],
-    json_path: JsonPath = None,
-    properties: FilterProperties = None,
+    settings: Settings,
+    filters: FilterOptions,
     set_properties: SetProperties = None,
-    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="Do nothing if the subscription exists.")] = False,
-    as_json: AsJson = False,
-) -> None:
+    exist_ok: Annotated[bool, flag("exist-ok", "Do nothing if the subscription exists.")] = False,
+) -> Result:
     """Create a subscription: a queue for the messages of a topic that its filter matches; without a filter, all.
 
     pgqueue subscription create events billing --subject paid --property country=CH
@@ -115,57 +102,39 @@ def create_subscription(
 
     The queue is named TOPIC/Subscriptions/SUBSCRIPTION; it has settings and messages as any other.
     """
-    filter = _filter(
-        json_path,
-        properties,
-        **fields,
-    )
+    filter = _filter(filters)
     created = database.client.create_subscription(
-        topic, name, filter=filter, set_properties=_properties(set_properties), exist_ok=exist_ok, **settings
+        topic, name, filter=filter, set_properties=parse_properties(set_properties), exist_ok=exist_ok, **settings
     )
-    _print_subscription(created, f"subscription {name} of {topic} created", as_json)
+    return Result(created, f"subscription {name} of {topic} created", documents.subscription_record)
 
 
 @subscription.command("list")
 @on_database
-def list_subscriptions(database: Database, topic: TopicName, as_json: AsJson = False) -> None:
+def list_subscriptions(database: Database, topic: TopicName) -> Result:
     """List the subscriptions of a topic, with their filters. For the number of messages in them see `pgqueue stats`."""
-    subscriptions = database.client.list_subscriptions(topic)
-    if as_json:
-        output.document([documents.subscription_document(each) for each in subscriptions])
-    elif subscriptions:
-        output.show(documents.subscriptions_table(subscriptions))
-    else:
-        output.hint(f"topic {topic} has no subscription yet: `pgqueue subscription create {topic} NAME` makes one")
+    nothing = f"topic {topic} has no subscription yet: `pgqueue subscription create {topic} NAME` makes one"
+    return Result(database.client.list_subscriptions(topic), picture=documents.subscriptions_table, hint=nothing)
 
 
 @subscription.command("update")
 @on_database
-@with_settings
-@with_options("fields", FILTER_OPTIONS)
 def update_subscription(
     database: Database,
     topic: TopicName,
     name: Name,
-    settings: QueueSettings,
-    fields: dict[str, str | None],
-    json_path: JsonPath = None,
-    properties: FilterProperties = None,
-    no_filter: Annotated[bool, typer.Option("--no-filter", help="Let every message match.")] = False,
+    settings: Settings,
+    filters: FilterOptions,
+    no_filter: Annotated[bool, flag("no-filter", "Let every message match.")] = False,
     set_properties: SetProperties = None,
-    set_nothing: Annotated[bool, typer.Option("--set-nothing", help="Set no properties any more.")] = False,
-    as_json: AsJson = False,
-) -> None:
+    set_nothing: Annotated[bool, flag("set-nothing", "Set no properties any more.")] = False,
+) -> Result:
     """Update a subscription. Options left out keep their value; existing messages are kept.
 
     pgqueue subscription update events billing --subject refunded --lock-duration 5m
     """
-    filter = _filter(
-        json_path,
-        properties,
-        **fields,
-    )
-    set_to = _properties(set_properties)
+    filter = _filter(filters)
+    set_to = parse_properties(set_properties)
     if (filter is not None and no_filter) or (set_to is not None and set_nothing):
         raise WrongUse("set it or remove it: use one of the two options")
     given: dict[str, Any] = {}
@@ -176,46 +145,23 @@ def update_subscription(
     if not given and not settings:
         raise WrongUse("name at least one setting; see `pgqueue subscription update --help`")
     updated = database.client.update_subscription(topic, name, **given, **settings)
-    _print_subscription(updated, f"subscription {name} of {topic} changed", as_json)
+    return Result(updated, f"subscription {name} of {topic} changed", documents.subscription_record)
 
 
 @subscription.command("delete")
 @on_database
-def delete_subscription(
-    database: Database, topic: TopicName, name: Name, yes: Yes = False, as_json: AsJson = False
-) -> None:
+def delete_subscription(database: Database, topic: TopicName, name: Name, yes: Yes = False) -> Result:
     """Delete a subscription with all its messages and dead letters. There is no way back."""
     ask(f"Delete subscription {name} of {topic} and all that it holds?", yes)
     database.client.delete_subscription(topic, name)
-    _print_done(
-        {"topic": topic, "subscription": name, "deleted": True}, f"subscription {name} of {topic} deleted", as_json
-    )
+    document = {"topic": topic, "subscription": name, "deleted": True}
+    return Result(document, f"subscription {name} of {topic} deleted")
 
 
-def _filter(
-    json_path: str | None, properties: list[str] | None, **fields: str | None
-) -> CorrelationFilter | JsonPathFilter | None:
-    if not any(value is not None for value in fields.values()) and not properties:
-        return None if json_path is None else JsonPathFilter(json_path)
-    if json_path is not None:
+def _filter(options: dict[str, Any]) -> CorrelationFilter | JsonPathFilter | None:
+    if "json_path" not in options:
+        properties = parse_properties(options.pop("properties", None))
+        return CorrelationFilter(application_properties=properties, **options) if properties or options else None
+    if len(options) > 1:
         raise WrongUse("a filter is a JSON path, or values that a message must have: give one of the two")
-    return CorrelationFilter(application_properties=_properties(properties), **fields)
-
-
-def _properties(given: list[str] | None) -> dict[str, Any] | None:
-    return dict(map(parse_property, given or ())) or None
-
-
-def _print_subscription(shown: SubscriptionProperties, done: str, as_json: bool) -> None:
-    if as_json:
-        output.document(documents.subscription_document(shown))
-    else:
-        output.say(done)
-        output.show(documents.subscription_record(shown))
-
-
-def _print_done(document: dict[str, Any], done: str, as_json: bool) -> None:
-    if as_json:
-        output.document(document)
-    else:
-        output.say(done)
+    return JsonPathFilter(options["json_path"])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import builtins
 import importlib
+import inspect
 import logging
 import sys
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
@@ -24,8 +26,10 @@ from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.exit_codes import WRONG_USE
 from pgqueue.cli.failures import Failed, WrongUse, binding, failure_of
+from pgqueue.cli.group import top
 from pgqueue.cli.logs import LogFormat, LogLevel, log_to_stderr
-from pgqueue.cli.quantities import parse_duration
+from pgqueue.cli.options import Options, duration
+from pgqueue.cli.quantities import format_duration
 from pgqueue.errors import logger
 from pgqueue.worker import Handlers, RetryPolicy, Worker
 from pgqueue.worker.child import Reporter
@@ -41,6 +45,41 @@ RETRIES = "When a handler fails"
 OPERATION = "Operation"
 
 
+def _options(made: Callable[..., Any], meanings: Mapping[str, str], panel: str | None = None) -> Options:
+    """Options for arguments of what is made, with its defaults."""
+    arguments = inspect.signature(made, eval_str=True).parameters
+    defaults = {name: arguments[name].default for name in meanings}
+    options = {}
+    for name, meaning in meanings.items():
+        kinds = typing.get_args(arguments[name].annotation) or (arguments[name].annotation,)
+        if timedelta in kinds:
+            options[name] = Annotated[timedelta | None, duration(meaning, rich_help_panel=panel)]
+            defaults[name] = None if defaults[name] is None else format_duration(defaults[name])
+        elif float in kinds:
+            options[name] = Annotated[float | None, typer.Option(min=0, max=1, help=meaning, rich_help_panel=panel)]
+        else:
+            options[name] = Annotated[int | None, typer.Option(min=1, help=meaning, rich_help_panel=panel)]
+    return Options(options, defaults)
+
+
+SERVING = {
+    "transaction_batch": "Messages that share a transaction.",
+    "handler_timeout": "How long a handler may take.",
+    "grace_period": "How long to finish what runs when stopped.",
+    "sweep_interval": "Sweep the database so often.",
+    "session_idle_timeout": "How long to hold a session that is empty.",
+    "max_messages_per_session": "Messages of a session before another has its turn.",
+}
+RETRYING = {
+    "transaction_attempts": "Attempts of a transaction on one lock.",
+    "max_attempts": "Deliveries until it is dead-lettered, if less than the queue's.",
+    "first_delay": "The delay of the second delivery.",
+    "max_delay": "The delay doubles up to this.",
+    "jitter": "The share by which delays vary.",
+}
+
+
+@top.command("worker", short_help="Run handlers on messages until SIGTERM or SIGINT.")
 @on_database
 def worker(
     database: Database,
@@ -57,52 +96,12 @@ def worker(
     transaction: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND",
-            help="The type of f's argument tx: psycopg or sqlalchemy; by default by its annotation.",
+            metavar="KIND", help="The type of f's argument tx: psycopg or sqlalchemy; by default by its annotation."
         ),
     ] = None,
-    transaction_batch: Annotated[int, typer.Option(min=1, help="Messages that share a transaction.")] = 1,
-    handler_timeout: Annotated[
-        timedelta | None, typer.Option(parser=parse_duration, metavar="DURATION", help="How long a handler may take.")
-    ] = None,
-    grace_period: Annotated[
-        timedelta,
-        typer.Option(parser=parse_duration, metavar="DURATION", help="How long to finish what runs when stopped."),
-    ] = "30s",  # type: ignore[assignment]  # typer parses defaults, too
-    sweep_interval: Annotated[
-        timedelta | None, typer.Option(parser=parse_duration, metavar="DURATION", help="Sweep the database so often.")
-    ] = None,
-    session_idle_timeout: Annotated[
-        timedelta,
-        typer.Option(parser=parse_duration, metavar="DURATION", help="How long to hold a session that is empty."),
-    ] = "0s",  # type: ignore[assignment]  # typer parses defaults, too
-    max_messages_per_session: Annotated[
-        int, typer.Option(min=1, help="Messages of a session before another has its turn.")
-    ] = 100,
-    transaction_attempts: Annotated[
-        int, typer.Option(min=1, help="Attempts of a transaction on one lock.", rich_help_panel=RETRIES)
-    ] = RetryPolicy.transaction_attempts,
-    max_attempts: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Deliveries until it is dead-lettered, if less than the queue's.", rich_help_panel=RETRIES
-        ),
-    ] = None,
-    first_delay: Annotated[
-        timedelta,
-        typer.Option(
-            parser=parse_duration, metavar="DURATION", help="The delay of the second delivery.", rich_help_panel=RETRIES
-        ),
-    ] = "1s",  # type: ignore[assignment]  # typer parses defaults, too
-    max_delay: Annotated[
-        timedelta,
-        typer.Option(
-            parser=parse_duration, metavar="DURATION", help="The delay doubles up to this.", rich_help_panel=RETRIES
-        ),
-    ] = "5m",  # type: ignore[assignment]  # typer parses defaults, too
-    jitter: Annotated[
-        float, typer.Option(min=0, max=1, help="The share by which delays vary.", rich_help_panel=RETRIES)
-    ] = RetryPolicy.jitter,
+    *,
+    options: Annotated[dict[str, Any], _options(Worker, SERVING)],
+    retry: Annotated[dict[str, Any], _options(RetryPolicy, RETRYING, RETRIES)],
     dead_letter_on: Annotated[
         list[str] | None,
         typer.Option(
@@ -116,8 +115,7 @@ def worker(
         Path | None, typer.Option(help="Written every second while the worker is alive.", rich_help_panel=OPERATION)
     ] = None,
     health_port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="Answers GET /health and /metrics.", rich_help_panel=OPERATION),
+        int | None, typer.Option(min=0, max=65535, help="Answers GET /health and /metrics.", rich_help_panel=OPERATION)
     ] = None,
     log_level: Annotated[
         LogLevel, typer.Option(help="The least level that is logged.", rich_help_panel=OPERATION)
@@ -134,29 +132,12 @@ def worker(
     not begun, and exits with 0; a second signal ends it at once. With several processes one that dies is replaced, and
     the health and the metrics are those of all.
     """
-    retry = RetryPolicy(
-        transaction_attempts=transaction_attempts,
-        max_attempts=max_attempts,
-        first_delay=first_delay,
-        max_delay=max_delay,
-        jitter=jitter,
-    )
-    options: dict[str, Any] = {
-        "concurrency": concurrency,
-        "transaction": transaction,
-        "transaction_batch": transaction_batch,
-        "handler_timeout": handler_timeout,
-        "grace_period": grace_period,
-        "sweep_interval": sweep_interval,
-        "session_idle_timeout": session_idle_timeout,
-        "max_messages_per_session": max_messages_per_session,
-    }
     work = Work(
         database.dsn,
         handler,
         queues or (),
-        options,
-        retry,
+        {"concurrency": concurrency, "transaction": transaction, **options},
+        RetryPolicy(**retry),
         dead_letter_on or (),
         partial(log_to_stderr, log_level, log_format),
     )

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from pgqueue.cli.commands import PLACES
+from pgqueue.cli.places import PLACES
 from pgqueue.transports.dsn import SERVICE, VARIABLES
 
 COMMAND = (sys.executable, "-m", "pgqueue")
@@ -28,7 +28,7 @@ UNWANTED = {"FORCE_COLOR", "PGQUEUE_DSN", SERVICE, *VARIABLES}
 
 COPYING = multiprocessing.get_context("forkserver")
 # Typer imports its adapters with the first command that it reads, and Pydantic with them: half of what a command takes.
-MODULES = {f"pgqueue.cli.{place.module}" for place in PLACES.values()}
+MODULES = {f"pgqueue.cli.{module}" for module, _ in PLACES.values()}
 COPYING.set_forkserver_preload(["pgqueue.cli.app", *sorted(MODULES), "typer._adapters", "tests.cli.command_line"])
 
 

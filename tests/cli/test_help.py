@@ -41,15 +41,6 @@ def test_every_command_and_option_is_explained(path: str) -> None:
         assert parameter.help, f"pgqueue {path} does not explain {parameter.name}"
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("path", [path for path, command in COMMANDS.items() if not hasattr(command, "commands")])
-def test_every_command_and_option_is_in_the_reference(path: str) -> None:
-    reference = (ROOT / "docs" / "reference.md").read_text()
-    (line,) = [line for line in reference.splitlines() if re.match(rf"\| `pgqueue {path}[ `]", line)]
-    options = [option for parameter in COMMANDS[path].params for option in parameter.opts if option.startswith("--")]
-    assert [option for option in options if f"`{option}`" not in line] == []
-
-
 def test_every_option_is_tested() -> None:
     tests = "\n".join(
         test.read_text() for place in ("cli", "demo", "spark") for test in (ROOT / "tests" / place).glob("test_*.py")

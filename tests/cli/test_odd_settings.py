@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from psycopg import sql
 
 from pgqueue import Message, QueueClient, schema
-from pgqueue.cli.commands import PLACES
+from pgqueue.cli.places import PLACES
 from pgqueue.dashboard.app import create_app
 from pgqueue.dashboard.settings import Settings
 from pgqueue.testing import Database
@@ -51,33 +51,22 @@ ODD = {
     },
 }
 
-#: How commands are called that only show something; None for the others.
-SHOWING: dict[str, list[str] | None] = {
-    "demo": None,
+#: How commands are called that only show something.
+SHOWING = {
     "migrate": ["migrate --check"],
     "queue": ["queue list", "queue list --json", "queue show orders", "queue show orders --json"],
-    "send": None,
-    "cancel": None,
-    "receive": None,
     "peek": ["peek orders", "peek orders --json", "peek events/Subscriptions/large --json"],
     "explain": ["explain orders 1"],
-    "unlock": None,
     "stats": ["stats", "stats --json", "stats --exact --json"],
     "sessions": ["sessions steps", "sessions steps --json"],
     "doctor": ["doctor", "doctor --json"],
-    "dashboard": None,
     "history": ["history orders", "history orders --json --since 1d"],
     "dead-letters": ["dead-letters list orders", "dead-letters list orders --json"],
     "schedule": ["schedule list", "schedule list --json"],
     "topic": ["topic list", "topic list --json"],
     "subscription": ["subscription list events", "subscription list events --json"],
     "sweep": ["sweep --dry-run", "sweep --dry-run --json"],
-    "bench": None,
-    "grant": None,
-    "revoke": None,
     "grants": ["grants", "grants --json"],
-    "worker": None,
-    "spark": None,
 }
 
 #: The clock of a database whose states do not change while the commands run.
@@ -163,11 +152,15 @@ def change(usual: str, found: str) -> tuple[str, str]:
     return usual[at : at + 100], found[at : at + 100]
 
 
-COMMANDS = [command for commands in SHOWING.values() for command in commands or ()]
+COMMANDS = [command for commands in SHOWING.values() for command in commands]
+
+#: With these a summary begins of a command that shows something; a demo shows it to people.
+VERBS = {"Count", "Explain", "Find", "List", "Look", "Show"}
 
 
-def test_every_command_is_tried_or_excepted() -> None:
-    assert SHOWING.keys() == PLACES.keys()
+def test_every_command_that_shows_something_is_tried() -> None:
+    showing = {name for name, (_, summary) in PLACES.items() if re.findall(r"\w+", summary)[0] in VERBS}
+    assert showing - {"demo", "dashboard"} <= SHOWING.keys() <= PLACES.keys()
 
 
 def test_commands_and_pages_show_the_same_under_odd_settings(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs.generate import BLOCK, PAGES, faces, filled, lists, sql
-from docs.generate.commands import overview
+from docs.generate.commands import PLACES_FILE, overview, places
 from docs.generate.text import ROOT
 from pgqueue.cli.running import HELP
 
@@ -39,6 +39,10 @@ def test_the_help_of_all_commands_is_up_to_date() -> None:
     assert HELP.read_text() == overview(), "pgqueue/cli/help.txt differs from the code: run `make generate`"
 
 
+def test_the_list_of_all_commands_is_up_to_date() -> None:
+    assert PLACES_FILE.read_text() == places(), "pgqueue/cli/places.py differs from the code: run `make generate`"
+
+
 @pytest.mark.parametrize(("path", "text"), [pytest.param(*each, id=each[0].name) for each in faces.written()])
 def test_the_synchronous_face_is_up_to_date(path: Path, text: str) -> None:
     assert path.read_text() == text, f"{path.relative_to(ROOT)} differs from pgqueue/aio: run `make generate`"
@@ -46,8 +50,8 @@ def test_the_synchronous_face_is_up_to_date(path: Path, text: str) -> None:
 
 def test_every_verb_is_described_once() -> None:
     page = (ROOT / "sql" / "README.md").read_text()
-    described = [verb for block in BLOCK.finditer(page) for verb in re.findall(r"(?<=verbs ).*", block["what"])]
-    assert sorted(" ".join(described).split()) == sorted(name for name in sql.functions() if not name.startswith("_"))
+    described = re.findall(r"^\| `(\w+)\(", page.partition("## Views")[0], re.MULTILINE)
+    assert sorted(described) == sorted(name for name in sql.functions() if not name.startswith("_"))
 
 
 def test_a_call_is_what_is_followed_by_its_arguments() -> None:
