@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,10 +24,8 @@ from pgqueue.cli.exit_codes import FAILED
 from pgqueue.cli.failures import Failed
 from pgqueue.cli.output import AsJson
 from pgqueue.demo import DemoError
-from pgqueue.demo.business import SCHEMA
 from pgqueue.demo.flights import Source
-from pgqueue.demo.plan import QUEUE, Plan
-from pgqueue.demo.progress import LiveDisplay, PlainDisplay
+from pgqueue.demo.plan import QUEUE, SCHEMA, Plan
 from pgqueue.demo.running import run
 from pgqueue.demo.verdict import Check, Verdict
 
@@ -74,8 +72,8 @@ def demo(
     options = "--embedded" if said is None else f"--dsn {_shown(said)}"
     output.hint(f"Flights of 2013 go through the queue {QUEUE} in {where}.")
     plan = Plan(database(said), source=source, flights=flights, workers=consumers, kills=kills, seed=seed)
-    with explained(), _display(as_json) as display:
-        verdict = run(plan, display)
+    with explained():
+        verdict = run(plan, output.console(stderr=as_json))
     if as_json:
         output.document(_document(verdict))
     else:
@@ -126,11 +124,6 @@ def explained() -> Iterator[None]:
         yield
     except DemoError as error:
         raise Failed(str(error)) from error
-
-
-def _display(as_json: bool) -> AbstractContextManager[Any]:
-    console = output.console(stderr=as_json)
-    return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
 
 
 def _print(verdict: Verdict) -> None:
