@@ -38,10 +38,6 @@ class Plan:
     kills: int | None = None
     seed: int = 2013
 
-    def kills_among(self, flights: int) -> int:
-        """The number of kills in a run of this many flights: few, so that no flight is hit again and again."""
-        return min(8, flights // 1000) if self.kills is None else self.kills
-
 
 def prepare(client: QueueClient, connection: Connection) -> None:
     """Create the tables and the queue; refuse to replace any that are not the demo's own."""
