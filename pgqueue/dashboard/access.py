@@ -18,7 +18,7 @@ from pgqueue.errors import AccessDeniedError
 
 @dataclass(frozen=True)
 class User:
-    """Who asks, and the database and its figures."""
+    """The user of a request, with the database and its figures."""
 
     role: str | None
     database: Database

@@ -71,7 +71,7 @@ ACTIONS: Final[dict[Name, Action]] = {
 
 DEAD_LETTERS: Final = "%(queue)s, %(numbers)s, %(reason)s, %(older_than)s, %(at_most)s"
 
-#: What they do; each returns how many messages it concerned.
+#: The statement of each action; it returns how many messages it concerned.
 STATEMENTS: Final[dict[Name, LiteralString]] = {
     "send": "select count(*) from pgqueue.send(%(queue)s, %(body)s::jsonb, subject => %(subject)s)",
     "resubmit": f"select count(*) from pgqueue.resubmit({DEAD_LETTERS})",

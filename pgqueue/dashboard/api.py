@@ -1,6 +1,6 @@
-"""What pages show, as JSON for programs; described by OpenAPI at ``/api/openapi.json``. Durations are in seconds.
+"""The content of the pages as JSON, for programs, described at ``/api/openapi.json``. Durations are in seconds.
 
-A page calls the function of its path here. What it shows besides is in no model, so the API leaves it out.
+A page calls the function of its path here. The API leaves out the keys that its models lack.
 """
 
 from __future__ import annotations

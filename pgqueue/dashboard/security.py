@@ -115,7 +115,7 @@ class Gate:
         self.sleep = asyncio.sleep
 
     def role(self, request: Request) -> str | None:
-        """The user's database role; None where nobody signs in. Raises SignInNeeded when the user has to."""
+        """The user's database role; None where no sign-in is needed. Raises SignInNeeded when one is."""
         header = self._settings.proxy_header
         if header is not None and _address(request) in self._settings.trusted_proxies and header in request.headers:
             return request.headers[header]

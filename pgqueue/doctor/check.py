@@ -41,7 +41,7 @@ class Check:
     looks_at_sessions: bool = False
 
     def findings(self, rows: Sequence[Row]) -> Iterable[Finding]:
-        """What the rows of the query mean; nothing where all is well."""
+        """The findings in the rows of the query; none where all is well."""
         if self.judge is not None:
             return self.judge(rows)
         return [
