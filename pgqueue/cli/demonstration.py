@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,10 +25,8 @@ from pgqueue.cli.failures import Failed
 from pgqueue.cli.group import top
 from pgqueue.cli.output import AsJson
 from pgqueue.demo import DemoError
-from pgqueue.demo.business import SCHEMA
 from pgqueue.demo.flights import Source
-from pgqueue.demo.plan import QUEUE, Plan
-from pgqueue.demo.progress import LiveDisplay, PlainDisplay
+from pgqueue.demo.plan import QUEUE, SCHEMA, Plan
 from pgqueue.demo.running import run
 from pgqueue.demo.verdict import Check
 
@@ -76,8 +74,8 @@ def demo(
     options = "--embedded" if said is None else f"--dsn {_shown(said)}"
     output.hint(f"Flights of 2013 go through the queue {QUEUE} in {where}.")
     plan = Plan(database(said), source=source, flights=flights, workers=consumers, kills=kills, seed=seed)
-    with explained(), _display(as_json) as display:
-        verdict = run(plan, display)
+    with explained():
+        verdict = run(plan, output.console(stderr=as_json))
     if as_json:
         speed = round(verdict.messages_per_second, 1)
         output.document({"holds": verdict.holds, "messages_per_second": speed, "checks": documented(verdict.checks)})
@@ -131,11 +129,6 @@ def explained() -> Iterator[None]:
         yield
     except DemoError as error:
         raise Failed(str(error)) from error
-
-
-def _display(as_json: bool) -> AbstractContextManager[Any]:
-    console = output.console(stderr=as_json)
-    return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
 
 
 def _program() -> str:

@@ -1,4 +1,7 @@
-"""The same as JSON, for programs; described by OpenAPI at ``/api/openapi.json``. Durations are in seconds."""
+"""The content of the pages as JSON, for programs, described at ``/api/openapi.json``. Durations are in seconds.
+
+A page calls the function of its path here. The API leaves out the keys that its models lack.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel
 
-from pgqueue.dashboard import actions, pages, queries
-from pgqueue.dashboard.access import Asking, Database, Figures, Order, ScheduleState, Sequence, Span, State
+from pgqueue.dashboard import actions, queries
+from pgqueue.dashboard.access import Asking
+from pgqueue.dashboard.queries import Order, ScheduleState, Span, State
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {
@@ -31,6 +35,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 router = APIRouter(prefix="/api", responses=REFUSALS)
 
 After = Annotated[str, Query(description="The `next` of the page before.")]
+Sequence = Annotated[int, Query(ge=0, le=2**63 - 1)]
 
 
 class Refusal(BaseModel):
@@ -103,47 +108,43 @@ class Entries(BaseModel):
 @router.get("/session", responses={401: {"model": Refusal}})
 def session(request: Request, asking: Asking) -> Session:
     """The user, and the token that actions have to carry in the header X-CSRF-Token, with the cookie of this answer."""
-    state = request.app.state
-    return Session(role=asking.role, is_writable=state.settings.is_writable, token=state.gate.token(request))
+    token = request.app.state.gate.token(request)
+    return Session(role=asking.role, is_writable=asking.is_writable, token=token)
 
 
-@router.get("/queues")
+@router.get("/queues", response_model=Queues)
 def queues(
     asking: Asking,
-    database: Database,
-    figures: Figures,
     q: Annotated[str, Query(description="Text in the names.")] = "",
     order: Order = "name",
     after: After = "",
-) -> Queues:
+) -> dict[str, Any]:
     """All queues with their figures, fifty at a time; where `is_exact` is false, counts are estimates."""
-    with database.transaction(asking) as rows:
-        queries.may_monitor(rows)
-    found = figures.get()
+    found = asking.figures()
     page = queries.page_of(found.queues, search=q, order=order, after=after)
-    return Queues(**page, taken_at=found.taken_at)
+    shown = {"q": q, "order": order, "after": after, "totals": found.totals}
+    return {**page, "taken_at": found.taken_at, **shown}
 
 
 @router.get("/queue")
-def queue(asking: Asking, database: Database, figures: Figures, name: str) -> dict[str, Any]:
+def queue(asking: Asking, name: str) -> dict[str, Any]:
     """One queue: its counts and settings."""
-    with database.transaction(asking) as rows:
+    with asking.transaction() as rows:
         settings = queries.settings(rows, name)
-    counts, as_of = pages.counts_of(asking, database, figures, name)
-    return {"settings": settings, "counts": counts, "taken_at": as_of}
+    counts, taken_at = asking.counts(name)
+    return {"settings": settings, "counts": counts, "taken_at": taken_at}
 
 
 @router.get("/samples")
-def samples(asking: Asking, database: Database, queue: str, span: Span = "hour") -> list[dict[str, Any]]:
+def samples(asking: Asking, queue: str, span: Span = "hour") -> list[dict[str, Any]]:
     """The samples of a queue, oldest first; `at` is in seconds since 1970."""
-    with database.transaction(asking) as rows:
+    with asking.transaction() as rows:
         return queries.samples(rows, queue, span)
 
 
-@router.get("/messages")
+@router.get("/messages", response_model=Messages)
 def messages(
     asking: Asking,
-    database: Database,
     queue: str,
     state: State | None = None,
     after: Sequence = 0,
@@ -151,71 +152,74 @@ def messages(
     correlation_id: str | None = None,
     subject: str | None = None,
     reason: str | None = None,
-) -> Messages:
+) -> dict[str, Any]:
     """Messages of a queue by number, fifty at a time; with `is_cut` the search goes on after `next`."""
     filters = {"message_id": message_id, "correlation_id": correlation_id, "subject": subject, "reason": reason}
-    with database.transaction(asking) as rows:
-        return Messages(**queries.messages(rows, queue, after=after, state=state, **filters))
+    with asking.transaction() as rows:
+        given = {name: value or None for name, value in filters.items()}  # a form sends those that are empty, too
+        page = queries.messages(rows, queue, after=after, state=state, **given)
+    return {**page, "state": state, "after": after, "filters": filters}
 
 
 @router.get("/message")
-def message(asking: Asking, database: Database, queue: str, number: Sequence, dead: bool = False) -> dict[str, Any]:
+def message(asking: Asking, queue: str, number: Sequence, dead: bool = False) -> dict[str, Any]:
     """One message whole; its `body` is the text of its JSON, `binary_body` is hexadecimal."""
-    with database.transaction(asking) as rows:
+    with asking.transaction() as rows:
         return queries.message(rows, queue, number, is_dead=dead)
 
 
-@router.get("/topics")
-def topics(asking: Asking, database: Database, figures: Figures, after: After = "") -> Topics:
+@router.get("/topics", response_model=Topics)
+def topics(asking: Asking, after: After = "") -> dict[str, Any]:
     """Topics by name, fifty at a time, with sums over subscriptions; counts are null for who may not monitor."""
-    found = pages.figures_for(asking, database, figures)
-    with database.transaction(asking) as rows:
-        return Topics(**queries.topics(rows, found, after))
+    found = asking.figures_if_allowed()
+    with asking.transaction() as rows:
+        page = queries.topics(rows, found, after)
+    return {**page, "after": after, "taken_at": found and found.taken_at}
 
 
-@router.get("/subscriptions")
-def subscriptions(asking: Asking, database: Database, figures: Figures, topic: str, after: After = "") -> Subscriptions:
+@router.get("/subscriptions", response_model=Subscriptions)
+def subscriptions(asking: Asking, topic: str, after: After = "") -> dict[str, Any]:
     """Subscriptions of a topic by name, fifty at a time; without a filter every message matches."""
-    found = pages.figures_for(asking, database, figures)
-    with database.transaction(asking) as rows:
-        return Subscriptions(**queries.subscriptions(rows, topic, found, after))
+    found = asking.figures_if_allowed()
+    with asking.transaction() as rows:
+        page = queries.subscriptions(rows, topic, found, after)
+    return {**page, "after": after, "taken_at": found and found.taken_at}
 
 
-@router.get("/schedules")
-def schedules(asking: Asking, database: Database, state: ScheduleState | None = None, after: After = "") -> Schedules:
+@router.get("/schedules", response_model=Schedules)
+def schedules(asking: Asking, state: ScheduleState | None = None, after: After = "") -> dict[str, Any]:
     """Schedules by name, fifty at a time; `late_by` is how long ago a late one was due, `last_error` why one fails."""
-    with database.transaction(asking) as rows:
-        return Schedules(**queries.schedules(rows, state, after))
+    with asking.transaction() as rows:
+        page = queries.schedules(rows, state, after)
+        return {**page, "state": state, "after": after, "taken_at": rows.value("select pgqueue.clock()")}
 
 
 @router.get("/workers")
-def workers(asking: Asking, database: Database) -> list[dict[str, Any]]:
+def workers(asking: Asking) -> list[dict[str, Any]]:
     """The workers, at most 500, those first that need attention; `not_seen_for` is in seconds."""
-    with database.transaction(asking) as rows:
+    with asking.transaction() as rows:
         queries.may_monitor(rows)
         return queries.workers(rows)
 
 
 @router.get("/holders")
-def holders(asking: Asking, database: Database, figures: Figures) -> list[dict[str, Any]]:
+def holders(asking: Asking) -> list[dict[str, Any]]:
     """The holders of messages by queue, and their expired locks."""
-    with database.transaction(asking) as rows:
-        queries.may_monitor(rows)
-    return list(figures.get().holders)
+    return list(asking.figures().holders)
 
 
-@router.get("/audit")
-def audit(asking: Asking, database: Database, before: Sequence = queries.LAST) -> Entries:
+@router.get("/audit", response_model=Entries)
+def audit(asking: Asking, before: Sequence = queries.LAST) -> dict[str, Any]:
     """The actions of users, the last first, fifty at a time."""
-    with database.transaction(asking) as rows:
-        return Entries(**queries.audit(rows, before))
+    with asking.transaction() as rows:
+        return queries.audit(rows, before)
 
 
 @router.post("/concerned")
-def concerned(request: Request, asking: Asking, database: Database, wanted: actions.Request) -> Concerned:
+def concerned(asking: Asking, wanted: actions.Request) -> Concerned:
     """How many messages an action would concern now. Nothing is changed."""
-    pages.refuse_unless_writable(request)
-    with database.transaction(asking) as rows:
+    asking.refuse_unless_writable()
+    with asking.transaction() as rows:
         queries.settings(rows, wanted.queue)
         return Concerned(messages=actions.concerns(rows, wanted))
 
@@ -224,12 +228,11 @@ def concerned(request: Request, asking: Asking, database: Database, wanted: acti
 def act(
     request: Request,
     asking: Asking,
-    database: Database,
     wanted: actions.Request,
     x_csrf_token: Annotated[str, Header(description="The token of /api/session.")] = "",
 ) -> Concerned:
     """Do something to a queue or its messages, and record it in the audit log."""
-    pages.refuse_unless_writable(request)
+    asking.refuse_unless_writable()
     request.app.state.gate.check_token(request, x_csrf_token)
-    with database.transaction(asking, writes=True) as rows:
+    with asking.transaction(writes=True) as rows:
         return Concerned(messages=actions.perform(rows, wanted))

@@ -63,11 +63,11 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        database.open()
+        database.pool.open()
         sampler.start()
         yield
         sampler.stop()
-        database.close()
+        database.pool.close()
 
     app = FastAPI(
         title="pgqueue dashboard",

@@ -46,7 +46,7 @@ class Bodies:
 
     def _most(self, request: Request) -> int:
         try:
-            self._gate.person(request)
+            self._gate.role(request)
         except SignInNeeded:
             return LARGEST_UNKNOWN
         return LARGEST

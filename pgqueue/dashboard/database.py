@@ -1,10 +1,9 @@
-"""Transactions of people: each with the rights of the person's database role."""
+"""Transactions of users: each with the rights of the user's database role."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, LiteralString
 
 import psycopg
@@ -23,13 +22,6 @@ PATIENCE = "20s"
 
 #: A role that does not exist would be refused anyway, but "none" means the role of the connection.
 BECOME = "select set_config('role', rolname, true) from pg_roles where rolname = %(role)s"
-
-
-@dataclass(frozen=True)
-class Person:
-    """The user: a database role; None for the one that the dashboard is connected as."""
-
-    role: str | None = None
 
 
 class Rows:
@@ -59,7 +51,7 @@ class Database:
     """The database of a dashboard."""
 
     def __init__(self, dsn: str) -> None:
-        self._pool = ConnectionPool(
+        self.pool = ConnectionPool(
             dsns.for_libpq(dsn),
             connection_class=psycopg.Connection[DictRow],
             kwargs={
@@ -74,26 +66,18 @@ class Database:
             open=False,
         )
 
-    def open(self) -> None:
-        """Begin to connect."""
-        self._pool.open()
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._pool.close()
-
     @contextmanager
-    def transaction(self, person: Person, *, writes: bool = False) -> Iterator[Rows]:
-        """A transaction with the rights of a person.
+    def transaction(self, role: str | None, *, writes: bool = False) -> Iterator[Rows]:
+        """A transaction with the rights of a role; None is the one that the dashboard is connected as.
 
-        Raises the errors of :mod:`pgqueue.errors`: :class:`AccessDeniedError` when the person has no role here.
+        Raises the errors of :mod:`pgqueue.errors`: :class:`AccessDeniedError` when there is no such role here.
         """
         try:
-            with self._pool.connection() as connection, connection.transaction():
+            with self.pool.connection() as connection, connection.transaction():
                 rows = Rows(connection)
                 _prepare(connection, writes=writes)
-                if person.role is not None and rows.one(BECOME, role=person.role) is None:
-                    raise AccessDeniedError(f"no role {person.role} is in this database: an administrator creates it")
+                if role is not None and rows.one(BECOME, role=role) is None:
+                    raise AccessDeniedError(f"no role {role} is in this database: an administrator creates it")
                 yield rows
         except psycopg.Error as error:
             raise translate(error) from error

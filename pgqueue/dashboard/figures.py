@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Final
 
-from pgqueue.dashboard.database import Database, Person
+from pgqueue.dashboard.database import Database
 from pgqueue.errors import PGQueueError, logger
 
 QUEUES: Final = """
@@ -59,6 +60,17 @@ AT_ONCE = 0.1
 LEAST_PAUSE = 1.0
 
 
+#: The counts of which a page shows the sums.
+SUMMED: Final = ("ready", "locked", "scheduled", "dead_letters", "expired_locks")
+
+
+def sums(queues: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The sums of the counts of queues, and whether they are exact."""
+    counted = list(queues)
+    found: dict[str, Any] = {name: sum(queue[name] for queue in counted) for name in SUMMED}
+    return found | {"is_exact": all(queue["is_exact"] for queue in counted)}
+
+
 @dataclass(frozen=True)
 class Figures:
     """The figures: the queues by name, and the holders of messages."""
@@ -68,6 +80,11 @@ class Figures:
     holders: tuple[dict[str, Any], ...]
     cost: float
     read_at: float = field(default_factory=time.monotonic)
+
+    @cached_property
+    def totals(self) -> dict[str, Any]:
+        """The sums over all queues."""
+        return sums(self.queues)
 
     @property
     def age(self) -> float:
@@ -81,7 +98,7 @@ class Figures:
 
 def read(database: Database) -> Figures:
     """Read all figures, with the rights of the dashboard's own role."""
-    with database.transaction(Person()) as rows:
+    with database.transaction(None) as rows:
         began = time.perf_counter()
         taken_at = rows.value("select pgqueue.clock()")
         queues = rows.all(QUEUES)
@@ -146,7 +163,7 @@ class Sampler:
 
     def take(self) -> None:
         """Take a sample now."""
-        with self._database.transaction(Person(), writes=True) as rows:
+        with self._database.transaction(None, writes=True) as rows:
             rows.value("select pgqueue.take_sample()")
 
 

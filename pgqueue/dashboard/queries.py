@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from pgqueue.dashboard.database import Rows, document
-from pgqueue.dashboard.figures import Figures
+from pgqueue.dashboard.figures import SUMMED, Figures, sums
 from pgqueue.errors import MessageNotFoundError, TopicNotFoundError
 
 PAGE = 50
-SPANS: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
-STATES: Final = ("READY", "LOCKED", "SCHEDULED", "DEFERRED", "DEAD_LETTERED", "EXPIRED", "EXHAUSTED")
-SCHEDULE_STATES: Final = ("ON_TIME", "LATE", "FAILING", "PAUSED", "UNPLANNED", "ENDED")
-ORDERS: Final = ("name", "ready", "dead_letters", "oldest_age", "expired_locks")
+Span = Literal["hour", "day", "week"]
+SPANS: Final[dict[Span, timedelta]] = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
+State = Literal["READY", "LOCKED", "SCHEDULED", "DEFERRED", "DEAD_LETTERED", "EXPIRED", "EXHAUSTED"]
+STATES: Final = get_args(State)
+ScheduleState = Literal["ON_TIME", "LATE", "FAILING", "PAUSED", "UNPLANNED", "ENDED"]
+Order = Literal["name", "ready", "dead_letters", "oldest_age", "expired_locks"]
 
 SETTINGS: Final = """select * from pgqueue.queue_settings(%(queue)s)"""
 COUNTS: Final = """
@@ -116,17 +118,7 @@ select id, acted_at, role, action, queue, messages, details
 LAST: Final = 2**63 - 1
 
 #: The figures of a queue that its subscription is shown with.
-SUBSCRIBED: Final = (
-    "status",
-    "paused_at",
-    "ready",
-    "locked",
-    "scheduled",
-    "dead_letters",
-    "expired_locks",
-    "oldest_age",
-    "is_exact",
-)
+SUBSCRIBED: Final = ("status", "paused_at", *SUMMED, "oldest_age", "is_exact")
 NOT_SHOWN: Final = {"lock_token", "queue_id", "lane", "position", "failures", "binary_body"}
 
 
@@ -137,19 +129,15 @@ def may_monitor(rows: Rows) -> None:
 
 def settings(rows: Rows, queue: str) -> dict[str, Any]:
     """The settings of a queue."""
-    found = rows.one(SETTINGS, queue=queue)
-    assert found is not None
-    return document(found)
+    return document(rows.all(SETTINGS, queue=queue)[0])
 
 
 def counts(rows: Rows, queue: str) -> dict[str, Any]:
     """The exact counts of one queue; takes long where it is large."""
-    found = rows.one(COUNTS, queue=queue)
-    assert found is not None
-    return document(found)
+    return document(rows.all(COUNTS, queue=queue)[0])
 
 
-def samples(rows: Rows, queue: str, span: str) -> list[dict[str, Any]]:
+def samples(rows: Rows, queue: str, span: Span) -> list[dict[str, Any]]:
     """The samples of a queue over an hour, a day or a week, oldest first."""
     settings(rows, queue)
     return rows.all(SAMPLES, queue=queue, span=SPANS[span])
@@ -221,9 +209,7 @@ def topics(rows: Rows, figures: Figures | None, after: str) -> dict[str, Any]:
     page = _page(rows.all(TOPICS, after=after, page=PAGE + 1))
     for topic in page["found"]:
         counted = subscribed.get(topic["name"], ())
-        for name in ("ready", "locked", "scheduled", "dead_letters", "expired_locks"):
-            topic[name] = sum(queue[name] for queue in counted) if figures else None
-        topic["is_exact"] = all(queue["is_exact"] for queue in counted) if figures else None
+        topic.update(sums(counted) if figures else dict.fromkeys((*SUMMED, "is_exact")))
     return {"topics": page["found"], "next": page["next"]}
 
 

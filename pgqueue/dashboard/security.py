@@ -22,7 +22,6 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pgqueue.dashboard.database import Person
 from pgqueue.dashboard.settings import LOOPBACK, Settings
 
 COOKIE: Final = "pgqueue_dashboard"
@@ -115,17 +114,17 @@ class Gate:
         #: How a sign-in pauses.
         self.sleep = asyncio.sleep
 
-    def person(self, request: Request) -> Person:
-        """The user. Raises SignInNeeded when there is none."""
+    def role(self, request: Request) -> str | None:
+        """The user's database role; None where no sign-in is needed. Raises SignInNeeded when one is."""
         header = self._settings.proxy_header
         if header is not None and _address(request) in self._settings.trusted_proxies and header in request.headers:
-            return Person(request.headers[header])
+            return request.headers[header]
         if self._settings.is_open:
-            return Person()
+            return None
         role, until = self._signed_in.get(_digest(given_cookie(request) or ""), ("", 0.0))
         if until < time.monotonic():
             raise SignInNeeded
-        return Person(role)
+        return role
 
     async def sign_in(self, request: Request, role: str, password: str) -> str | None:
         """Check a password; return the value of the cookie, or None when role or password are wrong.

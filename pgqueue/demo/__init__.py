@@ -10,11 +10,3 @@ from __future__ import annotations
 
 class DemoError(Exception):
     """A demo cannot run, or cannot continue; the text has the reason."""
-
-
-class NotOurs(DemoError):
-    """The database contains something that has a name the demo needs, and that the demo did not create."""
-
-
-class RunFailed(DemoError):
-    """A worker or the sender of the run could not do its work."""

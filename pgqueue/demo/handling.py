@@ -13,11 +13,9 @@ from random import Random
 
 from psycopg.errors import DeadlockDetected, SerializationFailure
 
-from pgqueue import QueueClient, ReceivedMessage, RetryPolicy, Worker
-from pgqueue.demo import business
-from pgqueue.demo.business import Connection
-from pgqueue.demo.flights import Flight
-from pgqueue.demo.plan import QUEUE, Plan
+from pgqueue import DeadLetter, QueueClient, ReceivedMessage, RetryPolicy, Worker
+from pgqueue.demo.flights import AIRPORTS, Flight
+from pgqueue.demo.plan import QUEUE, Connection, Plan
 from pgqueue.model.holder import this_process
 
 #: The shares of flights whose first transaction aborts, and of those that take long.
@@ -26,6 +24,21 @@ PAUSE = 0.03
 CONFLICTS = (SerializationFailure, DeadlockDetected)
 
 ABORT = "do $$ begin raise exception 'aborted on purpose' using errcode = 'serialization_failure'; end $$"
+
+#: Adds a flight to the ledger, and records which worker did so, at which delivery.
+POST = """
+with posting as (
+    insert into pgqueue_demo.posting (flight_id, delivery_count, worker)
+    values (%(id)s, %(delivery_count)s, %(worker)s))
+insert into pgqueue_demo.ledger as ledger (airport, carrier, flights, cancelled, late, minutes)
+select %(origin)s, %(carrier)s, 1, (%(delay)s::int is null)::int, coalesce(%(delay)s > 0, false)::int,
+       greatest(coalesce(%(delay)s, 0), 0)
+    on conflict (airport, carrier) do update
+   set flights   = ledger.flights   + excluded.flights,
+       cancelled = ledger.cancelled + excluded.cancelled,
+       late      = ledger.late      + excluded.late,
+       minutes   = ledger.minutes   + excluded.minutes
+"""
 
 
 def work(plan: Plan, *_: object) -> None:
@@ -59,21 +72,24 @@ class Handler:
         self._aborted: dict[int, str] = {}  # by sequence number: messages of one receive share a lock token
 
     def __call__(self, message: ReceivedMessage, transaction: Connection) -> None:
-        flight = Flight.from_body(message.body)
         cause = self._aborted.pop(message.sequence_number, None)
         try:
-            self._post(flight, message.delivery_count, transaction, cause)
+            self._post(message, transaction, cause)
         except CONFLICTS as conflict:
             self._aborted[message.sequence_number] = str(conflict).splitlines()[0]
             raise
 
-    def _post(self, flight: Flight, delivery_count: int, transaction: Connection, cause: str | None) -> None:
+    def _post(self, message: ReceivedMessage, transaction: Connection, cause: str | None) -> None:
+        flight = Flight(**message.body)  # a TypeError, at each delivery, where the body is no flight
+        if flight.origin not in AIRPORTS:
+            raise DeadLetter("UnknownAirport", f"{flight.origin} is none of {', '.join(AIRPORTS)}")
         chance = Random(f"{self._seed} {flight.id}")
         aborts, is_slow = chance.random() < ABORTED, chance.random() < SLOW
         if cause is not None:
-            business.note_retry(transaction, self._worker, cause)
+            transaction.execute("insert into pgqueue_demo.retry (worker, cause) values (%s, %s)", [self._worker, cause])
         elif aborts:
             transaction.execute(ABORT)
         if is_slow:
             time.sleep(PAUSE)
-        business.post(transaction, self._worker, flight, delivery_count)  # last: others wait for the lock of this row
+        posting = {"delivery_count": message.delivery_count, "worker": self._worker}
+        transaction.execute(POST, {**message.body, **posting})  # last: others wait for the lock of this row

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgqueue.demo.business import Connection
-from pgqueue.demo.plan import MAX_DELIVERY_COUNT, QUEUE
-from pgqueue.demo.poison import HOPELESS
+from pgqueue.demo.plan import MAX_DELIVERY_COUNT, QUEUE, Connection
+from pgqueue.demo.sender import HOPELESS
 
 CHECKS = Path(__file__).with_suffix(".sql")
 
@@ -46,9 +45,7 @@ class Verdict:
 def judge(connection: Connection, *, flights: int, kills: int) -> Verdict:
     """Compare the expected with the actual results of a run of this many flights and kills."""
     run = {"queue": QUEUE, "flights": flights, "kills": kills}
-    found = connection.execute(
-        CHECKS.read_bytes(), {**run, "hopeless": len(HOPELESS), "deliveries": MAX_DELIVERY_COUNT}
-    )
-    checks = tuple(Check(*row) for row in found)
+    poison = {"hopeless": len(HOPELESS), "deliveries": MAX_DELIVERY_COUNT}
+    checks = tuple(Check(*row) for row in connection.execute(CHECKS.read_bytes(), {**run, **poison}))
     (rate,) = connection.execute(RATE).fetchone() or (0,)
     return Verdict(checks, messages_per_second=float(rate or 0))

@@ -6,18 +6,20 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from random import Random
+from typing import Any
 
-from pgqueue.demo import RunFailed
-from pgqueue.demo.business import Connection
+from pgqueue.demo import DemoError
+from pgqueue.demo.plan import Connection
 from pgqueue.worker.child import Work
 from pgqueue.worker.processes import Processes
 
-#: In seconds: how long the transaction of a stopped process must not change, so that no statement is on its way.
-STILLNESS = 0.005
+#: In seconds: how long the transaction of a stopped process must not change, so that no statement is on its way; and
+#: how long one is looked for.
+STILLNESS, SEARCH = 0.005, 0.2
 
 OPEN_TRANSACTION = """
 select application_name, state_change, backend_xid::text::bigint
@@ -34,49 +36,47 @@ select %s, pgqueue_demo.transaction_id(%s, pg_snapshot_xmax(pg_current_snapshot(
 """
 
 
-class Workers:
-    """As many processes as were asked for, while the ``with`` block lasts: those that are killed are replaced."""
-
-    def __init__(self, processes: Processes) -> None:
-        self._processes = processes
-        self._thread = ThreadPoolExecutor(1)
-        self._run = self._thread.submit(processes.run)
-
-    @classmethod
-    @contextmanager
-    def working(cls, count: int, work: Work, dsn: str) -> Iterator[Workers]:
-        """Start processes; let each finish its current work at the end."""
-        logger = logging.getLogger("pgqueue")
-        level = logger.level
-        logger.setLevel(logging.CRITICAL)  # they are killed on purpose
-        workers = cls(Processes(count, work, dsn))
+@contextmanager
+def in_background(act: Callable[[], Any], stop: Callable[[], None]) -> Iterator[Future[Any]]:
+    """Run a function in a thread during the block, then stop it, and wait for its end."""
+    with ThreadPoolExecutor(1) as thread:
         try:
-            yield workers
+            yield thread.submit(act)
         finally:
-            workers._processes.stop()
-            workers._thread.shutdown()
-            logger.setLevel(level)
-
-    def check(self) -> None:
-        """Raise the error of a process that could not do its work, if there is one."""
-        if self._run.done() and (error := self._run.exception()) is not None:
-            raise RunFailed(" ".join(f"{type(error).__name__}: {error}".split()))
-
-    def kill(self) -> bool:
-        """Kill the first process, wherever it is; whether there was one."""
-        for pid in self._processes.pids[:1]:
-            os.kill(pid, signal.SIGKILL)
-            return True
-        return False
-
-    def kill_in_transaction(self, connection: Connection, chance: Random) -> bool:
-        """Stop a process and look at its transaction; kill it if the transaction has written, else let it continue."""
-        pids = self._processes.pids
-        return bool(pids) and _strike(connection, chance.choice(pids))
+            stop()
 
 
-def _strike(connection: Connection, pid: int) -> bool:
-    with _frozen(pid):
+def raise_error_of(running: Future[Any], name: str = "") -> None:
+    """Raise the error that has ended what runs in the background, if there is one."""
+    if running.done() and (error := running.exception()) is not None:
+        raise DemoError(name + " ".join(f"{type(error).__name__}: {error}".split()))
+
+
+@contextmanager
+def working(count: int, work: Work, dsn: str) -> Iterator[tuple[Processes, Future[Any]]]:
+    """Run so many processes during the block: those that are killed are replaced. At its end each finishes its work."""
+    processes = Processes(count, work, dsn)
+    logger = logging.getLogger("pgqueue")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)  # they are killed on purpose
+    try:
+        with in_background(processes.run, processes.stop) as running:
+            yield processes, running
+    finally:
+        logger.setLevel(level)
+
+
+def kill_in_transaction(connection: Connection, processes: Processes, chance: Random) -> None:
+    """Kill a process in the middle of a transaction; several attempts may be needed to find one."""
+    latest = time.monotonic() + SEARCH
+    while (pids := processes.pids) and time.monotonic() < latest:
+        if _killed(connection, chance.choice(pids)):
+            return
+
+
+def _killed(connection: Connection, pid: int) -> bool:
+    """Stop a process and look at its transaction; kill it if the transaction has written, else let it continue."""
+    with _stopped(pid):
         before = connection.execute(OPEN_TRANSACTION, [str(pid)]).fetchone()
         if before is None:
             return False
@@ -90,8 +90,7 @@ def _strike(connection: Connection, pid: int) -> bool:
 
 
 @contextmanager
-def _frozen(pid: int) -> Iterator[None]:
-    """Stop the process for the duration of the block."""
+def _stopped(pid: int) -> Iterator[None]:
     os.kill(pid, signal.SIGSTOP)
     try:
         yield

@@ -68,11 +68,7 @@ def completing(message: ReceivedMessage[Any], *, using: str = DEFAULT_DB_ALIAS) 
 
 
 def _refuse_a_rollback(using: str) -> None:
-    """Refuse the end of a block that Django, or the database, would roll back in silence.
-
-    Raises:
-        SettlementUndoneError: it would.
-    """
+    """Refuse the end of a block that Django, or the database, would roll back in silence."""
     connection = connections[using]
     if connection.get_rollback() or connection.connection.info.transaction_status == TransactionStatus.INERROR:
         raise SettlementUndoneError(

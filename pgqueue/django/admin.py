@@ -2,24 +2,61 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final, LiteralString
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
+from django.db import router
+from django.db.transaction import atomic
 from django.http import Http404, HttpRequest
 from django.template.response import TemplateResponse
 from django.utils.functional import cached_property
+from psycopg import Error
+from psycopg.rows import dict_row
 
-from pgqueue.dashboard.queries import LAST, STATES
-from pgqueue.django import browsing
+from pgqueue.dashboard import queries
+from pgqueue.dashboard.database import Rows
+from pgqueue.django import driver_connection
 from pgqueue.django.models import DeadLetter, Queue, QueuedMessage
 from pgqueue.errors import MessageNotFoundError, PGQueueError
+from pgqueue.transports.translation import translate
 
 MOST = 10_000
+#: The most numbers that an entry of the audit log has.
+RECORDED = 1000
+FILTERS = ("state", "message_id", "correlation_id", "subject", "reason")
+#: Keys that the page of a message shows apart from its properties.
+SHOWN_APART = {"body", "binary_body", "pretty", "deliveries", "history", "explanation"}
+
+QUEUES: Final = "select name from pgqueue.queue_settings() order by name"
+RESUBMIT: Final = "select count(*) from pgqueue.resubmit(%(queue)s, %(numbers)s::bigint[])"
+RECORD: Final = "select pgqueue.record_action('resubmit', %(queue)s, %(messages)s, %(details)s)"
+
+
+class DjangoRows(Rows):
+    """Statements over Django's connection."""
+
+    def __init__(self, using: str | None = None) -> None:
+        self._using = using or router.db_for_read(QueuedMessage)
+
+    def all(self, query: LiteralString, **parameters: Any) -> list[dict[str, Any]]:
+        """All rows."""
+        connection = driver_connection(self._using)
+        try:
+            with atomic(using=self._using), connection.cursor(row_factory=dict_row) as cursor:
+                return cursor.execute(query, parameters).fetchall()
+        except Error as error:
+            raise translate(error) from error
+
+    def one(self, query: LiteralString, **parameters: Any) -> dict[str, Any] | None:
+        """The first row, or None."""
+        return next(iter(self.all(query, **parameters)), None)
 
 
 class BoundedPaginator(Paginator):
@@ -41,13 +78,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):
         """Nobody."""
         return False
 
-    def has_change_permission(self, *_: Any) -> bool:
-        """Nobody."""
-        return False
-
-    def has_delete_permission(self, *_: Any) -> bool:
-        """Nobody."""
-        return False
+    has_change_permission = has_delete_permission = has_add_permission
 
 
 @admin.register(Queue)
@@ -78,7 +109,7 @@ class DeadLetterAdmin(ReadOnlyAdmin):
         if "confirmed" not in request.POST:
             return self._question(request, letters)
         try:
-            done = browsing.resubmit(letters, request.user.get_username())
+            done = _resubmit(letters, request.user.get_username())
         except PGQueueError as error:
             self.message_user(request, str(error), messages.ERROR)
             return None
@@ -109,14 +140,16 @@ class MessageAdmin(ReadOnlyAdmin):
         self._check_right(request)
         queue = request.GET.get("queue", "")
         after = request.GET.get("after", "")
-        filters = {name: request.GET.get(name) or None for name in browsing.FILTERS}
-        context: dict[str, Any] = {"queue": queue, "after": after, "filters": filters, "states": STATES}
+        filters = {name: request.GET.get(name) or None for name in FILTERS}
+        context: dict[str, Any] = {"queue": queue, "after": after, "filters": filters, "states": queries.STATES}
         try:
-            context["queues"] = browsing.queue_names()
+            context["queues"] = DjangoRows().column(QUEUES)
             if queue:
-                context |= browsing.page(queue, _number(after or "0"), filters)
+                context |= queries.messages(DjangoRows(), queue, after=_number(after or "0"), **filters)
         except PGQueueError as error:
             context["error"] = str(error)
+        for each in context.get("messages", ()):
+            each["object_id"] = f"{queue} {each['sequence_number']}"
         if context.get("next") is not None:
             following = request.GET.copy()
             following["after"] = str(context["next"])
@@ -134,8 +167,9 @@ class MessageAdmin(ReadOnlyAdmin):
         queue, _, number = name.rpartition(" ")
         context: dict[str, Any] = {"queue": queue, "subtitle": name}
         try:
-            context["message"] = browsing.message(queue, _number(number))
-            context["properties"] = browsing.properties(context["message"])
+            message = queries.message(DjangoRows(), queue, _number(number))
+            shown = [(name, value) for name, value in message.items() if value is not None and name not in SHOWN_APART]
+            context |= {"message": message, "properties": shown}
         except MessageNotFoundError as error:
             raise Http404(str(error)) from error
         except PGQueueError as error:
@@ -151,12 +185,29 @@ class MessageAdmin(ReadOnlyAdmin):
         return TemplateResponse(request, f"admin/pgqueue/queuedmessage/change_{kind}.html", context)
 
 
+def _resubmit(letters: Sequence[tuple[str, int]], user: str) -> int:
+    """Resubmits dead letters, by queue and number, and records the user in the audit log; returns their number.
+
+    All or none; those that are locked, or no longer there, are skipped.
+    """
+    using = router.db_for_write(DeadLetter)
+    rows, resubmitted = DjangoRows(using), 0
+    with atomic(using=using):
+        for queue in sorted({queue for queue, _ in letters}):
+            numbers = [number for name, number in letters if name == queue]
+            done = rows.value(RESUBMIT, queue=queue, numbers=numbers)
+            details = json.dumps({"user": user, "numbers": numbers[:RECORDED]})
+            rows.value(RECORD, queue=queue, messages=done, details=details)
+            resubmitted += done
+    return resubmitted
+
+
 def _number(text: str) -> int:
     """A number in an address.
 
     Raises:
         Http404: it is none, or larger than numbers are.
     """
-    if not (text.isascii() and text.isdigit()) or int(text) > LAST:
+    if not (text.isascii() and text.isdigit()) or int(text) > queries.LAST:
         raise Http404(f"{text!r} is no number of a message")
     return int(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -31,14 +30,6 @@ class ClientOfSource(QueueClient):
         self._source = source
 
 
-@dataclass(frozen=True)
-class Followed:
-    """A pool, and the settings that it was made of."""
-
-    settings: dict[str, Any] = field(repr=False)
-    pool: Source
-
-
 class FollowingSource:
     """A pool of a database in ``DATABASES``: another one once its settings have changed."""
 
@@ -48,7 +39,8 @@ class FollowingSource:
     def __init__(self, using: str, dsn: Callable[[str], str]) -> None:
         self.using = using
         self._dsn = dsn
-        self._followed: Followed | None = None
+        self._named: dict[str, Any] = {}
+        self._open: Source | None = None
         self.reset_after_fork()
         forking.register_for_reset(self)
         _sources.add(self)
@@ -81,27 +73,21 @@ class FollowingSource:
     def close(self) -> Flow[None]:
         """Close the pool. The next statement opens another."""
         with self._lock:
-            followed, self._followed = self._followed, None
-        if followed is not None:
-            yield from followed.pool.close()
+            pool, self._open = self._open, None
+        if pool is not None:
+            yield from pool.close()
 
     def _pool(self) -> Source:
         settings = connections[self.using].settings_dict
-        followed = self._followed
-        if followed is not None and all(settings[name] == followed.settings[name] for name in NAMING):
-            return followed.pool
-        return self._follow({name: settings[name] for name in NAMING})
-
-    def _follow(self, settings: dict[str, Any]) -> Source:
+        named = {name: settings[name] for name in NAMING}
         with self._lock:
-            former = self._followed
-            if former is not None and former.settings == settings:  # another thread was first
-                return former.pool
-            settings = settings | {"OPTIONS": dict(settings["OPTIONS"])}
-            pool = transports.source_of(self._dsn(self.using), asynchronous=False)
-            self._followed = Followed(settings, pool)
+            former = self._open
+            if former is not None and self._named == named:
+                return former
+            self._named = named | {"OPTIONS": dict(named["OPTIONS"])}
+            pool = self._open = transports.source_of(self._dsn(self.using), asynchronous=False)
         if former is not None:
-            drive(former.pool.close())
+            drive(former.close())
         return pool
 
 

@@ -134,6 +134,12 @@ def run_task(message: ReceivedMessage[Any]) -> None:
     _finish(backend, result, TaskResultStatus.SUCCESSFUL)
 
 
+def backend_named(alias: object) -> PGQueueBackend | None:
+    """The backend of this name in ``TASKS``, if it is one of ours."""
+    found = task_backends[alias] if alias in task_backends.settings else None
+    return found if isinstance(found, PGQueueBackend) else None
+
+
 def _begun(message: ReceivedMessage[Any]) -> tuple[PGQueueBackend, Any]:
     """The backend of a message, and its task as it begins to run.
 
@@ -141,8 +147,8 @@ def _begun(message: ReceivedMessage[Any]) -> tuple[PGQueueBackend, Any]:
         InvalidArgumentError: the message was not sent by the backend, or this project does not have its task.
     """
     alias = (message.application_properties or {}).get("backend")
-    backend = task_backends[alias] if alias in task_backends.settings else None
-    if not isinstance(backend, PGQueueBackend) or message.subject is None:
+    backend = backend_named(alias)
+    if backend is None or message.subject is None:
         raise InvalidArgumentError(
             f"message {message.sequence_number} of {message.queue} is no task of a PGQueueBackend in TASKS"
         )

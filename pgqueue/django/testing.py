@@ -69,11 +69,11 @@ def run_tasks(backend: str = "default", *, queues: Collection[str] | None = None
     Raises:
         InvalidArgumentError: ``TASKS`` has no such backend, or it names no queues.
     """
-    from pgqueue.django.framework import task_backends, task_finished
-    from pgqueue.django.tasks import PGQueueBackend, run_task
+    from pgqueue.django.framework import task_finished
+    from pgqueue.django.tasks import backend_named, run_task
 
-    found = task_backends[backend] if backend in task_backends.settings else None
-    if not isinstance(found, PGQueueBackend):
+    found = backend_named(backend)
+    if found is None:
         raise InvalidArgumentError(f"TASKS has no backend {backend!r} of pgqueue.django.tasks.PGQueueBackend")
     served = sorted(found.queues if queues is None else queues)
     if not served:

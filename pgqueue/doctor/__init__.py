@@ -1,6 +1,6 @@
 """Problems of a database with queues: each finding has its begin, its cost and a command that fixes it.
 
-Each module of :mod:`pgqueue.doctor.checks` has queries, and functions that judge their rows; nothing is changed.
+Each module of :mod:`pgqueue.doctor.checks` has queries, and the texts for their rows; nothing is changed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A check: what is asked of the database, and how the answer is judged."""
+"""A check: a query, and what each of its rows means."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
@@ -24,28 +24,32 @@ class Finding:
 
 @dataclass(frozen=True)
 class Check:
-    """Something that can be wrong.
+    """Something that can be wrong: the query finds it, and the texts of a finding are formatted with its row.
 
-    The query may use the parameters of :func:`pgqueue.doctor.examining.parameters`. Where nothing is wrong, the judge
-    finds nothing.
+    The query may use the thresholds as parameters. Its column ``since``, if it has one, is the begin of a finding.
     """
 
     name: str
     query: LiteralString
-    judge: Callable[[Sequence[Row]], Iterable[Finding]]
+    what: str = ""
+    cost: str = ""
+    mend: str = ""
+    #: Makes the findings of a check that takes more than a query.
+    judge: Callable[[Sequence[Row]], Iterable[Finding]] | None = None
     #: Whether it needs to know what the sessions of other roles do. Without the right PostgreSQL leaves that out, and
     #: raises no error, as it does for what only a monitor sees.
     looks_at_sessions: bool = False
 
-
-def each(
-    what: str, cost: str, mend: str, *, since: str | None = None, where: Callable[[Row], bool] = lambda _: True
-) -> Callable[[Sequence[Row]], Iterable[Finding]]:
-    """A judge that finds something in each row, or in some; the texts are formatted with the row."""
-
-    def judge(rows: Sequence[Row]) -> Iterator[Finding]:
-        for row in filter(where, rows):
-            begin = None if since is None else getattr(row, since)
-            yield Finding(what.format(row=row), cost.format(row=row), mend.format(row=row), begin)
-
-    return judge
+    def findings(self, rows: Sequence[Row]) -> Iterable[Finding]:
+        """The findings in the rows of the query; none where all is well."""
+        if self.judge is not None:
+            return self.judge(rows)
+        return [
+            Finding(
+                self.what.format(row=row),
+                self.cost.format(row=row),
+                self.mend.format(row=row),
+                getattr(row, "since", None),
+            )
+            for row in rows
+        ]

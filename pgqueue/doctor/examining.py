@@ -106,7 +106,7 @@ class Doctor:
             if check.looks_at_sessions and not self._rows(MAY_SEE, [SEES_SESSIONS])[0].may:
                 return self._unseen(check, SEES_SESSIONS)
             rows = self._rows(check.query, self._parameters(), patience)
-            return Result(check.name, tuple(check.judge(rows)))
+            return Result(check.name, tuple(check.findings(rows)))
         except InsufficientPrivilege:
             return self._unseen(check, SEES_QUEUES)
         except (UndefinedColumn, UndefinedFunction, UndefinedTable):
@@ -124,11 +124,11 @@ class Doctor:
             self._connection.rollback()
 
     def _parameters(self) -> dict[str, object]:
-        """The parameters of the queries of checks."""
+        """The parameters of the queries of checks: the thresholds are among them, in lower case."""
         return {
+            **{name.lower(): value for name, value in vars(thresholds).items() if name.isupper()},
             "backend_pid": self._connection.info.backend_pid,
             "local_time": datetime.now(UTC),
-            "unattended": thresholds.UNATTENDED,
         }
 
     def _unseen(self, check: Check, lacking: str) -> Result:

@@ -12,9 +12,7 @@ import psutil
 import pytest
 
 from pgqueue import QueueClient
-from pgqueue.demo.business import SCHEMA
-from pgqueue.demo.plan import QUEUE
-from pgqueue.demo.running import prepare
+from pgqueue.demo.plan import QUEUE, SCHEMA, prepare
 from pgqueue.embedded import Server, wheel_binaries
 from pgqueue.testing import Database
 from pgqueue.testing.server import short_directory

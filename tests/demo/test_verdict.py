@@ -13,8 +13,7 @@ import pytest
 
 from pgqueue import Message, QueueClient
 from pgqueue.demo.handling import ABORTED, worker_on
-from pgqueue.demo.plan import LOCK_DURATION, QUEUE, Plan
-from pgqueue.demo.running import prepare
+from pgqueue.demo.plan import LOCK_DURATION, QUEUE, Plan, prepare
 from pgqueue.demo.sender import send_departures
 from pgqueue.demo.verdict import Verdict, judge
 from pgqueue.demo.workers import NOTE_KILL

@@ -8,22 +8,22 @@ from typing import Any
 
 import psycopg
 
-from pgqueue import Message, Queue, QueueClient, ReceivedMessage, RetryPolicy, Worker
+from pgqueue import Message, QueueClient, ReceivedMessage, RetryPolicy, Worker
 from pgqueue.demo.spark.plan import CANCELLED, DELAYS, FLIGHTS
 from pgqueue.errors import DeadLetter
 
 TOGETHER = 50
 
 
-class RadioSilence(Exception):
-    """The airport does not answer at this attempt."""
-
-
 def work(dsn: str, accepts_cancelled: bool, *_: object) -> None:
     """Run a worker until SIGTERM."""
     logging.getLogger("pgqueue").setLevel(logging.CRITICAL)  # the failures are on purpose
     with QueueClient(dsn) as client:
-        handler = Handler(client.queue(DELAYS), accepts_cancelled)
+        delays = client.queue(DELAYS)
+
+        def handler(message: ReceivedMessage, transaction: psycopg.Connection[Any]) -> None:
+            delays.send(_delay(message, accepts_cancelled), transaction=transaction)
+
         Worker(
             client.queue(FLIGHTS),
             handler,
@@ -34,22 +34,14 @@ def work(dsn: str, accepts_cancelled: bool, *_: object) -> None:
         ).run()
 
 
-class Handler:
-    """Fails for some flights at the first delivery; refuses or accepts cancelled flights."""
-
-    def __init__(self, delays: Queue, accepts_cancelled: bool) -> None:
-        self._delays = delays
-        self._accepts_cancelled = accepts_cancelled
-
-    def __call__(self, message: ReceivedMessage, transaction: psycopg.Connection[Any]) -> None:
-        flight = message.body
-        if message.delivery_count == 1 and int(flight["flight"]) % 200 == 7:
-            raise RadioSilence(f"{flight['origin']} does not answer")
-        was_cancelled = flight["dep_delay"] == "NA"
-        if was_cancelled and not self._accepts_cancelled:
-            raise DeadLetter(CANCELLED, f"{flight['carrier']} {flight['flight']} never left {flight['origin']}")
-        delay = None if was_cancelled else int(flight["dep_delay"])
-        body = {"carrier": flight["carrier"], "origin": flight["origin"], "delay": delay}
-        self._delays.send(
-            Message(body, message_id=message.message_id, subject=flight["carrier"]), transaction=transaction
-        )
+def _delay(message: ReceivedMessage, accepts_cancelled: bool) -> Message:
+    """The message for a flight. Some fail at the first delivery; cancelled flights are refused or accepted."""
+    flight = message.body
+    if message.delivery_count == 1 and int(flight["flight"]) % 200 == 7:
+        raise TimeoutError(f"{flight['origin']} does not answer")
+    was_cancelled = flight["dep_delay"] == "NA"
+    if was_cancelled and not accepts_cancelled:
+        raise DeadLetter(CANCELLED, f"{flight['carrier']} {flight['flight']} never left {flight['origin']}")
+    delay = None if was_cancelled else int(flight["dep_delay"])
+    body = {"carrier": flight["carrier"], "origin": flight["origin"], "delay": delay}
+    return Message(body, message_id=message.message_id, subject=flight["carrier"])

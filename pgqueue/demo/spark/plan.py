@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from pgqueue.demo import DemoError
 from pgqueue.demo.flights import Source
 from pgqueue.model.settings import QueueSettings
 
@@ -20,10 +19,6 @@ SETTINGS: QueueSettings = {
     "retain_history": timedelta(days=1),
     "user_metadata": MARK,
 }
-
-
-class Stalled(DemoError):
-    """There was no progress for ten minutes."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +42,3 @@ class Plan:
     @property
     def exported(self) -> Path:
         return self.directory / "export"
-
-    @property
-    def report(self) -> Path:
-        return self.directory / "report"

@@ -1,1 +1,1 @@
-"""The checks, by theme. Queries read the facts; judges do no I/O, and take each row as a named tuple."""
+"""The checks, by theme. Queries find; judges do no I/O, and take each row as a named tuple."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgqueue.doctor.check import Check, each
+from pgqueue.doctor.check import Check
 from pgqueue.doctor.checks.schema import INSTALL_AGAIN
 
 MISSING_RIGHTS = Check(
@@ -40,7 +40,9 @@ MISSING_RIGHTS = Check(
      where relnamespace in (select oid from ours) and relkind in ('r', 'p', 'S')
        and not pg_has_role(nspowner, relowner, 'usage')
     """,
-    each("{row.what}", "{row.cost}", INSTALL_AGAIN),
+    "{row.what}",
+    "{row.cost}",
+    INSTALL_AGAIN,
 )
 
 LOST_ROLES = Check(
@@ -51,9 +53,7 @@ LOST_ROLES = Check(
      where queue is not null and role <> 'public' and not exists (select from pg_roles where rolname = role)
      order by role, queue
     """,
-    each(
-        "{row.role} may {row.may} for queue {row.queue}, but there is no such role any more.",
-        "If it was renamed, its applications are refused; if it was dropped, the next role of that name may.",
-        "{row.mend}",
-    ),
+    "{row.role} may {row.may} for queue {row.queue}, but there is no such role any more.",
+    "If it was renamed, its applications are refused; if it was dropped, the next role of that name may.",
+    "{row.mend}",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from pgqueue.doctor.check import Check, Finding, Row, each
+from pgqueue.doctor.check import Check, Finding, Row
 from pgqueue.errors import SchemaVersionError
 from pgqueue.schema.files import Definition, definitions, digest, head, indexes, revisions_after
 
@@ -96,17 +96,14 @@ def claim_plan(rows: Sequence[Row]) -> Iterator[Finding]:
 NOT_INSTALLED = Check(
     "not-installed",
     """
-    select current_database() as database,
-           exists (select from pg_class
-                    where relname = 'alembic_version'
-                      and relnamespace = (select oid from pg_namespace where nspname = 'pgqueue')) as is_installed
+    select current_database() as database
+     where not exists (select from pg_class
+                        where relname = 'alembic_version'
+                          and relnamespace = (select oid from pg_namespace where nspname = 'pgqueue'))
     """,
-    each(
-        "pgqueue is not installed in database {row.database}.",
-        "It has no queues.",
-        "pgqueue migrate",
-        where=lambda row: not row.is_installed,
-    ),
+    "pgqueue is not installed in database {row.database}.",
+    "It has no queues.",
+    "pgqueue migrate",
 )
 
 SCHEMA_VERSION = Check(
@@ -116,7 +113,7 @@ SCHEMA_VERSION = Check(
            (select definitions_digest from pgqueue.installation) as digest,
            (select installed_at from pgqueue.installation) as installed_at
     """,
-    schema_version,
+    judge=schema_version,
 )
 
 DEFINITIONS = Check(
@@ -127,7 +124,7 @@ DEFINITIONS = Check(
       from pg_proc
      where pronamespace = (select oid from pg_namespace where nspname = 'pgqueue')
     """,
-    changed_definitions,
+    judge=changed_definitions,
 )
 
 INDEXES = Check(
@@ -138,18 +135,15 @@ INDEXES = Check(
       join pg_class on pg_class.oid = indexrelid
      where relnamespace = (select oid from pg_namespace where nspname = 'pgqueue')
     """,
-    missing_indexes,
+    judge=missing_indexes,
 )
 
 SEQUENCES = Check(
     "sequence-behind",
     "select name from pgqueue._sequences_behind() as name",
-    each(
-        "The sequence of pgqueue.{row.name} is behind the numbers in the table.",
-        "A logical replication, or a restore of data alone, has left it behind. Numbers in use would be handed out"
-        " again.",
-        "pgqueue sweep",
-    ),
+    "The sequence of pgqueue.{row.name} is behind the numbers in the table.",
+    "A logical replication, or a restore of data alone, has left it behind. Numbers in use would be handed out again.",
+    "pgqueue sweep",
 )
 
-CLAIM_PLAN = Check("claim-plan", "select line from pgqueue._claim_plan() as line", claim_plan)
+CLAIM_PLAN = Check("claim-plan", "select line from pgqueue._claim_plan() as line", judge=claim_plan)

@@ -5,24 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from pgqueue.doctor import thresholds
-from pgqueue.doctor.check import Check, Finding, Row, each
+from pgqueue.doctor.check import Check, Finding, Row
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.recurrence import zone
-
-
-def clocks(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find that this machine's clock differs from the database's, by which locks expire."""
-    (row,) = rows
-    difference = row.local_time - row.now
-    if abs(difference) > thresholds.CLOCKS:
-        side = "ahead of" if row.local_time > row.now else "behind"
-        yield Finding(
-            what=f"This machine's clock is {abs(difference).total_seconds():,.0f} s {side} the database's.",
-            cost="Locks are kept by the database's clock: nothing is lost. Times that an application computes by itself"
-            " for messages are wrong by so much.",
-            mend="timedatectl set-ntp true",
-        )
 
 
 def time_zones(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -50,45 +35,54 @@ WRAPAROUND = Check(
            ('transaction', age(datfrozenxid)),
            ('multixact', mxid_age(datminmxid))
            ) as used (kind, age)
+     where age > %(oldest_id)s
      order by age desc
     """,
-    each(
-        "Database {row.database} still has {row.kind} ids that are {row.age:,} old.",
-        "At 2,147 million the server refuses to write. Something keeps vacuum from freezing rows: look for old"
-        " transactions, prepared ones and replication slots first.",
-        "vacuum (freeze);  -- in that database",
-        where=lambda row: row.age > thresholds.OLDEST_ID,
-    ),
+    "Database {row.database} still has {row.kind} ids that are {row.age:,} old.",
+    "At 2,147 million the server refuses to write. Something keeps vacuum from freezing rows: look for old"
+    " transactions, prepared ones and replication slots first.",
+    "vacuum (freeze);  -- in that database",
 )
 
 CONNECTIONS = Check(
     "connections",
     """
-    select 'the server' as scope, sum(numbackends) as taken,
-           current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
-               - coalesce(current_setting('reserved_connections', true), '0')::integer as available
-      from pg_stat_database
-     union all
-    select format('database %%s', datname), numbackends, datconnlimit
-      from pg_database
-      join pg_stat_database using (datname)
-     where datname = current_database() and datconnlimit > 0
-     union all
-    select format('role %%s', rolname), count(*), rolconnlimit
-      from pg_roles
-      join pg_stat_activity on usesysid = pg_roles.oid
-     where rolconnlimit > 0
-     group by rolname, rolconnlimit
+    with used as (
+        select 'the server' as scope, sum(numbackends) as taken,
+               current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer
+                   - coalesce(current_setting('reserved_connections', true), '0')::integer as available
+          from pg_stat_database
+         union all
+        select format('database %%s', datname), numbackends, datconnlimit
+          from pg_database
+          join pg_stat_database using (datname)
+         where datname = current_database() and datconnlimit > 0
+         union all
+        select format('role %%s', rolname), count(*), rolconnlimit
+          from pg_roles
+          join pg_stat_activity on usesysid = pg_roles.oid
+         where rolconnlimit > 0
+         group by rolname, rolconnlimit
+    )
+    select * from used where taken >= %(connections)s * available
     """,
-    each(
-        "{row.taken} of the {row.available} connections of {row.scope} are taken.",
-        "When none is left, applications are refused, and workers cannot reconnect.",
-        "select usename, application_name, count(*) from pg_stat_activity group by 1, 2 order by 3 desc;",
-        where=lambda row: row.taken >= thresholds.CONNECTIONS * row.available,
-    ),
+    "{row.taken} of the {row.available} connections of {row.scope} are taken.",
+    "When none is left, applications are refused, and workers cannot reconnect.",
+    "select usename, application_name, count(*) from pg_stat_activity group by 1, 2 order by 3 desc;",
 )
 
-CLOCKS = Check("clock", "select pgqueue.clock() as now, %(local_time)s::timestamptz as local_time", clocks)
+CLOCKS = Check(
+    "clock",
+    """
+    select abs(seconds) as seconds, case when seconds > 0 then 'ahead of' else 'behind' end as side
+      from extract(epoch from %(local_time)s::timestamptz - pgqueue.clock()) as seconds
+     where abs(seconds) > extract(epoch from %(clocks)s::interval)
+    """,
+    "This machine's clock is {row.seconds:,.0f} s {row.side} the database's.",
+    "Locks are kept by the database's clock: nothing is lost. Times that an application computes by itself for"
+    " messages are wrong by so much.",
+    "timedatectl set-ntp true",
+)
 
 TIME_ZONES = Check(
     "time-zone",
@@ -100,16 +94,13 @@ TIME_ZONES = Check(
              group by timezone) as used
      order by timezone
     """,
-    time_zones,
+    judge=time_zones,
 )
 
 PGBOUNCER = Check(
     "pgbouncer",
-    "select pg_backend_pid() <> %(backend_pid)s as is_pooled",
-    each(
-        "This connection leads through a pooler, such as PgBouncer, where LISTEN does not work.",
-        "Consumers with this DSN are not woken: they poll, a worker once a second. Nothing is lost.",
-        "pgqueue doctor --dsn DSN  # the server's own; give it to your receivers if all is well with it",
-        where=lambda row: row.is_pooled,
-    ),
+    "select where pg_backend_pid() <> %(backend_pid)s",
+    "This connection leads through a pooler, such as PgBouncer, where LISTEN does not work.",
+    "Consumers with this DSN are not woken: they poll, a worker once a second. Nothing is lost.",
+    "pgqueue doctor --dsn DSN  # the server's own; give it to your receivers if all is well with it",
 )

@@ -5,121 +5,84 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from pgqueue.doctor import thresholds
-from pgqueue.doctor.check import Check, Finding, Row, each
-
-#: Enough of a statement to recognize it.
-SHOWN = 100
-
-#: A warning before a session is ended that is not idle.
-WORKING = " It is at work: wait if it is a backup, or something that will end."
-
-
-def old_transactions(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find sessions whose snapshot or transaction id is old."""
-    for row in rows:
-        if row.now - row.xact_start > thresholds.OLD_TRANSACTION:
-            yield Finding(
-                what=_session(row),
-                cost=f"Vacuum removes nothing that was deleted since: {row.dead_rows:,} dead rows are left by now."
-                + (WORKING if row.state == "active" else ""),
-                mend=row.mend,
-                since=row.xact_start,
-            )
-
-
-def replication_slots(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find replication slots that still need what was deleted long ago."""
-    for row in rows:
-        if row.age > thresholds.OLD_SLOT:
-            yield Finding(
-                what=f"The replication slot {row.slot_name!r}, {'active' if row.active else 'without a reader'}, is"
-                f" {row.age:,} transactions behind.",
-                cost=f"Vacuum removes nothing that it may need{'' if row.holds_rows else ', in the catalogs'}, and the"
-                " server keeps its write-ahead log until the disk is full.",
-                mend=row.mend,
-            )
+from pgqueue.doctor.check import Check, Finding, Row
 
 
 def awaited_transactions(rows: Sequence[Row]) -> Iterator[Finding]:
     """Find open transactions that queues wait for, in any database: a snapshot does not show in which."""
     for row in rows:
-        if row.now - row.began > thresholds.OLD_TRANSACTION:
-            where = f"process {row.pid}" if row.gid is None else f"prepared as {row.gid!r}"
-            sent = "Its messages are received only after its end"
-            if row.is_elsewhere:
-                where += f", in database {row.database}"
-                sent = "It can have sent nothing, but its id does not show that"
-            queues = f"Queue {row.queue} awaits" if row.queues == 1 else f"{row.queues:,} queues, as {row.queue}, await"
-            yield Finding(
-                what=f"{queues} the end of transaction {row.xid} ({where}).",
-                cost=f"{sent}, and receives look for it in all numbers since.",
-                mend=_in_its_database(row) if row.gid is not None and row.is_elsewhere else row.mend,
-                since=row.began,
-            )
-
-
-def _in_its_database(row: Row) -> str:
-    """The command that ends a prepared transaction, which takes a session of its own database."""
-    return f"psql -d {shlex.quote(row.database)} -c {shlex.quote(row.mend)}"
-
-
-def _session(row: Row) -> str:
-    """The session's user, program, state and last query."""
-    statement = " ".join(row.query.split())
-    shown = statement if len(statement) <= SHOWN else f"{statement[:SHOWN]}…"
-    name = ", ".join(filter(None, (row.role, row.application_name)))
-    return f"Process {row.pid} ({name}) has a transaction open, {row.state}: `{shown}`."
+        where = f"process {row.pid}" if row.gid is None else f"prepared as {row.gid!r}"
+        sent, mend = "Its messages are received only after its end", row.mend
+        if row.is_elsewhere:
+            where += f", in database {row.database}"
+            sent = "It can have sent nothing, but its id does not show that"
+            if row.gid is not None:  # a prepared transaction is ended by a session of its own database
+                mend = f"psql -d {shlex.quote(row.database)} -c {shlex.quote(mend)}"
+        queues = f"Queue {row.queue} awaits" if row.queues == 1 else f"{row.queues:,} queues, as {row.queue}, await"
+        yield Finding(
+            what=f"{queues} the end of transaction {row.xid} ({where}).",
+            cost=f"{sent}, and receives look for it in all numbers since.",
+            mend=mend,
+            since=row.began,
+        )
 
 
 OLD_TRANSACTIONS = Check(
     "old-transaction",
     """
-    select pid, usename::text as role, application_name, state, query, xact_start, now() as now,
+    select pid, concat_ws(', ', usename, nullif(application_name, '')) as name, state, xact_start as since,
+           left(statement, 100) || case when length(statement) > 100 then '…' else '' end as statement,
+           case state when 'active' then ' It is at work: wait if it is a backup, or something that will end.'
+                else '' end as warning,
            format('select pg_terminate_backend(pid) from pg_stat_activity where pid = %%s and xact_start = %%L;',
                   pid, xact_start) as mend,
            (select sum(n_dead_tup)
               from pg_stat_user_tables
              where schemaname in ('pgqueue', 'pgqueue_history')) as dead_rows
       from pg_stat_activity
-     where datname = current_database() and xact_start is not null and backend_type = 'client backend'
+     cross join btrim(regexp_replace(query, '[[:space:]]+', ' ', 'g')) as statement
+     where datname = current_database() and now() - xact_start > %(old_transaction)s
+       and backend_type = 'client backend'
        and (backend_xmin is not null or backend_xid is not null) and pid <> pg_backend_pid()
        and pid not in (select pid from pg_stat_progress_vacuum)      -- which keeps no vacuum from removing rows
      order by xact_start
     """,
-    old_transactions,
+    "Process {row.pid} ({row.name}) has a transaction open, {row.state}: `{row.statement}`.",
+    "Vacuum removes nothing that was deleted since: {row.dead_rows:,} dead rows are left by now.{row.warning}",
+    "{row.mend}",
     looks_at_sessions=True,
 )
 
 PREPARED_TRANSACTIONS = Check(
     "prepared-transaction",
     """
-    select gid, owner::text, prepared, now() as now,
+    select gid, owner::text, prepared as since,
            format('rollback prepared %%L;  -- or commit prepared %%1$L;', gid) as mend
       from pg_prepared_xacts
-     where database = current_database()
+     where database = current_database() and now() - prepared > %(old_transaction)s
      order by prepared
     """,
-    each(
-        "{row.owner} has prepared the transaction {row.gid!r}, and it was never ended.",
-        "It keeps its locks, even over a restart, and vacuum removes nothing that was deleted since.",
-        "{row.mend}",
-        since="prepared",
-        where=lambda row: row.now - row.prepared > thresholds.OLD_TRANSACTION,
-    ),
+    "{row.owner} has prepared the transaction {row.gid!r}, and it was never ended.",
+    "It keeps its locks, even over a restart, and vacuum removes nothing that was deleted since.",
+    "{row.mend}",
 )
 
 REPLICATION_SLOTS = Check(
     "replication-slot",
     """
-    select slot_name::text, active, xmin is not null as holds_rows, greatest(age(xmin), age(catalog_xmin)) as age,
+    select slot_name::text, age, case when active then 'active' else 'without a reader' end as reader,
+           case when xmin is null then ', in the catalogs' else '' end as limitation,
            format('select %%spg_drop_replication_slot(%%L);',
                   case when active then format('pg_terminate_backend(%%s, 5000), ', active_pid) end, slot_name) as mend
       from pg_replication_slots
-     where xmin is not null or catalog_xmin is not null
+     cross join greatest(age(xmin), age(catalog_xmin)) as age
+     where age > %(old_slot)s
      order by age desc
     """,
-    replication_slots,
+    "The replication slot {row.slot_name!r}, {row.reader}, is {row.age:,} transactions behind.",
+    "Vacuum removes nothing that it may need{row.limitation}, and the server keeps its write-ahead log until the"
+    " disk is full.",
+    "{row.mend}",
 )
 
 AWAITED_TRANSACTIONS = Check(
@@ -127,7 +90,7 @@ AWAITED_TRANSACTIONS = Check(
     """
     select xid::text, count(*) as queues, min(queue) as queue, pid, gid, coalesce(datname, database)::text as database,
            coalesce(datname, database) <> current_database() as is_elsewhere,
-           coalesce(xact_start, prepared) as began, now() as now,
+           began,
            case when gid is null
                 then format('select pg_terminate_backend(pid) from pg_stat_activity where pid = %%s'
                             ' and backend_xid = %%L;', pid, xid::xid)
@@ -137,10 +100,11 @@ AWAITED_TRANSACTIONS = Check(
      cross join unnest(awaited) as xid
       left join pg_stat_activity on backend_xid = xid::xid
       left join pg_prepared_xacts on transaction = xid::xid
-     where xact_start is not null or prepared is not null
-     group by xid, pid, gid, datname, database, xact_start, prepared
+     cross join coalesce(xact_start, prepared) as began
+     where now() - began > %(old_transaction)s
+     group by xid, pid, gid, datname, database, began
      order by began
     """,
-    awaited_transactions,
+    judge=awaited_transactions,
     looks_at_sessions=True,
 )

@@ -2,26 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-from pgqueue.doctor import thresholds
-from pgqueue.doctor.check import Check, Finding, Row, each
-
-
-def bloat(rows: Sequence[Row]) -> Iterator[Finding]:
-    """Find tables and indexes that take much more space than their rows."""
-    for row in rows:
-        enough = thresholds.BLOATED_ENTRY if row.is_index else thresholds.BLOATED_ROW
-        if row.size >= thresholds.BLOATED_SIZE and row.size > enough * max(1, row.rows):
-            yield Finding(
-                what=f"{row.name} takes {row.size / 2**20:,.0f} MB for about {row.rows:,} rows.",
-                cost="Space on disk and in memory, and slow counts. Receives are not slower. New messages reuse it."
-                + ("" if row.is_index else " The command stops the queues while it runs."),
-                mend=f"reindex index concurrently {row.name};"
-                if row.is_index
-                else f"vacuum (full, analyze) {row.table};",
-            )
-
+from pgqueue.doctor.check import Check
 
 AUTOVACUUM_OFF = Check(
     "autovacuum-off",
@@ -39,11 +20,9 @@ AUTOVACUUM_OFF = Check(
      where nspname in ('pgqueue', 'pgqueue_history') and relkind = 'r'
        and option_name = 'autovacuum_enabled' and not option_value::boolean
     """,
-    each(
-        "Autovacuum is off: {row.setting}.",
-        "The rows of settled messages stay: tables grow without end, until the server refuses to write.",
-        "{row.mend}",
-    ),
+    "Autovacuum is off: {row.setting}.",
+    "The rows of settled messages stay: tables grow without end, until the server refuses to write.",
+    "{row.mend}",
 )
 
 AUTOVACUUM_BEHIND = Check(
@@ -58,27 +37,24 @@ AUTOVACUUM_BEHIND = Check(
          where option_name in ('autovacuum_vacuum_threshold', 'autovacuum_vacuum_scale_factor')
          group by pg_class.oid
     )
-    select relid::regclass::text as name, n_dead_tup as dead_rows, now() as now,
-           greatest(last_vacuum, last_autovacuum, pg_postmaster_start_time(),
-                    (select installed_at from pgqueue.installation)) as vacuumed,
-           coalesce(threshold, current_setting('autovacuum_vacuum_threshold')::float8)
-               + greatest(0, reltuples)
-               * coalesce(scale_factor, current_setting('autovacuum_vacuum_scale_factor')::float8) as begins_at
+    select relid::regclass::text as name, n_dead_tup as dead_rows, vacuumed as since, begins_at
       from pg_stat_user_tables
       join pg_class on pg_class.oid = relid
       left join options on options.oid = relid
+     cross join greatest(last_vacuum, last_autovacuum, pg_postmaster_start_time(),
+                         (select installed_at from pgqueue.installation)) as vacuumed
+     cross join lateral (
+           select coalesce(threshold, current_setting('autovacuum_vacuum_threshold')::float8)
+                      + greatest(0, reltuples)
+                      * coalesce(scale_factor, current_setting('autovacuum_vacuum_scale_factor')::float8) as begins_at
+           ) as planned
      where schemaname in ('pgqueue', 'pgqueue_history')
+       and n_dead_tup > %(dead_rows)s * begins_at and now() - vacuumed > %(unvacuumed)s
      order by n_dead_tup desc
     """,
-    each(
-        "{row.name} has {row.dead_rows:,} dead rows; autovacuum was to begin at {row.begins_at:,.0f}.",
-        "The table grows. Autovacuum is busy with other tables, is too slow, or is cancelled by locks.",
-        "vacuum (analyze) {row.name};",
-        since="vacuumed",
-        where=lambda row: (
-            row.dead_rows > thresholds.DEAD_ROWS * row.begins_at and row.now - row.vacuumed > thresholds.UNVACUUMED
-        ),
-    ),
+    "{row.name} has {row.dead_rows:,} dead rows; autovacuum was to begin at {row.begins_at:,.0f}.",
+    "The table grows. Autovacuum is busy with other tables, is too slow, or is cancelled by locks.",
+    "vacuum (analyze) {row.name};",
 )
 
 BLOAT = Check(
@@ -90,20 +66,30 @@ BLOAT = Check(
           from pg_class
          where relnamespace in (select oid from pg_namespace where nspname in ('pgqueue', 'pgqueue_history'))
            and relkind = 'r' and (reltuples >= 0 or pg_stat_get_live_tuples(oid) > 0)
+    ), sizes as (
+        select name, rows, pg_relation_size(oid) as size, %(bloated_row)s as enough,
+               format('vacuum (full, analyze) %%s;', name) as mend,
+               ' The command stops the queues while it runs.' as warning
+          from tables
+         union all
+        select toast.oid::regclass::text, greatest(toast.reltuples, pg_stat_get_live_tuples(toast.oid))::bigint,
+               pg_relation_size(toast.oid), %(bloated_row)s, format('vacuum (full, analyze) %%s;', name),
+               ' The command stops the queues while it runs.'
+          from tables
+          join pg_class as toast on toast.oid = tables.reltoastrelid
+         where toast.reltuples >= 0 or pg_stat_get_live_tuples(toast.oid) > 0
+         union all
+        select indexrelid::regclass::text, rows, pg_relation_size(indexrelid), %(bloated_entry)s,
+               format('reindex index concurrently %%s;', indexrelid::regclass), ''
+          from tables
+          join pg_index on indrelid = tables.oid
     )
-    select name, name as table, rows, pg_relation_size(oid) as size, false as is_index
-      from tables
-     union all
-    select indexrelid::regclass::text, name, rows, pg_relation_size(indexrelid), true
-      from tables
-      join pg_index on indrelid = tables.oid
-     union all
-    select toast.oid::regclass::text, name, greatest(toast.reltuples, pg_stat_get_live_tuples(toast.oid))::bigint,
-           pg_relation_size(toast.oid), false
-      from tables
-      join pg_class as toast on toast.oid = tables.reltoastrelid
-     where toast.reltuples >= 0 or pg_stat_get_live_tuples(toast.oid) > 0
+    select name, rows, size / 2 ^ 20 as megabytes, mend, warning
+      from sizes
+     where size >= %(bloated_size)s and size > enough * greatest(1, rows)
      order by size desc
     """,
-    bloat,
+    "{row.name} takes {row.megabytes:,.0f} MB for about {row.rows:,} rows.",
+    "Space on disk and in memory, and slow counts. Receives are not slower. New messages reuse it.{row.warning}",
+    "{row.mend}",
 )

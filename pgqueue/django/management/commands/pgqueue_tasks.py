@@ -25,11 +25,10 @@ class Command(BaseCommand):
 
     def handle(self, *_: Any, backend: str, queue: list[str] | None, arguments: list[str], **__: Any) -> None:
         """Run the worker, and exit with its code."""
-        from pgqueue.django.framework import task_backends
-        from pgqueue.django.tasks import PGQueueBackend
+        from pgqueue.django.tasks import backend_named
 
-        found = task_backends[backend] if backend in task_backends.settings else None
-        if not isinstance(found, PGQueueBackend):
+        found = backend_named(backend)
+        if found is None:
             raise CommandError(f"TASKS has no backend {backend!r} of pgqueue.django.tasks.PGQueueBackend")
         queues = queue or sorted(found.queues)
         if not queues:
