@@ -22,16 +22,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import pgqueue.spark
 from pgqueue import QueueClient
-from pgqueue.spark.claims import Held, held_for
-from pgqueue.spark.committing import retried_until_known
+from pgqueue.spark.claims import COMPLETE_CLAIM, RELEASE_CLAIM, Held, held_for
+from pgqueue.spark.connections import retried_until_known
 from pgqueue.spark.consuming import BEGIN_CLAIM, ConsumerSession
 from pgqueue.spark.errors import PipelineError
-from pgqueue.spark.foreach_batch import COMPLETE_CLAIM, RELEASE_CLAIM
 from pgqueue.spark.pipelines.ingesting import check_queue
 from pgqueue.spark.pipelines.lake import Lake, counting, day_of, escaped, located
+from pgqueue.spark.pipelines.objects import opened
 from pgqueue.spark.pipelines.progress import Progress, Tell
 from pgqueue.spark.pipelines.sending import LONGEST_SAMPLE
-from pgqueue.spark.pipelines.stores import opened
 
 LAYOUT = ("queue", "date", "consumer", "claim")
 LOOKS_EVERY_SECONDS = 1

@@ -22,10 +22,9 @@ from pgqueue.spark.pipelines.lake import (
     escaped,
     located,
 )
+from pgqueue.spark.pipelines.objects import opened
 from pgqueue.spark.pipelines.progress import Progress, Tell
 from pgqueue.spark.pipelines.sending import sample
-from pgqueue.spark.pipelines.stores import opened
-from pgqueue.spark.pipelines.tables import of_table
 
 HISTORY, DEAD_LETTERS = "history", "dead_letters"
 
@@ -86,10 +85,11 @@ def export(
     lake = opened(session, located(output))
     scope = HISTORY if queue is None else f"{HISTORY} of {escaped(queue)}"
     _check(lake, scope)
-    dead = of_table(session.read, "dead_letters", dsn, queue).load()
+    options = {"dsn": dsn, "queue": queue or "", "columns": "*"}
+    dead = session.read.format("pgqueue").options(table=DEAD_LETTERS, **options).load()
     if dry_run:
         return _foreseen(lake, dsn, queue, dead)
-    stream = of_table(session.readStream, "history", dsn, queue).load()
+    stream = session.readStream.format("pgqueue").options(table=HISTORY, **options).load()
     with lake.checkpoint(scope) as checkpoint:
         settled = _Adding(lake, checkpoint, progress)
         writer = stream.writeStream.foreachBatch(settled.add).trigger(availableNow=True)
@@ -105,7 +105,7 @@ def _check(lake: Lake, scope: str) -> None:
     others = [place for place in lake.find(CHECKPOINTS, f"{HISTORY}*") if place.rsplit("/", 1)[1] != scope]
     if others:
         raise LakeError(f"{lake.root} holds the {others[0].rsplit('/', 1)[1]}: export to another directory")
-    if lake.is_there(HISTORY) and not lake.is_there(CHECKPOINTS, scope):
+    if lake.find(HISTORY) and not lake.find(CHECKPOINTS, scope):
         raise LakeError(
             f"the checkpoint of {lake.path(HISTORY)} is missing, so new rows are unknown: export to another directory"
         )

@@ -18,7 +18,6 @@ from pgqueue.spark.pipelines.files import InputError
 from pgqueue.spark.pipelines.ingesting import check_queue
 from pgqueue.spark.pipelines.progress import Progress, Tell
 from pgqueue.spark.pipelines.sending import published, sample, send_once
-from pgqueue.spark.pipelines.tables import of_table
 
 AT_ONCE = 1_000
 
@@ -128,7 +127,8 @@ def _resubmit(
     dry_run: bool,
     progress: Tell | None,
 ) -> Replayed:
-    dead = of_table(session.read, "dead_letters", dsn, queue).load()
+    options = {"dsn": dsn, "queue": queue, "table": "dead_letters", "columns": "*"}
+    dead = session.read.format("pgqueue").options(**options).load()
     rows = _chosen(dead, where, limit, "sequence_number")
     if dry_run:
         return Replayed(queue, None, rows.count(), 0, 0, None, done_before=False, dry_run=True, sample=sample(rows))
