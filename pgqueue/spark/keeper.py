@@ -35,7 +35,7 @@ select set_config(name, '0', false)
 def main() -> None:
     """Keep a snapshot as long as it is wanted, see above."""
     if sys.argv[1:] and os.fork():
-        return  # the child keeps it; nobody waits for its end
+        return  # the child keeps the snapshot, and is waited for by no process
     settings: dict[str, Any] = {**NOTICING, **conninfo_to_dict(os.environ["PGQUEUE_DSN"])}
     try:
         connection = psycopg.connect(**settings | {"application_name": "pgqueue snapshot"}, autocommit=True)

@@ -48,7 +48,7 @@ class Staged(WriterCommitMessage):
 
 
 class _Staging:
-    """What writers and sinks have in common: each attempt of a task stages to a table of its own."""
+    """The common part of writers and sinks: each attempt of a task stages to a table of its own."""
 
     def __init__(self, read: Options, schema: StructType) -> None:
         self._dsn = read.dsn

@@ -30,7 +30,7 @@ class NotReportable(ValueError):
 
 
 def check(frame: DataFrame, name: str, needed: dict[str, set[str]], remedy: str) -> None:
-    """Refuse a DataFrame that lacks what the report needs; ``remedy`` says what to do about a missing column.
+    """Refuse a DataFrame that lacks what the report needs; ``remedy`` is that for a missing column.
 
     Raises:
         NotReportable: a column is missing, or of another type.
