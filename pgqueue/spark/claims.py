@@ -11,12 +11,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 
 from pgqueue.spark.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+COMPLETE_CLAIM: LiteralString = "select pgqueue.complete_claim(%(consumer)s, %(claim)s, %(epoch)s)"
+RELEASE_CLAIM: LiteralString = "select pgqueue.release_claim(%(consumer)s, %(claim)s, %(epoch)s)"
 
 QUERY_ID = "sql.streaming.queryId"
 RUN_ID = "spark.jobGroup.id"  # a run is the group of its jobs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -15,11 +15,16 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 from pgqueue.errors import ConnectionLostError, SchemaVersionError, error_class
 from pgqueue.spark.errors import DatabaseError
 
+T = TypeVar("T")
+
 #: How long refused and lost connections are tried again, in the driver and in tasks.
 RETRIED_SECONDS = 60.0
 
 #: The same before a job begins: a restart of the server is waited for, and a wrong DSN is reported soon.
 FIRST_SECONDS = 10.0
+
+#: How long a new connection is tried in order to learn the outcome of a COMMIT whose answer was lost.
+DOUBTS_FOR_SECONDS = RETRIED_SECONDS
 
 #: How long one attempt may take, unless the DSN or PGCONNECT_TIMEOUT sets it.
 ATTEMPT_SECONDS = 10
@@ -55,14 +60,29 @@ def trying_again(seconds: float, retry: Callable[[BaseException], bool] | None =
     )
 
 
-def refuse_standby(connection: psycopg.Connection[Any]) -> None:
-    """Treat a standby as a server that cannot be reached.
+def retried_until_known(
+    dsn: str,
+    act: Callable[[psycopg.Connection[Any]], T],
+    *,
+    connecting: Callable[..., psycopg.Connection[Any]] = connect_once,
+) -> T:
+    """Call ``act`` in a transaction of its own, and again on another connection if the first was refused or lost.
+
+    The first transaction may have been committed; the second call of ``act`` must then change nothing. A standby is
+    asked for nothing: it may not have replayed the first transaction yet, and is perhaps promoted soon.
 
     Raises:
-        psycopg.OperationalError: it is a standby.
+        psycopg.OperationalError: no connection to a primary lasted long enough within a minute. It is not known whether
+            the transaction was committed.
     """
-    if connection.info.parameter_status("in_hot_standby") == "on":
-        raise psycopg.OperationalError("the server is a standby, which may not have replayed everything yet")
+
+    def act_once() -> T:
+        with connecting(dsn) as connection:
+            if connection.info.parameter_status("in_hot_standby") == "on":
+                raise psycopg.OperationalError("the server is a standby, which may not have replayed everything yet")
+            return act(connection)
+
+    return trying_again(DOUBTS_FOR_SECONDS)(act_once)
 
 
 def is_lost(error: BaseException) -> bool:

@@ -36,15 +36,14 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from pgqueue.model.columns import KEPT
 from pgqueue.model.holder import this_process
 from pgqueue.spark import arrow
 from pgqueue.spark.backlog import Backlog
-from pgqueue.spark.claims import Held
+from pgqueue.spark.claims import RELEASE_CLAIM, Held
 from pgqueue.spark.connections import RETRIED_SECONDS, connect, is_lost, looking, trying_again
-from pgqueue.spark.errors import CheckpointError, OptionError
+from pgqueue.spark.errors import CheckpointError
 from pgqueue.spark.options import Options
-from pgqueue.spark.relations import BODY, listed, literal
+from pgqueue.spark.relations import CLAIMED, literal, statement
 
 OPTIONS = (
     "queue",
@@ -64,35 +63,6 @@ IN_USE, FENCED = "PQ009", "PQ010"
 PATIENCE_SECONDS = 10.0
 MOST = 2**31 - 1
 
-#: The columns of a stream that does not name any.
-USUAL = ("queue", "claim", "sequence_number", "enqueued_time", "delivery_count", *BODY)
-
-#: Spark's types by those of SQL, and the cast.
-TYPES = {"text": ("string", ""), "jsonb": ("string", "::text"), "bytea": ("binary", "")}
-CONTENT = {
-    column.name: (TYPES[column.type][0], f"message.{column.identifier}{TYPES[column.type][1]}")
-    for column in KEPT
-    if column.is_staged
-}
-
-#: The columns of a stream: the name, Spark's type, and the SQL expression.
-COLUMNS = {
-    "queue": ("string", "message.queue"),
-    "claim": ("bigint", "message.claim"),
-    "sequence_number": ("bigint", "message.sequence_number"),
-    **CONTENT,
-    "priority": ("int", "pgqueue._priority(message.lane)::int"),
-    "delivery_count": ("int", "message.delivery_count"),
-    "enqueued_time": ("timestamp", "message.enqueued_time"),
-    "expires_at": ("timestamp", "message.expires_at"),
-}
-
-SHARE = """
-    select {columns}
-      from pgqueue._claimed_message as message
-     where consumer = {consumer} and claim = {claim} and number >= {low} and number < {high}
-"""
-
 ATTACH: LiteralString = "select settled_claim, epoch from pgqueue.attach_consumer(%s, %s)"
 
 #: Before the connection is closed: a busy server may take its time to end the session.
@@ -111,8 +81,6 @@ RENEW_CLAIM: LiteralString = """
     select pgqueue.renew_claim(%(consumer)s, %(lock_duration)s, claim => %(claim)s, epoch => %(epoch)s)
 """
 
-RELEASE_CLAIM: LiteralString = "select pgqueue.release_claim(%(consumer)s, %(claim)s, %(epoch)s)"
-
 KNOWN: LiteralString = """
     select claim, settled_claim, pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8)
       from pgqueue._consumer
@@ -127,19 +95,6 @@ CLAIMS: LiteralString = """
      where consumer = %(consumer)s and claim > %(start)s and claim <= %(claim)s
      order by claim
 """
-
-
-def layout(columns: str | None) -> str:
-    """The columns of a stream, the usual ones or those named, as a schema for Spark.
-
-    Raises:
-        OptionError: a column does not exist, or is named twice.
-    """
-    chosen = listed(columns or None, COLUMNS, USUAL)
-    unknown = [name for name in chosen if name not in COLUMNS or chosen.count(name) > 1]
-    if unknown:
-        raise OptionError(f"the column {unknown[0]!r} is unknown, or named twice; there are {', '.join(COLUMNS)}")
-    return ", ".join(f"`{name}` {COLUMNS[name][0]}" for name in chosen)
 
 
 @dataclass
@@ -165,8 +120,8 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         read = Options(options, OPTIONS)
         self._dsn = read.dsn
         self._schema = schema
-        self._limit = read.number("maxMessagesPerTrigger", 50_000)
-        self._shares = read.number("numPartitions", 2)
+        self._limit = read.number("maxMessagesPerTrigger") or 50_000
+        self._shares = read.number("numPartitions") or 2
         self._consumer = read.needed("consumer")
         self._queue = read.needed("queue")
         self._lock_duration = read.seconds("lockDuration", 300)
@@ -261,13 +216,11 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Share)
-        query = SHARE.format(
-            columns=", ".join(f'{COLUMNS[name][1]} as "{name}"' for name in self._schema.names),
-            consumer=literal(self._consumer),
-            claim=partition.claim,
-            low=partition.low,
-            high=partition.high,
-        )
+        conditions = [
+            f"kept.consumer = {literal(self._consumer)} and kept.claim = {partition.claim}",
+            f"kept.number >= {partition.low} and kept.number < {partition.high}",
+        ]
+        query = statement(CLAIMED, self._schema.names, None, conditions)
         yield from arrow.read(self._dsn, query, self._schema, before=arrow.BY_INDEX)
         self._prove(partition)
 

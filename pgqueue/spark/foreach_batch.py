@@ -6,21 +6,19 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from pgqueue.spark import claims
-from pgqueue.spark.claims import Held
-from pgqueue.spark.committing import retried_until_known
+from pgqueue.spark.claims import COMPLETE_CLAIM, RELEASE_CLAIM, Held
+from pgqueue.spark.connections import retried_until_known
 from pgqueue.spark.errors import OptionError
 from pgqueue.spark.options import ENVIRONMENT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-COMPLETE_CLAIM = "select pgqueue.complete_claim(%(consumer)s, %(claim)s, %(epoch)s)"
-RELEASE_CLAIM: LiteralString = "select pgqueue.release_claim(%(consumer)s, %(claim)s, %(epoch)s)"
 LOCK_LOST = "PQ001"
 
 logger = logging.getLogger("pgqueue.spark")

@@ -107,12 +107,12 @@ class Options:
             raise OptionError(f"the option {name!r} must be one of {', '.join(choices)}, not {value!r}")
         return value
 
-    def number(self, name: str, default: int, at_least: int = 1) -> int:
-        """A whole number."""
-        value = self._given.get(name.lower(), str(default))
-        if not value.isdecimal() or int(value) < at_least:
-            raise OptionError(f"the option {name!r} must be a whole number, {at_least} or more, not {value!r}")
-        return int(value)
+    def number(self, name: str) -> int | None:
+        """A whole number above 0; None if it is absent."""
+        value = self.text(name)
+        if value is not None and (not value.isdecimal() or int(value) < 1):
+            raise OptionError(f"the option {name!r} must be a whole number, 1 or more, not {value!r}")
+        return int(value) if value else None
 
     def seconds(self, name: str, default: float) -> timedelta:
         """A positive duration, given in seconds."""

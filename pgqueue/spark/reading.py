@@ -69,11 +69,11 @@ class QueueReader(DataSourceReader):
         self._relation = relations.chosen(read)
         relations.check(self._relation, schema)
         self._schema = schema
-        self._wanted = read.number("numPartitions", 1) if read.text("numPartitions") else None
+        self._wanted = read.number("numPartitions")
         self._patience = read.seconds("snapshotSeconds", 60)
         held = read.text("snapshot")
         self._held = Snapshot.parse(held) if held else None
-        connections = read.number("maxConnections", 1) if read.text("maxConnections") else None
+        connections = read.number("maxConnections")
         self._most = max(1, connections - (self._held is None)) if connections else None  # the keeper needs one
 
     def partitions(self) -> list[Part]:

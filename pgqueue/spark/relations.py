@@ -16,7 +16,7 @@ from datetime import datetime
 
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructType, TimestampType
 
-from pgqueue.model.columns import TEXTS
+from pgqueue.model.columns import KEPT, TEXTS, identifier
 from pgqueue.spark.errors import ColumnError, OptionError
 from pgqueue.spark.options import Options
 
@@ -53,36 +53,35 @@ class Stretch:
     slot: int | None = None
 
 
-def _text(name: str, sql: str | None = None) -> dict[str, Column]:
-    return {name: Column(StringType(), sql or f"kept.{name}")}
+def _of(kind: DataType, names: Iterable[str], sql: str = "kept.{0}") -> dict[str, Column]:
+    return {name: Column(kind, sql.format(identifier(name))) for name in names}
 
 
-def _number(name: str, sql: str | None = None) -> dict[str, Column]:
-    return {name: Column(IntegerType(), sql or f"kept.{name}")}
+#: Columns that are the same in every table that has them.
+COLUMNS = {
+    **_of(
+        StringType(), ["queue", "locked_by", "outcome", "reason", "dead_letter_reason", "dead_letter_error_description"]
+    ),
+    **_of(StringType(), (text.name for text in TEXTS)),
+    **_of(StringType(), ["body", "application_properties"], "kept.{0}::text"),
+    **_of(BinaryType(), ["binary_body"]),
+    **_of(LongType(), ["sequence_number", "claim"]),
+    **_of(LongType(), ["transaction_id"], "kept.{0}::text::bigint"),
+    **_of(IntegerType(), ["delivery_count", "body_size"]),
+    **_of(IntegerType(), ["priority"], "pgqueue._priority(kept.lane)"),
+    **_of(TimestampType(), ["enqueued_time", "dead_lettered_at", "first_locked_at", "settled_at"]),
+    # Times that a user has chosen may be infinite, and are null then: Spark has no infinity.
+    **_of(
+        TimestampType(),
+        ["expires_at", "locked_until", "scheduled_enqueue_time"],
+        "case when isfinite(kept.{0}) then kept.{0} end",
+    ),
+}
 
-
-def _long(name: str, sql: str | None = None) -> dict[str, Column]:
-    return {name: Column(LongType(), sql or f"kept.{name}")}
-
-
-def _time(name: str) -> dict[str, Column]:
-    return {name: Column(TimestampType(), f"kept.{name}")}
-
-
-def _said_time(name: str) -> dict[str, Column]:
-    """A time that a user has chosen. Spark has no infinity, so an infinite time is null."""
-    return {name: Column(TimestampType(), f"case when isfinite(kept.{name}) then kept.{name} end")}
-
-
-NAMED = _text("queue") | _long("sequence_number")
-PRIORITY = _number("priority", "pgqueue._priority(kept.lane)")
-LABELS = _text("message_id") | _text("correlation_id") | _text("subject") | _text("content_type")
-SESSION = _text("session_id")
-BODIES = _text("body", "kept.body::text") | {"binary_body": Column(BinaryType(), "kept.binary_body")}
-PROPERTIES = _text("application_properties", "kept.application_properties::text")
-TEXT = {name: column for each in TEXTS for name, column in _text(each.name, f"kept.{each.identifier}").items()}
-CONTENT = LABELS | _text("reply_to") | PROPERTIES | BODIES | TEXT
-LOCK = _said_time("locked_until") | _text("locked_by")
+LABELS = ("message_id", "correlation_id", "subject", "content_type")
+FIRST = (*LABELS, "reply_to", "application_properties", "body", "binary_body")
+CONTENT = (*FIRST, *(text.name for text in TEXTS if text.name not in FIRST))
+LOCK = ("locked_until", "locked_by")
 
 NUMBERS = ("queue", "sequence_number", "enqueued_time", "delivery_count")
 BODY = ("message_id", "subject", "body", "binary_body")
@@ -98,77 +97,73 @@ case when kept.locked_until > reading.moment then 'LOCKED'
      when kept.delivery_count >= kept.max_delivery_count then 'EXHAUSTED'
      else 'DEFERRED' end"""
 
+
+def _columns(before: str, *names: str, **particular: Column) -> dict[str, Column]:
+    """The columns of a table, in this order; those that are particular to it are given."""
+    return {name: particular.get(name) or COLUMNS[name] for name in (*before.split(), *names)}
+
+
 #: The relations by the value of the option ``table``; the first is the default.
 RELATIONS = {
     "messages": Relation(
         "message",
-        NAMED
-        | _text("state", MESSAGE_STATE)
-        | PRIORITY
-        | _number("delivery_count")
-        | _time("enqueued_time")
-        | _said_time("expires_at")
-        | LOCK
-        | CONTENT,
+        _columns(
+            "queue sequence_number state priority delivery_count enqueued_time expires_at",
+            *(*LOCK, *CONTENT),
+            state=Column(StringType(), MESSAGE_STATE),
+        ),
         usual=(*NUMBERS, *BODY),
     ),
     "dead_letters": Relation(
         "dead_letter",
-        NAMED
-        | _text("dead_letter_reason")
-        | _text("dead_letter_error_description")
-        | _time("dead_lettered_at")
-        | _number("delivery_count")
-        | PRIORITY
-        | _time("enqueued_time")
-        | LOCK
-        | CONTENT,
+        _columns(
+            "queue sequence_number dead_letter_reason dead_letter_error_description dead_lettered_at delivery_count "
+            "priority enqueued_time",
+            *(*LOCK, *CONTENT),
+        ),
         usual=(*NUMBERS, "dead_letter_reason", "dead_lettered_at", *BODY),
     ),
     "deferred": Relation(
         "message",
-        NAMED
-        | _text("state", DEFERRED_STATE)
-        | _number("delivery_count")
-        | PRIORITY
-        | _time("enqueued_time")
-        | _said_time("expires_at")
-        | LOCK
-        | CONTENT,
+        _columns(
+            "queue sequence_number state delivery_count priority enqueued_time expires_at",
+            *(*LOCK, *CONTENT),
+            state=Column(StringType(), DEFERRED_STATE),
+        ),
         usual=(*NUMBERS, *BODY),
         condition="kept.is_deferred",
     ),
     "scheduled": Relation(
         "scheduled_message",
-        NAMED
-        | _said_time("scheduled_enqueue_time")
-        | _number("delivery_count")
-        | PRIORITY
-        | _time("enqueued_time")
-        | _said_time("expires_at")
-        | CONTENT,
+        _columns(
+            "queue sequence_number scheduled_enqueue_time delivery_count priority enqueued_time expires_at", *CONTENT
+        ),
         usual=(*NUMBERS, "scheduled_enqueue_time", *BODY),
     ),
     "history": Relation(
         "settled_message",
-        NAMED
-        | _text("outcome")
-        | _text("reason")
-        | _time("enqueued_time")
-        | _time("first_locked_at")
-        | _time("settled_at")
-        | _number("delivery_count")
-        | _text("locked_by")
-        | _number("priority")
-        | _number("body_size")
-        | LABELS
-        | _long("transaction_id", "kept.transaction_id::text::bigint")
-        | SESSION,
+        _columns(
+            "queue sequence_number outcome reason enqueued_time first_locked_at settled_at delivery_count locked_by "
+            "priority body_size",
+            *(*LABELS, "transaction_id", "session_id"),
+            priority=Column(IntegerType(), "kept.priority"),
+        ),
         usual=(*NUMBERS, "outcome", "reason", "first_locked_at", "settled_at", "message_id", "subject", "content_type"),
         condition="kept.settled_at > reading.moment - kept.retain_history",
         in_days=True,
     ),
 }
+
+#: The messages of claims, which a stream reads; not a value of ``table``.
+CLAIMED = Relation(
+    "claimed_message",
+    _columns(
+        "queue claim sequence_number",
+        *(column.name for column in KEPT if column.is_staged),
+        *("priority", "delivery_count", "enqueued_time", "expires_at"),
+    ),
+    usual=("queue", "claim", "sequence_number", "enqueued_time", "delivery_count", *BODY),
+)
 
 
 def chosen(options: Options) -> Relation:
@@ -180,26 +175,21 @@ def chosen(options: Options) -> Relation:
     return RELATIONS[options.one_of("table", tuple(RELATIONS))]
 
 
-def schema(options: Options) -> StructType:
-    """The usual columns of a table, or those that the option ``columns`` lists, in that order; ``*`` is all of them.
+def schema(options: Options, relation: Relation | None = None) -> StructType:
+    """The columns that the option ``columns`` lists, in that order: ``*`` is all, and without it the usual ones.
 
     Raises:
         OptionError: there is no such table, or it has no such column.
     """
-    relation = chosen(options)
+    relation = relation or chosen(options)
+    listed = options.text("columns") or ",".join(relation.usual)
+    names = relation.columns if listed.strip() == "*" else [name.strip() for name in listed.split(",")]
     schema = StructType()
-    for name in dict.fromkeys(listed(options.text("columns"), relation.columns, relation.usual)):
+    for name in dict.fromkeys(names):
         if name not in relation.columns:
-            raise OptionError(f"the table has no column {name!r}; it has {', '.join(relation.columns)}")
+            raise OptionError(f"there is no column {name!r} here; there are {', '.join(relation.columns)}")
         schema = schema.add(name, relation.columns[name].type)
     return schema
-
-
-def listed(columns: str | None, every: Iterable[str], usual: Iterable[str]) -> list[str]:
-    """The names in the option ``columns``: ``*`` is all columns, and without the option it is the usual ones."""
-    if columns is None:
-        return list(usual)
-    return list(every) if columns.strip() == "*" else [name.strip() for name in columns.split(",")]
 
 
 def check(relation: Relation, schema: StructType) -> None:
@@ -220,7 +210,7 @@ def check(relation: Relation, schema: StructType) -> None:
 def statement(
     relation: Relation,
     names: Sequence[str],
-    moment: datetime,
+    moment: datetime | None,
     conditions: Sequence[str] = (),
     stretches: Sequence[Stretch] = (),
 ) -> str:
@@ -245,22 +235,12 @@ def _all_of(conditions: Iterable[str]) -> str:
     return f" where {together}" if together else ""
 
 
-def literal(value: object) -> str:
-    """A value as an SQL literal, quoted so that it means the same under any settings of the server.
-
-    Raises:
-        TypeError: values of this type cannot be written as a literal.
-    """
+def literal(value: str | datetime | None) -> str:
+    """A value as an SQL literal, quoted so that it means the same under any settings of the server."""
     match value:
         case None:
             return "null"
-        case int():
-            return str(int(value))
-        case str():
-            escaped = value.replace("\\", "\\\\").replace("'", "''")
-            return f"E'{escaped}'"
-        case bytes():
-            return f"decode('{value.hex()}', 'hex')"
         case datetime():
             return f"'{value.isoformat()}'::timestamptz"
-    raise TypeError(f"no literal of SQL for {type(value).__name__}")
+    escaped = value.replace("\\", "\\\\").replace("'", "''")
+    return f"E'{escaped}'"

@@ -2,10 +2,9 @@
 
 A message that is claimed moves to another place in its table. Tasks that read parts of the table at different times
 would see it twice or not at all. So all parts are read in one snapshot, which lasts as long as the transaction that
-exported it. Spark plans a read in a process that may end before the parts are read. The keeper is forked there and
+exported it. Spark plans a read in a process that may end before the parts are read. The keeper, a program of its own,
 outlives that process: it holds the transaction open, and ends without a reader for long. A reader holds a shared
-advisory lock named after the snapshot, which the keeper looks for. The snapshot of ``snapshot()`` is kept by a program
-of its own instead: the caller's may have threads, and is better not forked.
+advisory lock named after the snapshot, which the keeper looks for.
 """
 
 from __future__ import annotations
@@ -17,11 +16,10 @@ import select
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import IO
 
 from pgqueue.spark import keeper
 from pgqueue.spark.errors import OptionError, PipelineError
@@ -70,12 +68,8 @@ def snapshot(dsn: str | None = None) -> Iterator[str]:
         OptionError: no database was named.
         PipelineError: the database cannot be reached, or has no queues.
     """
-    process = _launch(Options({"dsn": dsn} if dsn else {}, ()).dsn)
-    assert process.stdout is not None
-    try:
-        yield str(_answer(process.stdout))
-    finally:
-        _close(process)
+    with _kept(Options({"dsn": dsn} if dsn else {}, ()).dsn) as held:
+        yield str(held)
 
 
 def take(dsn: str, patience: timedelta) -> Snapshot:
@@ -84,47 +78,28 @@ def take(dsn: str, patience: timedelta) -> Snapshot:
     Raises:
         PipelineError: the database cannot be reached.
     """
-    with keeper.fork(dsn, patience.total_seconds()) as answer:
-        return _answer(answer)
+    with _kept(dsn, str(patience.total_seconds())) as held:
+        return held
 
 
-def _launch(dsn: str) -> subprocess.Popen[str]:
+@contextmanager
+def _kept(dsn: str, *patience: str) -> Iterator[Snapshot]:
     """Start a keeper, which inherits our stderr. The DSN is not on its command line, where other users could see it."""
     path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM],
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *patience],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": path},
-    )
-    assert process.stdin is not None
-    try:
-        process.stdin.write(json.dumps(dsn) + "\n")
-        process.stdin.flush()
-    except BrokenPipeError:
-        pass  # it has ended; the missing answer is reported below
-    return process
-
-
-def _answer(pipe: IO[str]) -> Snapshot:
-    ready, _, _ = select.select([pipe], [], [], STARTING.total_seconds())
-    line = pipe.readline() if ready else ""
-    answer = json.loads(line or '{"error": "its process did not start; see its messages on stderr"}')
-    if "error" in answer:
-        raise PipelineError(f"no snapshot of the database could be taken: {answer['error']}")
-    return Snapshot.parse(answer["snapshot"])
-
-
-def _close(process: subprocess.Popen[str]) -> None:
-    """Wait for the process, which ends with its stdin."""
-    for pipe in (process.stdin, process.stdout):
-        assert pipe is not None
-        with suppress(BrokenPipeError):  # it ended before it read its order, which has been reported
-            pipe.close()
-    try:
-        process.wait(STARTING.total_seconds())
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        env={**os.environ, "PYTHONPATH": path, "PGQUEUE_DSN": dsn},
+    ) as process:
+        assert process.stdout is not None
+        if not select.select([process.stdout], [], [], STARTING.total_seconds())[0]:
+            process.kill()
+        answer = json.loads(
+            process.stdout.readline() or '{"error": "its process did not start; see its messages on stderr"}'
+        )
+        if "error" in answer:
+            raise PipelineError(f"no snapshot of the database could be taken: {answer['error']}")
+        yield Snapshot.parse(answer["snapshot"])

@@ -18,10 +18,10 @@ class QueueSource(DataSource):
     def name(cls) -> str:
         return "pgqueue"
 
-    def schema(self) -> str | StructType:
+    def schema(self) -> StructType:
         if "consumer" in self.options:
             consuming.QueueStream(self.options, StructType()).look()
-            return consuming.layout(self.options.get("columns"))
+            return relations.schema(Options(self.options, consuming.OPTIONS), relations.CLAIMED)
         options = Options(self.options, tuple(dict.fromkeys(reading.OPTIONS + tailing.OPTIONS)))
         schema = relations.schema(options)
         with looking(options.dsn) as connection:

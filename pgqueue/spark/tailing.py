@@ -134,7 +134,7 @@ class HistoryTail(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._queue = read.text("queue")
         self._schema = schema
         self._from_earliest = read.one_of("startingFrom", (EARLIEST, LATEST)) == EARLIEST
-        self._wanted = read.number("numPartitions", 1) if read.text("numPartitions") else None
+        self._wanted = read.number("numPartitions")
         self._is_beginning = False
         self._empty_until: Offset | None = None
         self._target: Seen | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -17,8 +17,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from pgqueue.spark import staging
-from pgqueue.spark.committing import retried_until_known
-from pgqueue.spark.connections import RETRIED_SECONDS, connect_once, is_lost, looking
+from pgqueue.spark.claims import QUERY_ID
+from pgqueue.spark.connections import RETRIED_SECONDS, connect_once, is_lost, looking, retried_until_known
 from pgqueue.spark.errors import BadRowError, OptionError, PipelineError
 from pgqueue.spark.limiting import Limit
 from pgqueue.spark.options import Options
@@ -29,7 +29,6 @@ OPTIONS = ("queue", "atomicity", "job", "maxConnections")
 SINK_OPTIONS = ("queue", "sink", "maxConnections")
 
 JOB, TASK = "job", "task"
-QUERY_ID = "sql.streaming.queryId"
 
 STAGE = "select pgqueue.stage(%s, %s, %s, %s)"
 PUBLISH = "select pgqueue.publish(%s, %s, %s, %s, %s, %s, keep => %s)"
@@ -48,7 +47,52 @@ class Staged(WriterCommitMessage):
     query: str | None = None
 
 
-class QueueWriter(DataSourceArrowWriter):
+class _Staging:
+    """The common part of writers and sinks: each attempt of a task stages to a table of its own."""
+
+    def __init__(self, read: Options, schema: StructType) -> None:
+        self._dsn = read.dsn
+        self._queue = read.needed("queue")
+        self._job = uuid.uuid4().hex[:16]  # the same in all tasks and on the driver: a writer travels
+        self._limit = Limit(self._job, read.number("maxConnections"))
+        self._columns = staging.message_columns(schema)
+
+    def _stage(self, batches: Iterator[pa.RecordBatch]) -> Staged:
+        """Stage in one transaction, so that a failed attempt leaves nothing."""
+        task = _task()
+        part = f"{task.partitionId()}_{task.taskAttemptId()}"
+        with self._limit.connect(self._dsn) as connection:
+            (table,) = _row(connection, STAGE, self._queue, self._job, part, list(self._columns.values()))
+            try:
+                rows = staging.copy(connection, table, self._columns, batches)
+                _row(connection, "select pgqueue.check_staged(%s, %s)", self._queue, table)
+            except BadRowError as error:
+                raise BadRowError(f"partition {task.partitionId()}, {error}") from error
+            except psycopg.Error as error:
+                if error.sqlstate not in ("PQ005", "PQ007"):
+                    raise
+                raise BadRowError(f"partition {task.partitionId()}, {error.diag.message_primary}") from error
+        return Staged(self._job, table, rows)
+
+    def _publish(
+        self,
+        staged: Sequence[Staged],
+        publisher: str,
+        part: int,
+        *,
+        ordered: bool = False,
+        keep: timedelta | None = None,
+        connecting: Callable[..., psycopg.Connection[Any]] = connect_once,
+    ) -> None:
+        tables, rows = [each.table for each in staged], sum(each.rows for each in staged)
+        retried_until_known(
+            self._dsn,
+            lambda connection: _row(connection, PUBLISH, self._queue, tables, rows, publisher, part, ordered, keep),
+            connecting=connecting,
+        )
+
+
+class QueueWriter(_Staging, DataSourceArrowWriter):
     """Writes a DataFrame to a queue exactly once: in one transaction, or with ``atomicity=task`` in one a partition.
 
     Options: ``queue``; ``atomicity``, ``job`` or ``task``; ``job``, a name under which this is written only once;
@@ -61,13 +105,9 @@ class QueueWriter(DataSourceArrowWriter):
             raise OptionError(
                 "a queue cannot be overwritten: use mode('append'), and purge the queue first if you want it empty"
             )
-        self._dsn = read.dsn
-        self._queue = read.needed("queue")
+        super().__init__(read, schema)
         self._by_task = read.one_of("atomicity", (JOB, TASK)) == TASK
         self._named = read.text("job")
-        self._job = uuid.uuid4().hex[:16]  # the same in all tasks and on the driver: the writer travels
-        self._limit = _limit(read, self._job)
-        self._columns = staging.message_columns(schema)
 
     def look(self) -> None:
         """Stage no rows, in a transaction that is rolled back: what would fail in every task fails now.
@@ -78,24 +118,25 @@ class QueueWriter(DataSourceArrowWriter):
         _look(self._dsn, self._queue, tuple(self._columns.values()))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        with self._limit.connect(self._dsn) as connection:
-            staged = _stage(connection, self._queue, self._job, self._columns, iterator)
+        staged = self._stage(iterator)
         if self._by_task:
-            self._publish([staged], _task().partitionId(), self._limit)
+            self._publish_once([staged], _task().partitionId(), self._limit.connect)
             staged.table = None
         return staged
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if not self._by_task:
-            self._publish(_tables(messages), 0)
+            self._publish_once(_tables(messages), 0, connect_once)
         _discard(self._dsn, {self._job})
 
-    def _publish(self, staged: Sequence[Staged], part: int, limit: Limit | None = None) -> None:
+    def _publish_once(
+        self, staged: Sequence[Staged], part: int, connecting: Callable[..., psycopg.Connection[Any]]
+    ) -> None:
         """Publish, always under a name: it shows the outcome of a COMMIT whose answer was lost."""
         name = self._named or self._job
+        keep = None if self._named else KEPT
         try:
-            keep = None if self._named else KEPT
-            _publish(self._dsn, self._queue, staged, f"job {name}", part, keep=keep, limit=limit)
+            self._publish(staged, f"job {name}", part, keep=keep, connecting=connecting)
         except psycopg.OperationalError as error:
             if not is_lost(error):
                 raise
@@ -108,7 +149,7 @@ class QueueWriter(DataSourceArrowWriter):
         _discard(self._dsn, {self._job})
 
 
-class QueueSink(DataSourceStreamArrowWriter):
+class QueueSink(_Staging, DataSourceStreamArrowWriter):
     """Writes a stream to a queue, each batch exactly once: the publishing transaction also records the batch number.
 
     Options: ``queue``; ``sink``, the name under which batches are recorded, by default the id of the query;
@@ -119,12 +160,8 @@ class QueueSink(DataSourceStreamArrowWriter):
         read = Options(options, SINK_OPTIONS)
         if overwrite:
             raise OptionError("a queue cannot be overwritten: use outputMode('append')")
-        self._dsn = read.dsn
-        self._queue = read.needed("queue")
+        super().__init__(read, schema)
         self._named = read.text("sink")
-        self._job = uuid.uuid4().hex[:16]  # of the tasks; the driver makes a writer of its own to commit
-        self._limit = _limit(read, self._job)
-        self._columns = staging.message_columns(schema)
 
     def look(self) -> None:
         """Look as a batch writer does, but once in a process: Spark makes a new writer for each batch, in the same one.
@@ -137,8 +174,7 @@ class QueueSink(DataSourceStreamArrowWriter):
         _look_once(self._dsn, self._queue, tuple(self._columns.values()), RETRIED_SECONDS)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        with self._limit.connect(self._dsn) as connection:
-            staged = _stage(connection, self._queue, self._job, self._columns, iterator)
+        staged = self._stage(iterator)
         staged.query = _task().getLocalProperty(QUERY_ID)
         return staged
 
@@ -149,15 +185,13 @@ class QueueSink(DataSourceStreamArrowWriter):
         publisher = self._named or staged[0].query
         if publisher is None:
             raise PipelineError("Spark gave no id of the query: give it a name of its own with option('sink', ...)")
-        _publish(self._dsn, self._queue, staged, f"stream {publisher}", batchId, ordered=True)
+        self._publish(staged, f"stream {publisher}", batchId, ordered=True)
         _discard(self._dsn, {part.job for part in staged})
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        _discard(self._dsn, {part.job for part in _tables(messages)})
-
-
-def _limit(options: Options, job: str) -> Limit:
-    return Limit(job, options.number("maxConnections", 1) if options.text("maxConnections") else None)
+        _discard(
+            self._dsn, {part.job for part in _tables(messages)}
+        )  # not ours: Spark commits with a writer of its own
 
 
 def _look(dsn: str, queue: str, columns: tuple[str, ...], seconds: float | None = None) -> None:
@@ -172,48 +206,6 @@ def _task() -> TaskContext:
     context = TaskContext.get()
     assert context is not None, "this runs in a task"
     return context
-
-
-def _stage(
-    connection: psycopg.Connection[Any],
-    queue: str,
-    job: str,
-    columns: dict[str, str],
-    batches: Iterator[pa.RecordBatch],
-) -> Staged:
-    """Stage in one transaction, so that a failed attempt leaves nothing."""
-    task = _task()
-    part = f"{task.partitionId()}_{task.taskAttemptId()}"
-    (table,) = _row(connection, STAGE, queue, job, part, list(columns.values()))
-    try:
-        rows = staging.copy(connection, table, columns, batches)
-        _row(connection, "select pgqueue.check_staged(%s, %s)", queue, table)
-    except BadRowError as error:
-        raise BadRowError(f"partition {task.partitionId()}, {error}") from error
-    except psycopg.Error as error:
-        if error.sqlstate not in ("PQ005", "PQ007"):
-            raise
-        raise BadRowError(f"partition {task.partitionId()}, {error.diag.message_primary}") from error
-    return Staged(job, table, rows)
-
-
-def _publish(
-    dsn: str,
-    queue: str,
-    staged: Sequence[Staged],
-    publisher: str,
-    part: int,
-    *,
-    ordered: bool = False,
-    keep: timedelta | None = None,
-    limit: Limit | None = None,
-) -> None:
-    tables, rows = [each.table for each in staged], sum(each.rows for each in staged)
-    retried_until_known(
-        dsn,
-        lambda connection: _row(connection, PUBLISH, queue, tables, rows, publisher, part, ordered, keep),
-        connecting=limit.connect if limit else connect_once,
-    )
 
 
 def _tables(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:

@@ -53,13 +53,13 @@ def start(spark: SparkSession, dsn: str, directory: Path, condition: str, work: 
 def main(what: str, dsn: str, directory: str, condition: str) -> None:
     spark = pgqueue.spark.session(master="local[2]", config=small.CONFIGURATION)
     if what == "drain":
-        write = draining.Output.write
+        write = draining.Claims.write
 
-        def write_late(shore: draining.Output, batch: DataFrame, number: int) -> None:
+        def write_late(claims: draining.Claims, batch: DataFrame, number: int) -> None:
             pause(dsn)
-            write(shore, batch, number)
+            write(claims, batch, number)
 
-        with mock.patch.object(draining.Output, "write", write_late):
+        with mock.patch.object(draining.Claims, "write", write_late):
             draining.drain(QUEUE, directory, dsn=dsn, consumer=CONSUMER, max_messages=CLAIM)
         return
     post = posting(dsn)

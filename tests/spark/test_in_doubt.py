@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 import pgqueue.spark
 from benchmarks.chaos.pair import Pair
 from pgqueue import QueueClient
-from pgqueue.spark import committing
+from pgqueue.spark import connections
 from pgqueue.spark.errors import PipelineError
 from pgqueue.spark.writing import QueueSink, QueueWriter, Staged
 from pgqueue.testing import Database
@@ -100,7 +100,7 @@ def test_a_batch_of_a_stream_with_an_unanswered_commit_is_sent_once(
 def test_the_error_of_a_job_in_doubt_names_how_to_repeat_it_and_the_repetition_sends_it_once(
     database: Database, client: QueueClient, proxy: Proxy, cut: Cut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(committing, "DOUBTS_FOR_SECONDS", 0)
+    monkeypatch.setattr(connections, "DOUBTS_FOR_SECONDS", 0)
     proxy.cut(cut)
     proxy.refuse(FOR_EVER, after=PUBLISHING)
     with pytest.raises(PipelineError, match="it is not known whether the job was sent") as failure:
@@ -112,7 +112,7 @@ def test_the_error_of_a_job_in_doubt_names_how_to_repeat_it_and_the_repetition_s
 
 
 def test_a_standby_that_has_not_replayed_a_job_does_not_know_that_it_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(committing, "DOUBTS_FOR_SECONDS", 0)
+    monkeypatch.setattr(connections, "DOUBTS_FOR_SECONDS", 0)
     pair = Pair(binaries())
     try:
         pair.create()

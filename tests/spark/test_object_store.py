@@ -16,7 +16,7 @@ from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
 from pgqueue import Message, QueueClient
-from pgqueue.spark.pipelines import InputError, drain, export, ingest, lake, replay, sending, stores
+from pgqueue.spark.pipelines import InputError, drain, export, ingest, lake, objects, replay, sending
 from pgqueue.spark.pipelines.objects import ObjectLake
 from pgqueue.testing import Database
 
@@ -128,7 +128,7 @@ def test_a_task_that_fails_in_its_middle_stores_nothing_and_is_tried_again(
 
     bucket.create_dir("lake/some")
     rows = spark.range(0, 100, 1, 2).mapInArrow(break_once, "id bigint")
-    stores.opened(spark, "s3://lake/some").replace(rows, "rows")
+    objects.opened(spark, "s3://lake/some").replace(rows, "rows")
     assert stored(bucket, "lake/some/rows", "id") == list(range(100))
     seen = bucket.open_input_stream("lake/broken").readall().decode()
     assert seen.count("part-") <= 1, "only the other task's"
@@ -242,6 +242,6 @@ def test_values_are_escaped_as_spark_escapes_them(spark: SparkSession) -> None:
 
 def test_an_object_has_sparks_types(spark: SparkSession, bucket: fs.S3FileSystem) -> None:
     rows = spark.sql("select timestamp '2026-01-02 03:04:05.678901' as at, cast(1 as bigint) as n, binary('x') as b")
-    stores.opened(spark, "s3://lake/some").replace(rows, "rows")
+    objects.opened(spark, "s3://lake/some").replace(rows, "rows")
     schema = pq.read_schema("lake/some/rows/part-00000.parquet", filesystem=bucket)
     assert [str(field.type) for field in schema] == ["timestamp[us, tz=UTC]", "int64", "binary"]

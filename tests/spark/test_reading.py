@@ -19,7 +19,7 @@ from pyspark.sql.types import StringType, StructType
 from pgqueue.spark import reading, relations
 from pgqueue.spark.errors import ColumnError, OptionError
 from pgqueue.spark.options import Options
-from pgqueue.spark.report.requirements import check_history
+from pgqueue.spark.report.requirements import HISTORY, check
 from pgqueue.testing.database import Database
 
 VIEWS = {
@@ -141,7 +141,7 @@ def test_numbers_and_bodies_are_read_when_no_columns_are_named(
 
 
 def test_a_report_can_be_made_of_what_is_read_of_the_history(spark: SparkSession, orders: Database) -> None:
-    check_history(frame(spark, orders, table="history"))
+    check(frame(spark, orders, table="history"), "history", HISTORY, "")
 
 
 def test_a_time_that_never_comes_is_null(orders: Database) -> None:

@@ -11,7 +11,7 @@ import hashlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, LiteralString
@@ -22,16 +22,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import pgqueue.spark
 from pgqueue import QueueClient
-from pgqueue.spark.claims import Held, held_for
-from pgqueue.spark.committing import retried_until_known
+from pgqueue.spark.claims import COMPLETE_CLAIM, RELEASE_CLAIM, Held, held_for
+from pgqueue.spark.connections import retried_until_known
 from pgqueue.spark.consuming import BEGIN_CLAIM, ConsumerSession
 from pgqueue.spark.errors import PipelineError
-from pgqueue.spark.foreach_batch import COMPLETE_CLAIM, RELEASE_CLAIM
 from pgqueue.spark.pipelines.ingesting import check_queue
 from pgqueue.spark.pipelines.lake import Lake, counting, day_of, escaped, located
+from pgqueue.spark.pipelines.objects import opened
 from pgqueue.spark.pipelines.progress import Progress, Tell
 from pgqueue.spark.pipelines.sending import LONGEST_SAMPLE
-from pgqueue.spark.pipelines.stores import opened
 
 LAYOUT = ("queue", "date", "consumer", "claim")
 LOOKS_EVERY_SECONDS = 1
@@ -114,7 +113,7 @@ def drain(
     session = spark or pgqueue.spark.session()
     lake = opened(session, where)
     before = _ask(dsn, LOST, consumer=name) or 0
-    shore = Output(lake, dsn, queue, name, timedelta(seconds=lock_duration), progress)
+    claims = Claims(lake, dsn, queue, name, timedelta(seconds=lock_duration), progress)
     stream = session.readStream.format("pgqueue").options(
         dsn=dsn,
         queue=queue,
@@ -124,15 +123,15 @@ def drain(
         numPartitions=partitions,
         columns="*",
     )
-    writer = stream.load().writeStream.foreachBatch(shore.write)
+    writer = stream.load().writeStream.foreachBatch(claims.write)
     timed = writer.trigger(processingTime=PAUSE_OF_A_FOLLOWER) if follow else writer.trigger(availableNow=True)
-    with lake.checkpoint(escaped(name)) as checkpoint, shore.closed_at_the_end():
+    with lake.checkpoint(escaped(name)) as checkpoint, claims.closed_at_the_end():
         _run(timed.option("checkpointLocation", checkpoint.location).start(), stop or threading.Event())
     open_claim = _ask(dsn, OPEN_CLAIM, consumer=name)
     if open_claim is not None:
         raise PipelineError(f"claim {open_claim} of consumer {name!r} is still open: run the drain again")
     lost = (_ask(dsn, LOST, consumer=name) or 0) - before
-    return Drained(queue, name, where, shore.messages, shore.claims, lost, dry_run=False)
+    return Drained(queue, name, where, claims.messages, claims.claims, lost, dry_run=False)
 
 
 def _run(query: StreamingQuery, stop: threading.Event) -> None:
@@ -144,55 +143,53 @@ def _run(query: StreamingQuery, stop: threading.Event) -> None:
         query.stop()
 
 
-class Output:
+@dataclass
+class Claims:
     """Writes claims to the lake, and records which claim it has written completely."""
 
-    def __init__(
-        self, lake: Lake, dsn: str, queue: str, consumer: str, lock_duration: timedelta, progress: Tell | None
-    ) -> None:
-        self._lake = lake
-        self._dsn = dsn
-        self._queue = queue
-        self._consumer = consumer
-        self._lock_duration = lock_duration
-        self._progress = progress
-        self._turn = threading.Lock()
-        self._is_closed = False
-        self._written: Held | None = None
-        self.messages = 0
-        self.claims = 0
+    lake: Lake
+    dsn: str
+    queue: str
+    consumer: str
+    lock_duration: timedelta
+    progress: Tell | None
+    messages: int = 0
+    claims: int = 0
+    written: Held | None = None
+    is_closed: bool = False
+    turn: threading.Lock = field(default_factory=threading.Lock)
 
     def write(self, batch: DataFrame, _batch_id: int) -> None:
         """Write a batch; called by Spark. The batch of a settled claim is empty: it was written before."""
-        with self._turn:
-            if self._is_closed:
+        with self.turn:
+            if self.is_closed:
                 raise Stopped("the drain was stopped")
-            held = held_for(batch)[self._consumer]
-            if _ask(self._dsn, BEGIN_CLAIM, lock_duration=self._lock_duration, **asdict(held)):
+            held = held_for(batch)[self.consumer]
+            if _ask(self.dsn, BEGIN_CLAIM, lock_duration=self.lock_duration, **asdict(held)):
                 self._write(batch, held)
 
     def _write(self, batch: DataFrame, held: Held) -> None:
         earlier = self._places_of(held.claim)
-        rows = batch.withColumns({"date": day_of("enqueued_time"), "consumer": F.lit(self._consumer)})
-        written = counting(rows, lambda seen: self._lake.overwrite(seen, self._lake.root, *LAYOUT))
+        rows = batch.withColumns({"date": day_of("enqueued_time"), "consumer": F.lit(self.consumer)})
+        written = counting(rows, lambda seen: self.lake.overwrite(seen, self.lake.root, *LAYOUT))
         if earlier:
             self._clear(earlier, {str(row["date"]) for row in rows.select("date").distinct().collect()})
-        if held != self._written:
-            self._written = held
+        if held != self.written:
+            self.written = held
             self.messages += written
             self.claims += 1
-        if self._progress is not None:
-            self._progress(Progress(self.messages, self.claims))
+        if self.progress is not None:
+            self.progress(Progress(self.messages, self.claims))
 
     def _clear(self, earlier: list[str], days: set[str]) -> None:
         """Delete what an earlier attempt wrote: messages whose locks were lost since no longer belong to this claim."""
         for place in earlier:
             if not any(f"/date={day}/" in place for day in days):
-                self._lake.remove(place)
+                self.lake.remove(place)
 
     def _places_of(self, claim: int) -> list[str]:
-        consumer = f"consumer={escaped(self._consumer)}"
-        return self._lake.find("queue=*", "date=*", consumer, f"claim={claim}")
+        consumer = f"consumer={escaped(self.consumer)}"
+        return self.lake.find("queue=*", "date=*", consumer, f"claim={claim}")
 
     @contextmanager
     def closed_at_the_end(self) -> Iterator[None]:
@@ -206,22 +203,22 @@ class Output:
         self._close()
 
     def _close(self) -> None:
-        with self._turn:
-            self._is_closed = True
-            claim = _ask(self._dsn, OPEN_CLAIM, consumer=self._consumer)
-            if self._written is not None and self._written.claim == claim:
-                _ask(self._dsn, COMPLETE_CLAIM, **asdict(self._written))
+        with self.turn:
+            self.is_closed = True
+            claim = _ask(self.dsn, OPEN_CLAIM, consumer=self.consumer)
+            if self.written is not None and self.written.claim == claim:
+                _ask(self.dsn, COMPLETE_CLAIM, **asdict(self.written))
             elif claim is not None:
                 self._give_back()
 
     def _give_back(self) -> None:
         """Release the claim in an attached session: another drain that uses the consumer by now keeps its claim."""
-        session = ConsumerSession(self._dsn, self._consumer, self._queue, self._lock_duration)
+        session = ConsumerSession(self.dsn, self.consumer, self.queue, self.lock_duration)
         try:
             for (claim,) in session.rows(OPEN_CLAIM):
                 if claim is not None:
                     for place in self._places_of(claim):
-                        self._lake.remove(place)
+                        self.lake.remove(place)
                     session.rows(RELEASE_CLAIM, claim=claim)
         finally:
             session.close()

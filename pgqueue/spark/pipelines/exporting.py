@@ -14,7 +14,6 @@ import pgqueue.spark
 from pgqueue.spark.pipelines.ingesting import check_queue
 from pgqueue.spark.pipelines.lake import (
     CHECKPOINTS,
-    Checkpoint,
     Lake,
     LakeError,
     counting,
@@ -22,10 +21,9 @@ from pgqueue.spark.pipelines.lake import (
     escaped,
     located,
 )
+from pgqueue.spark.pipelines.objects import opened
 from pgqueue.spark.pipelines.progress import Progress, Tell
 from pgqueue.spark.pipelines.sending import sample
-from pgqueue.spark.pipelines.stores import opened
-from pgqueue.spark.pipelines.tables import of_table
 
 HISTORY, DEAD_LETTERS = "history", "dead_letters"
 
@@ -86,50 +84,44 @@ def export(
     lake = opened(session, located(output))
     scope = HISTORY if queue is None else f"{HISTORY} of {escaped(queue)}"
     _check(lake, scope)
-    dead = of_table(session.read, "dead_letters", dsn, queue).load()
+    options = {"dsn": dsn, "queue": queue or "", "columns": "*"}
+    dead = session.read.format("pgqueue").options(table=DEAD_LETTERS, **options).load()
     if dry_run:
         return _foreseen(lake, dsn, queue, dead)
-    stream = of_table(session.readStream, "history", dsn, queue).load()
-    with lake.checkpoint(scope) as checkpoint:
-        settled = _Adding(lake, checkpoint, progress)
-        writer = stream.writeStream.foreachBatch(settled.add).trigger(availableNow=True)
-        query = writer.option("checkpointLocation", checkpoint.location).start()
-        try:
-            query.awaitTermination()
-        finally:
-            query.stop()
-    return Exported(lake.root, queue, settled.messages, _replace(lake, dead), dry_run=False)
+    stream = session.readStream.format("pgqueue").options(table=HISTORY, **options).load()
+    settled = _add(lake, scope, stream, progress)
+    return Exported(lake.root, queue, settled, _replace(lake, dead), dry_run=False)
 
 
 def _check(lake: Lake, scope: str) -> None:
     others = [place for place in lake.find(CHECKPOINTS, f"{HISTORY}*") if place.rsplit("/", 1)[1] != scope]
     if others:
         raise LakeError(f"{lake.root} holds the {others[0].rsplit('/', 1)[1]}: export to another directory")
-    if lake.is_there(HISTORY) and not lake.is_there(CHECKPOINTS, scope):
+    if lake.find(HISTORY) and not lake.find(CHECKPOINTS, scope):
         raise LakeError(
             f"the checkpoint of {lake.path(HISTORY)} is missing, so new rows are unknown: export to another directory"
         )
 
 
-class _Adding:
-    """Adds batches; a batch that Spark repeats overwrites itself."""
+def _add(lake: Lake, scope: str, stream: DataFrame, progress: Tell | None) -> int:
+    """Add the new rows of the history, and return their number; a batch that Spark repeats overwrites itself."""
+    batches: list[int] = []
+    with lake.checkpoint(scope) as checkpoint:
 
-    def __init__(self, lake: Lake, checkpoint: Checkpoint, progress: Tell | None) -> None:
-        self._lake = lake
-        self._checkpoint = checkpoint
-        self._progress = progress
-        self._batches = 0
-        self.messages = 0
+        def add(batch: DataFrame, batch_id: int) -> None:
+            rows = batch.withColumns({"date": day_of("settled_at"), "batch": F.lit(batch_id).cast("long")})
+            checkpoint.save()  # which rows are in this batch must be known before they are in the lake
+            batches.append(counting(rows, lambda seen: lake.overwrite(seen, lake.path(HISTORY), "date", "batch")))
+            if progress is not None:
+                progress(Progress(sum(batches), len(batches)))
 
-    def add(self, batch: DataFrame, batch_id: int) -> None:
-        rows = batch.withColumns({"date": day_of("settled_at"), "batch": F.lit(batch_id).cast("long")})
-        self._checkpoint.save()  # which rows are in this batch must be known before they are in the lake
-        self.messages += counting(
-            rows, lambda seen: self._lake.overwrite(seen, self._lake.path(HISTORY), "date", "batch")
-        )
-        self._batches += 1
-        if self._progress is not None:
-            self._progress(Progress(self.messages, self._batches))
+        writer = stream.writeStream.foreachBatch(add).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", checkpoint.location).start()
+        try:
+            query.awaitTermination()
+        finally:
+            query.stop()
+    return sum(batches)
 
 
 def _replace(lake: Lake, dead: DataFrame) -> int:

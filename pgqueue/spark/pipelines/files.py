@@ -11,9 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.readwriter import DataFrameReader
 
-from pgqueue.spark.errors import PipelineError
+from pgqueue.spark.errors import OptionError, PipelineError
 from pgqueue.spark.pipelines import objects
-from pgqueue.spark.pipelines.stores import is_for_pyarrow
 
 PARQUET, JSON, CSV = "parquet", "json", "csv"
 
@@ -72,7 +71,7 @@ def _are_objects(spark: SparkSession, names: Sequence[str]) -> bool:
     Raises:
         InputError: some are, and some are not.
     """
-    are = {is_for_pyarrow(spark, name) for name in names}
+    are = {objects.is_for_pyarrow(spark, name) for name in names}
     if len(are) > 1:
         raise InputError("some paths are in S3, and some are not: read them one after the other")
     return are == {True}
@@ -112,57 +111,68 @@ def parquet(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     return objects.read(spark, paths) if _are_objects(spark, paths) else spark.read.parquet(*paths)
 
 
-def refuse_text(spark: SparkSession, paths: Sequence[str], known_format: str) -> None:
-    """Raise :class:`InputError` if the files are text that Spark would have to read, and cannot."""
-    if known_format != PARQUET and _are_objects(spark, paths):
-        raise InputError(
-            f"{paths[0]}: Spark has no file system for S3 here, and without one only Parquet can be read, not "
-            f"{known_format}: copy the files to a disk, or start Spark with --packages for hadoop-aws"
-        )
+class Source:
+    """The files of an ingest, and how to read them; ``format`` is one of the three, by default that of the suffixes.
 
-
-def rows(spark: SparkSession, paths: Sequence[str], known_format: str, *, infer: bool = False) -> DataFrame:
-    """Read the files; the columns come from the objects in JSON, from the header in CSV.
-
-    Columns of CSV are text, unless ``infer`` is set. A line that cannot be read is an error.
+    Raises:
+        InputError: there are no files, their format is unknown, or Spark would have to read text that it cannot reach.
     """
-    if known_format == PARQUET:
-        return parquet(spark, paths)
-    strict = spark.read.option("mode", "FAILFAST")
-    if known_format == JSON:
-        return _objects(spark, paths, strict)
-    return _table(strict, infer).csv(list(paths))
 
+    def __init__(self, spark: SparkSession, paths: list[str], known_format: str | None, *, infer: bool) -> None:
+        self._spark = spark
+        self._paths = paths
+        self._infer = infer
+        self.files = find(spark, paths)
+        self.format = known_format or format_of(self.files)
+        if self.format not in (PARQUET, JSON, CSV):
+            raise OptionError(f"the format must be one of parquet, json, csv, not {self.format!r}")
+        if self.format != PARQUET and _are_objects(spark, paths):
+            raise InputError(
+                f"{paths[0]}: Spark has no file system for S3 here, and without one only Parquet can be read, not "
+                f"{self.format}: copy the files to a disk, or start Spark with --packages for hadoop-aws"
+            )
 
-def lines(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """The lines of JSON files, unchanged, in a column :data:`LINE`; empty lines are left out."""
-    text = spark.read.text(list(paths)).where("trim(value) <> ''")
-    return text.select(F.col("value").alias(LINE))
+    def rows(self) -> DataFrame:
+        """The rows; the columns come from the objects in JSON, from the header in CSV.
 
+        Columns of CSV are text, unless they are inferred. A line that cannot be read is an error.
+        """
+        strict = self._spark.read.option("mode", "FAILFAST")
+        match self.format:
+            case "parquet":
+                return parquet(self._spark, self._paths)
+            case "csv":
+                return _table(strict, self._infer).csv(self._paths)
+        # Each line is kept unchanged beside its columns: writing it as JSON again would lose nulls and digits.
+        schema = strict.json(self._paths).schema
+        parsed = F.from_json(LINE, schema, {"mode": "FAILFAST"}).alias("_object")
+        return self.lines().select(parsed, LINE).select("_object.*", LINE) if schema.fields else self.lines()
 
-def _objects(spark: SparkSession, paths: Sequence[str], strict: DataFrameReader) -> DataFrame:
-    """The columns of JSON objects, and each line unchanged: writing it as JSON again would lose nulls and digits."""
-    schema = strict.json(list(paths)).schema
-    if not schema.fields:
-        return lines(spark, paths)
-    parsed = F.from_json(LINE, schema, {"mode": "FAILFAST"})
-    return lines(spark, paths).select(parsed.alias("_object"), LINE).select("_object.*", LINE)
+    def lines(self) -> DataFrame:
+        """The lines of JSON files, unchanged, in a column :data:`LINE`; empty lines are left out."""
+        text = self._spark.read.text(self._paths).where("trim(value) <> ''")
+        return text.select(F.col("value").alias(LINE))
+
+    def count(self) -> int:
+        """The number of rows; of text it is the number of lines, which is not smaller."""
+        if self.format == PARQUET:
+            return self.rows().count()
+        return self._spark.read.text(self._paths).count()
+
+    def broken_line(self) -> str | None:
+        """The first line that cannot be read, with the name of its file; None if there is none."""
+        if self.format == PARQUET:
+            return None
+        reader = self._spark.read.option("columnNameOfCorruptRecord", BROKEN)
+        if self.format == JSON:
+            marked = reader.schema(f"_nothing string, {BROKEN} string").json(self._paths)
+        else:
+            columns = _table(self._spark.read, infer=False).csv(self._paths).schema
+            marked = _table(reader, infer=False).schema(columns.add(BROKEN, "string")).csv(self._paths)
+        found = marked.select("*", F.col("_metadata.file_path").alias("_file")).where(F.col(BROKEN).isNotNull()).first()
+        return None if found is None else f"{found['_file']}: this line cannot be read: {found[BROKEN][:100]}"
 
 
 def _table(reader: DataFrameReader, infer: bool) -> DataFrameReader:
     """A reader of CSV that reads all columns, even if few are used, so that a line with too many is detected."""
     return reader.option("header", True).option("inferSchema", infer).option("columnPruning", False)
-
-
-def broken_line(spark: SparkSession, paths: Sequence[str], known_format: str) -> str | None:
-    """The first line that cannot be read, with the name of its file; None if there is none."""
-    if known_format == PARQUET:
-        return None
-    reader = spark.read.option("columnNameOfCorruptRecord", BROKEN)
-    if known_format == JSON:
-        marked = reader.schema(f"_nothing string, {BROKEN} string").json(list(paths))
-    else:
-        columns = _table(spark.read, infer=False).csv(list(paths)).schema
-        marked = _table(reader, infer=False).schema(columns.add(BROKEN, "string")).csv(list(paths))
-    found = marked.select("*", F.col("_metadata.file_path").alias("_file")).where(F.col(BROKEN).isNotNull()).first()
-    return None if found is None else f"{found['_file']}: this line cannot be read: {found[BROKEN][:100]}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
@@ -18,7 +18,7 @@ from pgqueue.model.columns import STAGED
 from pgqueue.spark import staging
 from pgqueue.spark.errors import OptionError, PipelineError
 from pgqueue.spark.pipelines import files
-from pgqueue.spark.pipelines.files import File, InputError
+from pgqueue.spark.pipelines.files import InputError, Source
 from pgqueue.spark.pipelines.progress import Tell
 from pgqueue.spark.pipelines.sending import (
     in_parts,
@@ -150,11 +150,9 @@ def ingest(
         raise OptionError(f"atomicity must be one of {JOB}, {TASK}, not {atomicity!r}")
     check_queue(dsn, queue)
     session = spark or pgqueue.spark.session()
-    named = [paths] if isinstance(paths, str) else list(paths)
-    found = files.find(session, named)
-    source = Source(session, named, found, format or files.format_of(found), infer_schema)
+    source = Source(session, [paths] if isinstance(paths, str) else list(paths), format, infer=infer_schema)
     name = job or files.digest(
-        found,
+        source.files,
         queue,
         sorted((name, sql) for name, sql in fields.items() if sql is not None),
         where,
@@ -164,27 +162,27 @@ def ingest(
     )
     if again:
         name = f"{name}-{uuid.uuid4().hex[:8]}"
-    parts = 1 if atomicity == JOB else parts_of(sum(file.size for file in found), source.count())
+    parts = 1 if atomicity == JOB else parts_of(sum(file.size for file in source.files), source.count())
     refuse_other_layout(dsn, queue, name, parts)
     name = in_parts(name, parts)
     before = published(dsn, queue, name)
     done = before.parts >= parts
-    ingested = Ingested(queue, len(found), before.sent, before.duplicates, name, done, dry_run)
+    ingested = Ingested(queue, len(source.files), before.sent, before.duplicates, name, done, dry_run)
     if done:
         return ingested
     try:
-        rows = source.rows(fields, where)
+        rows = _rows(source, fields, where)
         messages = parted(rows, atomicity, parts).select(*_columns(rows, fields))
         staging.message_columns(messages.schema)
         if dry_run:
             return _foreseen(ingested, source, messages)
         sent = send_once(messages, queue, dsn=dsn, job=name, atomicity=atomicity, progress=progress)
     except Exception as error:
-        broken = source.broken_line(error)
-        if broken is None:
+        if isinstance(error, PipelineError | AnalysisException | ParseException):
             raise
-        raise InputError(broken) from error
-    return Ingested(queue, len(found), sent.sent, sent.duplicates, name, done_before=False, dry_run=False)
+        _refuse_broken(source, error)
+        raise
+    return replace(ingested, sent=sent.sent, duplicates=sent.duplicates)
 
 
 def check_queue(dsn: str, queue: str) -> None:
@@ -193,42 +191,20 @@ def check_queue(dsn: str, queue: str) -> None:
         client.get_queue(queue)
 
 
-@dataclass(frozen=True)
-class Source:
-    """The files, and how to read them."""
+def _rows(source: Source, fields: dict[str, str | None], where: str | None) -> DataFrame:
+    """The rows to send. Lines of JSON are not parsed if no expression needs their columns."""
+    if source.format == files.JSON and where is None and not any(fields.values()):
+        return source.lines()
+    rows = source.rows()
+    chosen = rows.where(where) if where else rows
+    return chosen if fields["body"] is None else chosen.drop(files.LINE)
 
-    spark: SparkSession
-    paths: list[str]
-    found: list[File]
-    format: str
-    infer: bool
 
-    def __post_init__(self) -> None:
-        if self.format not in (files.PARQUET, files.JSON, files.CSV):
-            raise OptionError(f"the format must be one of parquet, json, csv, not {self.format!r}")
-        files.refuse_text(self.spark, self.paths, self.format)
-
-    def rows(self, fields: dict[str, str | None], where: str | None) -> DataFrame:
-        """The rows to send. Lines of JSON are not parsed if no expression needs their columns."""
-        if self.format == files.JSON and where is None and not any(fields.values()):
-            return files.lines(self.spark, self.paths)
-        rows = files.rows(self.spark, self.paths, self.format, infer=self.infer)
-        if fields["body"] is not None and files.LINE in rows.columns:
-            chosen = rows.where(where) if where else rows
-            return chosen.drop(files.LINE)
-        return rows.where(where) if where else rows
-
-    def count(self) -> int:
-        """The number of rows; of text it is the number of lines, which is not smaller."""
-        if self.format == files.PARQUET:
-            return files.parquet(self.spark, self.paths).count()
-        return self.spark.read.text(self.paths).count()
-
-    def broken_line(self, error: Exception) -> str | None:
-        """The first unreadable line, if that may have caused the error."""
-        if isinstance(error, PipelineError | AnalysisException | ParseException):
-            return None
-        return files.broken_line(self.spark, self.paths, self.format)
+def _refuse_broken(source: Source, error: Exception | None = None) -> None:
+    """Raise an error that names the first unreadable line, if there is one."""
+    broken = source.broken_line()
+    if broken is not None:
+        raise InputError(broken) from error
 
 
 def _columns(rows: DataFrame, fields: dict[str, str | None]) -> list[Column]:
@@ -253,18 +229,5 @@ def _column(rows: DataFrame, name: str, expression: str) -> Column:
 
 
 def _foreseen(ingested: Ingested, source: Source, messages: DataFrame) -> Ingested:
-    broken = files.broken_line(source.spark, source.paths, source.format)
-    if broken is not None:
-        raise InputError(broken)
-    count = messages.select(F.count(F.lit(1))).first()
-    assert count is not None
-    return Ingested(
-        ingested.queue,
-        ingested.files,
-        int(count[0]),
-        0,
-        ingested.job,
-        done_before=False,
-        dry_run=True,
-        sample=sample(messages),
-    )
+    _refuse_broken(source)
+    return replace(ingested, sent=messages.count(), duplicates=0, sample=sample(messages))

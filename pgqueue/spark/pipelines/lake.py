@@ -59,10 +59,6 @@ class Lake:
         """A path below the directory."""
         return "/".join((self.root, *parts))
 
-    def is_there(self, *parts: str) -> bool:
-        """Whether a path below the directory exists."""
-        return bool(self._files.exists(self._path(self.path(*parts))))
-
     def find(self, *patterns: str) -> list[str]:
         """The paths that match patterns, one pattern for each level."""
         return [str(found.getPath()) for found in self._files.globStatus(self._path(self.path(*patterns))) or ()]

@@ -16,11 +16,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no type annotations
 from pyarrow import fs
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +36,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pgqueue.spark.pipelines.lake import CHECKPOINTS, Checkpoint, Lake, escaped
+from pgqueue.spark.pipelines.lake import CHECKPOINTS, Checkpoint, Lake, LakeError, escaped
 
 SCHEME = re.compile(r"s3a?://")
 IS_PATTERN = re.compile(r"[*?\[]")
@@ -55,16 +57,39 @@ def _key(path: str) -> str:
     return SCHEME.sub("", path)
 
 
+def opened(spark: SparkSession, root: str) -> Lake:
+    """A directory on a file system of Spark's; in S3 with PyArrow, unless Spark has a file system for that.
+
+    Raises:
+        LakeError: the session is one of Spark Connect.
+    """
+    if not isinstance(spark, SparkSession):
+        raise LakeError("this pipeline does not work through Spark Connect: run it in a session of Spark's own")
+    return (ObjectLake if is_for_pyarrow(spark, root) else Lake)(spark, root)
+
+
+def is_for_pyarrow(spark: SparkSession, path: str) -> bool:
+    """Whether a path is in S3, and Spark has no file system for that."""
+    is_own = isinstance(spark, SparkSession)  # else a server of Spark Connect reads, with what it has
+    if not is_own or not SCHEME.match(path):
+        return False
+    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no other way to the JVM
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(
+            path.partition(":")[0],
+            spark._jsc.hadoopConfiguration(),  # noqa: SLF001 - the same
+        )
+    except Py4JJavaError:
+        return True
+    return False
+
+
 class ObjectLake(Lake):
     """A directory of a bucket: the common beginning of the keys of its objects."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         super().__init__(spark, root)
         self._objects = fs.S3FileSystem(endpoint_override=endpoint())
-
-    def is_there(self, *parts: str) -> bool:
-        (found,) = self._objects.get_file_info([_key(self.path(*parts))])
-        return bool(found.type != fs.FileType.NotFound)
 
     def find(self, *patterns: str) -> list[str]:
         found = [_key(self.root)]
@@ -111,50 +136,27 @@ class ObjectLake(Lake):
     @contextmanager
     def checkpoint(self, name: str) -> Iterator[Checkpoint]:
         """On the disk of the driver, where it begins as a copy of the one in the bucket."""
+        remote = _key(self.path(CHECKPOINTS, name))
         with tempfile.TemporaryDirectory(prefix="pgqueue-checkpoint-") as directory:
-            copy = _Copy(self._objects, _key(self.path(CHECKPOINTS, name)), Path(directory))
-            copy.fetch()
+            if self.find(CHECKPOINTS, name):
+                fs.copy_files(remote, directory, self._objects, fs.LocalFileSystem())
             try:
-                yield Checkpoint(Path(directory).as_uri(), copy.save)
+                yield Checkpoint(Path(directory).as_uri(), lambda: self._save(Path(directory), remote))
             finally:
-                copy.save()
+                self._save(Path(directory), remote)
 
+    def _save(self, local: Path, remote: str) -> None:
+        """Store the files that are new, and delete those that Spark has deleted; it changes none.
 
-class _Copy:
-    """A directory, and its copy in a bucket."""
-
-    def __init__(self, objects: fs.S3FileSystem, remote: str, local: Path) -> None:
-        self._objects = objects
-        self._remote = remote
-        self._local = local
-        self._saved: dict[str, tuple[int, int]] = {}
-
-    def fetch(self) -> None:
-        for info in self._objects.get_file_info(fs.FileSelector(self._remote, allow_not_found=True, recursive=True)):
-            if info.is_file:
-                target = self._local / info.path.removeprefix(f"{self._remote}/")
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with self._objects.open_input_stream(info.path) as stream:
-                    target.write_bytes(stream.readall())
-        self._saved = self._files()
-
-    def save(self) -> None:
-        """Store what has changed since the last time, and delete what Spark has deleted."""
-        files = self._files()
-        for name in sorted(files.keys() - {name for name, state in self._saved.items() if files.get(name) == state}):
-            _store(self._objects, f"{self._remote}/{name}", (self._local / name).read_bytes())
-        for name in self._saved.keys() - files.keys():
-            self._objects.delete_file(f"{self._remote}/{name}")
-        self._saved = files
-
-    def _files(self) -> dict[str, tuple[int, int]]:
-        """Without checksums, which Hadoop checks where they are, and temporary files."""
-        found = {}
-        for folder, _, names in os.walk(self._local):
-            for path in (Path(folder, name) for name in names if not name.startswith(".")):
-                state = path.stat()
-                found[str(path.relative_to(self._local))] = (state.st_mtime_ns, state.st_size)
-        return found
+        Checksums, which Hadoop checks where they are, and temporary files have names with a dot.
+        """
+        files = {str(path.relative_to(local)) for path in local.rglob("[!.]*") if path.is_file()}
+        selector = fs.FileSelector(remote, allow_not_found=True, recursive=True)
+        saved = {info.path.removeprefix(f"{remote}/") for info in self._objects.get_file_info(selector) if info.is_file}
+        for name in sorted(files - saved):
+            _store(self._objects, f"{remote}/{name}", (local / name).read_bytes())
+        for name in saved - files:
+            self._objects.delete_file(f"{remote}/{name}")
 
 
 def listed(spark: SparkSession, paths: Sequence[str]) -> list[fs.FileInfo]:

@@ -18,7 +18,6 @@ from pgqueue.spark.pipelines.files import InputError
 from pgqueue.spark.pipelines.ingesting import check_queue
 from pgqueue.spark.pipelines.progress import Progress, Tell
 from pgqueue.spark.pipelines.sending import published, sample, send_once
-from pgqueue.spark.pipelines.tables import of_table
 
 AT_ONCE = 1_000
 
@@ -86,22 +85,21 @@ def replay(
     session = spark or pgqueue.spark.session()
     if source is None:
         return _resubmit(session, queue, dsn, where, limit, dry_run, progress)
-    found = files.find(session, [source])
-    name = files.digest(found, "replay", queue, where, limit)
+    name = files.digest(files.find(session, [source]), "replay", queue, where, limit)
     if again:
         name = f"{name}-{uuid.uuid4().hex[:8]}"
-    before = published(dsn, queue, name)
-    if before.parts:
-        both = before.sent + before.duplicates
-        return Replayed(queue, source, both, before.sent, before.duplicates, name, done_before=True, dry_run=dry_run)
-    rows = _chosen(_messages(session, source), where, limit, "enqueued_time")
-    if dry_run:
-        return Replayed(queue, source, rows.count(), 0, 0, name, done_before=False, dry_run=True, sample=sample(rows))
-    messages = rows.select(*(name for name in KEPT if name in rows.columns))
-    staging.message_columns(messages.schema)
-    sent = send_once(messages, queue, dsn=dsn, job=name, progress=progress)
+    sent = published(dsn, queue, name)
+    done_before = sent.parts > 0
+    if not done_before:
+        rows = _chosen(_messages(session, source), where, limit, "enqueued_time")
+        if dry_run:
+            found = rows.count()
+            return Replayed(queue, source, found, 0, 0, name, done_before, dry_run, sample=sample(rows))
+        messages = rows.select(*(name for name in KEPT if name in rows.columns))
+        staging.message_columns(messages.schema)
+        sent = send_once(messages, queue, dsn=dsn, job=name, progress=progress)
     both = sent.sent + sent.duplicates
-    return Replayed(queue, source, both, sent.sent, sent.duplicates, name, done_before=False, dry_run=False)
+    return Replayed(queue, source, both, sent.sent, sent.duplicates, name, done_before, dry_run)
 
 
 def _messages(session: SparkSession, source: str) -> DataFrame:
@@ -128,7 +126,8 @@ def _resubmit(
     dry_run: bool,
     progress: Tell | None,
 ) -> Replayed:
-    dead = of_table(session.read, "dead_letters", dsn, queue).load()
+    options = {"dsn": dsn, "queue": queue, "table": "dead_letters", "columns": "*"}
+    dead = session.read.format("pgqueue").options(**options).load()
     rows = _chosen(dead, where, limit, "sequence_number")
     if dry_run:
         return Replayed(queue, None, rows.count(), 0, 0, None, done_before=False, dry_run=True, sample=sample(rows))

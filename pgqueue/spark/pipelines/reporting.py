@@ -14,7 +14,6 @@ import pgqueue.spark
 from pgqueue.spark import report as reports
 from pgqueue.spark.pipelines.ingesting import check_queue
 from pgqueue.spark.pipelines.sending import sample
-from pgqueue.spark.pipelines.tables import of_table
 from pgqueue.spark.report.making import TITLE
 from pgqueue.spark.report.requirements import HISTORY, WAITING
 from pgqueue.spark.snapshot import snapshot
@@ -74,7 +73,8 @@ def report(
         check_queue(dsn, queue)
     session = spark or pgqueue.spark.session()
     with snapshot(dsn) as held:
-        history = of_table(session.read, "history", dsn, queue, HISTORY, snapshot=held).load()
+        read = session.read.format("pgqueue").options(dsn=dsn, queue=queue or "", snapshot=held)
+        history = read.options(table="history", columns=",".join(HISTORY)).load()
         if since is not None:
             history = history.where(F.col("settled_at") >= F.lit(since))
         if dry_run:
@@ -84,7 +84,7 @@ def report(
         made = reports.report(
             history,
             output,
-            waiting=of_table(session.read, "messages", dsn, queue, WAITING, snapshot=held).load(),
+            waiting=read.options(table="messages", columns=",".join(WAITING)).load(),
             title=title or (f"{TITLE} of {queue}" if queue else TITLE),
             since=since,
             until=until,

@@ -10,7 +10,7 @@ from psycopg.conninfo import make_conninfo
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from pgqueue.spark.committing import retried_until_known
+from pgqueue.spark.connections import retried_until_known
 from pgqueue.spark.errors import OptionError
 from pgqueue.spark.pipelines.progress import Tell, staging_watched
 from pgqueue.spark.writing import JOB, TASK

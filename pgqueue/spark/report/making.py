@@ -18,7 +18,7 @@ from pgqueue.spark.report.columns import FIGURES
 from pgqueue.spark.report.digest import digest_of
 from pgqueue.spark.report.figures import figures, settled_messages, waiting_messages
 from pgqueue.spark.report.page import page
-from pgqueue.spark.report.requirements import NotReportable, check_history, check_waiting
+from pgqueue.spark.report.requirements import HISTORY, WAITING, NotReportable, check
 from pgqueue.spark.report.span import check_span, micros, moment_of, span_of
 
 if TYPE_CHECKING:
@@ -79,13 +79,15 @@ def report(
     Raises:
         NotReportable: a column is missing or of another type, or an argument makes no sense. Nothing was written.
     """
-    check_history(history)
+    check(history, "history", HISTORY, "select it from the view pgqueue.history, or add it as null")
     if waiting is not None:
-        check_waiting(waiting)
+        remedy = "add it, or leave `waiting` out: the backlog then has settled messages only"
+        check(waiting, "waiting", WAITING, remedy)
     check_span(since, until, bucket)
     if top < 1:
         raise NotReportable(f"top must be 1 or more, not {top}")
-    with _kept(_since(settled_messages(history), since)) as kept:
+    messages = settled_messages(history)
+    with _kept(messages if since is None else messages.where(F.col("settled") >= micros(since))) as kept:
         settled, later = _parted(kept, until)
         first, last = _first_and_last(settled)
         span = span_of(since or first, until or (last and last + timedelta(microseconds=1)), bucket)
@@ -114,10 +116,6 @@ def _kept(frame: DataFrame) -> Iterator[DataFrame]:
         yield frame
     finally:
         frame.unpersist()
-
-
-def _since(settled: DataFrame, since: datetime | None) -> DataFrame:
-    return settled if since is None else settled.where(F.col("settled") >= micros(since))
 
 
 def _parted(kept: DataFrame, until: datetime | None) -> tuple[DataFrame, DataFrame]:

@@ -29,30 +29,17 @@ class NotReportable(ValueError):
     """The report cannot be made, and nothing was written; the text has the remedy."""
 
 
-def check_history(history: DataFrame) -> None:
-    """Refuse a history that lacks what the figures need.
+def check(frame: DataFrame, name: str, needed: dict[str, set[str]], remedy: str) -> None:
+    """Refuse a DataFrame that lacks what the report needs; ``remedy`` is that for a missing column.
 
     Raises:
         NotReportable: a column is missing, or of another type.
     """
-    _check(history, "history", HISTORY, "select it from the view pgqueue.history, or add it as null")
-
-
-def check_waiting(waiting: DataFrame) -> None:
-    """Refuse a DataFrame of waiting messages that lacks what the backlog needs.
-
-    Raises:
-        NotReportable: `queue` or `enqueued_time` is missing, or of another type.
-    """
-    _check(waiting, "waiting", WAITING, "add it, or leave `waiting` out: the backlog then has settled messages only")
-
-
-def _check(frame: DataFrame, name: str, columns: dict[str, set[str]], remedy: str) -> None:
     types = {column: kind.split("(")[0] for column, kind in frame.dtypes}
-    missing = [column for column in columns if column not in types]
+    missing = [column for column in needed if column not in types]
     if missing:
         raise NotReportable(f"{name} has no column {', '.join(map(repr, missing))}: {remedy}")
-    for column, good in columns.items():
+    for column, good in needed.items():
         if types[column] not in good:
             raise NotReportable(
                 f"the column {column!r} of {name} is {types[column]}, not {' or '.join(sorted(good))}: cast it"

@@ -11,7 +11,7 @@ from pgqueue.spark.report.columns import Unit
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
 UNKNOWN = "\N{EM DASH}"
-UNITS = (("d", 86400), ("h", 3600), ("min", 60))
+UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def said(value: Any, unit: Unit) -> str:
@@ -52,12 +52,10 @@ def duration(seconds: float | None) -> str:
     if seconds < 59.95:
         return _short_duration(seconds)
     whole = round(seconds)
-    names = (*UNITS, ("s", 1))
-    for (unit, length), (smaller, smaller_length) in zip(UNITS, names[1:], strict=True):
-        if whole >= length:
-            rest = whole % length // smaller_length
-            return f"{whole // length}{THIN}{unit}" + (f" {rest}{THIN}{smaller}" if rest else "")
-    return f"{whole}{THIN}s"
+    largest = next(place for place, (_, length) in enumerate(UNITS) if whole >= length)
+    (unit, length), (smaller, smaller_length) = UNITS[largest : largest + 2]
+    rest = whole % length // smaller_length
+    return f"{whole // length}{THIN}{unit}" + (f" {rest}{THIN}{smaller}" if rest else "")
 
 
 def moment(when: datetime) -> str:
