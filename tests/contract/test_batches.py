@@ -15,6 +15,7 @@ from pgqueue.errors import (
     MessageAlreadySettledError,
     QueueNotFoundError,
 )
+from pgqueue.statements import settling
 from tests.contract.world import MINUTE, SECOND, World
 
 Batch = Callable[..., list[SettlementResult]]
@@ -300,3 +301,14 @@ def test_a_thousand_are_settled_in_one_statement(own: World) -> None:
         assert all(result.is_settled for result in own.queue.complete_batch(received))
     assert len(statements) == 1
     assert own.found() == []
+
+
+def test_a_batch_without_a_settlement_in_doubt_asks_for_no_outcome(
+    either: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(*_: object) -> None:
+        raise AssertionError("nothing is in doubt")
+
+    monkeypatch.setattr(settling, "resolve_batch", ask)
+    received = either.several_locked(2)
+    assert all(result.is_settled for result in either.queue.complete_batch(received))

@@ -327,6 +327,18 @@ def test_a_closed_client_is_closed_and_what_it_was_given_stays_open(either: Worl
         client.list_queues()
 
 
+@pytest.mark.parametrize("autocommit", [False, True], ids=["", "autocommit"])
+def test_a_pool_gets_its_connections_back_in_their_own_mode(database: Database, autocommit: bool) -> None:
+    options = {"autocommit": autocommit}
+    with (
+        psycopg_pool.ConnectionPool(database.dsn, min_size=1, max_size=1, kwargs=options, open=True) as pool,
+        QueueClient(pool) as client,
+    ):
+        client.list_queues()
+        with pool.connection() as connection:
+            assert connection.autocommit is autocommit
+
+
 def test_a_client_that_was_never_used_can_be_closed(either: World) -> None:
     client = either.sources.made_of(either.database.dsn)
     client.close()

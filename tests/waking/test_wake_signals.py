@@ -82,6 +82,23 @@ def test_an_awaiting_receiver_is_woken_too(client: QueueClient, database: Databa
     assert [message.body for message in waiting.received] == ["a"]
 
 
+@pytest.mark.parametrize("is_shared", [False, True], ids=["own", "shared"])
+def test_a_woken_receiver_that_deletes_does_so_in_its_transaction(
+    client: QueueClient, database: Database, is_shared: bool
+) -> None:
+    queue = client.queue("q")
+    wake_signal: Any = queue._source.wake_signal("q")
+    with psycopg.connect(database.dsn) as connection:
+        transaction = connection if is_shared else None
+        waiting = Waiting(lambda: queue.receive_and_delete(wait=LONG, transaction=transaction))
+        eventually(lambda: wake_signal.is_live)
+        queue.send(Message("a"))
+        waiting.end()
+        assert [message.body for message in waiting.received] == ["a"]
+        connection.rollback()
+    assert len(queue.peek()) == is_shared
+
+
 @pytest.mark.parametrize("verb", ["send_batch", "abandon", "resubmit"])
 def test_every_verb_that_makes_messages_ready_notifies(client: QueueClient, database: Database, verb: str) -> None:
     queue = client.queue("q")

@@ -15,6 +15,7 @@ import pgqueue.aio
 from pgqueue import DeadLetter
 from pgqueue.errors import TransactionConflictError
 from pgqueue.model.holder import this_process
+from pgqueue.worker.failures import Limit
 from tests.patience import eventually
 from tests.worker.scene import Running, Scene
 
@@ -119,6 +120,10 @@ def test_a_delivery_that_fails_is_counted_by_the_lower_limit(
     with scene.working(handler, retry=pgqueue.RetryPolicy(max_attempts=max_attempts)):
         line = line_of(caplog, "the handler failed")
     assert f", delivery {which}: it will be redelivered in " in line.getMessage()
+
+
+def test_a_delivery_whose_limit_is_unknown_is_counted_without_one() -> None:
+    assert Limit().place(3) == "3"
 
 
 def test_the_last_delivery_that_fails(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
