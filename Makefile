@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 $(shell test ! -e $(VENV) || $(BIN)/pip --version > /dev/null 2>&1 || rm -f $(BUILD) $(DEMO) $(READY))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark test test-all models lint format types layers prose check docs generate words test-matrix test-pgbouncer bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos dist wheel try-wheel lock clean
+.PHONY: help demo demo-spark test test-all models lint format types layers prose check docs generate words test-matrix test-pgbouncer budgets bench-engine bench-sending bench-worker bench-peers bench-scaling bench-performance bench-flow bench-spark soak soak-spark chaos dist wheel try-wheel lock clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -123,8 +123,11 @@ chaos: $(READY) ## a ledger under fire: make chaos MINUTES=10, again with SEED=7
 	PGQUEUE_TEST_PGBOUNCER=$$program $(BIN)/python -m benchmarks.chaos --minutes $(MINUTES) \
 	    $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)") $(if $(MARKDOWN),--markdown $(MARKDOWN) --each)
 
-bench-engine: $(READY) ## the engine beside a front-scanning design and the raw floor
-	$(BIN)/python -m benchmarks.engine $(if $(BESIDE),--beside $(BESIDE))
+budgets: $(READY) ## what a call of each verb of the hot path costs, beside its budget; WRITE=1 makes that the budgets
+	@$(BIN)/python -m benchmarks.budgets $(if $(ONLY),--only "$(ONLY)") $(if $(WRITE),--write)
+
+bench-engine: $(READY) ## the engine beside a front-scanning design and the raw floor, or earlier commits: BESIDE="983b3fb v0.1.0"
+	$(BIN)/python -m benchmarks.engine $(if $(BESIDE),--beside $(BESIDE) --markdown benchmarks/results/beside.md)
 
 dist: $(or $(wildcard $(READY)),$(BUILD)) ## dist/: the wheel and the sdist that are published
 	@rm -rf dist

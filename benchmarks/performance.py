@@ -39,6 +39,7 @@ def main() -> None:
     blocks = {
         "peers-conditions": peers["conditions"] + ".",
         "scaling-conditions": scaling["conditions"] + ".",
+        "beside": (RESULTS / "beside.md").read_text().partition("`\n\n")[2].strip(),
         "ratios": ratios.table(peers["results"], tables.shown),
         **{name: scaling_table(axis) for name, axis in axes.items()},
         **{name: tables.table(name, found, peers["missing"]) for name, found in peers["results"].items()},

@@ -52,6 +52,7 @@ ROOMS: dict[str, Sequence[str]] = {
     "schema/test_wheel.py": ["Makefile", "pgqueue", "pyproject.toml"],
     "soak": ["benchmarks"],
     "spark": ["pgqueue/cli", "pgqueue/demo", "pgqueue/spark"],
+    "sql": [],
     "sql/test_wear.py": ["tests/sql"],
     "testing": [],
     "unit/test_imports.py": ["pgqueue"],

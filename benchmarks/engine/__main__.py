@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from benchmarks.engine import measurements
 from benchmarks.engine.design import BODY, Design
 from benchmarks.engine.measurements import CLOSE, FULL, QUICK, Row, Scale
 from benchmarks.engine.pgbench import Pgbench
-from benchmarks.report import machine, table
+from benchmarks.report import load, machine, table
 from benchmarks.server import running, version
 from pgqueue import schema
 from pgqueue.testing.hosts import binaries
@@ -27,15 +27,15 @@ LABELS = {"pgqueue": "pgqueue", "front_scan": "front scan", "floor": "raw floor"
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="about two minutes, for a look; figures are rough")
-    parser.add_argument("--beside", metavar="COMMIT", help="only this engine and the one of an earlier commit")
+    parser.add_argument("--beside", metavar="COMMIT", nargs="+", help="only this engine and those of earlier commits")
     parser.add_argument("--pgmq", type=Path, metavar="FILE", help="PGMQ itself, too: its pgmq-extension/sql/pgmq.sql")
     parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
     options = parser.parse_args()
     scale = QUICK if options.quick else CLOSE if options.beside else FULL
-    rows = []
+    rows, busy = [], load()
     with running() as server, ExitStack() as stack:
         if options.beside:
-            designs = _with_an_earlier_one(server, options.beside, stack)
+            designs = list(_with_earlier_ones(server, options.beside, stack))
             measured = _compare(designs, scale)
         else:
             designs = [_made(server, name) for name in ("pgqueue", "front_scan", "floor")]
@@ -46,20 +46,20 @@ def main() -> None:
             rows.append(row)
             print(f"{row.title}: {row.figures}", file=sys.stderr, flush=True)
         labels = {design.name: design.label for design in designs}
-        text = f"{machine()}, PostgreSQL {version(server)}, synchronous_commit off\n\n{table(labels, rows)}\n"
+        conditions = f"{machine()}, PostgreSQL {version(server)}, synchronous_commit off, {busy}."
+        text = f"{conditions}\n\n{table(labels, rows)}\n"
     print(text)
     if options.markdown:
-        command = "make bench-engine" + (f" BESIDE={options.beside}" if options.beside else "")
+        command = "make bench-engine" + (f' BESIDE="{" ".join(options.beside)}"' if options.beside else "")
         options.markdown.write_text(f"# The engine\n\n`{command}`\n\n{text}")
 
 
-def _with_an_earlier_one(server: ThrowawayServer, commit: str, stack: ExitStack) -> list[Design]:
-    ours = _made(server, "pgqueue")
-    label = f"pgqueue at {commit[:7]}"
-    return [
-        ours,
-        _made(server, "earlier", label=label, folder="pgqueue", migrate=stack.enter_context(engine_at(commit))),
-    ]
+def _with_earlier_ones(server: ThrowawayServer, commits: Sequence[str], stack: ExitStack) -> Iterator[Design]:
+    yield _made(server, "pgqueue")
+    for nth, commit in enumerate(commits):
+        label = f"pgqueue at {commit[:7]}"
+        migrate = stack.enter_context(engine_at(commit))
+        yield _made(server, f"earlier_{nth}", label=label, folder="pgqueue", migrate=migrate)
 
 
 def _compare(designs: list[Design], scale: Scale) -> Iterator[Row]:

@@ -26,6 +26,8 @@ from tests.sql.stage import (
     turns_until,
 )
 
+pytestmark = pytest.mark.core
+
 T = TypeVar("T")
 
 HELD = "select sequence_number from pgqueue.locked_messages order by sequence_number"

@@ -19,6 +19,8 @@ from tests.sql.stage import (
     turns_until,
 )
 
+pytestmark = pytest.mark.core
+
 
 def test_a_claim_that_is_rolled_back_behind_the_cursors_of_others_is_found(database: Database) -> None:
     with Stage(database) as stage:

@@ -11,6 +11,8 @@ import pytest
 from pgqueue.testing import Database
 from tests.sql.stage import LOCK_DURATION, LOCK_LOST, SECOND, UNKNOWN_QUEUE, Received, Session, Stage, put_back, refused
 
+pytestmark = pytest.mark.core
+
 
 def test_a_late_worker_cannot_complete_a_redelivered_message(database: Database) -> None:
     with Stage(database) as stage:

@@ -17,6 +17,8 @@ from tests.sql.stage import (
     scan,
 )
 
+pytestmark = pytest.mark.core
+
 UNLOCKED = "select sequence_number from pgqueue.message order by position for update skip locked"
 
 

@@ -23,6 +23,8 @@ from tests.sql.stage import (
     refused,
 )
 
+pytestmark = pytest.mark.core
+
 WAITING = "select sequence_number from pgqueue.scheduled_messages"
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from psycopg.types.json import Jsonb
 
 from pgqueue.testing import Database
 from tests.sql.sessions import SESSION_LOST, accept, accepted, bodies, received, release, renew, stage_of, waiting
 from tests.sql.stage import DEAD, LOCK_DURATION, MESSAGE_NOT_FOUND, SECOND, refused
+
+pytestmark = pytest.mark.core
 
 MINUTE = timedelta(minutes=1)
 DELAY = timedelta(minutes=10)

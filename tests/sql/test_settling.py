@@ -25,6 +25,8 @@ from tests.sql.stage import (
     refused,
 )
 
+pytestmark = pytest.mark.core
+
 BATCHES = [
     pytest.param("complete_batch", {}, id="complete"),
     pytest.param("abandon_batch", {}, id="abandon"),
