@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
+from pgqueue.model.message import Lock, PeekedMessage
 
-class Numbered(Protocol):
-    """The identity of a message: a message itself, or its lock."""
-
-    @property
-    def queue(self) -> str:
-        """The queue of the message."""
-
-    @property
-    def sequence_number(self) -> int:
-        """The number of the message."""
+#: A message or its lock: both have its queue and its sequence number.
+Numbered: TypeAlias = PeekedMessage | Lock
 
 
 def about(message: Numbered, delivery_count: int, error: BaseException | None = None) -> dict[str, Any]:

@@ -98,10 +98,6 @@ def _if_there(place: int) -> Callable[[Row], Any]:
     return lambda row: row[place] if place < len(row) else None
 
 
-def _always(value: object) -> Callable[[Row], Any]:
-    return lambda _: value
-
-
 #: How each field of a message is read from its row; except the queue, which is not in the row.
 FIELDS: Final[Mapping[str, Callable[[Row], Any]]] = {
     **{name: itemgetter(place) for place, name in enumerate(COLUMNS)},
@@ -112,7 +108,7 @@ FIELDS: Final[Mapping[str, Callable[[Row], Any]]] = {
     "last_error": _last_error,
     "delivery_log": _delivery_log,
     "resubmitted_from": _resubmitted_from,
-    "time_to_live": _always(None),
+    "time_to_live": lambda _: None,
     "dead_letter_reason": _of_its_death("dead_letter_reason", "reason"),
     "dead_letter_error_description": _of_its_death("dead_letter_error_description", "description"),
     "dead_letter_source": lambda row: _forwarded_from(row).get("queue"),

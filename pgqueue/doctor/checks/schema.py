@@ -15,7 +15,7 @@ INSTALL_AGAIN = 'pgqueue migrate --sql | psql --set ON_ERROR_STOP=1 "$PGQUEUE_DS
 #: The body of a function as PostgreSQL keeps it, and the settings that it runs with; a body that begins with `return`
 #: is kept in another form.
 BODY = re.compile(r"^as \$\$(.*)\$\$;?\s*\Z", re.MULTILINE | re.DOTALL)
-SETTING = re.compile(r"^set (\w+) = '?(.*?)'?$", re.MULTILINE)
+SETTING = re.compile(r"^(?:security definer )?set (\w+) = '?(.*?)'?$", re.MULTILINE)
 
 
 def schema_version(rows: Sequence[Row]) -> Iterator[Finding]:
