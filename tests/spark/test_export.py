@@ -83,6 +83,15 @@ def test_an_export_that_does_not_fit_its_lake_is_refused(
     assert ids(spark, lake / "history") == ["0"]
 
 
+@pytest.mark.parametrize("name", ["lake[1]", "lake*", "{lake}"])
+def test_an_output_that_is_a_pattern_is_refused(
+    spark: SparkSession, database: Database, tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(LakeError, match="which Spark reads as a pattern"):
+        export(tmp_path / name, dsn=database.dsn)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_dry_run_writes_nothing(spark: SparkSession, database: Database, client: QueueClient, lake: Path) -> None:
     settle(client, 1)
     before = contents(database)

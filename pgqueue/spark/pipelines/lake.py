@@ -19,6 +19,9 @@ CHECKPOINTS = "_checkpoints"
 
 SECONDS_OF_A_DAY = 86_400
 
+#: The characters by which Spark takes a path for a pattern.
+IN_PATTERNS = re.compile(r"[*?\[\]{}]")
+
 #: The characters that Spark escapes in the name of a directory.
 ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 
@@ -28,8 +31,14 @@ class LakeError(PipelineError):
 
 
 def located(output: str | Path) -> str:
-    """The directory independently of the working directory: a URL unchanged, any other path made absolute."""
+    """The directory independently of the working directory: a URL unchanged, any other path made absolute.
+
+    Raises:
+        LakeError: Spark would read the path as a pattern.
+    """
     named = str(output)
+    if pattern := IN_PATTERNS.search(named):
+        raise LakeError(f"the output {named!r} has a {pattern[0]!r}, which Spark reads as a pattern: name another one")
     return named.rstrip("/") if re.match(r"[a-z][a-z0-9+.-]*:", named, re.IGNORECASE) else str(Path(named).absolute())
 
 
