@@ -49,6 +49,16 @@ def clock(session: Session) -> datetime:
     return moment
 
 
+def test_due_times_of_locks_hide_no_scheduled_message(database: Database) -> None:
+    with Stage(database) as stage:
+        (ann,) = stage.sessions("ann")
+        ann.call("_pass_due_times", queue_id=1, kind="WATCH")
+        number = schedule(ann, SECOND)
+        due = clock(ann) + SECOND
+        assert passed_until(stage, ann, "WATCH") > due
+        assert ann.values("select sequence_number from pgqueue._scheduled_messages_of(1)") == [number]
+
+
 def test_a_message_whose_transaction_commits_after_it_was_due_is_found(database: Database) -> None:
     with Stage(database) as stage:
         ann, bob = stage.sessions("ann", "bob")

@@ -12,8 +12,11 @@ from pgqueue.model.columns import KEPT
 from pgqueue.testing import Database
 from tests.sql.example import EXAMPLES
 from tests.sql.house import House, house_in
+from tests.sql.stage import refused
 
 SEND, RECEIVE, MONITOR, SETTINGS, ADMIN, ANYONE = "SEND", "RECEIVE", "MONITOR", "SETTINGS", "ADMIN", "ANYONE"
+
+PINNED_ELSEWHERE = "PQ011"
 
 EVERYTHING = {SEND, RECEIVE, MONITOR, ADMIN}
 
@@ -177,6 +180,13 @@ def test_a_role_may_do_what_it_was_granted_and_nothing_else(house: House, kind: 
     for verb, example in EXAMPLES.items():
         if example.is_of_all_queues:
             assert (house.refusal(example, "mine") is None) == (example.right in theirs), verb
+
+
+@pytest.mark.parametrize("kind", ROLES)
+def test_every_role_gets_the_refusal_of_a_message_pinned_elsewhere(house: House, kind: str) -> None:
+    given(house, kind)
+    with house.as_the_role(), refused(PINNED_ELSEWHERE):
+        house.connection.execute("select pgqueue._refuse_transaction('mine', '5')")
 
 
 #: The rights that suffice in place of another one, for the same queue.
