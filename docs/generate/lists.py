@@ -14,8 +14,8 @@ Lines are broken where they are full. ``generated rows`` begins one with every i
 is_staged`` chooses those that have these attributes; after the colon is what is written for each. A comma at either
 end is left out where the list is empty.
 
-``generated query: _deferred_messages(queue.id)`` writes the query that is the text of a function, with these arguments
-and the queries that it calls itself: a view runs functions with the rights of its reader, who has none on tables.
+``generated query: _deferred_messages(queue.id)`` writes the text of a function, a query, with these arguments; calls of
+other such functions are replaced too. A view runs functions with the rights of its reader, who has none on tables.
 """
 
 from __future__ import annotations
