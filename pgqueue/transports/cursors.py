@@ -159,17 +159,20 @@ def _results(connection: AnyConnection, text: bytes) -> PQGen[list[PGresult]]:
 
 
 def _rows(connection: AnyConnection, results: list[PGresult], needed: int) -> list[Any]:
-    last = results[-1]
-    if last.status == ExecStatus.FATAL_ERROR:
-        error = error_from_result(last, encoding=connection.info.encoding)
-        if len(results) <= needed:
-            raise error
-        logger.debug("a connection is closed, for a command after the last one that counts has failed: %s", error)
-        connection.pgconn.finish()
-        return []
+    """The rows of the last command needed.
+
+    The first failure counts: a connection that ends may add another. PgBouncer does.
+    """
+    failed = next((n for n, result in enumerate(results) if result.status == ExecStatus.FATAL_ERROR), len(results))
+    if failed < needed:
+        raise error_from_result(results[failed], encoding=connection.info.encoding)
     transformer = Transformer.from_context(_Context(connection))
-    transformer.set_pgresult(last)
-    return transformer.load_rows(0, last.ntuples, tuple)
+    transformer.set_pgresult(results[needed - 1])
+    rows = transformer.load_rows(0, results[needed - 1].ntuples, tuple)
+    if failed < len(results):
+        logger.debug("a connection is closed: what followed the last command that counts has failed")
+        connection.pgconn.finish()
+    return rows
 
 
 class _Context(_Unaffected):
