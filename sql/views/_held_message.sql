@@ -1,6 +1,7 @@
 -- Messages that may be held, or may have been, by queue. Fresh messages are looked for where receives take them, not
 -- in the whole queue: one is missing while it lies behind a hundred others that are not held. Of each session its first
--- hundred messages are looked at; they, and deferred ones, are held as long as the session is.
+-- hundred messages are looked at; they, and deferred ones, are held as long as the session is. The right to see all
+-- locks is checked once, not for each queue.
 create or replace view pgqueue._held_message with (security_barrier) as
 select queue.name as queue, sequence_number, locked_by,
        case when not requires_session then locked_until
@@ -11,7 +12,10 @@ select queue.name as queue, sequence_number, locked_by,
        lock_token is not null as has_lock,
        delivery_count, max_delivery_count, pgqueue._priority(lane) as priority,
        date_trunc('second', enqueued_time) as enqueued_time, message_id, correlation_id, subject
-  from (select * from pgqueue.queue where pgqueue._may_see_locks(receivers) order by name) as queue
+  from (select *
+          from pgqueue.queue
+         where (select pgqueue._may_see_locks('{}')) or pgqueue._may_see_locks(receivers)
+         order by name) as queue
  cross join lateral (
        -- generated query: _deferred_messages(queue.id)
        select deferred.*
@@ -59,7 +63,7 @@ select queue.name as queue, sequence_number, locked_by,
                where queue_id = queue.id and lane = 2000 and session_id = held.session_id and position > held.cursor
                order by position
                limit (select 100)) as first                   -- hidden from the planner, as below
-        where held.queue_id = queue.id
+        where held.queue_id = queue.id and queue.requires_session
         union all
        select passed.*                                        -- messages that the cursor has passed
          from unnest(queue.lanes) as opened                   -- see pgqueue._progress, which a view cannot call

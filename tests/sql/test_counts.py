@@ -146,6 +146,22 @@ def test_an_estimate_reads_about_as_many_pages_as_it_may(database: Database) -> 
         assert_cheap(explainer.plans(lambda: ann.rows("select from pgqueue.queue_estimates(20)")))
 
 
+def test_an_estimate_sums_its_sample_before_it_looks_up_the_queues(database: Database) -> None:
+    with Stage(database) as stage:
+        explainer = Explainer(stage.session("ann"))
+        ann = explainer.session
+        for _ in range(2):
+            ann.send_many(5000)
+        ann.rows("analyze pgqueue.message")
+        plans = explainer.plans(lambda: ann.rows("select from pgqueue.queue_estimates(60)"))
+        nodes = [node for plan in plans for node in plan.nodes() if "known" in plan.text]
+        (sample,) = (node for node in nodes if node.get("Relation Name") == "message" and "Sample" in node["Node Type"])
+        joined = [
+            node["Actual Rows"] for node in nodes if node["Node Type"] in ("Hash Join", "Nested Loop", "Merge Join")
+        ]
+        assert max(joined) < 30 < sample["Actual Rows"]
+
+
 def schedule_some(session: Session) -> None:
     """Schedule four messages that are due in a second and one that is due in an hour; abandon one for a second."""
     session.rows("select pgqueue.send('q', '1')")

@@ -134,6 +134,19 @@ def test_a_lock_beyond_a_hundred_free_messages_is_seen_when_those_were_received(
         assert ann.values(NUMBERS.format("locked_messages")) == [*numbers[:60], numbers[150]]
 
 
+@pytest.mark.parametrize("view", [*HELD, "sessions"])
+def test_the_right_to_see_all_locks_is_checked_once_for_all_queues(database: Database, view: str) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        for number in range(20):
+            ann.call("create_queue", queue=f"other-{number}")
+        ann.rows("set track_functions = 'all'")
+        ann.begin()
+        ann.rows(f"select * from pgqueue.{view}")
+        assert ann.value("select pg_stat_get_xact_function_calls('pgqueue._may_see_locks(text[])'::regprocedure)") == 1
+        ann.commit()
+
+
 def test_notifications_are_looked_for_in_queues_that_begin_with_one(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")

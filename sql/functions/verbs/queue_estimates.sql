@@ -35,50 +35,57 @@ begin
     end if;
     return query
         with known as (                                      -- the first ten of each queue, and the sample
-            select 1 as kept, false as is_sample, queue_id, lane, delivery_count, enqueued_time, null::timestamptz as due,
-                   locked_until, expires_at,
+            select 1 as kept, false as is_sample, queue_id, lane, delivery_count, false as is_scheduled,
+                   locked_until > moment as is_locked, expires_at <= moment as is_expired,
+                   1::bigint as messages, enqueued_time as oldest,
                    coalesce(pg_column_size(body), pg_column_size(binary_body))
-                       + coalesce(pg_column_size(application_properties), 0) as bytes
+                       + coalesce(pg_column_size(application_properties), 0)::bigint as bytes
               from pgqueue.queue
              cross join lateral (
                    select * from pgqueue._messages_of(queue.id) limit 10) as message
              union all
-            select 2, false, queue.id, null, delivery_count, enqueued_time, scheduled_enqueue_time, null, expires_at,
+            select 2, false, queue.id, null, delivery_count, scheduled_enqueue_time > moment, null, expires_at <= moment,
+                   1, enqueued_time,
                    coalesce(pg_column_size(body), pg_column_size(binary_body))
                        + coalesce(pg_column_size(application_properties), 0)
               from pgqueue.queue
              cross join lateral (
                    select * from pgqueue._scheduled_messages_of(queue.id) limit 10) as scheduled
              union all
-            select 3, false, queue.id, null, null, null, null, null, null, null
+            select 3, false, queue.id, null, null, null, null, null, 1, null, null
               from pgqueue.queue
              cross join lateral (
                    select from pgqueue._dead_letters_from(queue.id, 0) limit 10) as dead
              union all
-            select 1, true, queue_id, lane, delivery_count, enqueued_time, null, locked_until, expires_at,
-                   coalesce(pg_column_size(body), pg_column_size(binary_body))
-                       + coalesce(pg_column_size(application_properties), 0)
+            select 1, true, queue_id, lane, delivery_count, false, locked_until > moment, expires_at <= moment,
+                   count(*), min(enqueued_time),
+                   sum(coalesce(pg_column_size(body), pg_column_size(binary_body))
+                       + coalesce(pg_column_size(application_properties), 0))
               from pgqueue.message tablesample system (100 * shares[1])
+             group by 3, 4, 5, 7, 8                          -- before the join: few rows reach it
              union all
-            select 2, true, queue_id, null, delivery_count, enqueued_time, scheduled_enqueue_time, null, expires_at,
-                   coalesce(pg_column_size(body), pg_column_size(binary_body))
-                       + coalesce(pg_column_size(application_properties), 0)
+            select 2, true, queue_id, null, delivery_count, scheduled_enqueue_time > moment, null, expires_at <= moment,
+                   count(*), min(enqueued_time),
+                   sum(coalesce(pg_column_size(body), pg_column_size(binary_body))
+                       + coalesce(pg_column_size(application_properties), 0))
               from pgqueue.scheduled_message tablesample system (100 * shares[2])
+             group by 3, 5, 6, 8
              union all
-            select 3, true, queue_id, null, null, null, null, null, null, null
+            select 3, true, queue_id, null, null, null, null, null, count(*), null, null
               from pgqueue.dead_letter tablesample system (100 * shares[3])
+             group by 3
         ), counted as (
-            select queue_id, kept, state, min(enqueued_time) as oldest,
+            select queue_id, kept, state, min(oldest) as oldest,
                    sum(bytes) filter (where not is_sample) as first_bytes,
                    sum(bytes) filter (where is_sample) / shares[kept] as estimated_bytes,
-                   count(*) filter (where not is_sample) as first,
-                   count(*) filter (where is_sample) / shares[kept] as estimate,
+                   sum(messages) filter (where not is_sample) as first,
+                   sum(messages) filter (where is_sample) / shares[kept] as estimate,
                    sum(count(*) filter (where not is_sample)) over (partition by queue_id, kept) < 10 or shares[kept] = 1 as is_exact
               from (select known.*,
-                           case when due > moment then 'SCHEDULED'
+                           case when is_scheduled then 'SCHEDULED'
                                 when kept = 3 then 'DEAD'
-                                when locked_until > moment then 'LOCKED'
-                                when expires_at <= moment then 'EXPIRED'
+                                when is_locked then 'LOCKED'
+                                when is_expired then 'EXPIRED'
                                 when delivery_count >= max_delivery_count then 'EXHAUSTED'
                                 when lane between 800 and 1200 then 'DEFERRED'
                                 else 'READY' end as state
