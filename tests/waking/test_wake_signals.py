@@ -163,6 +163,23 @@ def test_a_client_dropped_without_closing_leaves_no_connection_behind(database: 
     eventually(lambda: hubs() == 0)
 
 
+def test_a_closed_client_does_not_listen_any_more(database: Database) -> None:
+    client = QueueClient(database.dsn)
+    client.create_queue("q")
+    client.queue("q").receive(wait=timedelta(milliseconds=300))
+    (thread,) = (each for each in threading.enumerate() if each.name == "pgqueue-notify-listener")
+    client.close()
+    assert not thread.is_alive()
+
+
+def test_a_listener_notices_at_once_that_another_consumer_waits(database: Database) -> None:
+    listener = NotifyListener(database.dsn)
+    with database.connect(autocommit=True) as connection:
+        assert not listener._wait(connection, 0)
+        listener._wake_thread()
+        assert listener._wait(connection, LONG.total_seconds())
+
+
 def test_a_client_that_does_not_listen_polls(database: Database, client: QueueClient) -> None:
     with QueueClient(database.dsn, listen=False) as deaf:
         waiting = Waiting(lambda: deaf.queue("q").receive(wait=LONG))

@@ -223,6 +223,21 @@ def test_a_handler_that_ends_its_transaction_does_not_complete_its_message(
     assert {0, 2} <= set(scene.effects()), "those that share a transaction with it are handled again"
 
 
+def test_no_handler_runs_in_a_transaction_that_an_earlier_one_has_rolled_back(scene: Scene) -> None:
+    handled = []
+
+    async def handler(message: Any, tx: Any) -> None:
+        handled.append(message.body)
+        if message.body == 0:
+            await run_text(tx, "rollback")
+
+    scene.send(0, 1)
+    with scene.working(handler, transaction="psycopg", transaction_batch=2, concurrency=1, retry=ONCE) as running:
+        eventually(lambda: running.worker.tally.completed + running.worker.tally.failed == 2)
+    assert handled == [0, 0, 1], "together up to the one that has rolled back, then one by one"
+    assert reasons(scene) == ["WrongTransactionError"]
+
+
 @pytest.mark.parametrize("kind", ["psycopg", "sqlalchemy"])
 def test_a_handler_that_begins_another_transaction_does_not_complete_its_message(scene: Scene, kind: str) -> None:
     async def handler(message: Any, tx: Any) -> None:
