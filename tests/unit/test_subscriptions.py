@@ -13,7 +13,7 @@ def subscription() -> Subscription:
     return Subscription(WakeSignal("q", lambda: None))
 
 
-def test_a_subscription_that_nobody_awaits_is_live_until_its_end(subscription: Subscription) -> None:
+def test_a_subscription_without_consumers_is_live_until_its_end(subscription: Subscription) -> None:
     subscription.renew(100)
     end = 100 + SUBSCRIBED_FOR
     assert subscription.look_at(end - 1) == end

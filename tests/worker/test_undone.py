@@ -223,7 +223,9 @@ def test_a_handler_that_ends_its_transaction_does_not_complete_its_message(
     assert {0, 2} <= set(scene.effects()), "those that share a transaction with it are handled again"
 
 
-def test_no_handler_runs_in_a_transaction_that_an_earlier_one_has_rolled_back(scene: Scene) -> None:
+def test_no_handler_runs_in_a_transaction_that_an_earlier_one_has_rolled_back(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
     handled = []
 
     async def handler(message: Any, tx: Any) -> None:
@@ -235,6 +237,7 @@ def test_no_handler_runs_in_a_transaction_that_an_earlier_one_has_rolled_back(sc
     with scene.working(handler, transaction="psycopg", transaction_batch=2, concurrency=1, retry=ONCE) as running:
         eventually(lambda: running.worker.tally.completed + running.worker.tally.failed == 2)
     assert handled == [0, 0, 1], "together up to the one that has rolled back, then one by one"
+    assert "retrying them one by one: a handler has rolled back the transaction" in caplog.text
     assert reasons(scene) == ["WrongTransactionError"]
 
 
