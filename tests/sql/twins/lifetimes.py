@@ -18,7 +18,7 @@ TWINS = [
     ),
     Twin(
         "queue_estimates",
-        "when due > moment then 'SCHEDULED'",
+        "when is_scheduled then 'SCHEDULED'",
         "when kept = 2 then 'SCHEDULED'",
         partial(
             test_counts.test_due_scheduled_messages_count_as_if_a_receive_had_moved_them, function="queue_estimates(1)"
