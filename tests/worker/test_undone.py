@@ -226,7 +226,7 @@ def test_a_handler_that_ends_its_transaction_does_not_complete_its_message(
 def test_no_handler_runs_in_a_transaction_that_an_earlier_one_has_rolled_back(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    handled = []
+    handled: list[int] = []
 
     async def handler(message: Any, tx: Any) -> None:
         handled.append(message.body)
