@@ -49,8 +49,7 @@ class Measured:
     p99: float
 
 
-@top.command("bench", short_help="Measure what this server does.")
-@on_database
+@on_database(top, "bench", short_help="Measure what this server does.")
 def bench(
     database: Database,
     messages: Annotated[int, typer.Option("--messages", "-n", min=1, help="The messages of each measurement.")] = 1000,

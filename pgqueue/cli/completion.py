@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, LiteralString
 
@@ -17,30 +17,27 @@ from pgqueue.transports.one_shot import ask_once
 PATIENCE = timedelta(seconds=1)
 
 
-def queue_names(context: typer.Context, incomplete: str) -> list[str]:
-    return _names(context, incomplete, "select name from pgqueue.queue_settings()")
-
-
-def topic_names(context: typer.Context, incomplete: str) -> list[str]:
-    return _names(context, incomplete, "select name from pgqueue.topics")
-
-
-def schedule_names(context: typer.Context, incomplete: str) -> list[str]:
-    return _names(context, incomplete, "select name from pgqueue.schedules")
-
-
-def _names(context: typer.Context, start: str, query: LiteralString) -> list[str]:
-    """The first hundred names that begin so, or none where the database does not answer."""
-    choice = _choice(context.params).or_else(_choice(context.find_root().params))
-    database = None if choice.embedded else named_by(choice)  # the embedded one would have to be started
-    if database is None:
-        return []
+def _names_in(query: LiteralString) -> Callable[[typer.Context, str], list[str]]:
     sql: LiteralString = f"select name from ({query}) as names where starts_with(name, %(start)s) order by 1 limit 100"
-    try:
-        return ask_once(database, Statement(sql, {"start": start}, column), PATIENCE)
-    except Exception:  # noqa: BLE001 - the shell would print it into the command line
-        return []
+
+    def names(context: typer.Context, incomplete: str) -> list[str]:
+        """The first hundred names that begin so, or none where the database does not answer."""
+        choice = _choice(context.params).or_else(_choice(context.find_root().params))
+        database = None if choice.embedded else named_by(choice)  # the embedded one would have to be started
+        if database is None:
+            return []
+        try:
+            return ask_once(database, Statement(sql, {"start": incomplete}, column), PATIENCE)
+        except Exception:  # noqa: BLE001 - the shell would print it into the command line
+            return []
+
+    return names
 
 
 def _choice(given: Mapping[str, Any]) -> Choice:
     return Choice(given.get("dsn"), bool(given.get("embedded")))
+
+
+queue_names = _names_in("select name from pgqueue.queue_settings()")
+topic_names = _names_in("select name from pgqueue.topics")
+schedule_names = _names_in("select name from pgqueue.schedules")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from inspect import Parameter
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 import typer
@@ -19,6 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pgqueue import QueueClient, embedded
 from pgqueue.cli.choice import ENVIRONMENT, Choice, Dsn, Embedded
 from pgqueue.cli.failures import WrongUse
+from pgqueue.cli.group import Group
 from pgqueue.cli.options import Options
 from pgqueue.cli.output import AsJson, Result
 from pgqueue.errors import ConnectionLostError
@@ -44,11 +45,16 @@ class Database:
 
     def now(self) -> datetime:
         """The time by the database's clock: clocks differ, and locks expire by this one."""
-        with self.transaction() as connection:
-            row = connection.execute("select pgqueue.clock()").fetchone()
-        assert row is not None
-        moment: datetime = row[0]
+        moment: datetime
+        (moment,) = self.row("select pgqueue.clock()")
         return moment
+
+    def row(self, query: LiteralString) -> tuple[Any, ...]:
+        """The first row of a query that has at least one."""
+        with self.transaction() as connection:
+            row: tuple[Any, ...] | None = connection.execute(query).fetchone()
+        assert row is not None
+        return row
 
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:
@@ -58,11 +64,18 @@ class Database:
             yield connection
 
 
-def on_database(command: Callable[..., Result | None]) -> Callable[..., None]:
+Command = Callable[..., Result | None]
+
+
+def on_database(group: Group, name: str, **attributes: Any) -> Callable[[Command], Callable[..., None]]:
     """Make a command of a function of a database: with options that choose the database, and --json for its result.
 
     A parameter that is annotated with :class:`~pgqueue.cli.options.Options` becomes these options.
     """
+    return lambda command: group.command(name, **attributes)(_on_database(command))
+
+
+def _on_database(command: Command) -> Callable[..., None]:
     signature = inspect.signature(command, eval_str=True)
     _, *own = signature.parameters.values()
     groups = {each.name: group for each in own if (group := _options_of(each)) is not None}

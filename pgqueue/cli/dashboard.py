@@ -28,8 +28,7 @@ def _print_account(role: str | None) -> None:
     raise typer.Exit
 
 
-@top.command("dashboard", short_help="Show all of it in a browser, and repair it there.")
-@on_database
+@on_database(top, "dashboard", short_help="Show all of it in a browser, and repair it there.")
 def dashboard(
     database: Database,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",

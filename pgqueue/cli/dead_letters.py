@@ -23,8 +23,7 @@ app = Group(
 top.add_typer(app, name="dead-letters", short_help="List, show, resubmit and purge dead letters.")
 
 
-@app.command("list")
-@on_database
+@on_database(app, "list")
 def list_(database: Database, name: Name, max_messages: MaxMessages = 20, start: Start = 0) -> Result:
     """List the dead letters of a queue, with the reasons, by sequence number."""
     messages = database.client.queue(name).dead_letters.peek(max_messages=max_messages, from_sequence_number=start)
@@ -35,8 +34,7 @@ def list_(database: Database, name: Name, max_messages: MaxMessages = 20, start:
     )
 
 
-@app.command("show")
-@on_database
+@on_database(app, "show")
 def show(
     database: Database,
     name: Name,
@@ -49,8 +47,7 @@ def show(
     return Result(found, picture=documents.message_record)
 
 
-@app.command("resubmit")
-@on_database
+@on_database(app, "resubmit")
 def resubmit(
     database: Database,
     name: Name,
@@ -87,8 +84,7 @@ def resubmit(
     )
 
 
-@app.command("purge")
-@on_database
+@on_database(app, "purge")
 def purge(
     database: Database,
     name: Name,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from psycopg.conninfo import conninfo_to_dict
@@ -76,18 +76,14 @@ def demo(
     plan = Plan(database(said), source=source, flights=flights, workers=consumers, kills=kills, seed=seed)
     with explained():
         verdict = run(plan, output.console(stderr=as_json))
-    if as_json:
-        speed = round(verdict.messages_per_second, 1)
-        output.document({"holds": verdict.holds, "messages_per_second": speed, "checks": documented(verdict.checks)})
-    else:
-        show_checks(verdict.checks)
-        outcome = "Every check holds" if verdict.holds else "NOT every check holds"
-        output.say(f"{outcome}; {verdict.messages_per_second:,.0f} messages/s, from the first sent to the last posted.")
-        output.hint(
-            f"To look around: `{_program()} dead-letters list {QUEUE} {options}`. The schema {SCHEMA} has the tables."
-        )
-    if not verdict.holds:
-        raise typer.Exit(FAILED)
+    speed = verdict.messages_per_second
+    show_verdict(
+        verdict.checks,
+        {"messages_per_second": round(speed, 1)},
+        f"{speed:,.0f} messages/s, from the first sent to the last posted.",
+        f"To look around: `{_program()} dead-letters list {QUEUE} {options}`. The schema {SCHEMA} has the tables.",
+        as_json=as_json,
+    )
 
 
 def database(dsn: str | None) -> str:
@@ -142,8 +138,24 @@ def _shown(dsn: str) -> str:
     return "DSN" if conninfo_to_dict(dsn).get("password") else shlex.quote(dsn)
 
 
-def show_checks(checks: Sequence[Check]) -> None:
-    """A verdict, a line a check."""
+def show_verdict(
+    checks: Sequence[Check], facts: dict[str, object], sentence: str, hint: str = "", *, as_json: bool
+) -> None:
+    """Print the verdict of a demo, and exit with 1 if a check does not hold; a document has the facts."""
+    holds = all(check.holds for check in checks)
+    if as_json:
+        documents = [{**asdict(check), "holds": check.holds} for check in checks]
+        output.document({"holds": holds, **facts, "checks": documents})
+    else:
+        _show_checks(checks)
+        output.say(f"{'Every check holds' if holds else 'NOT every check holds'}; {sentence}")
+        if hint:
+            output.hint(hint)
+    if not holds:
+        raise typer.Exit(FAILED)
+
+
+def _show_checks(checks: Sequence[Check]) -> None:
     grid = output.table(("must hold", "expected", "found", ""), [])
     for check in checks:
         expected = Text(f"{'at least ' if check.at_least else ''}{check.expected:,}")
@@ -154,7 +166,3 @@ def show_checks(checks: Sequence[Check]) -> None:
     output.say("")
     output.show(grid)
     output.say("")
-
-
-def documented(checks: Sequence[Check]) -> list[dict[str, Any]]:
-    return [{**asdict(check), "holds": check.holds} for check in checks]

@@ -29,8 +29,7 @@ SHOWN = 3
 WIDEST = 100
 
 
-@top.command("doctor", short_help="Find problems of the queues and their database.")
-@on_database
+@on_database(top, "doctor", short_help="Find problems of the queues and their database.")
 def doctor(
     database: Database,
     invariants: Annotated[

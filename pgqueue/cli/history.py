@@ -28,8 +28,7 @@ class Ending(StrEnum):
     CANCELLED = "CANCELLED"
 
 
-@top.command("history", short_help="Show what became of messages.")
-@on_database
+@on_database(top, "history", short_help="Show what became of messages.")
 def history(
     database: Database,
     name: Name,

@@ -13,20 +13,8 @@ from pgqueue.model.printable import printable
 OF_EVERY_RECORD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 
 
-class LogLevel(StrEnum):
-    """The least level that is logged."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-class LogFormat(StrEnum):
-    """How a record is written."""
-
-    TEXT = "text"
-    JSON = "json"
+LogLevel = StrEnum("LogLevel", ["DEBUG", "INFO", "WARNING", "ERROR"])
+LogFormat = StrEnum("LogFormat", ["TEXT", "JSON"])
 
 
 class JsonFormatter(logging.Formatter):

@@ -27,8 +27,7 @@ Yes = Annotated[
 ]
 
 
-@app.command("create")
-@on_database
+@on_database(app, "create")
 def create(
     database: Database,
     name: Name,
@@ -43,8 +42,7 @@ def create(
     return Result(queue, f"queue {name} created", documents.settings_record)
 
 
-@app.command("list")
-@on_database
+@on_database(app, "list")
 def list_(database: Database) -> Result:
     """List the queues and their settings, as far as they fit; `pgqueue queue show` has all.
 
@@ -54,8 +52,7 @@ def list_(database: Database) -> Result:
     return Result(database.client.list_queues(), picture=documents.queues_table, hint=nothing)
 
 
-@app.command("show")
-@on_database
+@on_database(app, "show")
 def show(database: Database, name: Name) -> Result:
     """Show one queue: its settings, and what is in it."""
     queue = database.client.get_queue(name)
@@ -64,8 +61,7 @@ def show(database: Database, name: Name) -> Result:
     return Result(both, picture=lambda _: documents.queue_record(queue, counts, database.now()))
 
 
-@app.command("update")
-@on_database
+@on_database(app, "update")
 def update(database: Database, name: Name, settings: Settings) -> Result:
     """Change settings; options left out keep their value. Locks in force stay, and messages keep their times.
 
@@ -77,22 +73,19 @@ def update(database: Database, name: Name, settings: Settings) -> Result:
     return Result(queue, f"queue {name} changed", documents.settings_record)
 
 
-@app.command("pause")
-@on_database
+@on_database(app, "pause")
 def pause(database: Database, name: Name) -> Result:
     """Pause a queue: it hands out nothing until it is resumed. Sending and settling go on."""
     return Result(database.client.pause_queue(name), f"queue {name} paused", documents.settings_record)
 
 
-@app.command("resume")
-@on_database
+@on_database(app, "resume")
 def resume(database: Database, name: Name) -> Result:
     """Resume a queue that was paused."""
     return Result(database.client.resume_queue(name), f"queue {name} resumed", documents.settings_record)
 
 
-@app.command("delete")
-@on_database
+@on_database(app, "delete")
 def delete(database: Database, name: Name, yes: Yes = False) -> Result:
     """Delete a queue with all its messages and its dead letters. There is no way back."""
     counts = database.client.get_queue_runtime_properties(name)
@@ -102,8 +95,7 @@ def delete(database: Database, name: Name, yes: Yes = False) -> Result:
     return Result({"queue": name, "deleted": True}, f"queue {name} deleted")
 
 
-@app.command("purge")
-@on_database
+@on_database(app, "purge")
 def purge(database: Database, name: Name, yes: Yes = False, as_json: AsJson = False) -> Result:
     """Delete all messages of a queue, locked, deferred and scheduled ones too. The queue and its dead letters stay."""
     counts = database.client.get_queue_runtime_properties(name)

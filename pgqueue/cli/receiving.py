@@ -57,8 +57,7 @@ Settlements = Annotated[
 ]
 
 
-@top.command("receive", short_help="Receive messages, print them, and settle them.")
-@on_database
+@on_database(top, "receive", short_help="Receive messages, print them, and settle them.")
 def receive(
     database: Database,
     name: Name,
@@ -115,8 +114,7 @@ def receive(
     _refuse_missing(queue, deferred, received)
 
 
-@top.command("peek", short_help="Look at messages without touching them.")
-@on_database
+@on_database(top, "peek", short_help="Look at messages without touching them.")
 def peek(database: Database, name: Name, max_messages: MaxMessages = 10, start: Start = 0) -> Result:
     """Look at messages without touching them, by sequence number. Nothing is locked or counted.
 
@@ -130,8 +128,7 @@ def peek(database: Database, name: Name, max_messages: MaxMessages = 10, start: 
     )
 
 
-@top.command("explain")
-@on_database
+@on_database(top, "explain")
 def explain(database: Database, name: Name, sequence_number: Number) -> Result:
     """Explain why a message is delivered now, or not. Nothing is locked or changed."""
     explanation = database.client.queue(name).explain_message(sequence_number)
@@ -143,8 +140,7 @@ def explain(database: Database, name: Name, sequence_number: Number) -> Result:
     return Result(document, explanation)
 
 
-@top.command("unlock", short_help="Take the lock of a message away from its holder.")
-@on_database
+@on_database(top, "unlock", short_help="Take the lock of a message away from its holder.")
 def unlock(database: Database, name: Name, sequence_number: Number) -> Result:
     """Take the lock of a message away from its holder, who can settle it no more. Anyone can receive it.
 

@@ -30,8 +30,7 @@ Body = Annotated[str, typer.Argument(metavar="BODY", help="The body of each mess
 WHEN = "a time with its zone, or a duration from now."
 
 
-@app.command("create")
-@on_database
+@on_database(app, "create")
 def create(
     database: Database,
     name: Name,
@@ -74,23 +73,20 @@ def create(
     return Result(schedule, f"schedule {name} created", documents.schedule_record)
 
 
-@app.command("list")
-@on_database
+@on_database(app, "list")
 def list_(database: Database) -> Result:
     """List the schedules: when each is due, and whether the last attempt to send failed."""
     nothing = "there is no schedule yet: `pgqueue schedule create` makes one"
     return Result(database.client.list_schedules(), picture=documents.schedules_table, hint=nothing)
 
 
-@app.command("show")
-@on_database
+@on_database(app, "show")
 def show(database: Database, name: Name) -> Result:
     """Show one schedule, with its message."""
     return Result(database.client.get_schedule(name), picture=documents.schedule_record)
 
 
-@app.command("next")
-@on_database
+@on_database(app, "next")
 def next_(
     database: Database, name: Name, count: Annotated[int, typer.Option(help="How many.", min=1, max=10_000)] = 10
 ) -> Result:
@@ -101,30 +97,26 @@ def next_(
     return Result({"schedule": name, "due_times": times}, "\n".join(times), hint=hint)
 
 
-@app.command("pause")
-@on_database
+@on_database(app, "pause")
 def pause(database: Database, name: Name) -> Result:
     """Pause a schedule: it sends nothing until it is resumed."""
     return Result(database.client.pause_schedule(name), f"schedule {name} paused", documents.schedule_record)
 
 
-@app.command("resume")
-@on_database
+@on_database(app, "resume")
 def resume(database: Database, name: Name) -> Result:
     """Resume a schedule. Due times that passed while it was paused are skipped."""
     return Result(database.client.resume_schedule(name), f"schedule {name} resumed", documents.schedule_record)
 
 
-@app.command("run")
-@on_database
+@on_database(app, "run")
 def run(database: Database, name: Name) -> Result:
     """Send the message of a schedule now. Its due times stay as they are."""
     number = database.client.run_schedule(name)
     return Result({"schedule": name, "sequence_number": number}, f"sent message {number}")
 
 
-@app.command("delete")
-@on_database
+@on_database(app, "delete")
 def delete(database: Database, name: Name, yes: Yes = False) -> Result:
     """Delete a schedule. Messages that it has sent stay."""
     database.client.get_schedule(name)

@@ -123,8 +123,7 @@ def reader_of(options: dict[str, Any], at: datetime | None = None) -> Reader:
     return Reader("bytes", bytes, message) if binary else Reader("JSON", lambda body: decode(body.decode()), message)
 
 
-@top.command("send")
-@on_database
+@on_database(top, "send")
 def send(
     database: Database,
     name: Name,
@@ -189,8 +188,7 @@ def send(
     return Result({"queue": name, "sequence_numbers": sent, "duplicate": duplicate}, text)
 
 
-@top.command("cancel", short_help="Cancel scheduled messages before their time comes.")
-@on_database
+@on_database(top, "cancel", short_help="Cancel scheduled messages before their time comes.")
 def cancel(
     database: Database,
     name: Name,

@@ -15,7 +15,7 @@ from pgqueue.cli.choice import Choice
 from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.demonstration import Flights, OtherDsn
-from pgqueue.cli.exit_codes import FAILED, INTERRUPTED
+from pgqueue.cli.exit_codes import INTERRUPTED
 from pgqueue.cli.group import Group, top
 from pgqueue.cli.options import Options, duration, flag, moment
 from pgqueue.cli.output import AsJson, Result, counted
@@ -110,8 +110,7 @@ REPLAY = {
 }
 
 
-@app.command("ingest")
-@on_database
+@on_database(app, "ingest")
 def ingest(
     database: Database,
     name: Name,
@@ -139,8 +138,7 @@ def ingest(
     return told(done, f"{counted(done.sent, 'message')} from {counted(done.files, 'file')}{_duplicates(done)}")
 
 
-@app.command("drain")
-@on_database
+@on_database(app, "drain")
 def drain(
     database: Database,
     name: Name,
@@ -178,8 +176,7 @@ def drain(
     return told(done, f"{counted(done.messages, 'message')} to {done.output}", end=end)
 
 
-@app.command("export")
-@on_database
+@on_database(app, "export")
 def export(
     database: Database, directory: Output, queue: OnlyQueue = None, master: Master = None, dry_run: DryRun = False
 ) -> Result:
@@ -200,8 +197,7 @@ def export(
     return told(done, f"{settled} and {dead} to {done.output}")
 
 
-@app.command("report")
-@on_database
+@on_database(app, "report")
 def report(
     database: Database,
     directory: Annotated[str, typer.Argument(metavar="OUTPUT", help="The directory to write to, on this machine.")],
@@ -225,8 +221,7 @@ def report(
     return told(done, f"{counted(done.messages, 'settled message')} to {done.page or done.output}")
 
 
-@app.command("replay")
-@on_database
+@on_database(app, "replay")
 def replay(
     database: Database,
     name: Name,
@@ -285,14 +280,8 @@ def demo(
         from pgqueue.demo.spark.running import run
 
         checks = run(Plan(database, place.resolve(), source, flights), spark, output.hint)
-    holds = all(check.holds for check in checks)
-    if as_json:
-        output.document({"holds": holds, "output": str(place), "checks": demonstration.documented(checks)})
-    else:
-        demonstration.show_checks(checks)
-        output.say(f"{'Every check holds' if holds else 'NOT every check holds'}; all that was written is in {place}.")
-    if not holds:
-        raise typer.Exit(FAILED)
+    written = {"output": str(place)}
+    demonstration.show_verdict(checks, written, f"all that was written is in {place}.", as_json=as_json)
 
 
 def check(database: Database, queue: str | None) -> None:

@@ -31,8 +31,7 @@ select pgqueue.clock(), n_tup_ins, n_tup_del
 """
 
 
-@top.command("stats", short_help="Count what is in the queues.")
-@on_database
+@on_database(top, "stats", short_help="Count what is in the queues.")
 def stats(
     database: Database,
     name: Annotated[
@@ -60,8 +59,7 @@ def stats(
             raise
 
 
-@top.command("sessions", short_help="List sessions: who holds which, what waits.")
-@on_database
+@on_database(top, "sessions", short_help="List sessions: who holds which, what waits.")
 def sessions(
     database: Database,
     name: Annotated[
@@ -92,7 +90,8 @@ def _animate(database: Database, looks: Iterator[list[QueueRuntimeProperties]]) 
     try:
         with Live(console=output.console(), screen=True, auto_refresh=False) as live:
             for counts in looks:
-                seen.add(_look(database, counts))
+                at, came, went = database.row(TRAFFIC)
+                seen.add(Look(at, counts, came, went))
                 picture = _picture(seen, counts)
                 live.update(picture, refresh=True)
     finally:
@@ -109,14 +108,6 @@ def that_fit(counts: list[QueueRuntimeProperties]) -> list[QueueRuntimePropertie
     """All queues, or those with the most messages ready, as many as the terminal has lines for."""
     lines = max(1, output.console().height - HEADING)
     return counts if len(counts) <= lines else sorted(counts, key=lambda queue: queue.ready, reverse=True)[:lines]
-
-
-def _look(database: Database, counts: list[QueueRuntimeProperties]) -> Look:
-    with database.transaction() as connection:
-        row = connection.execute(TRAFFIC).fetchone()
-    assert row is not None
-    at, came, went = row
-    return Look(at, counts, came, went)
 
 
 def _counts(

@@ -13,8 +13,7 @@ from pgqueue.cli.output import AsJson, Result, plain
 from pgqueue.cli.progress import working
 
 
-@top.command("sweep", short_help="Tidy up all queues.")
-@on_database
+@on_database(top, "sweep", short_help="Tidy up all queues.")
 def sweep(
     database: Database,
     dry_run: Annotated[bool, flag("dry-run", "Count what a sweep would do, and change nothing.")] = False,

@@ -53,8 +53,7 @@ SetProperties = Annotated[
 ]
 
 
-@topic.command("create")
-@on_database
+@on_database(topic, "create")
 def create_topic(
     database: Database,
     name: TopicName,
@@ -65,16 +64,14 @@ def create_topic(
     return Result({"topic": name, "created": True}, f"topic {name} created")
 
 
-@topic.command("list")
-@on_database
+@on_database(topic, "list")
 def list_topics(database: Database) -> Result:
     """List the topics, and how many subscriptions each has."""
     nothing = "there is no topic yet: `pgqueue topic create NAME` makes one"
     return Result(database.client.list_topics(), picture=documents.topics_table, hint=nothing)
 
 
-@topic.command("delete")
-@on_database
+@on_database(topic, "delete")
 def delete_topic(database: Database, name: TopicName, yes: Yes = False) -> Result:
     """Delete a topic and its subscriptions with all their messages and dead letters. There is no way back."""
     count = len(database.client.list_subscriptions(name))
@@ -83,8 +80,7 @@ def delete_topic(database: Database, name: TopicName, yes: Yes = False) -> Resul
     return Result({"topic": name, "deleted": True}, f"topic {name} deleted")
 
 
-@subscription.command("create")
-@on_database
+@on_database(subscription, "create")
 def create_subscription(
     database: Database,
     topic: TopicName,
@@ -109,16 +105,14 @@ def create_subscription(
     return Result(created, f"subscription {name} of {topic} created", documents.subscription_record)
 
 
-@subscription.command("list")
-@on_database
+@on_database(subscription, "list")
 def list_subscriptions(database: Database, topic: TopicName) -> Result:
     """List the subscriptions of a topic, with their filters. For the number of messages in them see `pgqueue stats`."""
     nothing = f"topic {topic} has no subscription yet: `pgqueue subscription create {topic} NAME` makes one"
     return Result(database.client.list_subscriptions(topic), picture=documents.subscriptions_table, hint=nothing)
 
 
-@subscription.command("update")
-@on_database
+@on_database(subscription, "update")
 def update_subscription(
     database: Database,
     topic: TopicName,
@@ -148,8 +142,7 @@ def update_subscription(
     return Result(updated, f"subscription {name} of {topic} changed", documents.subscription_record)
 
 
-@subscription.command("delete")
-@on_database
+@on_database(subscription, "delete")
 def delete_subscription(database: Database, topic: TopicName, name: Name, yes: Yes = False) -> Result:
     """Delete a subscription with all its messages and dead letters. There is no way back."""
     ask(f"Delete subscription {name} of {topic} and all that it holds?", yes)

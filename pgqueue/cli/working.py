@@ -79,8 +79,7 @@ RETRYING = {
 }
 
 
-@top.command("worker", short_help="Run handlers on messages until SIGTERM or SIGINT.")
-@on_database
+@on_database(top, "worker", short_help="Run handlers on messages until SIGTERM or SIGINT.")
 def worker(
     database: Database,
     handler: Annotated[

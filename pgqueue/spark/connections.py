@@ -50,6 +50,13 @@ def connect_once(dsn: str, **settings: Any) -> psycopg.Connection[TupleRow]:
     return psycopg.connect(dsn, **settings)
 
 
+def first_row(connection: psycopg.Connection[Any], query: Any, parameters: Any = None) -> TupleRow:
+    """The first row of a query that has at least one."""
+    row: TupleRow | None = connection.execute(query, parameters).fetchone()
+    assert row is not None
+    return row
+
+
 def trying_again(seconds: float, retry: Callable[[BaseException], bool] | None = None) -> Retrying:
     """The policy that repeats a call for so many seconds while its connection is refused or lost."""
     return Retrying(

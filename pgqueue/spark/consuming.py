@@ -40,7 +40,7 @@ from pgqueue.model.holder import this_process
 from pgqueue.spark import arrow
 from pgqueue.spark.backlog import Backlog
 from pgqueue.spark.claims import RELEASE_CLAIM, Held
-from pgqueue.spark.connections import RETRIED_SECONDS, connect, is_lost, looking, trying_again
+from pgqueue.spark.connections import RETRIED_SECONDS, connect, first_row, is_lost, looking, trying_again
 from pgqueue.spark.errors import CheckpointError
 from pgqueue.spark.options import Options
 from pgqueue.spark.relations import CLAIMED, literal, statement
@@ -347,15 +347,13 @@ class ConsumerSession:
         latest = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
-                row = connection.execute(ATTACH, [self._consumer, self._queue]).fetchone()
+                settled, epoch = first_row(connection, ATTACH, [self._consumer, self._queue])
             except psycopg.Error as error:
                 if error.sqlstate != IN_USE or time.monotonic() > latest:
                     connection.close()
                     raise
                 time.sleep(0.2)
             else:
-                assert row is not None
-                settled, epoch = row
                 return connection, settled, epoch
 
     def _renew_until_closed(self) -> None:

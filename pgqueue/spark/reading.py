@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pgqueue.spark import arrow, relations
-from pgqueue.spark.connections import looking
+from pgqueue.spark.connections import first_row, looking
 from pgqueue.spark.errors import OptionError, SnapshotOverError
 from pgqueue.spark.keeper import LOCK
 from pgqueue.spark.options import Options
@@ -145,9 +145,8 @@ def of_queue(connection: psycopg.Connection[Any], queue: str | None) -> list[str
 
 def clock(connection: psycopg.Connection[Any]) -> datetime:
     """The time by the database's clock."""
-    row = connection.execute("select pgqueue.clock()").fetchone()
-    assert row is not None, "a select without a table has a row"
-    moment: datetime = row[0]
+    moment: datetime
+    (moment,) = first_row(connection, "select pgqueue.clock()")
     return moment
 
 
@@ -160,13 +159,9 @@ def stretches(connection: psycopg.Connection[Any], relation: Relation) -> list[S
 def cut(whole: Sequence[Stretch], wanted: int | None, most: int | None = None) -> list[list[Stretch]]:
     """Cut the stretches into equal parts: as many as wanted or possible, at least one, and no more than ``most``."""
     blocks = sum(stretch.end for stretch in whole)
-    wanted = wanted or _recommended(blocks)
+    wanted = wanted or min(-(-blocks * 8192 // PARTITION_SIZE), MOST_PARTITIONS)
     count = max(1, min(wanted, blocks, most or wanted))
     return [_between(whole, blocks * n // count, blocks * (n + 1) // count) for n in range(count)]
-
-
-def _recommended(blocks: int) -> int:
-    return min(-(-blocks * 8192 // PARTITION_SIZE), MOST_PARTITIONS)
 
 
 def _between(whole: Sequence[Stretch], first: int, end: int) -> list[Stretch]:

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from pgqueue.spark import reading, relations
-from pgqueue.spark.connections import RETRIED_SECONDS, connect_once, trying_again
+from pgqueue.spark.connections import RETRIED_SECONDS, connect_once, first_row, trying_again
 from pgqueue.spark.errors import CheckpointError, OptionError
 from pgqueue.spark.options import Options
 
@@ -66,10 +66,8 @@ class Seen:
         id that was given out later may not have been written to disk, and is given out again after a crash.
         """
         at = reading.clock(connection).isoformat()
-        fence = _number(connection, "select pgqueue._next_xid()::text::bigint")
-        row = connection.execute(HORIZON).fetchone()
-        assert row is not None, "a select without a table has a row"
-        horizon, timeline, position = row
+        (fence,) = first_row(connection, "select pgqueue._next_xid()::text::bigint")
+        horizon, timeline, position = first_row(connection, HORIZON)
         return cls(at, min(horizon, fence), fence, timeline, position)
 
 
@@ -143,8 +141,7 @@ class HistoryTail(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._from_earliest:
             return asdict(Offset(0, BEGINNING))
         self._is_beginning = True
-        seen = self._ask(Seen.now)
-        return asdict(Offset(seen.horizon, seen.at, BEGINNING, seen.fence, seen.at, seen.timeline, seen.position))
+        return asdict(Offset(0, BEGINNING).advanced(self._ask(Seen.now)))
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._ask(Seen.now)
@@ -210,7 +207,7 @@ def _check_timeline(connection: psycopg.Connection[Any], start: Offset, seen: Se
     if start.timeline in ("", seen.timeline):
         return
     is_next = int(seen.timeline, 16) == int(start.timeline, 16) + 1
-    if not is_next or connection.execute(HAS_KEPT, [start.position]).fetchone() != (True,):
+    if not is_next or not first_row(connection, HAS_KEPT, [start.position])[0]:
         raise CheckpointError(
             "the server was promoted or restored since this checkpoint, and has forgotten settlements that it read, or "
             "may have. Use a new checkpointLocation, and a new place for what the stream writes"
@@ -233,11 +230,4 @@ def _has_rows(connection: psycopg.Connection[Any], start: Offset, end: Offset) -
     """Whether any queue has rows in between: a stream of one queue also advances past the rows of the others."""
     condition = " and ".join(_between(start, end))
     statement = f"select exists (select from pgqueue._settled_message as kept where {condition})"
-    row = connection.execute(statement.encode()).fetchone()
-    return row is not None and bool(row[0])
-
-
-def _number(connection: psycopg.Connection[Any], query: LiteralString) -> int:
-    row = connection.execute(query).fetchone()
-    assert row is not None, "a select without a table has a row"
-    return int(row[0])
+    return bool(first_row(connection, statement.encode())[0])

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from pgqueue.spark import staging
 from pgqueue.spark.claims import QUERY_ID
-from pgqueue.spark.connections import RETRIED_SECONDS, connect_once, is_lost, looking, retried_until_known
+from pgqueue.spark.connections import RETRIED_SECONDS, connect_once, first_row, is_lost, looking, retried_until_known
 from pgqueue.spark.errors import BadRowError, OptionError, PipelineError
 from pgqueue.spark.limiting import Limit
 from pgqueue.spark.options import Options
@@ -62,10 +62,10 @@ class _Staging:
         task = _task()
         part = f"{task.partitionId()}_{task.taskAttemptId()}"
         with self._limit.connect(self._dsn) as connection:
-            (table,) = _row(connection, STAGE, self._queue, self._job, part, list(self._columns.values()))
+            (table,) = first_row(connection, STAGE, [self._queue, self._job, part, list(self._columns.values())])
             try:
                 rows = staging.copy(connection, table, self._columns, batches)
-                _row(connection, "select pgqueue.check_staged(%s, %s)", self._queue, table)
+                connection.execute("select pgqueue.check_staged(%s, %s)", [self._queue, table])
             except BadRowError as error:
                 raise BadRowError(f"partition {task.partitionId()}, {error}") from error
             except psycopg.Error as error:
@@ -85,10 +85,9 @@ class _Staging:
         connecting: Callable[..., psycopg.Connection[Any]] = connect_once,
     ) -> None:
         tables, rows = [each.table for each in staged], sum(each.rows for each in staged)
+        publication = [self._queue, tables, rows, publisher, part, ordered, keep]
         retried_until_known(
-            self._dsn,
-            lambda connection: _row(connection, PUBLISH, self._queue, tables, rows, publisher, part, ordered, keep),
-            connecting=connecting,
+            self._dsn, lambda connection: connection.execute(PUBLISH, publication), connecting=connecting
         )
 
 
@@ -196,7 +195,7 @@ class QueueSink(_Staging, DataSourceStreamArrowWriter):
 
 def _look(dsn: str, queue: str, columns: tuple[str, ...], seconds: float | None = None) -> None:
     with looking(dsn, seconds) as connection:
-        _row(connection, STAGE, queue, uuid.uuid4().hex[:16], "look", list(columns))
+        connection.execute(STAGE, [queue, uuid.uuid4().hex[:16], "look", list(columns)])
 
 
 _look_once = lru_cache(_look)
@@ -218,14 +217,8 @@ def _discard(dsn: str, jobs: set[str]) -> None:
     try:
         with psycopg.connect(dsn, autocommit=True) as connection:
             for job in jobs:
-                _row(connection, "select pgqueue.discard_staged(%s)", job)
+                connection.execute("select pgqueue.discard_staged(%s)", [job])
     except psycopg.Error as error:
         logger.warning(
             "staged tables of job %s were not dropped; a sweep does it in a week: %s", ", ".join(jobs), error
         )
-
-
-def _row(connection: psycopg.Connection[Any], query: Any, *parameters: Any) -> tuple[Any, ...]:
-    row = connection.execute(query, parameters).fetchone()
-    assert row is not None, "the function returns a row"
-    return tuple(row)

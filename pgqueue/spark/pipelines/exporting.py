@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import pgqueue.spark
+from pgqueue.spark.connections import first_row
 from pgqueue.spark.pipelines.ingesting import check_queue
 from pgqueue.spark.pipelines.lake import (
     CHECKPOINTS,
@@ -90,7 +91,8 @@ def export(
         return _foreseen(lake, dsn, queue, dead)
     stream = session.readStream.format("pgqueue").options(table=HISTORY, **options).load()
     settled = _add(lake, scope, stream, progress)
-    return Exported(lake.root, queue, settled, _replace(lake, dead), dry_run=False)
+    dead_letters = counting(dead, lambda seen: lake.replace(seen, DEAD_LETTERS))
+    return Exported(lake.root, queue, settled, dead_letters, dry_run=False)
 
 
 def _check(lake: Lake, scope: str) -> None:
@@ -124,16 +126,10 @@ def _add(lake: Lake, scope: str, stream: DataFrame, progress: Tell | None) -> in
     return sum(batches)
 
 
-def _replace(lake: Lake, dead: DataFrame) -> int:
-    """Replace the dead letters in the lake by all there are now; return their number."""
-    return counting(dead, lambda seen: lake.replace(seen, DEAD_LETTERS))
-
-
 def _foreseen(lake: Lake, dsn: str, queue: str | None, dead: DataFrame) -> Exported:
     last = 0
     if lake.find(HISTORY, "date=*"):
         last = lake.largest("transaction_id", lake.path(HISTORY)) or 0
     with psycopg.connect(dsn) as connection:
-        counted = connection.execute(NOT_EXPORTED, {"last": str(last), "queue": queue}).fetchone()
-    assert counted is not None
-    return Exported(lake.root, queue, counted[0], dead.count(), dry_run=True, sample=sample(dead))
+        (settled,) = first_row(connection, NOT_EXPORTED, {"last": str(last), "queue": queue})
+    return Exported(lake.root, queue, settled, dead.count(), dry_run=True, sample=sample(dead))

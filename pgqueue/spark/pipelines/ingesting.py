@@ -208,16 +208,12 @@ def _refuse_broken(source: Source, error: Exception | None = None) -> None:
 
 
 def _columns(rows: DataFrame, fields: dict[str, str | None]) -> list[Column]:
-    columns = [_whole_row(rows)] if fields["body"] is None else []
+    whole_row = F.col(files.LINE) if files.LINE in rows.columns else F.to_json(F.struct("*"))
+    columns = [whole_row.alias("body")] if fields["body"] is None else []
     for name, expression in fields.items():
         if expression is not None:
             columns.append(_column(rows, name, expression).alias(name))
     return columns
-
-
-def _whole_row(rows: DataFrame) -> Column:
-    whole = F.col(files.LINE) if files.LINE in rows.columns else F.to_json(F.struct("*"))
-    return whole.alias("body")
 
 
 def _column(rows: DataFrame, name: str, expression: str) -> Column:

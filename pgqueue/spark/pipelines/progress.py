@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from pgqueue.spark.connections import first_row
 from pgqueue.spark.reading import clock
 
 EVERY_SECONDS = 1.0
@@ -61,8 +62,7 @@ def _watch(dsn: str, queue: str, application: str, tell: Tell, over: threading.E
             since = clock(connection)
             while not over.wait(EVERY_SECONDS):
                 known = {"queue": queue, "since": since, "application": application}
-                row = connection.execute(STAGED_SO_FAR, known).fetchone()
-                most = max(most, int(row[0]) if row else 0)
+                most = max(most, int(first_row(connection, STAGED_SO_FAR, known)[0]))
                 tell(Progress(most))
     except psycopg.Error:
         return

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import pgqueue.spark
@@ -78,9 +78,8 @@ def report(
         if since is not None:
             history = history.where(F.col("settled_at") >= F.lit(since))
         if dry_run:
-            return _foreseen(
-                str(output), queue, history if until is None else history.where(F.col("settled_at") < until)
-            )
+            settled = history if until is None else history.where(F.col("settled_at") < until)
+            return Reported(str(output), queue, settled.count(), None, dry_run=True, sample=sample(settled))
         made = reports.report(
             history,
             output,
@@ -92,7 +91,3 @@ def report(
             top=top,
         )
     return Reported(str(output), queue, made.messages, str(made.page), dry_run=False)
-
-
-def _foreseen(output: str, queue: str | None, history: DataFrame) -> Reported:
-    return Reported(output, queue, history.count(), None, dry_run=True, sample=sample(history))

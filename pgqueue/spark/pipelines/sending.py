@@ -10,7 +10,7 @@ from psycopg.conninfo import make_conninfo
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from pgqueue.spark.connections import retried_until_known
+from pgqueue.spark.connections import first_row, retried_until_known
 from pgqueue.spark.errors import OptionError
 from pgqueue.spark.pipelines.progress import Tell, staging_watched
 from pgqueue.spark.writing import JOB, TASK
@@ -47,9 +47,8 @@ class Published:
 
 def published(dsn: str, queue: str, job: str) -> Published:
     """The messages that were sent to a queue under this name until now."""
-    row = retried_until_known(dsn, lambda connection: connection.execute(PUBLISHED, [queue, f"job {job}"]).fetchone())
-    assert row is not None
-    return Published(*row)
+    known = [queue, f"job {job}"]
+    return Published(*retried_until_known(dsn, lambda connection: first_row(connection, PUBLISHED, known)))
 
 
 def in_parts(job: str, parts: int) -> str:
