@@ -6,7 +6,7 @@ import os
 
 from hypothesis import settings
 
-pytest_plugins = ["pgqueue.testing", "pytester", "tests.quiet", "tests.selection"]
+pytest_plugins = ["pgqueue.testing", "pytester", "tests.quiet", "tests.selection", "tests.turns"]
 
 # The same examples each time: a change is not refused for what it has not touched. New ones, and more, with
 # `--hypothesis-profile=thorough`. No deadline: the database's turn is not the test's.

@@ -58,6 +58,7 @@ ROOMS: dict[str, Sequence[str]] = {
     "unit/test_imports.py": ["pgqueue"],
 }
 
+CORE = "pytest.mark.core"
 TWINS = "tests/sql/test_broken_twins.py"
 
 #: Parts of `pgqueue` that the queue itself does not import.
@@ -74,6 +75,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "core: runs even if nothing that its room rests on has changed")
     if config.getoption("prove") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Prover(config))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import a file of which nothing would run: that costs more than many tests."""
+    lean = config.getoption("lean")
+    return True if lean and not has_tests_to_run(collection_path, proved()) else None
 
 
 @pytest.hookimpl(trylast=True)  # after -k and -m
@@ -142,12 +149,26 @@ def selected(items: Sequence[pytest.Item], proof: dict[str, Any]) -> Iterator[bo
     modes = _modes(items)
     for item in items:
         parameters = _parameters(item)
-        if (room := room_of(item.path.relative_to(ROOT))) and proof["rooms"].get(room) == digest_of_room(room):
+        if _is_proved(item.path, proof):
             yield item.get_closest_marker("core") is not None
         elif isinstance(twin := parameters.get("twin"), Twin):
             yield digest_of_twin(twin) not in proof["twins"]
         else:
             yield all(parameters[name] in chosen for name, chosen in modes.get(_test(item), {}).items())
+
+
+def has_tests_to_run(path: Path, proof: dict[str, Any]) -> bool:
+    """Whether a file may contain a test that runs; a test of the core is marked in its own file."""
+    return not _is_file_of_tests(path) or not _is_proved(path, proof) or CORE in path.read_text()
+
+
+def _is_file_of_tests(path: Path) -> bool:
+    return path.match("test_*.py") and path.is_relative_to(ROOT / "tests")
+
+
+def _is_proved(path: Path, proof: dict[str, Any]) -> bool:
+    room = room_of(path.relative_to(ROOT))
+    return room is not None and proof["rooms"].get(room) == digest_of_room(room)
 
 
 def room_of(path: Path) -> str | None:

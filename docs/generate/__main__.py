@@ -14,5 +14,6 @@ PLACES_FILE.write_text(places(), encoding="utf-8")
 HELP.write_text(overview(), encoding="utf-8")
 for page in PAGES:
     page.write_text(filled(page.read_text()))
-for path, text in faces.written():
+for name in faces.FILES:
+    path, text = faces.written(name)
     path.write_text(text, encoding="utf-8")

@@ -11,7 +11,6 @@ Only what is true once a lock is lost is written by hand in both faces, as ``loc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from docs.generate.text import ROOT, formatted
@@ -127,11 +126,10 @@ GAP = "# GAP #"
 HEADER = "# Written by `make generate` from pgqueue/aio/{name}: change it there.\n"
 
 
-def written() -> Iterator[tuple[Path, str]]:
-    """Each synchronous file, and what belongs in it."""
-    for name, ours in FILES.items():
-        path = PACKAGE / ours
-        yield path, synchronous(name, (PACKAGE / "aio" / name).read_text(), path.read_text(), path)
+def written(name: str) -> tuple[Path, str]:
+    """The synchronous file of an asynchronous one, and what belongs in it."""
+    path = PACKAGE / FILES[name]
+    return path, synchronous(name, (PACKAGE / "aio" / name).read_text(), path.read_text(), path)
 
 
 def synchronous(name: str, theirs: str, ours: str, path: Path) -> str:

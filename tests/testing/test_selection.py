@@ -11,7 +11,19 @@ import pytest
 from pgqueue.testing import Database
 from tests import selection
 from tests.contract.world import OWN, SHARED
-from tests.selection import MODES, ROOMS, ROOT, Prover, digest_of_room, digest_of_twin, provable, proved, selected
+from tests.selection import (
+    CORE,
+    MODES,
+    ROOMS,
+    ROOT,
+    Prover,
+    digest_of_room,
+    digest_of_twin,
+    has_tests_to_run,
+    provable,
+    proved,
+    selected,
+)
 from tests.sql.twins import tokens
 from tests.sql.twins.twin import Twin
 
@@ -83,11 +95,29 @@ def test_a_proved_room_runs_its_core(room: str) -> None:
     assert chosen(core, other, proof={"rooms": {room: "other"}, "twins": []}) == [core, other]
 
 
+def test_a_file_of_which_nothing_would_run_is_not_imported() -> None:
+    core, other = ROOT / "tests/spark/test_reading.py", ROOT / "tests/spark/test_cluster.py"
+    proof = {"rooms": {"spark": digest_of_room("spark")}, "twins": []}
+    assert has_tests_to_run(core, proof)
+    assert not has_tests_to_run(other, proof)
+    assert has_tests_to_run(other, NOTHING)
+
+
+@pytest.mark.parametrize("path", ["tests/contract/test_sending.py", "tests/spark/conftest.py", "tests/spark"])
+def test_other_files_and_folders_are_collected(path: str) -> None:
+    assert has_tests_to_run(ROOT / path, {"rooms": {"spark": digest_of_room("spark")}, "twins": []})
+
+
+def test_a_test_of_the_core_is_marked_in_its_own_file(request: pytest.FixtureRequest) -> None:
+    marked = {item.path for item in request.session.items if item.get_closest_marker("core")}
+    assert [path for path in sorted(marked) if CORE not in path.read_text()] == []
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_room_has_a_core(room: str) -> None:
     path = ROOT / "tests" / room
     files = [path] if path.is_file() else list(path.rglob("test_*.py"))
-    assert any("pytest.mark.core" in file.read_text() for file in files)
+    assert any(CORE in file.read_text() for file in files)
 
 
 @pytest.mark.parametrize("changed", ["pgqueue/queue.py", "sql/functions/verbs/send.sql", "pgqueue/spark/schema.py"])
