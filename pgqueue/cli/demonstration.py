@@ -6,7 +6,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -139,7 +139,7 @@ def _shown(dsn: str) -> str:
 
 
 def show_verdict(
-    checks: Sequence[Check], facts: dict[str, object], sentence: str, hint: str = "", *, as_json: bool
+    checks: Sequence[Check], facts: Mapping[str, object], sentence: str, hint: str = "", *, as_json: bool
 ) -> None:
     """Print the verdict of a demo, and exit with 1 if a check does not hold; a document has the facts."""
     holds = all(check.holds for check in checks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from pgqueue.model.arguments import queue_name
 from pgqueue.model.encoding import encode_body
@@ -112,14 +112,17 @@ def _state(rows: Sequence[Row]) -> Any:
     return decode_jsonb(state) if binary_state is None else binary_state
 
 
-def accept_and_receive(queue: str, *, locked_by: str) -> Statement[tuple[SessionLock, Row | None] | None]:
-    """Accept the next session and receive its first message; None if no session is available."""
+def accept_and_receive(
+    queue: str, *, max_messages: int, locked_by: str
+) -> Statement[tuple[SessionLock, list[Row]] | None]:
+    """Accept the next session and receive its first messages; None if no session is available."""
 
-    def read(rows: Sequence[Row]) -> tuple[SessionLock, Row | None] | None:
+    def read(rows: Sequence[Row]) -> tuple[SessionLock, list[Row]] | None:
         if not rows:
             return None
-        session_id, lock_token, *row = rows[0]
-        return SessionLock(queue, session_id, lock_token), None if row[SEQUENCE_NUMBER] is None else tuple(row)
+        session_id, lock_token = rows[0][:2]
+        received = [row[2:] for row in rows]
+        return SessionLock(queue, session_id, lock_token), [row for row in received if row[SEQUENCE_NUMBER] is not None]
 
     return call(
         f"""select accepted.session_id, accepted.lock_token::text, received.*
@@ -131,21 +134,26 @@ def accept_and_receive(queue: str, *, locked_by: str) -> Statement[tuple[Session
                    as received on true""",
         read,
         queue=queue,
+        max_messages=max_messages,
         locked_by=locked_by,
     )
 
 
-def receive_from_sessions(queue: str, locks: Sequence[SessionLock]) -> Statement[list[Row]]:
-    """Receive the next message of each of these sessions; if a lock is lost, of none."""
+def receive_from_sessions(
+    queue: str, locks: Sequence[SessionLock], max_messages: Sequence[int]
+) -> Statement[list[Row]]:
+    """Receive up to so many messages of each of these sessions; if a lock is lost, of none."""
     return call(
         f"""select received.*
-              from {_HELD}
+              from unnest(%(session_ids)s::text[], %(lock_tokens)s::uuid[], %(most)s::integer[])
+                   as held (session_id, lock_token, most)
              cross join lateral (
                    select {RECEIVED_COLUMNS}
-                     from pgqueue.receive_from_session(…, session_id => held.session_id, lock_token => held.lock_token))
+                     from pgqueue.receive_from_session(
+                          …, session_id => held.session_id, lock_token => held.lock_token, max_messages => held.most))
                    as received""",
         rows,
-        _proofs(locks),
+        {**_proofs(locks), "most": list(max_messages)},
         queue=queue,
     )
 
@@ -153,15 +161,12 @@ def receive_from_sessions(queue: str, locks: Sequence[SessionLock]) -> Statement
 def release_sessions(queue: str, locks: Sequence[SessionLock]) -> Statement[list[bool]]:
     """Returns for each session whether it was released."""
     return call(
-        f"""select pgqueue.release_session(…, session_id => held.session_id, lock_token => held.lock_token)
-              from {_HELD}""",
+        """select pgqueue.release_session(…, session_id => held.session_id, lock_token => held.lock_token)
+              from unnest(%(session_ids)s::text[], %(lock_tokens)s::uuid[]) as held (session_id, lock_token)""",
         column,
         _proofs(locks),
         queue=queue,
     )
-
-
-_HELD: Final = "unnest(%(session_ids)s::text[], %(lock_tokens)s::uuid[]) as held (session_id, lock_token)"
 
 
 def _proofs(locks: Sequence[SessionLock]) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Dispatcher:
         self._source = source
         self._make = make
         self._pace = pace
-        self._sessions = Sessions(queue, source, make, renewals, limits)
+        self._sessions = Sessions(queue, source, make, renewals, limits, self.tally)
         self._retry = retry
         self._wake_signal = wake_signal
         self._signal_count = 0
@@ -94,11 +94,17 @@ class Dispatcher:
         self._empty_until = 0.0
         self._now = 0.0
 
-    def finish(self, message: LockedMessage, failure: BaseException | None) -> None:
-        """Note that a slot has finished a message. Safe to call from any thread."""
+    def finish(self, message: LockedMessage, failure: BaseException | None) -> LockedMessage | None:
+        """Note that a slot has finished a message. Safe to call from any thread.
+
+        Returns:
+            The next message of its session, if it can be handled now.
+        """
         self._finished.append((message, failure))
+        following = self._sessions.follow(message, failure)
         if message.context.state in SETTLED:
             self._sessions.end(message)
+        return following
 
     @property
     def has_finished(self) -> bool:
@@ -107,12 +113,12 @@ class Dispatcher:
 
     @property
     def is_claim_due(self) -> bool:
-        """Whether sessions wait for their next message."""
+        """Whether messages of sessions have ended."""
         return self._sessions.has_ended
 
     def is_low(self, waiting: int) -> bool:
         """Whether to claim more, given the number of messages that wait for a handler."""
-        return bool(self._sessions) or self._pace.is_low(waiting)
+        return self._sessions.is_low if self._sessions else self._pace.is_low(waiting)
 
     def settle(self) -> Flow[bool]:
         """Complete the messages that handlers have finished. After a lost connection, the next call tries again.
@@ -247,11 +253,10 @@ class Dispatcher:
             self._empty_until = self._now + SHORTEST_PAUSE
             self._received_at = self._now
         try:
-            messages = yield from self._sessions.claim(lock_duration, is_empty=is_empty)
+            messages = yield from self._sessions.claim(lock_duration, self._pace.ahead, is_empty=is_empty)
         except QueueDisabledError as error:
             logger.debug("waiting: %s", error)
         self._found, self._wanted = len(messages), self._sessions.wanted
-        self.tally.received += len(messages)
         return messages
 
     def _keep_up(self) -> Flow[None]:

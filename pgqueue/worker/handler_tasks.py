@@ -98,7 +98,9 @@ class HandlerTasks:
         except asyncio.CancelledError as cancelled:
             failures = {message.sequence_number: cancelled for message in messages}
         for message in messages:
-            self._service.finish(message, failures.get(message.sequence_number))
+            following = self._service.finish(message, failures.get(message.sequence_number))
+            if following is not None:
+                self._messages.append(following)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._running[task]

@@ -35,10 +35,11 @@ class Inbox:
     def __len__(self) -> int:
         return len(self._messages)
 
-    def put(self, messages: Iterable[LockedMessage]) -> None:
+    def put(self, messages: Iterable[LockedMessage], *, taken: int = 0) -> None:
+        """Add messages; the thread that calls takes as many as are ``taken`` itself."""
         with self._filled:
             self._messages.extend(messages)
-            self._filled.notify(min(len(self._messages), self._waiting))
+            self._filled.notify(max(min(len(self._messages) - taken, self._waiting), 0))
 
     def put_back(self, message: LockedMessage) -> None:
         """Return a message that was taken; it is the next to be taken."""
@@ -214,12 +215,17 @@ class HandlerThreads:
         """Note that the handler has returned. With a ``following`` message the slot is not idle."""
         with slot.turning:
             if not slot.is_replaced:
-                for message in slot.messages:
-                    self._service.finish(message, failures.get(message.sequence_number))
+                self._finish(slot.messages, failures, taken=self._batch if following is None else 0)
             slot.started_at = time.monotonic()
             slot.messages = () if following is None else [following]
         if not slot.is_replaced and self._service.dispatcher.is_low(len(self._inbox)):
             self._service.be_idle()
+
+    def _finish(self, messages: Sequence[LockedMessage], failures: Failures, *, taken: int) -> None:
+        finished = [self._service.finish(message, failures.get(message.sequence_number)) for message in messages]
+        following = [message for message in finished if message is not None]
+        if following:
+            self._inbox.put(following, taken=taken)
 
 
 def _in_loop(runner: asyncio.Runner) -> Callable[..., Any]:

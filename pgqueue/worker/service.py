@@ -116,11 +116,12 @@ class QueueService:
         self._woken.set()
         self._finished.set()
 
-    def finish(self, message: LockedMessage, failure: BaseException | None) -> None:
-        """Note that a handler has finished a message."""
-        self.dispatcher.finish(message, failure)
+    def finish(self, message: LockedMessage, failure: BaseException | None) -> LockedMessage | None:
+        """Note that a handler has finished a message; return the next one of its session, if it can be handled now."""
+        following = self.dispatcher.finish(message, failure)
         if message.context.state is ReceiveState.RECEIVED and not self._finished.is_set():
             self._finished.set()
+        return following
 
     def be_idle(self) -> None:
         """Wake the loop that claims; if no message waits for a handler, also wake the loop that completes."""
@@ -148,7 +149,8 @@ class QueueService:
             error = HandlerTimeoutError(f"the handler has not returned within {limit}")
             yield from end_transaction(message, self.pool)
             yield from fail(message, error, self.options.retry)
-            self.finish(message, error)
+            following = self.finish(message, error)
+            self.handlers.take([following] if following is not None else [])
 
     def wind_up(self) -> Flow[None]:
         """Let running handlers finish within the grace period, and release the messages that none has started."""

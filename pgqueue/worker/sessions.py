@@ -1,11 +1,12 @@
-"""The sessions of a worker: it accepts them, receives one message of each at a time, and releases them."""
+"""The sessions of a worker: it accepts them, hands their messages to handlers in order, and releases them."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from pgqueue.errors import PGQueueError, QueueDisabledError, SessionLockLostError, logger
 from pgqueue.flows import Flow, Source
@@ -14,13 +15,16 @@ from pgqueue.leases.renewals import RENEWED_AFTER, Renewals
 from pgqueue.model.context import ReceiveState
 from pgqueue.model.holder import this_process
 from pgqueue.model.row import Row
-from pgqueue.statements import sessions
+from pgqueue.statements import sessions, settling
 from pgqueue.statements.sessions import SessionLock
+from pgqueue.worker.tally import Tally
 
 Make = Callable[[str, Row, Source], LockedMessage]
 
 SETTLED = (ReceiveState.COMPLETED, ReceiveState.ABANDONED)
 
+#: How many messages of a session are received at a time, at least, where handlers are fast.
+FEWEST_AT_A_TIME = 10
 #: In seconds: how long a session is held at least that had no message after all, because a transaction holds it.
 SHORTEST_HOLD = 0.1
 
@@ -40,9 +44,13 @@ class HeldSession:
 
     lock: SessionLock
     renewed_at: float
+    #: The messages that were received and are not settled yet, by their ids in Python: one may come twice.
+    unsettled: dict[int, LockedMessage] = field(default_factory=dict)
     #: The message that a handler works on, or that waits for one.
-    in_hand: LockedMessage | None = None
-    #: How many messages were received since the session was accepted.
+    started: LockedMessage | None = None
+    #: The messages that follow it, in order.
+    ahead: deque[LockedMessage] = field(default_factory=deque)
+    #: How many messages were received since the session was accepted, without those that were given back.
     received: int = 0
     #: Since when there has been no further message; None if the next one has not been looked for.
     empty_since: float | None = None
@@ -51,29 +59,56 @@ class HeldSession:
 
     @property
     def is_free(self) -> bool:
-        """Whether its next message may be received."""
-        return self.in_hand is None and not self.is_over
+        """Whether no message of it is in hand, and its next one may be received."""
+        return not self.unsettled and not self.is_over
+
+    def start_next(self) -> LockedMessage | None:
+        """Start the next message, unless one is started already, or the session is over."""
+        if self.started is not None or self.is_over or not self.ahead:
+            return None
+        if self.ahead[0].context.state is ReceiveState.FAULTED:
+            self.is_over = True
+            return None
+        self.started = self.ahead.popleft()
+        return self.started
 
 
 class Sessions:
-    """The sessions of a queue that a worker holds, and the message of each that is in hand.
+    """The sessions of a queue that a worker holds, and their messages in hand.
 
-    The lock of a session is renewed together with that of the message in hand; here, while there is none.
+    The lock of a session is renewed together with those of its messages; here, while it has none.
+
+    A handler works on one message of a session at a time. Where handlers are fast, more are received ahead, and each is
+    started once its predecessor was handled; their completions follow in batches. Messages ahead are given back when a
+    predecessor has failed, the session is lost, or the worker stops. Where a handler settles some messages itself, each
+    waits for the completion of its predecessor, so that none is settled before it.
 
     A message that was handed out under a lock is not handed out again under it, and its successor must not come first.
-    So a session is released if its message ends unsettled, or if a receive from it fails.
+    So a session is released if a message of it ends unsettled, or if a receive from it fails.
     """
 
-    def __init__(self, queue: str, source: Source, make: Make, renewals: Renewals, limits: SessionLimits) -> None:
+    def __init__(
+        self, queue: str, source: Source, make: Make, renewals: Renewals, limits: SessionLimits, tally: Tally
+    ) -> None:
         self._queue = queue
         self._source = source
         self._make = make
         self._renewals = renewals
         self._limits = limits
+        self._tally = tally
         self._held: dict[str, HeldSession] = {}
         self._ended: deque[LockedMessage] = deque()
+        self._unstarted: list[LockedMessage] = []
+        #: Held while a message is started, or those ahead are taken back.
+        self._starting = threading.Lock()
+        #: Whether messages were completed after their handlers, and whether some were settled by them.
+        self._completed_later = self._settled_by_handlers = False
+        #: How many messages of each session to receive at a time.
+        self._at_a_time = 1
         self._may_be_more = True
         self._lasts = 0.0
+        #: Whether a session may need further messages.
+        self.is_low = False
 
     def __len__(self) -> int:
         return len(self._held)
@@ -81,36 +116,64 @@ class Sessions:
     @property
     def wanted(self) -> int:
         """How many more messages could be handled at the moment."""
-        return self._limits.most - sum(session.in_hand is not None for session in self._held.values())
+        return self._limits.most - sum(session.started is not None for session in self._held.values())
 
     @property
     def has_ended(self) -> bool:
-        """Whether sessions wait for their next message, because the last one has ended."""
+        """Whether messages have ended since the last claim."""
         return bool(self._ended)
+
+    def follow(self, message: LockedMessage, failure: BaseException | None) -> LockedMessage | None:
+        """Start the successor of a message that was handled, if it is at hand. Safe to call from any thread."""
+        session = self._session_of(message)
+        if session is None:
+            return None
+        state = message.context.state
+        if failure is None:
+            self._settled_by_handlers |= state is not ReceiveState.RECEIVED
+            self._completed_later |= state is ReceiveState.RECEIVED
+        may_follow = failure is None and state is ReceiveState.RECEIVED and not self._is_mixed
+        with self._starting:
+            if session.started is message and (may_follow or state is ReceiveState.COMPLETED):
+                session.started = None
+            following = session.start_next()
+            self.is_low |= len(session.ahead) * 2 < self._at_a_time
+            return following
 
     def end(self, message: LockedMessage) -> None:
         """Note that a message is settled, or will not be. Safe to call from any thread, and more than once."""
-        if self._held:
+        session = self._session_of(message)
+        if session is not None:
+            session.is_over |= message.context.state not in SETTLED
             self._ended.append(message)
 
-    def claim(self, lasts: float, *, is_empty: bool) -> Flow[list[LockedMessage]]:
-        """Receive the next message of each free session; accept others for the handlers that are idle.
+    def claim(self, lasts: float, ahead: int, *, is_empty: bool) -> Flow[list[LockedMessage]]:
+        """Receive the next messages of each session; accept others for the handlers that are idle.
 
-        A lock ``lasts`` so many seconds. If the queue ``is_empty``, nothing has arrived since the last claim: only the
-        sessions whose message has ended since are looked at.
+        A lock ``lasts`` so many seconds. The sessions share the ``ahead`` messages to receive ahead: none if handlers
+        are slow. If the queue ``is_empty``, nothing has arrived since the last claim, and sessions that were found
+        empty are not asked again.
+
+        Returns:
+            The messages to start.
         """
         self._lasts = lasts
+        is_fast = ahead > 0 and not self._is_mixed
+        self._at_a_time = max(ahead // max(len(self._held), 1), FEWEST_AT_A_TIME) if is_fast else 1
         self._may_be_more |= not is_empty
+        self.is_low = False
         self._note_ended()
-        yield from self._renew(session for session in self._free() if self._renewal_due(session) <= time.monotonic())
-        messages = yield from self._receive(is_empty=is_empty)
         try:
+            yield from self._give_back()
+            yield from self._renew(self._due())
+            yield from self._receive(is_empty=is_empty)
             yield from self._release()
-            yield from self._accept(messages)
+            yield from self._accept()
         except PGQueueError:
-            if not messages:
-                raise  # else the next claim meets it again
-        return messages
+            if not (messages := self._start()):
+                raise
+            return messages  # the next claim meets it again
+        return self._start()
 
     def pause(self, now: float) -> float:
         """The seconds until a session is to be renewed, to be released, or to be received from."""
@@ -118,14 +181,39 @@ class Sessions:
         return max(min(due, default=float("inf")) - now, 0)
 
     def release_free(self) -> Flow[None]:
-        """Release all sessions that have no message in hand, because the worker stops."""
+        """Give back what no handler has started, and release the sessions of which no message is in hand."""
         self._note_ended()
-        for session in self._free():
+        for session in self._held.values():
             session.is_over = True
+        yield from self._give_back()
         yield from self._release()
+
+    @property
+    def _is_mixed(self) -> bool:
+        return self._completed_later and self._settled_by_handlers
+
+    def _session_of(self, message: LockedMessage) -> HeldSession | None:
+        session = self._held.get(message.session_id or "") if self._held else None
+        return session if session is not None and id(message) in session.unsettled else None
 
     def _free(self) -> list[HeldSession]:
         return [session for session in self._held.values() if session.is_free]
+
+    def _missing(self, session: HeldSession) -> int:
+        """How many messages to receive from the session now."""
+        if session.is_over or len(session.ahead) * 2 >= self._at_a_time:
+            return 0
+        return min(self._at_a_time - len(session.ahead), self._left(session))
+
+    def _left(self, session: HeldSession) -> int:
+        """How many more messages may be received from it before others have their turn."""
+        most = self._limits.max_messages
+        return self._at_a_time if most is None else most - session.received
+
+    def _due(self) -> list[HeldSession]:
+        """The sessions whose locks are to be renewed now."""
+        now = time.monotonic()
+        return [session for session in self._held.values() if not session.is_over and self._renewal_due(session) <= now]
 
     def _renewal_due(self, session: HeldSession) -> float:
         return session.renewed_at + self._lasts * RENEWED_AFTER
@@ -139,54 +227,82 @@ class Sessions:
     def _note_ended(self) -> None:
         while self._ended:
             message = self._ended.popleft()
-            session = self._held.get(message.session_id or "")
-            if session is not None and session.in_hand is message:
-                session.in_hand = session.empty_since = None
-                is_spent = self._limits.max_messages is not None and session.received >= self._limits.max_messages
-                session.is_over = is_spent or message.context.state not in SETTLED
+            session = self._session_of(message)
+            if session is None:
+                continue
+            del session.unsettled[id(message)]
+            if message.context.state is not ReceiveState.COMPLETED:
+                session.empty_since = None
+                self._take_back(session)  # they come again after it
+            elif session.empty_since is not None:
+                session.empty_since = time.monotonic()
+            with self._starting:
+                if session.started is message:
+                    session.started = None
+
+    def _take_back(self, session: HeldSession) -> None:
+        """Take back the messages that are not started."""
+        with self._starting:
+            self._unstarted.extend(session.ahead)
+            session.ahead.clear()
+
+    def _give_back(self) -> Flow[None]:
+        """Let messages that are not started be received again, uncounted, where one failed or the session is over."""
+        for each in self._held.values():
+            if each.is_over:
+                self._take_back(each)
+        if not self._unstarted:
+            return
+        locks = [message.lock for message in self._unstarted]
+        yield from self._source.execute(settling.release_batch(self._queue, locks))
+        for message in self._unstarted:
+            self._renewals.drop(message)
+            session = self._session_of(message)
+            if session is not None:
+                del session.unsettled[id(message)]
+                session.received -= 1
+        self._unstarted.clear()
 
     def _renew(self, due: Iterable[HeldSession]) -> Flow[None]:
-        """Renew the locks of these sessions, and drop those that are lost."""
+        """Renew the locks of these sessions; those that are lost are over."""
         for session in due:
             now = time.monotonic()
             try:
                 yield from self._source.execute(sessions.renew_session_lock(session.lock, lock_duration=None))
                 session.renewed_at = now
             except SessionLockLostError as lost:
-                del self._held[session.lock.session_id]
-                self._may_be_more = True
+                session.is_over, session.empty_since = True, None
                 extra = {"queue": self._queue, "session_id": session.lock.session_id, "tracking_id": lost.tracking_id}
                 logger.warning("%s; it is left to others", lost, extra=extra)
 
-    def _receive(self, *, is_empty: bool) -> Flow[list[LockedMessage]]:
-        free = [session for session in self._free() if session.empty_since is None or not is_empty]
-        if not free:
-            return []
+    def _receive(self, *, is_empty: bool) -> Flow[None]:
+        low = [session for session in self._held.values() if session.empty_since is None or not is_empty]
+        missing = {session: count for session in low if (count := self._missing(session)) > 0}
+        if not missing:
+            return
         try:
             rows = yield from self._source.execute(
-                sessions.receive_from_sessions(self._queue, [session.lock for session in free])
+                sessions.receive_from_sessions(
+                    self._queue, [session.lock for session in missing], list(missing.values())
+                )
             )
         except SessionLockLostError:  # nothing was handed out
-            yield from self._renew(free)
-            return []
+            yield from self._renew(missing)
         except PGQueueError as error:
-            for session in free:
-                session.is_over = True
-            if isinstance(error, QueueDisabledError):
-                return []
-            raise
-        messages = [self._take(row) for row in rows]
-        for session in free:
-            if session.in_hand is None and session.empty_since is None:
-                session.empty_since = time.monotonic()
-        return messages
+            for session in missing:
+                session.is_over, session.empty_since = True, None
+            if not isinstance(error, QueueDisabledError):
+                raise
+        else:
+            self._take(rows, missing)
 
     def _release(self) -> Flow[None]:
         """Release the sessions that are over, and those that have been empty for long enough."""
         now = time.monotonic()
         for session in self._free():
-            session.is_over = session.empty_since is not None and self._release_due(session) <= now
-        over = [session for session in self._held.values() if session.is_over]
+            is_empty = session.empty_since is not None and self._release_due(session) <= now
+            session.is_over = is_empty or self._left(session) <= 0
+        over = [session for session in self._held.values() if session.is_over and not session.unsettled]
         if not over:
             return
         yield from self._source.execute(sessions.release_sessions(self._queue, [session.lock for session in over]))
@@ -194,25 +310,37 @@ class Sessions:
             del self._held[session.lock.session_id]
             self._may_be_more |= session.empty_since is None
 
-    def _accept(self, messages: list[LockedMessage]) -> Flow[None]:
-        """Accept sessions while some are available and handlers idle; append the first message of each."""
+    def _accept(self) -> Flow[None]:
+        """Accept sessions while some are available and handlers idle, and receive their first messages."""
         while self._may_be_more and len(self._held) < self._limits.most:
             sent_at = time.monotonic()
-            found = yield from self._source.execute(sessions.accept_and_receive(self._queue, locked_by=this_process()))
+            most = min(self._at_a_time, self._limits.max_messages or self._at_a_time)
+            found = yield from self._source.execute(
+                sessions.accept_and_receive(self._queue, max_messages=most, locked_by=this_process())
+            )
             if found is None:
                 self._may_be_more = False
                 return
-            lock, row = found
+            lock, rows = found
             session = self._held[lock.session_id] = HeldSession(lock, sent_at)
-            if row is None:
-                session.empty_since = time.monotonic()
-            else:
-                messages.append(self._take(row))
+            self._take(rows, {session: most})
 
-    def _take(self, row: Row) -> LockedMessage:
-        message = self._make(self._queue, row, self._source)
-        session = self._held[message.session_id or ""]
-        session.in_hand = message
-        session.received += 1
-        self._renewals.keep([message], session.renewed_at, self._lasts)
-        return message
+    def _take(self, rows: Iterable[Row], asked: Mapping[HeldSession, int]) -> None:
+        """Keep the messages that were received; a session with fewer than were asked for is empty."""
+        goals = {session: session.received + count for session, count in asked.items()}
+        for row in rows:
+            message = self._make(self._queue, row, self._source)
+            session = self._held[message.session_id or ""]
+            session.unsettled[id(message)] = message
+            session.ahead.append(message)
+            session.received += 1
+            self._tally.received += 1
+            self._renewals.keep([message], session.renewed_at, self._lasts)
+        for session, goal in goals.items():
+            session.empty_since = None if session.received == goal else time.monotonic()
+
+    def _start(self) -> list[LockedMessage]:
+        """Start a message of each session that has none started."""
+        with self._starting:
+            following = [session.start_next() for session in self._held.values()]
+        return [message for message in following if message is not None]

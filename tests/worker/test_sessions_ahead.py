@@ -1,0 +1,120 @@
+"""Messages of a session that a worker receives ahead: the order holds when one fails, is lost, or the worker stops."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pgqueue import RetryPolicy
+from pgqueue.testing import Database
+from tests.patience import eventually
+from tests.worker.scene import FACES, Running
+from tests.worker.test_sessions import SECOND, Steps
+
+COUNT = 300
+#: Of a message that has others ahead of it by then, because the worker knows that its handler is fast.
+LATE = 250
+
+
+@pytest.fixture(params=FACES)
+def scene(request: pytest.FixtureRequest, database: Database) -> Iterator[Steps]:
+    with Steps(database, request.param) as scene:
+        scene.send_to("a", *range(COUNT))
+        yield scene
+
+
+class Gate:
+    """A handler that waits at one message, and what it has seen."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[Any, int]] = []
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    def __call__(self, message: Any) -> None:
+        self.seen.append((message.body, message.delivery_count))
+        if message.body == LATE and message.delivery_count == 1:
+            self.reached.set()
+            assert self.opened.wait(60)
+
+
+def locked(scene: Steps) -> int:
+    """How many messages have been received under the session's present lock, and are not completed."""
+    ((count,),) = scene.rows(
+        "select count(*) from pgqueue.message join pgqueue.session using (queue_id, session_id, lock_token)"
+    )
+    return int(count)
+
+
+def test_messages_behind_a_failed_one_are_handled_after_it_and_their_deliveries_are_not_counted_twice(
+    scene: Steps,
+) -> None:
+    seen: list[tuple[Any, int]] = []
+
+    def handler(message: Any) -> None:
+        seen.append((message.body, message.delivery_count))
+        if message.body == LATE and message.delivery_count == 1:
+            raise ValueError("not yet")
+
+    with scene.working(handler, retry=RetryPolicy(first_delay=timedelta(0)), max_messages_per_session=None):
+        eventually(lambda: scene.left() == [])
+    bodies = [*range(LATE + 1), *range(LATE, COUNT)]
+    assert seen == [(body, 2 if nth == LATE + 1 else 1) for nth, body in enumerate(bodies)]
+
+
+def test_a_worker_that_stops_gives_back_what_it_received_ahead(scene: Steps) -> None:
+    gate = Gate()
+    running = Running(scene.make(gate, max_messages_per_session=None))
+    assert gate.reached.wait(60)
+    eventually(lambda: locked(scene) > 1)
+    running.worker.stop()
+    eventually(lambda: locked(scene) <= 1)
+    gate.opened.set()
+    running.ended()
+    assert gate.seen == [(body, 1) for body in range(LATE + 1)]
+    with scene.queue.accept_session("a") as session:
+        left = session.receive(max_messages=COUNT)
+    assert [(message.body, message.delivery_count) for message in left] == [
+        (body, 1) for body in range(LATE + 1, COUNT)
+    ]
+
+
+def test_nothing_behind_a_message_whose_session_is_lost_is_handled(scene: Steps) -> None:
+    gate = Gate()
+    with scene.working(gate, concurrency=1, max_messages_per_session=None) as running:
+        assert gate.reached.wait(60)
+        eventually(lambda: locked(scene) > 1)
+        scene.run("update pgqueue.session set locked_until = pgqueue.clock() - interval '1 second'")
+        with scene.queue.accept_session("a", wait=SECOND):
+            gate.opened.set()
+            eventually(lambda: running.worker.tally.lost > 0)
+            eventually(lambda: scene.held() == ["a"])
+            handled_when_lost = len(gate.seen)
+        eventually(lambda: scene.left() == [])
+    again = gate.seen.index((LATE, 2))
+    assert again <= handled_when_lost
+    assert [body for body, _ in gate.seen[again:]] == list(range(LATE, COUNT))
+
+
+def test_a_message_that_its_handler_completes_does_not_overtake_its_predecessor(scene: Steps) -> None:
+    """The handler completes every third message; the others are completed after it has returned."""
+    overtaken: list[int] = []
+
+    def handler(message: Any) -> None:
+        if message.body % 3 == 0:
+            message.complete()
+        elif message.body % 3 == 2 and message.body > COUNT // 2:
+            overtaken.extend(body for body in scene.left() if body < message.body)
+
+    async def ahandler(message: Any) -> None:
+        if message.body % 3 == 0:
+            await message.complete()
+        elif message.body % 3 == 2 and message.body > COUNT // 2:
+            overtaken.extend(body for body in scene.left() if body < message.body)
+
+    with scene.working(handler if scene.face == "threads" else ahandler, max_messages_per_session=None):
+        eventually(lambda: scene.left() == [])
+    assert overtaken == []
