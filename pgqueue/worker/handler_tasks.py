@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -13,9 +13,11 @@ from typing import Any
 
 from pgqueue.errors import HandlerTimeoutError
 from pgqueue.flows.locked import LockedMessage
+from pgqueue.flows.processing import Ahead, Chain
 from pgqueue.model.context import call_on_fault
 from pgqueue.model.handler import Handler
 from pgqueue.transports import adrive
+from pgqueue.worker.chainable import Chainable
 from pgqueue.worker.execution import Failures, HandlerSpec, execute, execute_together
 from pgqueue.worker.service import QueueService
 
@@ -23,6 +25,7 @@ from pgqueue.worker.service import QueueService
 class HandlerTasks:
     """Tasks of one event loop, each for one message, or for several in one transaction.
 
+    A message that was begun with the COMMIT of another is handled in a task of its own when that task has ended.
     A task whose handler exceeds its timeout, or loses the lock of its message, is cancelled.
     """
 
@@ -37,6 +40,7 @@ class HandlerTasks:
     def start(self, spec: HandlerSpec) -> None:
         self._loop = asyncio.get_running_loop()
         self._spec = replace(spec, call=self._call)
+        self._ahead: Ahead = Chainable(self, spec.routes) if spec.routes.is_mixed else self
 
     @property
     def running(self) -> int:
@@ -59,6 +63,14 @@ class HandlerTasks:
         self._messages.clear()
         return unstarted
 
+    def get_nowait(self) -> LockedMessage | None:
+        """Take the next message that waits, unless no more are to be started."""
+        return self._messages.popleft() if self._messages and not self._service.stopping.is_set() else None
+
+    def put_back(self, message: LockedMessage) -> None:
+        """Return a message that was taken; it is the next to be taken."""
+        self._messages.appendleft(message)
+
     def replace_stuck(self, limit: timedelta) -> list[LockedMessage]:
         return []  # the event loop ends handlers in time
 
@@ -78,22 +90,33 @@ class HandlerTasks:
     def _start_tasks(self) -> None:
         while self._messages and len(self._running) < self._options.concurrency:
             size = min(self._options.transaction_batch, len(self._messages))
-            messages = [self._messages.popleft() for _ in range(size)]
-            task = asyncio.create_task(self._handle(messages))
-            self._running[task] = size
-            task.add_done_callback(self._ended)
-            for message in messages:
-                call_on_fault(message.context, partial(self._cancel, task))
+            self._start_task([self._messages.popleft() for _ in range(size)], self._chain())
+
+    def _chain(self) -> Chain | None:
+        transactions = self._spec.transactions
+        return Chain(transactions.begin, self._ahead) if transactions and self._options.transaction_batch == 1 else None
+
+    def _start_task(self, messages: Sequence[LockedMessage], chain: Chain | None) -> None:
+        spec = replace(self._spec, transactions=chain or self._spec.transactions)
+        task = self._run(self._handle(messages, spec), chain, len(messages))
+        for message in messages:
+            call_on_fault(message.context, partial(self._cancel, task))
+
+    def _run(self, handling: Coroutine[Any, Any, None], chain: Chain | None, size: int) -> asyncio.Task[None]:
+        task = asyncio.create_task(handling)
+        self._running[task] = size
+        task.add_done_callback(partial(self._ended, chain))
+        return task
 
     def _cancel(self, task: asyncio.Task[None]) -> None:
         """Cancel a task whose lock is lost; called by the thread that renews locks."""
         self._loop.call_soon_threadsafe(task.cancel)
 
-    async def _handle(self, messages: Sequence[LockedMessage]) -> None:
+    async def _handle(self, messages: Sequence[LockedMessage], spec: HandlerSpec) -> None:
         failures: Failures
         try:
             failures = await adrive(
-                execute(messages[0], self._spec) if len(messages) == 1 else execute_together(messages, self._spec)
+                execute(messages[0], spec) if len(messages) == 1 else execute_together(messages, spec)
             )
         except asyncio.CancelledError as cancelled:
             failures = {message.sequence_number: cancelled for message in messages}
@@ -102,11 +125,21 @@ class HandlerTasks:
             if following is not None:
                 self._messages.append(following)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    async def _break_off(self, chain: Chain) -> None:
+        following = await adrive(chain.break_off())
+        if following is not None:
+            self.put_back(following)
+
+    def _ended(self, chain: Chain | None, task: asyncio.Task[None]) -> None:
         del self._running[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             self._service.end_with(error)
         is_stopping = self._service.stopping.is_set()
+        if chain is not None and chain.next is not None:
+            if is_stopping:
+                self._run(self._break_off(chain), None, 0)
+            else:
+                self._start_task([chain.next], chain)
         if not is_stopping:
             self._start_tasks()
         if is_stopping or self._service.dispatcher.is_low(self.waiting):

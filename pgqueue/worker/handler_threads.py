@@ -18,8 +18,8 @@ from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.processing import Ahead, Chain
 from pgqueue.model.handler import Handler
 from pgqueue.transports import drive
+from pgqueue.worker.chainable import Chainable
 from pgqueue.worker.execution import Failures, HandlerSpec, execute, execute_together
-from pgqueue.worker.handlers import Routes
 from pgqueue.worker.service import QueueService
 
 
@@ -75,24 +75,6 @@ class Inbox:
         with self._filled:
             self._is_closed = True
             self._filled.notify_all()
-
-
-class Chainable:
-    """The next message that waits, if it is handled in a transaction."""
-
-    def __init__(self, inbox: Inbox, routes: Routes) -> None:
-        self._inbox = inbox
-        self._routes = routes
-
-    def get_nowait(self) -> LockedMessage | None:
-        message = self._inbox.get_nowait()
-        if message is None or self._routes.takes_transaction(message):
-            return message
-        self._inbox.put_back(message)
-        return None
-
-    def put_back(self, message: LockedMessage) -> None:
-        self._inbox.put_back(message)
 
 
 @dataclass(eq=False)

@@ -1,0 +1,66 @@
+"""The COMMIT of one message begins the transaction of the next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pgqueue.testing import Database
+from pgqueue.transports.connections import BegunConnection
+from pgqueue.worker.pace import Pace
+from tests.patience import eventually
+from tests.worker.scene import FACES, Scene, effect
+
+
+@pytest.fixture(autouse=True)
+def _(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All messages are claimed at once."""
+    monkeypatch.setattr(Pace, "demand", lambda _, running, waiting: 10 - running - waiting)
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[BegunConnection]:
+    """The transactions that begin with the COMMIT of another."""
+
+    def commit_and_begin(connection: BegunConnection, *arguments: Any) -> Any:
+        begun.append(connection)
+        return original(connection, *arguments)
+
+    begun: list[BegunConnection] = []
+    original = BegunConnection.commit_and_begin
+    monkeypatch.setattr(BegunConnection, "commit_and_begin", commit_and_begin)
+    return begun
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_messages_that_wait_are_begun_with_the_commit_before(
+    database: Database, face: str, begun: list[BegunConnection]
+) -> None:
+    async def handler(message: Any, tx: Any) -> None:
+        await effect(tx, message.body)
+
+    with Scene(database, face) as scene:
+        scene.send(*range(5))
+        with scene.working(handler, concurrency=1, transaction="psycopg"):
+            eventually(lambda: scene.left() == [])
+        assert scene.effects() == list(range(5))
+    assert len(begun) == 4
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_message_that_was_begun_when_the_worker_stops_is_given_back_or_handled(
+    database: Database, face: str, begun: list[BegunConnection]
+) -> None:
+    async def handler(message: Any, tx: Any) -> None:
+        await effect(tx, message.body)
+        if message.body == 1:
+            running.worker.stop()
+
+    with Scene(database, face) as scene:
+        scene.send(*range(5))
+        with scene.working(handler, concurrency=1, transaction="psycopg") as running:
+            running.ended()
+        assert [*scene.effects(), *scene.left()] == list(range(5))
+        assert {message.delivery_count for message in scene.queue.peek(max_messages=5)} == {0}
+    assert begun
