@@ -285,7 +285,7 @@ def test_a_reset_takes_no_round_trip(database: Database, fails: bool) -> None:
 
 
 def test_transactions_that_last_keep_no_connection_from_the_clients_statements(database: Database) -> None:
-    with QueueClient(database.dsn) as client, ExitStack() as stack:
+    with QueueClient(database.direct) as client, ExitStack() as stack:
         client.create_queue("q")
         queue = client.queue("q")
         queue.send_batch([Message(number) for number in range(10)])
