@@ -62,5 +62,5 @@ def test_a_message_that_was_begun_when_the_worker_stops_is_given_back_or_handled
         with scene.working(handler, concurrency=1, transaction="psycopg") as running:
             running.ended()
         assert [*scene.effects(), *scene.left()] == list(range(5))
-        assert {message.delivery_count for message in scene.queue.peek(max_messages=5)} == {0}
+        assert {message.delivery_count for message in scene.queue.peek(max_messages=5)} <= {0}
     assert begun
