@@ -25,9 +25,6 @@ NO_LIMIT = inf
 #: A call in which the arguments are left out.
 CALL = re.compile(r"pgqueue\.(\w+)\(\s*…")
 
-#: The place of a parameter, whose value psycopg sends as text or as binary.
-PLACEHOLDER = re.compile(r"%\((\w+)\)[sb]")
-
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -44,16 +41,10 @@ class Statement(NamedTuple, Generic[T]):
         """The same, to be answered within so many seconds."""
         return self._replace(limit=seconds)
 
-    def numbered(self) -> tuple[str, list[str | None]]:
-        """The SQL with numbered placeholders, as PostgreSQL takes it, and the values for them as text."""
-        sql, names = _numbered(self.sql)
-        return sql, [as_text(self.parameters[name]) for name in names]
-
-
-@cache
-def _numbered(sql: str) -> tuple[str, list[str]]:
-    names = list(dict.fromkeys(PLACEHOLDER.findall(sql)))
-    return PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", sql).replace("%%", "%"), names
+    def text(self) -> str:
+        """The SQL with its parameters inserted, to be sent with other commands in one round trip."""
+        sql = self.sql.replace(")b::", ")s::")  # placeholders of values that are sent in binary otherwise
+        return sql % {name: literal(value) for name, value in self.parameters.items()}
 
 
 def call(
@@ -93,17 +84,16 @@ def _with_arguments(
 
 def literal(value: object) -> str:
     """A value as text of SQL, under any setting of ``standard_conforming_strings``."""
-    written = as_text(value)
-    if written is None:
+    if value is None:
         return "null"
-    quoted = written.replace("'", "''")
-    return f"'{quoted}'" if "\\" not in quoted else " E'" + quoted.replace("\\", "\\\\") + "'"
+    text = _text(value).replace("'", "''")
+    return f"'{text}'" if "\\" not in text else " E'" + text.replace("\\", "\\\\") + "'"
 
 
-def as_text(value: object) -> str | None:
+def _text(value: object) -> str:
     """A value as PostgreSQL reads it in any session."""
     match value:
-        case None | str():
+        case str():
             return value
         case list():
             return f"{{{','.join(map(_element, value))}}}"
@@ -118,8 +108,7 @@ def as_text(value: object) -> str | None:
 
 def _element(value: object) -> str:
     """An element of an array."""
-    written = as_text(value)
-    return "NULL" if written is None else '"' + written.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return "NULL" if value is None else '"' + _text(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def nothing(rows: Sequence[Row]) -> None:

@@ -208,7 +208,7 @@ class BegunConnection:
         self._require_open(last)
         with self._limited(last):
             if last is not None and self.handle.autocommit:
-                yield from end_transaction(self.handle, [last, "commit"], self._reset)
+                yield from end_transaction(self.handle, [last.text(), "commit"], self._reset)
                 self._is_to_reset = False
                 return
             if last is not None:
@@ -232,7 +232,9 @@ class BegunConnection:
 
     def commit_and_begin(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
         with self._limited(first):
-            result = yield from execute_after(self.handle, [last, "commit", *self._before.reset_alone, "begin"], first)
+            result = yield from execute_after(
+                self.handle, [last.text(), "commit", *self._before.reset_alone, "begin"], first
+            )
         self._before.restore(self.handle)
         handles.refuse_ends(self.handle)
         return result

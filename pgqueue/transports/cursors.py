@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import generators
-from psycopg._preparing import Prepare
 from psycopg.abc import PQGen
 from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.errors import error_from_result
 from psycopg.postgres import register_default_adapters
 from psycopg.pq import ExecStatus
-from psycopg.pq.abc import PGconn, PGresult
+from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 from psycopg.types.array import register_all_arrays
 from psycopg.types.string import TextBinaryLoader, TextLoader
@@ -91,18 +90,14 @@ def execute(connection: AnyConnection, statement: Statement[T], kept: Kept | Non
     return statement.read(rows)
 
 
-def execute_after(
-    connection: AnyConnection, commands: Sequence[Statement[Any] | str], statement: Statement[T]
-) -> Flow[T]:
+def execute_after(connection: AnyConnection, commands: Sequence[str], statement: Statement[T]) -> Flow[T]:
     """Run a statement after these commands, in one round trip; the first that fails is the last to run."""
     with translated(connection):
-        rows = yield partial(run, connection, [*commands, statement])
+        rows = yield partial(run, connection, [*commands, statement.text()])
     return statement.read(rows)
 
 
-def end_transaction(
-    connection: AnyConnection, commands: Sequence[Statement[Any] | str], reset: Sequence[str] = ()
-) -> Flow[None]:
+def end_transaction(connection: AnyConnection, commands: Sequence[str], reset: Sequence[str] = ()) -> Flow[None]:
     """Run commands that end a transaction, and reset the session in the same round trip.
 
     If only the reset fails, the connection is closed instead: the transaction has ended.
@@ -136,98 +131,45 @@ def keep(connection: AnyConnection, kept: Kept) -> None:
     connection.__dict__[KEPT] = kept
 
 
-def run(connection: AnyConnection, commands: Sequence[Statement[Any] | str], needed: int | None = None) -> Any:
-    """Run commands in one round trip; return the rows of the last, or an awaitable.
+def run(connection: AnyConnection, commands: Sequence[str], needed: int | None = None) -> Any:
+    """Run unprepared commands in one round trip; return the rows of the last, or an awaitable.
 
     Raises what psycopg raises for the first that fails; those after it do not run. If only so many are ``needed``, a
     later one that fails closes the connection instead.
     """
     send = _run_async if isinstance(connection, psycopg.AsyncConnection) else _run
     needed = len(commands) if needed is None else needed
-    encoding = connection.info.encoding
-    return send(connection, [_command(command, encoding) for command in commands], needed)
+    return send(connection, "; ".join(commands).encode(connection.info.encoding), needed)
 
 
-def _run(connection: AnyConnection, commands: list[_Command], needed: int) -> list[Any]:
+def _run(connection: AnyConnection, text: bytes, needed: int) -> list[Any]:
     with connection.lock:
-        return _rows(connection, connection.wait(_in_a_pipeline(connection, commands)), needed)
+        return _rows(connection, connection.wait(_results(connection, text)), needed)
 
 
-async def _run_async(connection: AnyConnection, commands: list[_Command], needed: int) -> list[Any]:
+async def _run_async(connection: AnyConnection, text: bytes, needed: int) -> list[Any]:
     async with connection.lock:
-        return _rows(connection, await connection.wait(_in_a_pipeline(connection, commands)), needed)
+        return _rows(connection, await connection.wait(_results(connection, text)), needed)
 
 
-class _Command(NamedTuple):
-    """A command to send; psycopg's register of prepared statements reads ``query`` and ``types``."""
-
-    query: bytes
-    values: Sequence[bytes | None] = ()
-    types: tuple[int, ...] = ()
-
-
-def _command(command: Statement[Any] | str, encoding: str) -> _Command:
-    if isinstance(command, str):
-        return _Command(command.encode(encoding))
-    sql, values = command.numbered()
-    return _Command(sql.encode(encoding), [None if value is None else value.encode(encoding) for value in values])
-
-
-def _in_a_pipeline(connection: AnyConnection, commands: Sequence[_Command]) -> PQGen[list[PGresult]]:
-    """Send all commands, then wait; return their results, the first failure being the last.
-
-    They are prepared when psycopg would prepare them, in its register: it notices when prepared statements are dropped.
-    """
-    pgconn = connection.pgconn
-    register = connection._prepared  # noqa: SLF001 - psycopg has no public one
-    pgconn.enter_pipeline_mode()
-    sent = [(command, *register.get(command)) for command in commands]
-    for command, prepare, name in sent:
-        if prepare is Prepare.SHOULD:
-            pgconn.send_prepare(name, command.query)
-        if prepare is Prepare.NO:
-            pgconn.send_query_params(command.query, command.values)
-        else:
-            pgconn.send_query_prepared(name, command.values)
-    pgconn.pipeline_sync()
-    yield from generators.send(pgconn)
-    answers = iter((yield from _answers(pgconn)))
-    results: list[PGresult] = []
-    for command, prepare, name in sent:
-        result = next(answers)
-        if prepare is Prepare.SHOULD and result.status == ExecStatus.COMMAND_OK:
-            result = next(answers)
-        results.append(result)
-        if result.status == ExecStatus.FATAL_ERROR:
-            break
-        register.maybe_add_to_cache(command, prepare, name)
+def _results(connection: AnyConnection, text: bytes) -> PQGen[list[PGresult]]:
+    connection.pgconn.send_query(text)
+    results: list[PGresult] = yield from generators.execute(connection.pgconn)
     return results
 
 
-def _answers(pgconn: PGconn) -> PQGen[list[PGresult]]:
-    """The server's answers to a pipeline, up to the end of the connection if that comes first."""
-    answers: list[PGresult] = []
-    try:
-        while fetched := (yield from generators.fetch_many(pgconn)):
-            answers += fetched
-            if fetched[-1].status == ExecStatus.PIPELINE_SYNC:
-                pgconn.exit_pipeline_mode()
-                break
-    except psycopg.OperationalError:
-        if not any(answer.status == ExecStatus.FATAL_ERROR for answer in answers):
-            raise
-    return answers
-
-
 def _rows(connection: AnyConnection, results: list[PGresult], needed: int) -> list[Any]:
-    """The rows of the last command needed."""
-    has_failed = results[-1].status == ExecStatus.FATAL_ERROR
-    if has_failed and len(results) <= needed:
-        raise error_from_result(results[-1], encoding=connection.info.encoding)
+    """The rows of the last command needed.
+
+    The first failure counts: a connection that ends may add another. PgBouncer does.
+    """
+    failed = next((n for n, result in enumerate(results) if result.status == ExecStatus.FATAL_ERROR), len(results))
+    if failed < needed:
+        raise error_from_result(results[failed], encoding=connection.info.encoding)
     transformer = Transformer.from_context(_Context(connection))
     transformer.set_pgresult(results[needed - 1])
     rows = transformer.load_rows(0, results[needed - 1].ntuples, tuple)
-    if has_failed:
+    if failed < len(results):
         logger.debug("a connection is closed: what followed the last command that counts has failed")
         connection.pgconn.finish()
     return rows

@@ -23,9 +23,8 @@ RESET: Sequence[str] = (
     "unlisten *",
     "discard temp",
     "discard sequences",
+    "select pg_catalog.pg_advisory_unlock_all()",
 )
-
-UNLOCK = "pg_catalog.pg_advisory_unlock_all()"
 
 #: Settings that PgBouncer makes for a client: RESET ALL on its server's session returns to those of the database.
 SET_BY_POOLERS = ("application_name", "client_encoding")
@@ -56,10 +55,6 @@ def allow_ends(*handles: AnyHandle) -> None:
             handle.__dict__.pop(name, None)
 
 
-def _set(setting: str, value: str | None) -> str:
-    return f"pg_catalog.set_config({literal(setting)}, {literal(value)}, false)"
-
-
 class Attributes:
     """The settings of a psycopg connection: row factory, cursor factory, adapters, callbacks and the like."""
 
@@ -79,7 +74,7 @@ class Attributes:
         status = connection.info.parameter_status
         names = () if connection.closed else SET_BY_POOLERS
         #: Undoes what work has left in the session.
-        self.reset: Sequence[str] = (*RESET, f"select {', '.join([UNLOCK, *map(_set, names, map(status, names))])}")
+        self.reset: Sequence[str] = (*RESET, *(f"set {name} = {literal(status(name))}" for name in names))
 
     @property
     def reset_alone(self) -> Sequence[str]:

@@ -359,13 +359,8 @@ def test_a_fork_has_no_thread_that_sends(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_arrays_are_written_as_postgresql_reads_them() -> None:
     messages = [Message('\\ "', subject="NULL"), Message(b"\x00\xff", subject="{a,b}"), Message(1)]
-    sql, values = sending.store("orders", [encode(message) for message in messages]).numbered()
-    for name, value in {
-        "bodies": r"""{"\"\\\\ \\\"\"",NULL,"1"}""",
-        "binary_bodies": r"""{NULL,"\\x00ff",NULL}""",
-        "subjects": '{"NULL","{a,b}",NULL}',
-        "priorities": None,
-    }.items():
-        place = re.search(rf"{name} => \$(\d+)::", sql)
-        assert place is not None
-        assert values[int(place[1]) - 1] == value
+    text = sending.store("orders", [encode(message) for message in messages]).text()
+    for array in (r"""{"\"\\\\ \\\"\"",NULL,"1"}""", r"""{NULL,"\\x00ff",NULL}"""):
+        assert " E'" + array.replace("\\", "\\\\") + "'::" in text
+    assert """'{"NULL","{a,b}",NULL}'::text[]""" in text
+    assert "priorities => null::" in text
