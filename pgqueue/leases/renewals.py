@@ -108,6 +108,11 @@ class Renewals:
         if renewal is not None and renewal.received is not message:
             self._kept.setdefault(message.sequence_number, renewal)
 
+    def keeps(self, message: LockedMessage) -> bool:
+        """Whether this lock is still renewed."""
+        renewal = self._kept.get(message.sequence_number)
+        return renewal is not None and renewal.received is message
+
     def turn(self, own: Executor) -> Flow[float]:
         """Renew the locks that are due; return the seconds until the next check."""
         now = time.monotonic()

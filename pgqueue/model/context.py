@@ -170,6 +170,11 @@ class ReceiveContext:
         """Whether any callback is registered."""
         return self._callbacks is not None
 
+    @property
+    def may_refuse_completion(self) -> bool:
+        """Whether a callback runs before the delivery is completed; it may raise."""
+        return self._callbacks is not None and Event.COMPLETE in self._callbacks
+
     def on_complete(self, callback: Callback) -> Callback:
         """Registers a callback that runs when the delivery is being completed, before the database is called.
 

@@ -100,9 +100,10 @@ class Dispatcher:
         Returns:
             The next message of its session, if it can be handled now.
         """
+        state = message.context.state  # before it is completed in a batch
         self._finished.append((message, failure))
-        following = self._sessions.follow(message, failure)
-        if message.context.state in SETTLED:
+        following = self._sessions.follow(message, failure, state)
+        if state in SETTLED:
             self._sessions.end(message)
         return following
 

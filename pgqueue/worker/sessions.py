@@ -123,28 +123,35 @@ class Sessions:
         """Whether messages have ended since the last claim."""
         return bool(self._ended)
 
-    def follow(self, message: LockedMessage, failure: BaseException | None) -> LockedMessage | None:
+    def follow(
+        self, message: LockedMessage, failure: BaseException | None, state: ReceiveState
+    ) -> LockedMessage | None:
         """Start the successor of a message that was handled, if it is at hand. Safe to call from any thread."""
         session = self._session_of(message)
         if session is None:
             return None
-        state = message.context.state
-        if failure is None:
+        if failure is None or state is ReceiveState.COMPLETED:
             self._settled_by_handlers |= state is not ReceiveState.RECEIVED
             self._completed_later |= state is ReceiveState.RECEIVED
-        may_follow = failure is None and state is ReceiveState.RECEIVED and not self._is_mixed
+        may_follow = (
+            failure is None
+            and state is ReceiveState.RECEIVED
+            and not self._is_mixed
+            and not message.context.may_refuse_completion
+        )
         with self._starting:
             if session.started is message and (may_follow or state is ReceiveState.COMPLETED):
                 session.started = None
             following = session.start_next()
-            self.is_low |= len(session.ahead) * 2 < self._at_a_time
+            self.is_low |= following is None or len(session.ahead) * 2 < self._at_a_time
             return following
 
     def end(self, message: LockedMessage) -> None:
         """Note that a message is settled, or will not be. Safe to call from any thread, and more than once."""
         session = self._session_of(message)
         if session is not None:
-            session.is_over |= message.context.state not in SETTLED
+            if message.context.state not in SETTLED:
+                session.is_over = True
             self._ended.append(message)
 
     def claim(self, lasts: float, ahead: int, *, is_empty: bool) -> Flow[list[LockedMessage]]:
@@ -213,7 +220,16 @@ class Sessions:
     def _due(self) -> list[HeldSession]:
         """The sessions whose locks are to be renewed now."""
         now = time.monotonic()
-        return [session for session in self._held.values() if not session.is_over and self._renewal_due(session) <= now]
+        return [
+            session
+            for session in self._held.values()
+            if not session.is_over and self._renewal_due(session) <= now and self._may_be_kept(session)
+        ]
+
+    def _may_be_kept(self, session: HeldSession) -> bool:
+        """Whether its lock may be renewed: not while a handler has run longer than locks are renewed."""
+        started = session.started
+        return started is None or started.context.state in SETTLED or self._renewals.keeps(started)
 
     def _renewal_due(self, session: HeldSession) -> float:
         return session.renewed_at + self._lasts * RENEWED_AFTER
@@ -337,7 +353,10 @@ class Sessions:
             self._tally.received += 1
             self._renewals.keep([message], session.renewed_at, self._lasts)
         for session, goal in goals.items():
-            session.empty_since = None if session.received == goal else time.monotonic()
+            if session.received == goal:
+                session.empty_since = None
+            elif session.empty_since is None:
+                session.empty_since = time.monotonic()
 
     def _start(self) -> list[LockedMessage]:
         """Start a message of each session that has none started."""

@@ -118,3 +118,50 @@ def test_a_message_that_its_handler_completes_does_not_overtake_its_predecessor(
     with scene.working(handler if scene.face == "threads" else ahandler, max_messages_per_session=None):
         eventually(lambda: scene.left() == [])
     assert overtaken == []
+
+
+def test_a_message_whose_callback_may_refuse_its_completion_is_not_overtaken(scene: Steps) -> None:
+    seen: list[tuple[Any, int]] = []
+
+    def refuse() -> None:
+        raise ValueError("not yet")
+
+    def handler(message: Any) -> None:
+        seen.append((message.body, message.delivery_count))
+        if (message.body, message.delivery_count) == (LATE, 1):
+            message.context.on_complete(refuse)
+
+    with scene.working(handler, concurrency=1):
+        eventually(lambda: scene.left() == [])
+    assert seen.index((LATE, 2)) == LATE + 1
+
+
+def test_the_next_session_has_its_turn_when_one_has_been_empty_for_the_idle_timeout(scene: Steps) -> None:
+    """The worker looks for messages more often than that."""
+    seen: list[Any] = []
+    with scene.working(lambda message: seen.append(message.session_id), concurrency=1, session_idle_timeout=2 * SECOND):
+        eventually(lambda: len(seen) == COUNT)
+        scene.send_to("b", 1)
+        eventually(lambda: "b" in seen)
+
+
+def test_a_session_is_free_when_a_handler_has_run_longer_than_locks_are_renewed(scene: Steps) -> None:
+    scene.client.update_queue("steps", lock_duration=2 * SECOND)
+    over = threading.Event()
+    with scene.working(lambda _: over.wait(60), concurrency=1, max_lock_renewal_duration=2 * SECOND):
+        eventually(lambda: scene.held() == ["a"])
+        eventually(lambda: scene.is_free("a"))
+        over.set()
+
+
+def test_a_handler_that_is_idle_after_a_failure_needs_no_poll(scene: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its session has others ahead by then, which are given back."""
+    polls = timedelta(minutes=10).total_seconds()
+    monkeypatch.setattr("pgqueue.worker.dispatcher.SHORTEST_PAUSE", polls)
+
+    def handler(message: Any) -> None:
+        if (message.body, message.delivery_count) == (LATE, 1):
+            raise ValueError("not yet")
+
+    with scene.working(handler, concurrency=1, retry=RetryPolicy(first_delay=timedelta(0))):
+        eventually(lambda: scene.left() == [])
