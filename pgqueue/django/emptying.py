@@ -11,10 +11,23 @@ from pgqueue.django import driver_connection
 
 #: Tables of messages and of records about them; queues, topics, schedules and settings are kept.
 EMPTIED: Final[tuple[LiteralString, ...]] = (
-    *("consumer", "message", "scheduled_message", "dead_letter", "failed_message"),
-    *("session", "waiting_session", "waiting_consumer", "watch", "sent_message_id"),
-    *("recorded_effect", "published_batch", "settled_message", "sample", "audited_action"),
-    *("worker", "registered_worker"),
+    "consumer",
+    "message",
+    "scheduled_message",
+    "dead_letter",
+    "failed_message",
+    "session",
+    "waiting_session",
+    "waiting_consumer",
+    "watch",
+    "sent_message_id",
+    "recorded_effect",
+    "published_batch",
+    "settled_message",
+    "sample",
+    "audited_action",
+    "worker",
+    "registered_worker",
 )
 DELETE: Final = "; ".join(f"delete from pgqueue.{table}" for table in EMPTIED)
 #: Limits that were used up are free again: a queue with limits has a row that ends its slots, and maybe a bucket.

@@ -270,7 +270,12 @@ class Sessions:
         if not self._unstarted:
             return
         locks = [message.lock for message in self._unstarted]
-        yield from self._source.execute(settling.release_batch(self._queue, locks))
+        try:
+            yield from self._source.execute(settling.release_batch(self._queue, locks))
+        except PGQueueError:
+            for lost in filter(None, map(self._session_of, self._unstarted)):
+                lost.is_over = True  # were it to run late, it would give back what is received next
+            raise
         for message in self._unstarted:
             self._renewals.drop(message)
             session = self._session_of(message)

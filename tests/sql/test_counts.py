@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
 
 import psycopg
@@ -137,29 +138,28 @@ def test_an_estimate_without_a_page_is_refused(database: Database, pages: str) -
     assert refusal.value.sqlstate == INVALID_ARGUMENT
 
 
-def test_an_estimate_reads_about_as_many_pages_as_it_may(database: Database) -> None:
+@pytest.fixture
+def explainer(database: Database) -> Iterator[Explainer]:
+    """A queue that is far larger than the samples are."""
     with Stage(database) as stage:
         explainer = Explainer(stage.session("ann"))
-        ann = explainer.session
         for _ in range(4):
-            ann.send_many(5000)
-        assert_cheap(explainer.plans(lambda: ann.rows("select from pgqueue.queue_estimates(20)")))
+            explainer.session.send_many(5000)
+        yield explainer
 
 
-def test_an_estimate_sums_its_sample_before_it_looks_up_the_queues(database: Database) -> None:
-    with Stage(database) as stage:
-        explainer = Explainer(stage.session("ann"))
-        ann = explainer.session
-        for _ in range(2):
-            ann.send_many(5000)
-        ann.rows("analyze pgqueue.message")
-        plans = explainer.plans(lambda: ann.rows("select from pgqueue.queue_estimates(60)"))
-        nodes = [node for plan in plans for node in plan.nodes() if "known" in plan.text]
-        (sample,) = (node for node in nodes if node.get("Relation Name") == "message" and "Sample" in node["Node Type"])
-        joined = [
-            node["Actual Rows"] for node in nodes if node["Node Type"] in ("Hash Join", "Nested Loop", "Merge Join")
-        ]
-        assert max(joined) < 30 < sample["Actual Rows"]
+def test_an_estimate_reads_about_as_many_pages_as_it_may(explainer: Explainer) -> None:
+    assert_cheap(explainer.plans(lambda: explainer.session.rows("select from pgqueue.queue_estimates(20)")))
+
+
+def test_an_estimate_sums_its_sample_before_it_looks_up_the_queues(explainer: Explainer) -> None:
+    ann = explainer.session
+    ann.rows("analyze pgqueue.message")
+    plans = explainer.plans(lambda: ann.rows("select from pgqueue.queue_estimates(60)"))
+    nodes = [node for plan in plans for node in plan.nodes() if "known" in plan.text]
+    (sample,) = (node for node in nodes if node.get("Relation Name") == "message" and "Sample" in node["Node Type"])
+    joined = [node["Actual Rows"] for node in nodes if node["Node Type"] in ("Hash Join", "Nested Loop", "Merge Join")]
+    assert max(joined) < 30 < sample["Actual Rows"]
 
 
 def schedule_some(session: Session) -> None:

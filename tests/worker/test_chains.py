@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -33,34 +34,33 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[BegunConnection]:
     return begun
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_messages_that_wait_are_begun_with_the_commit_before(
-    database: Database, face: str, begun: list[BegunConnection]
-) -> None:
+@pytest.fixture(params=FACES)
+def scene(request: pytest.FixtureRequest, database: Database) -> Iterator[Scene]:
+    with Scene(database, request.param) as scene:
+        scene.send(*range(5))
+        yield scene
+
+
+def test_messages_that_wait_are_begun_with_the_commit_before(scene: Scene, begun: list[BegunConnection]) -> None:
     async def handler(message: Any, tx: Any) -> None:
         await effect(tx, message.body)
 
-    with Scene(database, face) as scene:
-        scene.send(*range(5))
-        with scene.working(handler, concurrency=1, transaction="psycopg"):
-            eventually(lambda: scene.left() == [])
-        assert scene.effects() == list(range(5))
+    with scene.working(handler, concurrency=1, transaction="psycopg"):
+        eventually(lambda: scene.left() == [])
+    assert scene.effects() == list(range(5))
     assert len(begun) == 4
 
 
-@pytest.mark.parametrize("face", FACES)
 def test_a_message_that_was_begun_when_the_worker_stops_is_given_back_or_handled(
-    database: Database, face: str, begun: list[BegunConnection]
+    scene: Scene, begun: list[BegunConnection]
 ) -> None:
     async def handler(message: Any, tx: Any) -> None:
         await effect(tx, message.body)
         if message.body == 1:
             running.worker.stop()
 
-    with Scene(database, face) as scene:
-        scene.send(*range(5))
-        with scene.working(handler, concurrency=1, transaction="psycopg") as running:
-            running.ended()
-        assert [*scene.effects(), *scene.left()] == list(range(5))
-        assert {message.delivery_count for message in scene.queue.peek(max_messages=5)} <= {0}
+    with scene.working(handler, concurrency=1, transaction="psycopg") as running:
+        running.ended()
+    assert [*scene.effects(), *scene.left()] == list(range(5))
+    assert {message.delivery_count for message in scene.queue.peek(max_messages=5)} <= {0}
     assert begun

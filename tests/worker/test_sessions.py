@@ -251,6 +251,16 @@ def test_an_idle_session_is_released_after_the_timeout_and_another_one_accepted(
         eventually(lambda: seen == [1, 2])
 
 
+def test_the_next_session_has_its_turn_when_one_has_been_empty_for_the_idle_timeout(scene: Steps) -> None:
+    """The worker looks for messages more often than that."""
+    seen: list[Any] = []
+    scene.send_to("a", 1)
+    with scene.working(lambda message: seen.append(message.body), concurrency=1, session_idle_timeout=2 * SECOND):
+        eventually(lambda: seen == [1])
+        scene.send_to("b", 2)
+        eventually(lambda: seen == [1, 2])
+
+
 def test_the_lock_of_a_session_is_renewed_while_a_handler_works_and_while_it_is_idle(scene: Steps) -> None:
     scene.client.update_queue("steps", lock_duration=3 * SECOND)
     over, seen = threading.Event(), []

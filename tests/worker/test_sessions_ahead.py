@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from pgqueue import RetryPolicy
+from pgqueue.statements import Statement, settling
+from pgqueue.statements.statement import nothing
 from pgqueue.testing import Database
 from tests.patience import eventually
 from tests.worker.scene import FACES, Running
@@ -18,6 +20,8 @@ from tests.worker.test_sessions import SECOND, Steps
 COUNT = 300
 #: Of a message that has others ahead of it by then, because the worker knows that its handler is fast.
 LATE = 250
+
+LOSE_THE_CONNECTION = Statement("select pg_terminate_backend(pg_backend_pid())", {}, nothing)
 
 
 @pytest.fixture(params=FACES)
@@ -136,15 +140,6 @@ def test_a_message_whose_callback_may_refuse_its_completion_is_not_overtaken(sce
     assert seen.index((LATE, 2)) == LATE + 1
 
 
-def test_the_next_session_has_its_turn_when_one_has_been_empty_for_the_idle_timeout(scene: Steps) -> None:
-    """The worker looks for messages more often than that."""
-    seen: list[Any] = []
-    with scene.working(lambda message: seen.append(message.session_id), concurrency=1, session_idle_timeout=2 * SECOND):
-        eventually(lambda: len(seen) == COUNT)
-        scene.send_to("b", 1)
-        eventually(lambda: "b" in seen)
-
-
 def test_a_session_is_free_when_a_handler_has_run_longer_than_locks_are_renewed(scene: Steps) -> None:
     scene.client.update_queue("steps", lock_duration=2 * SECOND)
     over = threading.Event()
@@ -156,8 +151,8 @@ def test_a_session_is_free_when_a_handler_has_run_longer_than_locks_are_renewed(
 
 def test_a_handler_that_is_idle_after_a_failure_needs_no_poll(scene: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its session has others ahead by then, which are given back."""
-    polls = timedelta(minutes=10).total_seconds()
-    monkeypatch.setattr("pgqueue.worker.dispatcher.SHORTEST_PAUSE", polls)
+    for pause in ("dispatcher.SHORTEST_PAUSE", "dispatcher.LONGEST_PAUSE", "service.LONGEST_PAUSE"):
+        monkeypatch.setattr(f"pgqueue.worker.{pause}", timedelta(minutes=10).total_seconds())
 
     def handler(message: Any) -> None:
         if (message.body, message.delivery_count) == (LATE, 1):
@@ -165,3 +160,23 @@ def test_a_handler_that_is_idle_after_a_failure_needs_no_poll(scene: Steps, monk
 
     with scene.working(handler, concurrency=1, retry=RetryPolicy(first_delay=timedelta(0))):
         eventually(lambda: scene.left() == [])
+
+
+def test_a_session_is_released_when_it_is_unknown_whether_messages_were_given_back(
+    scene: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The statement may reach the server late, when messages received since have the same token."""
+    tokens: dict[tuple[Any, int], Any] = {}
+    lost = iter([LOSE_THE_CONNECTION])
+    release = settling.release_batch
+    monkeypatch.setattr(settling, "release_batch", lambda *given: next(lost, None) or release(*given))
+
+    def handler(message: Any) -> None:
+        tokens[message.body, message.delivery_count] = message.lock_token
+        if (message.body, message.delivery_count) == (LATE, 1):
+            raise ValueError("not yet")
+
+    with scene.working(handler, concurrency=1, retry=RetryPolicy(first_delay=timedelta(0))):
+        eventually(lambda: scene.left() == [])
+    assert [body for body, _ in tokens] == [*range(LATE + 1), *range(LATE, COUNT)]
+    assert tokens[LATE, 1] != tokens[LATE, 2]
