@@ -101,7 +101,7 @@ bench-scaling: $(READY) ## what a message costs, by what waits, by who consumes,
 bench-performance: bench-peers bench-scaling ## both, then the tables and pictures of docs/performance.md
 	$(BIN)/python -m benchmarks.performance
 
-FLOW = sessions topics forwarding limits
+FLOW = sessions topics forwarding limits groups
 bench-flow: $(READY) ## sessions, topics, forwarding and limits, beside plain queues; some of them: make bench-flow FLOW=sessions
 	@set -e; for name in $(FLOW); do \
 	    $(BIN)/python -m benchmarks.$$name --markdown benchmarks/results/$$name.md; \

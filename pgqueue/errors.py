@@ -101,6 +101,12 @@ class QueueFullError(PGQueueError):
     default_sqlstate = "PQ008"
 
 
+class DuplicateMessageError(PGQueueError):
+    """Another message of the queue has the same ``unique_key``, and the call was to raise; nothing of it was stored."""
+
+    default_sqlstate = "PQ012"
+
+
 class ConsumerInUseError(PGQueueError):
     """Another session receives under this consumer's name, for example a Spark stream; nothing was changed."""
 
@@ -141,10 +147,34 @@ class TopicAlreadyExistsError(PGQueueError):
     default_sqlstate = "PQ041"
 
 
+class BatchNotFoundError(PGQueueError):
+    """No batch has this id, or it was finished more than a day ago; nothing was stored or changed."""
+
+    default_sqlstate = "PQ050"
+
+
+class BatchClosedError(PGQueueError):
+    """The batch is closed and takes no more members; nothing of the call was stored."""
+
+    default_sqlstate = "PQ051"
+
+
 class NoSubscriptionError(PGQueueError):
     """No subscription of the topic matches a message that requires one; nothing of the call was stored."""
 
     default_sqlstate = "PQ042"
+
+
+class RuleNotFoundError(PGQueueError):
+    """The subscription has no rule with this name; nothing happened."""
+
+    default_sqlstate = "PQ043"
+
+
+class RuleAlreadyExistsError(PGQueueError):
+    """The subscription has a rule with this name; it was not touched."""
+
+    default_sqlstate = "PQ044"
 
 
 class InvalidArgumentError(PGQueueError, ValueError):
@@ -158,11 +188,11 @@ class MessageNotSerializableError(PGQueueError, ValueError):
 
 
 class MessageNotReadableError(PGQueueError, ValueError):
-    """Python cannot read JSON that the database holds: it is nested too deeply, or has too large a number.
+    """A body or other JSON in the database cannot be read: it is nested too deeply, or encrypted with another key.
 
-    The text names its message, queue or effect. Nothing was changed: the message can be settled like any
-    other, and ``raw_body`` and ``raw_application_properties`` hold the JSON as text. :meth:`~pgqueue.Queue.send` never
-    stores such a message; SQL can.
+    Or it has too large a number, or was changed after it was encrypted. The text names its message, queue or effect.
+    Nothing was changed: the message can be settled like any other, and ``raw_body`` and ``raw_application_properties``
+    hold what is stored. :meth:`~pgqueue.Queue.send` never stores such JSON; SQL can.
     """
 
 
@@ -324,6 +354,13 @@ class NoHandlerError(PGQueueError):
     """
 
 
+class InterceptorError(PGQueueError):
+    """An interceptor has not passed on exactly once what it was given; the text names its class.
+
+    Nothing is stored of a send that it has not passed on. In the handling of a message it is a failure of the handler.
+    """
+
+
 class DeadLetter(Exception):
     """Raise it in a handler or in work to dead-letter the message with a reason; it is not retried.
 
@@ -378,3 +415,9 @@ def error_class(sqlstate: str | None) -> type[PGQueueError] | None:
     if sqlstate is None:
         return None
     return BY_SQLSTATE.get(sqlstate) or BY_SQLSTATE_CLASS.get(sqlstate[:2])
+
+
+def sqlstate_of(error: BaseException | None) -> str | None:
+    """The SQLSTATE of a driver's error, which psycopg2 calls ``pgcode``; None if it has none."""
+    found: str | None = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    return found

@@ -4,15 +4,20 @@
 from __future__ import annotations
 
 from pgqueue import errors
+from pgqueue.batch import Batch
 from pgqueue.client import QueueClient
 from pgqueue.errors import DeadLetter, LockLostError, PGQueueError
+from pgqueue.interceptor import Interceptor
 from pgqueue.leases.auto_lock_renewer import AutoLockRenewer
 from pgqueue.model.access import Grant
+from pgqueue.model.batch import BatchCounts
 from pgqueue.model.context import ReceiveContext, ReceiveState
 from pgqueue.model.failure import DeliveryError, Resubmission
-from pgqueue.model.message import Message, PeekedMessage, RecordedEffect, SequenceNumber, SettledMessage
+from pgqueue.model.message import FoundMessage, Message, PeekedMessage, RecordedEffect, SequenceNumber, SettledMessage
+from pgqueue.model.outcome import Outcome
 from pgqueue.model.schedule import CatchUp, Schedule
 from pgqueue.model.settings import (
+    GroupLimits,
     QueueProperties,
     QueueRuntimeProperties,
     QueueSettings,
@@ -23,7 +28,14 @@ from pgqueue.model.settings import (
     SubQueue,
 )
 from pgqueue.model.sweeping import SweepReport
-from pgqueue.model.topic import CorrelationFilter, JsonPathFilter, SubscriptionProperties, TopicProperties
+from pgqueue.model.topic import (
+    CorrelationFilter,
+    JsonPathFilter,
+    RuleProperties,
+    SqlFilter,
+    SubscriptionProperties,
+    TopicProperties,
+)
 from pgqueue.queue import DeadLetters, Queue
 from pgqueue.received import ReceivedMessage, process
 from pgqueue.receiver import Receiver
@@ -32,21 +44,28 @@ from pgqueue.session import Session
 from pgqueue.topic import Topic
 from pgqueue.transports import deadline
 from pgqueue.worker import Handlers, Health, RetryPolicy, Tally
+from pgqueue.worker.task import Task, Tasks
 from pgqueue.worker.worker import Worker
 
 __all__ = [
     "AutoLockRenewer",
+    "Batch",
+    "BatchCounts",
     "CatchUp",
     "CorrelationFilter",
     "DeadLetter",
     "DeadLetters",
     "DeliveryError",
+    "FoundMessage",
     "Grant",
+    "GroupLimits",
     "Handlers",
     "Health",
+    "Interceptor",
     "JsonPathFilter",
     "LockLostError",
     "Message",
+    "Outcome",
     "PGQueueError",
     "PeekedMessage",
     "PendingSend",
@@ -64,6 +83,7 @@ __all__ = [
     "RecordedEffect",
     "Resubmission",
     "RetryPolicy",
+    "RuleProperties",
     "Schedule",
     "Sender",
     "SequenceNumber",
@@ -71,10 +91,13 @@ __all__ = [
     "SessionProperties",
     "SettledMessage",
     "SettlementResult",
+    "SqlFilter",
     "SubQueue",
     "SubscriptionProperties",
     "SweepReport",
     "Tally",
+    "Task",
+    "Tasks",
     "Topic",
     "TopicProperties",
     "Worker",

@@ -11,19 +11,45 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 import tenacity
 
 from pgqueue import transports
-from pgqueue.flows import Shared, Source, batches, dead_letters, queues, receiving, sessions, traced, validating
+from pgqueue.batch import Batch
+from pgqueue.flows import (
+    Executor,
+    Shared,
+    Source,
+    batches,
+    dead_letters,
+    fan_in,
+    queues,
+    receiving,
+    results,
+    selecting,
+    sessions,
+    traced,
+    validating,
+)
 from pgqueue.flows.arrivals import arrivals
 from pgqueue.flows.locked import locked
 from pgqueue.flows.sessions import accepted
+from pgqueue.model import context
 from pgqueue.model.arguments import count
 from pgqueue.model.body_type import BodyType
-from pgqueue.model.context import Outcome
 from pgqueue.model.encoding import scheduled
 from pgqueue.model.holder import this_process
-from pgqueue.model.message import BodyT, Message, PeekedMessage, SequenceNumber, SettledMessage, from_row
+from pgqueue.model.message import (
+    BodyT,
+    FoundMessage,
+    Message,
+    OnConflict,
+    PeekedMessage,
+    SequenceNumber,
+    SettledMessage,
+    from_row,
+)
 from pgqueue.model.names import dead_letter_queue, dead_letters_of
+from pgqueue.model.outcome import Outcome
 from pgqueue.model.policy import retry_policy
 from pgqueue.model.row import Row
+from pgqueue.model.selection import Selection
 from pgqueue.model.settings import ReceiveMode, SessionProperties, SettlementResult, SubQueue
 from pgqueue.received import ReceivedMessage
 from pgqueue.receiver import Receiver
@@ -31,6 +57,7 @@ from pgqueue.sender import Sender
 from pgqueue.session import Session
 from pgqueue.statements import history as remembering
 from pgqueue.statements import receiving as receiving_verbs
+from pgqueue.statements import selecting as selecting_verbs
 from pgqueue.statements import sending, settling
 from pgqueue.statements import sessions as session_verbs
 from pgqueue.transports import drive
@@ -43,8 +70,8 @@ class Queue(Generic[BodyT]):
     """A queue, identified by its name. It is cheap to make, and safe to use from several threads.
 
     Made by :meth:`pgqueue.QueueClient.queue`. The queue need not exist before the first call. ``transaction`` is a
-    psycopg Connection, or a SQLAlchemy Session or Connection: the call takes part in its transaction.
-    Without ``transaction`` each call has its own transaction. Every call raises
+    psycopg Connection, a connection of psycopg2, or a SQLAlchemy Session or Connection: the call takes
+    part in its transaction. Without ``transaction`` each call has its own transaction. Every call raises
     :class:`~pgqueue.errors.QueueNotFoundError` for an unknown queue, and :class:`~pgqueue.errors.ConnectionLostError`
     when the database cannot be reached.
 
@@ -68,39 +95,74 @@ class Queue(Generic[BodyT]):
         """The dead letters of this queue, with their reasons: a queue of their own that cannot be sent to."""
         return DeadLetters(self.name, self._source, self._body_type)
 
-    def send(self, message: Message[BodyT], *, transaction: Transaction | None = None) -> SequenceNumber:
+    def send(
+        self,
+        message: Message[BodyT],
+        *,
+        on_conflict: OnConflict = "ignore",
+        batch: Batch | None = None,
+        transaction: Transaction | None = None,
+    ) -> SequenceNumber:
         """Stores a message and returns its sequence number; numbers increase, and may have gaps.
 
         When the call returns, the message is stored, or part of your transaction. A duplicate is not stored again: the
         call returns the number of the message that was sent first, with ``is_duplicate`` set.
 
+        ``on_conflict`` decides if another message has the ``unique_key`` of this one. ``"ignore"`` stores nothing, and
+        returns the number of the other with ``is_duplicate`` set; ``"replace"`` stores this message in its place, under
+        its number, due when this one is; ``"raise"`` raises. The other message is not received before your transaction
+        has ended.
+
+        With ``batch`` the message becomes a member of it, unless it is a duplicate.
+
         Raises:
             InvalidArgumentError: it is no message, or a field has the wrong type or is out of its bounds.
+            BatchClosedError: the batch was closed.
             MessageNotSerializableError: a field cannot be stored; the error names it.
             MessageSizeExceededError: the message is larger than the queue allows.
             QueueFullError: the queue has reached its ``max_queue_length``.
             QueueDisabledError: the status of the queue forbids sending.
+            DuplicateMessageError: another message has its unique key, and ``on_conflict`` is ``"raise"``.
         """
-        return drive(traced.send(self.name, message, self._where(transaction), self._body_type))
+        where: Executor = self._where(transaction)
+        if batch is not None:
+            where = fan_in.Members(where, self.name, batch)
+        return drive(traced.send(self.name, message, where, self._body_type, on_conflict, self._source.interceptors))
 
     def send_batch(
-        self, messages: Iterable[Message[BodyT]], *, transaction: Transaction | None = None
+        self,
+        messages: Iterable[Message[BodyT]],
+        *,
+        on_conflict: OnConflict = "ignore",
+        batch: Batch | None = None,
+        transaction: Transaction | None = None,
     ) -> list[SequenceNumber]:
         """Stores many messages in one round trip, all or none; returns their sequence numbers in order.
 
-        Raises what :meth:`send` raises; then no message is stored.
+        ``on_conflict`` and ``batch`` are those of :meth:`send`. Of several messages with one ``unique_key`` the first
+        is stored, with ``"replace"`` the last. Raises what :meth:`send` raises; then no message is stored.
         """
-        return drive(traced.send_batch(self.name, messages, self._where(transaction), self._body_type))
+        where: Executor = self._where(transaction)
+        if batch is not None:
+            where = fan_in.Members(where, self.name, batch)
+        return drive(
+            traced.send_batch(self.name, messages, where, self._body_type, on_conflict, self._source.interceptors)
+        )
 
     def schedule(
-        self, message: Message[BodyT], *, at: datetime, transaction: Transaction | None = None
+        self,
+        message: Message[BodyT],
+        *,
+        at: datetime,
+        batch: Batch | None = None,
+        transaction: Transaction | None = None,
     ) -> SequenceNumber:
         """Stores a message that cannot be received before ``at``, an aware time; see :meth:`send`.
 
         The message keeps its sequence number. When it is due, it is delivered before the messages that are already
-        waiting. Receivers notice within a second that it is due.
+        waiting. Receivers notice within a second that it is due. ``batch`` is that of :meth:`send`.
         """
-        return self.send(scheduled(message, at), transaction=transaction)
+        return self.send(scheduled(message, at), batch=batch, transaction=transaction)
 
     def cancel_scheduled(self, sequence_numbers: Sequence[int], *, transaction: Transaction | None = None) -> None:
         """Deletes messages that are not due yet, all or none: scheduled ones, and those abandoned with a delay.
@@ -273,6 +335,105 @@ class Queue(Generic[BodyT]):
         """
         drive(self._source.execute(receiving_verbs.unlock(self.name, sequence_number)))
 
+    def find_messages(
+        self,
+        *,
+        state: str | None = None,
+        subject: str | None = None,
+        older_than: timedelta | None = None,
+        application_properties: Mapping[str, Any] | None = None,
+        session_id: str | None = None,
+        message_id: str | None = None,
+        correlation_id: str | None = None,
+        reason: str | None = None,
+        after: int = 0,
+        max_messages: int = 50,
+    ) -> list[FoundMessage]:
+        """Finds up to ``max_messages`` that match every filter given, by sequence number, beyond ``after``.
+
+        ``state`` is READY, SCHEDULED, DEFERRED, EXPIRED, EXHAUSTED, LOCKED or DEAD_LETTERED; without it, all but dead
+        letters are searched. ``older_than`` is the time since a message was sent, ``reason`` that of a dead letter.
+        ``subject``, ``session_id``, ``message_id``, ``correlation_id`` and each of ``application_properties`` must be
+        equal; a message may have other properties. Locks and changes nothing.
+        """
+        return drive(
+            selecting.find(
+                self.name,
+                Selection(state, subject, older_than, application_properties, session_id),
+                self._source,
+                after=after,
+                max_messages=max_messages,
+                message_id=message_id,
+                correlation_id=correlation_id,
+                reason=reason,
+            )
+        )
+
+    def delete_messages(self, sequence_numbers: Sequence[int], *, transaction: Transaction | None = None) -> int:
+        """Deletes messages that wait, are scheduled or deferred; returns how many.
+
+        Those that a receiver has locked stay, as do those that an open transaction holds, and are not counted.
+        """
+        return drive(self._where(transaction).execute(selecting_verbs.delete_messages(self.name, sequence_numbers)))
+
+    def delete_matching(
+        self,
+        *,
+        state: str | None = None,
+        subject: str | None = None,
+        older_than: timedelta | None = None,
+        application_properties: Mapping[str, Any] | None = None,
+        session_id: str | None = None,
+        max_messages: int | None = None,
+    ) -> int:
+        """Deletes the messages that match every filter given, at most ``max_messages``; returns how many.
+
+        Without a filter, all match. ``state`` is READY, SCHEDULED, DEFERRED, EXPIRED or EXHAUSTED. ``subject``,
+        ``older_than``, ``application_properties`` and ``session_id`` are as in :meth:`find_messages`. Messages that a
+        receiver has locked stay, as do those that an open transaction holds. They are deleted in transactions of ten
+        thousand each: if one fails, the earlier ones stay deleted.
+        """
+        selection = Selection(state, subject, older_than, application_properties, session_id)
+        return drive(selecting.delete_matching(self.name, selection, self._source, max_messages=max_messages))
+
+    def cancel(self, sequence_number: int, *, reason: str | None = None) -> bool:
+        """Cancels a message, also one that is being worked on; returns whether it was cancelled.
+
+        It is not delivered again. With a ``reason`` it becomes a dead letter, for Cancelled, described by the reason;
+        without one it is deleted. If it is locked, its holder loses the lock: it notices by ``lock_lost``, and cannot
+        settle the message. False means that there is no such message, or that an open transaction holds it, as that of
+        a handler which takes one: the transaction decides about it. :meth:`explain_message` explains which.
+        """
+        return drive(self._source.execute(selecting_verbs.cancel(self.name, sequence_number, reason=reason)))
+
+    def move_messages(self, sequence_numbers: Sequence[int], *, to: str, transaction: Transaction | None = None) -> int:
+        """Moves messages that wait, are scheduled or deferred to another queue; returns how many.
+
+        They keep their sequence numbers, properties and deliveries, and go before the fresh messages. The other queue
+        takes them as if they were sent there. Those that a receiver has locked stay, as do those that an open
+        transaction holds, and those that are duplicates there; they are not counted.
+
+        Raises:
+            InvalidArgumentError: ``to`` is a topic or this queue, or one of the queues requires sessions.
+            QueueNotFoundError: there is no such queue.
+            QueueFullError: the queue has reached its ``max_queue_length``; nothing was moved.
+            QueueDisabledError: the status of the queue forbids sending.
+            MessageSizeExceededError: a message is larger than the queue allows; nothing was moved.
+        """
+        return drive(
+            self._where(transaction).execute(selecting_verbs.move_messages(self.name, sequence_numbers, to=to))
+        )
+
+    def reschedule(self, sequence_number: int, *, at: datetime) -> None:
+        """Gives a scheduled message another time, also one that was abandoned with a delay.
+
+        One that was abandoned takes the right to receive, too.
+
+        Raises:
+            MessageNotFoundError: the message is not scheduled, or no longer scheduled.
+        """
+        drive(self._source.execute(selecting_verbs.reschedule(self.name, sequence_number, at=at)))
+
     def complete_batch(
         self, received: Iterable[ReceivedMessage[BodyT]], *, transaction: Transaction | None = None
     ) -> list[SettlementResult]:
@@ -282,7 +443,7 @@ class Queue(Generic[BodyT]):
         a lost lock aborts the whole transaction with :class:`~pgqueue.errors.LockLostError`.
         """
         statement = partial(settling.complete_batch, self.name, atomic=transaction is not None)
-        return self._settle(received, Outcome.COMPLETED, statement, transaction)
+        return self._settle(received, context.Outcome.COMPLETED, statement, transaction)
 
     def abandon_batch(
         self,
@@ -305,7 +466,7 @@ class Queue(Generic[BodyT]):
             error=error,
             atomic=transaction is not None,
         )
-        return self._settle(received, Outcome.ABANDONED, statement, transaction)
+        return self._settle(received, context.Outcome.ABANDONED, statement, transaction)
 
     def dead_letter_batch(
         self,
@@ -331,7 +492,7 @@ class Queue(Generic[BodyT]):
             error=error,
             atomic=transaction is not None,
         )
-        return self._settle(received, Outcome.DEAD_LETTERED, statement, transaction)
+        return self._settle(received, context.Outcome.DEAD_LETTERED, statement, transaction)
 
     def defer_batch(
         self,
@@ -345,7 +506,7 @@ class Queue(Generic[BodyT]):
         ``properties`` apply to all of them.
         """
         statement = partial(settling.defer_batch, self.name, properties=properties, atomic=transaction is not None)
-        return self._settle(received, Outcome.DEFERRED, statement, transaction)
+        return self._settle(received, context.Outcome.DEFERRED, statement, transaction)
 
     def renew_lock_batch(
         self,
@@ -389,13 +550,33 @@ class Queue(Generic[BodyT]):
         )
         return drive(self._source.execute(statement))
 
+    def result(self, sequence_number: int) -> Outcome | None:
+        """Returns the outcome of a message; None while it is not settled, and when that is not known any more.
+
+        The queue must have ``result_retention`` set. The right to send to the queue or to receive from it suffices.
+        """
+        return drive(results.result(self.name, sequence_number, self._source))
+
+    def wait_for(self, sequence_number: int, *, timeout: timedelta | None = None) -> Outcome:
+        """Waits until a message is settled, and returns its outcome.
+
+        Commit the transaction that sends the message before. No transaction and no connection is held while it waits.
+        Without ``timeout`` it waits for as long as it takes.
+
+        Raises:
+            OperationTimeoutError: the message was not settled in time.
+            MessageNotFoundError: the queue has neither the message nor its outcome.
+            InvalidArgumentError: the queue keeps no results.
+        """
+        return drive(results.wait_for(self.name, sequence_number, timeout, self._source))
+
     def _make(self, row: Row) -> ReceivedMessage[BodyT]:
         return locked(ReceivedMessage, self.name, row, self._source, self._body_type)
 
     def _settle(
         self,
         received: Iterable[ReceivedMessage[BodyT]],
-        outcome: Outcome,
+        outcome: context.Outcome,
         statement: batches.BatchStatement,
         transaction: Transaction | None,
     ) -> list[SettlementResult]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from pgqueue.transports.typed import (
         GivesConnection,
+        GivesOtherConnection,
         GivesPsycopgConnection,
         GivesSession,
         PsycopgConnection,
@@ -79,14 +80,18 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         """
         return self._observed(LockLost())
 
-    def complete(self, *, transaction: Transaction | None = None) -> None:
+    def complete(self, *, result: Any = None, transaction: Transaction | None = None) -> None:
         """Completes the message: deletes it, because the delivery succeeded.
+
+        ``result``, any JSON, is kept for those who ask for it (:meth:`Queue.wait_for`); the queue must have
+        ``result_retention`` set.
 
         With ``transaction`` the deletion is part of your transaction: a commit makes both your work and the deletion
         permanent, a rollback undoes both, and the message is still locked by this delivery. Semantics of WCF's
         ``ReceiveContext.Complete``.
         """
-        drive(settle(self, Outcome.COMPLETED, verbs.complete(self.lock), _shared(transaction, self._source)))
+        statement = verbs.complete(self.lock, result=result)
+        drive(settle(self, Outcome.COMPLETED, statement, _shared(transaction, self._source)))
 
     def abandon(
         self,
@@ -216,6 +221,9 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
     def transaction(self, source: GivesConnection) -> AbstractContextManager[SQLAlchemyConnection]: ...
 
     @overload
+    def transaction(self, source: GivesOtherConnection) -> AbstractContextManager[Any]: ...
+
+    @overload
     def transaction(self, source: None = None) -> AbstractContextManager[Any]: ...
 
     @contextmanager
@@ -230,9 +238,11 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
             SettlementUndoneError: the block has settled the message in a savepoint that was rolled back.
             WrongTransactionError: the block has ended the transaction.
 
-        ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
-        block gets its connection or session, whose ``commit()`` and ``rollback()`` raise
-        :class:`~pgqueue.errors.TransactionRequiredError` inside of the block. By default it is the client's source.
+        ``source`` is a SQLAlchemy engine, connection, session or session maker, a pool of psycopg, or a connection of
+        psycopg or psycopg2. The block gets its connection or session. By default ``source`` is the client's.
+
+        Inside of the block ``commit()`` and ``rollback()`` raise :class:`~pgqueue.errors.TransactionRequiredError`.
+        Those of psycopg2 raise an error of its own.
         """
         begun = drive(processing.enter(self, _begin(self, source)))
         try:
@@ -247,7 +257,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
 def process(
     received: ReceivedMessage[BodyT],
     work: Callable[[ReceivedMessage[BodyT]], object],
-    source: GivesPsycopgConnection | GivesSession | GivesConnection | None = None,
+    source: GivesPsycopgConnection | GivesOtherConnection | GivesSession | GivesConnection | None = None,
     *,
     retry: tenacity.BaseRetrying | None = None,
 ) -> Any: ...
@@ -287,7 +297,7 @@ def process(
 def process(
     received: ReceivedMessage[BodyT],
     work: Callable[[ReceivedMessage[BodyT], Any], object],
-    source: None = None,
+    source: GivesOtherConnection | None = None,
     *,
     retry: tenacity.BaseRetrying | None = None,
 ) -> Any: ...

@@ -67,6 +67,7 @@ class Sender(Generic[BodyT]):
         retry: tenacity.Retrying,
         body_type: BodyType | None = None,
     ) -> None:
+        self._interceptors = source.interceptors
         # this face only: the thread begins at once
         arrived = threading.Event()
         self._room = threading.Semaphore(max_in_flight)
@@ -97,6 +98,8 @@ class Sender(Generic[BodyT]):
             SendError: a thousand sends have failed, and their outcomes were not read.
         """
         self._outbox.check_open()
+        if self._interceptors is not None:
+            message = self._interceptors.changed(message)
         send = Outgoing(message, self._outbox)
         self._room.acquire()
         try:

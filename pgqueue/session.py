@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
@@ -13,7 +13,7 @@ from pgqueue.flows import Shared, Source, sessions, validating
 from pgqueue.flows.locked import locked
 from pgqueue.model.holder import this_process
 from pgqueue.model.lock_lost import LockLost
-from pgqueue.model.message import BodyT
+from pgqueue.model.message import BodyT, PeekedMessage, from_row
 from pgqueue.model.row import Row
 from pgqueue.received import ReceivedMessage
 from pgqueue.statements import sessions as verbs
@@ -45,6 +45,11 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
     ) -> None:
         self.release()
 
+    def __iter__(self) -> Iterator[ReceivedMessage[BodyT]]:
+        """Receives one message after the other, and ends when none is left. Settle each before you ask for the next."""
+        while found := self.receive():
+            yield found[0]
+
     def receive(self, *, max_messages: int = 1, wait: timedelta | None = None) -> list[ReceivedMessage[BodyT]]:
         """Returns up to ``max_messages`` that you have not received yet under this lock, in the order of the session.
 
@@ -62,6 +67,17 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
         """
         statement = verbs.receive_deferred(self.lock, sequence_numbers, locked_by=this_process())
         return drive(validating.receive_at_once(statement, self._source, self._make))
+
+    def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage[BodyT]]:
+        """Returns messages of this session in their order, including locked and deferred ones, not scheduled ones.
+
+        Returns up to ``max_messages``, starting at ``from_sequence_number``. Locks nothing, and does not count as a
+        delivery.
+        """
+        statement = verbs.peek_session(self.lock, max_messages=max_messages, from_sequence_number=from_sequence_number)
+        return [
+            from_row(PeekedMessage, self.queue, row, self._body_type) for row in drive(self._source.execute(statement))
+        ]
 
     def get_state(self, *, transaction: Transaction | None = None) -> Any:
         """Returns the state of the session: any JSON, or bytes; None if it has none.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["pgqueue.testing", "pytester", "tests.quiet", "tests.selection", "tests.turns"]
 
 # The same examples each time: a change is not refused for what it has not touched. New ones, and more, with
-# `--hypothesis-profile=thorough`. No deadline: the database's turn is not the test's.
-settings.register_profile("default", deadline=None, print_blob=True, derandomize=True)
+# `--hypothesis-profile=thorough`. No limit of time: neither the database's turn nor the machine's load is the test's.
+settings.register_profile(
+    "default", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True, derandomize=True
+)
 settings.register_profile("thorough", parent=settings.get_profile("default"), derandomize=False, max_examples=2_000)
 settings.load_profile("default")
 

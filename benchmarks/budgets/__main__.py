@@ -17,10 +17,12 @@ def main() -> None:
     measured = measure(options.only)
     text = budget.written(measured.table, measured.versions)
     print(text[text.index("|") :])
+    budgets = budget.read(budget.FILE.read_text())
     if options.write:
-        budget.FILE.write_text(text)
+        others = budgets if options.only else {}
+        budget.FILE.write_text(budget.written({**others, **measured.table}, measured.versions))
         return
-    differing = list(budget.differences(measured.table, budget.read(budget.FILE.read_text())))
+    differing = list(budget.differences(measured.table, budgets))
     for difference in differing:
         print(difference)
     sys.exit(1 if differing else 0)

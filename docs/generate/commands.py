@@ -20,7 +20,7 @@ from pgqueue.cli.running import HELP_WIDTH
 
 #: The modules of commands in the order of ``pgqueue --help``; one that is not here comes last.
 MODULES = (
-    "demonstration", "migration", "queues", "sending", "receiving", "stats", "doctor", "dashboard",
+    "demonstration", "migration", "queues", "sending", "receiving", "selecting", "stats", "doctor", "dashboard",
     "history", "dead_letters", "schedules", "topics", "sweeping", "benching", "access", "working", "spark",
 )  # fmt: skip
 

@@ -21,13 +21,16 @@ PACKAGE = ROOT / "pgqueue"
 FILES = {
     "__init__.py": "public.py",
     "auto_lock_renewer.py": "leases/auto_lock_renewer.py",
+    "batch.py": "batch.py",
     "client.py": "client.py",
+    "interceptor.py": "interceptor.py",
     "notifications.py": "notifications/__init__.py",
     "queue.py": "queue.py",
     "received.py": "received.py",
     "receiver.py": "receiver.py",
     "sender.py": "sender.py",
     "session.py": "session.py",
+    "task.py": "worker/task.py",
     "topic.py": "topic.py",
     "testing.py": "testing/draining.py",
     "transmitter.py": "notifications/transmitter.py",
@@ -38,6 +41,7 @@ FILES = {
 MODULES = {
     "pgqueue.aio.auto_lock_renewer": "pgqueue.leases.auto_lock_renewer",
     "pgqueue.aio.lock_lost": "pgqueue.model.lock_lost",
+    "pgqueue.aio.task": "pgqueue.worker.task",
     "pgqueue.aio.worker": "pgqueue.worker.worker",
     "pgqueue.aio.transmitter": "pgqueue.notifications.transmitter",
     "pgqueue.worker.tasks": "pgqueue.worker.threads",
@@ -75,6 +79,15 @@ SUBSTITUTIONS = [
 WORDS = [
     (": the same names and signatures, with methods to be awaited.", ": all public names, in one module."),
     (" synchronous receive loop", " receive loop"),
+    (
+        "or a connection or a pool of psycopg or\n        asyncpg.",
+        "a pool of psycopg, or a connection of\n        psycopg or psycopg2.",
+    ),
+    (
+        "asyncpg has none, and its ``transaction()`` is a savepoint there.",
+        "Those of psycopg2 raise an error of its own.",
+    ),
+    ("a connection of asyncpg,", "a connection of psycopg2,"),
     ("    A blocked event loop does not stop the renewals.\n", ""),
     ("run by a task of its own", "run by a thread of its own"),
     ("Use it in one event loop, from any number of its tasks.", "Safe to use from several threads."),

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from pgqueue import errors
 from pgqueue.aio.auto_lock_renewer import AutoLockRenewer
+from pgqueue.aio.batch import Batch
 from pgqueue.aio.client import QueueClient
+from pgqueue.aio.interceptor import Interceptor
 from pgqueue.aio.queue import DeadLetters, Queue
 from pgqueue.aio.received import ReceivedMessage, process
 from pgqueue.aio.receiver import Receiver
 from pgqueue.aio.sender import PendingSend, Sender
 from pgqueue.aio.session import Session
+from pgqueue.aio.task import Task, Tasks
 from pgqueue.aio.topic import Topic
 from pgqueue.aio.worker import Worker
 from pgqueue.errors import DeadLetter, LockLostError, PGQueueError
 from pgqueue.model.access import Grant
+from pgqueue.model.batch import BatchCounts
 from pgqueue.model.context import ReceiveContext, ReceiveState
 from pgqueue.model.failure import DeliveryError, Resubmission
-from pgqueue.model.message import Message, PeekedMessage, RecordedEffect, SequenceNumber, SettledMessage
+from pgqueue.model.message import FoundMessage, Message, PeekedMessage, RecordedEffect, SequenceNumber, SettledMessage
+from pgqueue.model.outcome import Outcome
 from pgqueue.model.schedule import CatchUp, Schedule
 from pgqueue.model.settings import (
+    GroupLimits,
     QueueProperties,
     QueueRuntimeProperties,
     QueueSettings,
@@ -29,23 +35,36 @@ from pgqueue.model.settings import (
     SubQueue,
 )
 from pgqueue.model.sweeping import SweepReport
-from pgqueue.model.topic import CorrelationFilter, JsonPathFilter, SubscriptionProperties, TopicProperties
+from pgqueue.model.topic import (
+    CorrelationFilter,
+    JsonPathFilter,
+    RuleProperties,
+    SqlFilter,
+    SubscriptionProperties,
+    TopicProperties,
+)
 from pgqueue.transports import deadline
 from pgqueue.worker import Handlers, Health, RetryPolicy, Tally
 
 __all__ = [
     "AutoLockRenewer",
+    "Batch",
+    "BatchCounts",
     "CatchUp",
     "CorrelationFilter",
     "DeadLetter",
     "DeadLetters",
     "DeliveryError",
+    "FoundMessage",
     "Grant",
+    "GroupLimits",
     "Handlers",
     "Health",
+    "Interceptor",
     "JsonPathFilter",
     "LockLostError",
     "Message",
+    "Outcome",
     "PGQueueError",
     "PeekedMessage",
     "PendingSend",
@@ -63,6 +82,7 @@ __all__ = [
     "RecordedEffect",
     "Resubmission",
     "RetryPolicy",
+    "RuleProperties",
     "Schedule",
     "Sender",
     "SequenceNumber",
@@ -70,10 +90,13 @@ __all__ = [
     "SessionProperties",
     "SettledMessage",
     "SettlementResult",
+    "SqlFilter",
     "SubQueue",
     "SubscriptionProperties",
     "SweepReport",
     "Tally",
+    "Task",
+    "Tasks",
     "Topic",
     "TopicProperties",
     "Worker",

@@ -3,43 +3,50 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
+from uuid import UUID
 
 from pgqueue import embedded, schema, transports
+from pgqueue.aio.batch import Batch
+from pgqueue.aio.interceptor import Interceptor, Interceptors
 from pgqueue.aio.queue import Queue
 from pgqueue.aio.topic import Topic
+from pgqueue.flows import fan_in, sweeping
 from pgqueue.flows import queues as flows
 from pgqueue.flows import schedules as scheduling
-from pgqueue.flows import sweeping
 from pgqueue.flows import topics as publishing
+from pgqueue.flows.flow import bodies_of
 from pgqueue.model.access import Grant
-from pgqueue.model.body_type import BodyType
+from pgqueue.model.batch import batch_uuid
+from pgqueue.model.cipher import Cipher
 from pgqueue.model.message import BodyT, Message, SequenceNumber
 from pgqueue.model.names import subscription_queue
 from pgqueue.model.schedule import CatchUp, Schedule
-from pgqueue.model.settings import QueueProperties, QueueRuntimeProperties, QueueSettings
+from pgqueue.model.settings import GroupLimits, QueueProperties, QueueRuntimeProperties, QueueSettings
 from pgqueue.model.sweeping import SweepReport
-from pgqueue.model.topic import Filter, SubscriptionProperties, TopicProperties
+from pgqueue.model.topic import Filter, JsonPathFilter, RuleProperties, SubscriptionProperties, TopicProperties
 from pgqueue.statements import access, queues, schedules, topics
 from pgqueue.transports import adrive
 
 if TYPE_CHECKING:
     from pgqueue.transports.typed import AsyncClientSource as ClientSource
+    from pgqueue.transports.typed import AsyncTransaction as Transaction
 
 
 class QueueClient:
     """The entry point: creates and manages queues, and opens them.
 
-    ``source`` is a DSN, a ``psycopg_pool.AsyncConnectionPool`` or an ``AsyncEngine`` of SQLAlchemy over psycopg.
-    Without it the client takes the database that libpq's environment variables name: ``PGSERVICE``, or ``PGHOST``,
-    ``PGDATABASE`` and so on. SQLAlchemy's form of a DSN, ``postgresql+psycopg://…``, is understood, too. With a DSN, or
-    without a source, the client has its own pool: it opens the pool at the first use, and closes it in :meth:`close` or
-    at the end of an ``async with`` block. A pool or an engine that you pass stays open. The client is safe to use from
-    several tasks.
+    ``source`` is a DSN, a ``psycopg_pool.AsyncConnectionPool`` or an ``AsyncEngine`` of SQLAlchemy over psycopg: the
+    client's own statements run on psycopg, whatever the driver of your transactions. Without it the client takes the
+    database that libpq's environment variables name: ``PGSERVICE``, or ``PGHOST``, ``PGDATABASE`` and so on.
+    SQLAlchemy's form of a DSN, ``postgresql+psycopg://…``, is understood, too. With a DSN, or without a source, the
+    client has its own pool: it opens the pool at the first use, and closes it in :meth:`close` or at the end of an
+    ``async with`` block. A pool or an engine that you pass stays open. The client is safe to use from several tasks.
 
     A forked child may use the client. With a DSN the child opens its own connections. Over an open pool, or an engine
     that has connections, the child gets :class:`~pgqueue.errors.InvalidStateError`.
@@ -52,9 +59,12 @@ class QueueClient:
     :class:`~pgqueue.errors.ConnectionLostError`, or :class:`~pgqueue.errors.OperationTimeoutError` if it got no
     connection. None means no timeout. :func:`pgqueue.deadline` sets another for a block. See ``docs/timeouts.md``.
 
+    ``interceptors`` run around each send and each run of a handler, the first one outermost: see
+    :class:`~pgqueue.aio.Interceptor`.
+
     Raises:
         UnsupportedSourceError: ``source`` is nothing of these.
-        InvalidArgumentError: no database was named, or ``timeout`` is not positive.
+        InvalidArgumentError: no database was named, ``timeout`` is not positive, or an interceptor is none.
     """
 
     def __init__(
@@ -63,8 +73,10 @@ class QueueClient:
         *,
         listen: bool = True,
         timeout: timedelta | None = timedelta(seconds=30),
+        interceptors: Sequence[Interceptor | Cipher] = (),
     ) -> None:
         self._source = transports.source_of(source, asynchronous=True, listens=listen, timeout=timeout)
+        self._source.interceptors = Interceptors(interceptors) if interceptors else None
 
     @classmethod
     async def embedded(cls, directory: Path | str | None = None) -> Self:
@@ -145,6 +157,17 @@ class QueueClient:
         """
         return await adrive(flows.alter(queues.resume_queue(name), name, self._source))
 
+    async def set_group_limits(self, queue: str, group_id: str, **limits: Unpack[GroupLimits]) -> None:
+        """Sets the :class:`~pgqueue.GroupLimits` of one group of a fair queue, in place of those of the queue.
+
+        A limit that is left out is that of the queue, None is no limit. They last until they are set again.
+
+        Raises:
+            QueueNotFoundError: no queue has this name.
+            InvalidArgumentError: the queue is not fair, or an argument is invalid.
+        """
+        await adrive(self._source.execute(queues.set_group_limits(queue, group_id, limits)))
+
     async def delete_queue(self, name: str) -> None:
         """Deletes a queue with all its messages and dead letters.
 
@@ -203,10 +226,12 @@ class QueueClient:
             InvalidArgumentError: it is no message, or a field has the wrong type or is out of its bounds.
             MessageNotSerializableError: the message cannot be stored.
         """
+        interceptors = self._source.interceptors
         statement = schedules.create_schedule(
             name,
             queue=queue,
-            message=message,
+            message=message if interceptors is None else await interceptors.changed(message),
+            body_type=bodies_of(self._source),
             cron=cron,
             every=every,
             timezone=timezone,
@@ -215,15 +240,15 @@ class QueueClient:
             start=start,
             end=end,
         )
-        return await adrive(scheduling.create(statement, name, self._source, exist_ok=exist_ok))
+        return self._readable(await adrive(scheduling.create(statement, name, self._source, exist_ok=exist_ok)))
 
     async def get_schedule(self, name: str) -> Schedule:
         """Returns a schedule. Raises :class:`~pgqueue.errors.ScheduleNotFoundError`."""
-        return await adrive(self._source.execute(schedules.get_schedule(name)))
+        return self._readable(await adrive(self._source.execute(schedules.get_schedule(name))))
 
     async def list_schedules(self) -> list[Schedule]:
         """Returns all schedules, ordered by name."""
-        return await adrive(self._source.execute(schedules.list_schedules()))
+        return [self._readable(each) for each in await adrive(self._source.execute(schedules.list_schedules()))]
 
     async def pause_schedule(self, name: str) -> Schedule:
         """Pauses a schedule: it sends nothing until :meth:`resume_schedule`.
@@ -231,7 +256,7 @@ class QueueClient:
         Raises:
             ScheduleNotFoundError: no schedule has this name.
         """
-        return await adrive(scheduling.pause(name, self._source))
+        return self._readable(await adrive(scheduling.pause(name, self._source)))
 
     async def resume_schedule(self, name: str) -> Schedule:
         """Resumes a schedule. Due times that passed while it was paused are skipped, whatever its ``catch_up``.
@@ -239,7 +264,7 @@ class QueueClient:
         Raises:
             ScheduleNotFoundError: no schedule has this name.
         """
-        return await adrive(scheduling.resume(name, self._source))
+        return self._readable(await adrive(scheduling.resume(name, self._source)))
 
     async def run_schedule(self, name: str) -> SequenceNumber:
         """Sends the message of a schedule now, also while it is paused. Its due times stay as they are.
@@ -292,16 +317,17 @@ class QueueClient:
     ) -> SubscriptionProperties:
         """Creates a subscription of a topic: a queue, in which the messages are stored that its ``filter`` matches.
 
-        The filter is a :class:`~pgqueue.CorrelationFilter` or a :class:`~pgqueue.JsonPathFilter`; without one, every
-        message matches. ``set_properties`` are merged into the application properties of each message that is stored in
-        this subscription. The settings are those of a queue, named ``<topic>/Subscriptions/<name>``.
+        The filter is a :class:`~pgqueue.CorrelationFilter`, a :class:`~pgqueue.JsonPathFilter` or a
+        :class:`~pgqueue.SqlFilter`; without one, every message matches. ``set_properties`` are merged into the
+        application properties of each message that is stored in this subscription. The settings are those of a queue,
+        named ``<topic>/Subscriptions/<name>``.
 
         Raises:
             TopicNotFoundError: no topic has this name.
             QueueAlreadyExistsError: the subscription exists; with ``exist_ok`` it is returned unchanged instead.
             InvalidArgumentError: the name, the filter or a setting is invalid.
         """
-        statement = topics.create_subscription(topic, name, filter, set_properties, settings)
+        statement = topics.create_subscription(topic, name, self._checked(filter), set_properties, settings)
         flow = publishing.create_subscription(statement, topic, name, self._source, exist_ok=exist_ok)
         return await adrive(flow)
 
@@ -323,9 +349,10 @@ class QueueClient:
         Raises:
             TopicNotFoundError: no topic has this name.
             QueueNotFoundError: the topic has no such subscription.
+            RuleNotFoundError: its rule ``$Default``, whose filter and properties these are, has been deleted.
             InvalidArgumentError: the filter or a setting is invalid.
         """
-        statement = topics.alter_subscription(topic, name, filter, set_properties, settings)
+        statement = topics.alter_subscription(topic, name, self._checked(filter), set_properties, settings)
         return await adrive(publishing.alter_subscription(statement, topic, name, self._source))
 
     async def delete_subscription(self, topic: str, name: str) -> None:
@@ -340,6 +367,58 @@ class QueueClient:
     async def list_subscriptions(self, topic: str) -> list[SubscriptionProperties]:
         """Returns the subscriptions of a topic, ordered by name. Raises :class:`~pgqueue.errors.TopicNotFoundError`."""
         return await adrive(self._source.execute(topics.list_subscriptions(topic)))
+
+    async def get_subscription(self, topic: str, name: str) -> SubscriptionProperties:
+        """Returns a subscription of a topic.
+
+        Raises:
+            TopicNotFoundError: no topic has this name.
+            QueueNotFoundError: the topic has no such subscription.
+        """
+        return await adrive(publishing.get_subscription(topic, name, self._source))
+
+    async def create_rule(
+        self,
+        topic: str,
+        subscription: str,
+        name: str,
+        *,
+        filter: Filter | None = None,
+        set_properties: Mapping[str, Any] | None = None,
+        exist_ok: bool = False,
+    ) -> None:
+        """Creates a rule of a subscription: messages that its ``filter`` matches are stored there, too.
+
+        A subscription is created with the rule ``$Default``, whose filter and ``set_properties`` are its own. A message
+        that several rules match is stored once, with the ``set_properties`` of all of them; where two set the same
+        property, that of the rule whose name comes last.
+
+        Raises:
+            TopicNotFoundError: no topic has this name.
+            QueueNotFoundError: the topic has no such subscription.
+            RuleAlreadyExistsError: the rule exists; with ``exist_ok`` it is left unchanged instead.
+            InvalidArgumentError: the name or the filter is invalid.
+        """
+        statement = topics.create_rule(topic, subscription, name, self._checked(filter), set_properties)
+        await adrive(publishing.create_rule(statement, self._source, exist_ok=exist_ok))
+
+    async def delete_rule(self, topic: str, subscription: str, name: str) -> None:
+        """Deletes a rule of a subscription; without any, the subscription gets no messages. Those in it stay there.
+
+        Raises:
+            TopicNotFoundError: no topic has this name.
+            QueueNotFoundError: the topic has no such subscription.
+            RuleNotFoundError: the subscription has no such rule.
+        """
+        await adrive(self._source.execute(topics.drop_rule(topic, subscription, name)))
+
+    async def list_rules(self, topic: str, subscription: str) -> list[RuleProperties]:
+        """Returns the rules of a subscription, ordered by name.
+
+        Raises:
+            QueueNotFoundError: the topic has no such subscription.
+        """
+        return await adrive(self._source.execute(topics.list_rules(topic, subscription)))
 
     async def sweep(self, *, dry_run: bool = False, thorough: bool = False) -> SweepReport:
         """Sweeps all queues in short transactions until nothing is left to do, and reports what it did.
@@ -412,7 +491,7 @@ class QueueClient:
         Raises:
             InvalidArgumentError: JSON is not made into values of ``body_type``.
         """
-        return Queue(name, self._source, BodyType.of(body_type))
+        return Queue(name, self._source, bodies_of(self._source, body_type))
 
     @overload
     def topic(self, name: str) -> Topic: ...
@@ -425,7 +504,7 @@ class QueueClient:
 
     def topic(self, name: str, *, body_type: Any = None) -> Topic[Any]:
         """Returns a topic to send to, without a round trip to the database; ``body_type`` is as in :meth:`queue`."""
-        return Topic(name, self._source, BodyType.of(body_type))
+        return Topic(name, self._source, bodies_of(self._source, body_type))
 
     @overload
     def subscription(self, topic: str, name: str) -> Queue: ...
@@ -438,4 +517,51 @@ class QueueClient:
 
     def subscription(self, topic: str, name: str, *, body_type: Any = None) -> Queue[Any]:
         """Returns the queue that is a subscription, to receive from; ``body_type`` is as in :meth:`queue`."""
-        return Queue(subscription_queue(topic, name), self._source, BodyType.of(body_type))
+        return Queue(subscription_queue(topic, name), self._source, bodies_of(self._source, body_type))
+
+    async def create_batch(
+        self,
+        *,
+        then: Message[Any],
+        to: str,
+        on_failure: Message[Any] | Literal["continue"] | None = None,
+        transaction: Transaction | None = None,
+    ) -> Batch:
+        """Creates a batch: when it is closed and its last member is settled, ``then`` is sent to the queue ``to``.
+
+        The message is sent once, by the transaction that settles the last member. It is stored now, as a scheduled
+        message, and its time to live begins at the end. With a message as ``on_failure``, that one is sent instead if a
+        member was dead-lettered; else dead letters count as done. See ``docs/batches.md``.
+
+        Raises:
+            QueueNotFoundError: the queue ``to`` does not exist.
+            InvalidArgumentError: it is no message, or a field has the wrong type or is out of its bounds.
+            MessageNotSerializableError: a field cannot be stored; the error names it.
+            QueueFullError: the queue has reached its ``max_queue_length``.
+            QueueDisabledError: the status of the queue forbids sending.
+            DuplicateMessageError: another message has its unique key.
+            MessageNotFoundError: a message was sent before under its message id.
+        """
+        where = (
+            self._source
+            if transaction is None
+            else transports.shared(transaction, self._source.timeout, asynchronous=True)
+        )
+        given: list[Message[Any]] = [then] if on_failure is None or on_failure == "continue" else [then, on_failure]
+        if (interceptors := self._source.interceptors) is not None:
+            given = [await interceptors.changed(message) for message in given]
+        new_id = await adrive(fan_in.create(to, given, bodies_of(self._source), where))
+        return Batch(new_id, self._source)
+
+    def batch(self, batch_id: UUID | str) -> Batch:
+        """Returns a batch by its id, without a round trip to the database."""
+        return Batch(batch_uuid(batch_id), self._source)
+
+    def _readable(self, schedule: Schedule) -> Schedule:
+        body_type = bodies_of(self._source)
+        return schedule if body_type is None else replace(schedule, _body_type=body_type)
+
+    def _checked(self, filter: Filter | None) -> Filter | None:
+        if bodies_of(self._source) is not None and isinstance(filter, JsonPathFilter):
+            filter.check_encrypted()
+        return filter

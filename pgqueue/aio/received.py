@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         AsyncSQLAlchemyConnection,
         AsyncSQLAlchemySession,
         GivesAsyncConnection,
+        GivesAsyncOtherConnection,
         GivesAsyncPsycopgConnection,
         GivesAsyncSession,
     )
@@ -56,7 +57,7 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
     def state(self) -> ReceiveState:
         """The last known state of this delivery.
 
-        When a settlement was interrupted, or is part of your transaction on a plain psycopg connection, the library
+        When a settlement was interrupted, or is part of your transaction on a connection of a driver, the library
         does not learn the outcome by itself: ask with :meth:`resolve`.
         """
         return self.context.state
@@ -72,14 +73,18 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
         """
         return self._observed(LockLost())
 
-    async def complete(self, *, transaction: Transaction | None = None) -> None:
+    async def complete(self, *, result: Any = None, transaction: Transaction | None = None) -> None:
         """Completes the message: deletes it, because the delivery succeeded.
+
+        ``result``, any JSON, is kept for those who ask for it (:meth:`Queue.wait_for`); the queue must have
+        ``result_retention`` set.
 
         With ``transaction`` the deletion is part of your transaction: a commit makes both your work and the deletion
         permanent, a rollback undoes both, and the message is still locked by this delivery. Semantics of WCF's
         ``ReceiveContext.Complete``.
         """
-        await adrive(settle(self, Outcome.COMPLETED, verbs.complete(self.lock), _shared(transaction, self._source)))
+        statement = verbs.complete(self.lock, result=result)
+        await adrive(settle(self, Outcome.COMPLETED, statement, _shared(transaction, self._source)))
 
     async def abandon(
         self,
@@ -217,6 +222,9 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
     def transaction(self, source: GivesAsyncConnection) -> AbstractAsyncContextManager[AsyncSQLAlchemyConnection]: ...
 
     @overload
+    def transaction(self, source: GivesAsyncOtherConnection) -> AbstractAsyncContextManager[Any]: ...
+
+    @overload
     def transaction(self, source: None = None) -> AbstractAsyncContextManager[Any]: ...
 
     @asynccontextmanager
@@ -231,9 +239,11 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
             SettlementUndoneError: the block has settled the message in a savepoint that was rolled back.
             WrongTransactionError: the block has ended the transaction.
 
-        ``source`` is a psycopg connection or pool, or a SQLAlchemy engine, connection, session or session maker; the
-        block gets its connection or session, whose ``commit()`` and ``rollback()`` raise
-        :class:`~pgqueue.errors.TransactionRequiredError` inside of the block. By default it is the client's source.
+        ``source`` is a SQLAlchemy engine, connection, session or session maker, or a connection or a pool of psycopg or
+        asyncpg. The block gets its connection or session. By default ``source`` is the client's.
+
+        Inside of the block ``commit()`` and ``rollback()`` raise :class:`~pgqueue.errors.TransactionRequiredError`.
+        asyncpg has none, and its ``transaction()`` is a savepoint there.
         """
         begun = await adrive(processing.enter(self, _begin(self, source)))
         try:
@@ -248,7 +258,11 @@ class ReceivedMessage(LockedMessage[BodyT_co]):
 async def process(
     received: ReceivedMessage[BodyT],
     work: Callable[[ReceivedMessage[BodyT]], object],
-    source: GivesAsyncPsycopgConnection | GivesAsyncSession | GivesAsyncConnection | None = None,
+    source: GivesAsyncPsycopgConnection
+    | GivesAsyncOtherConnection
+    | GivesAsyncSession
+    | GivesAsyncConnection
+    | None = None,
     *,
     retry: tenacity.BaseRetrying | None = None,
 ) -> Any: ...
@@ -288,7 +302,7 @@ async def process(
 async def process(
     received: ReceivedMessage[BodyT],
     work: Callable[[ReceivedMessage[BodyT], Any], object],
-    source: None = None,
+    source: GivesAsyncOtherConnection | None = None,
     *,
     retry: tenacity.BaseRetrying | None = None,
 ) -> Any: ...

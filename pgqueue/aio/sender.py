@@ -68,6 +68,7 @@ class Sender(Generic[BodyT]):
         retry: tenacity.Retrying,
         body_type: BodyType | None = None,
     ) -> None:
+        self._interceptors = source.interceptors
         # this face only: the task begins with the first send
         self._arrived = asyncio.Event()
         self._room = asyncio.Semaphore(max_in_flight)
@@ -95,6 +96,8 @@ class Sender(Generic[BodyT]):
             SendError: a thousand sends have failed, and their outcomes were not read.
         """
         self._outbox.check_open()
+        if self._interceptors is not None:
+            message = await self._interceptors.changed(message)
         send = Outgoing(message, self._outbox)
         await self._room.acquire()
         try:

@@ -47,7 +47,12 @@ class Topic(Generic[BodyT]):
             MessageNotSerializableError: a field cannot be stored; the error names it.
         """
         flow = topics.publish(
-            self.name, message, self._where(transaction), self._body_type, require_subscription=require_subscription
+            self.name,
+            message,
+            self._where(transaction),
+            self._body_type,
+            self._source.interceptors,
+            require_subscription=require_subscription,
         )
         return await adrive(flow)
 
@@ -64,7 +69,12 @@ class Topic(Generic[BodyT]):
         stored.
         """
         flow = topics.publish_batch(
-            self.name, messages, self._where(transaction), self._body_type, require_subscription=require_subscription
+            self.name,
+            messages,
+            self._where(transaction),
+            self._body_type,
+            self._source.interceptors,
+            require_subscription=require_subscription,
         )
         return await adrive(flow)
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 from pgqueue.aio.client import QueueClient
 from pgqueue.aio.queue import Queue
 from pgqueue.aio.received import ReceivedMessage
+from pgqueue.aio.task import Tasks
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.flows.flow import source_of
+from pgqueue.flows.flow import bodies_of, source_of
 from pgqueue.flows.locked import locked
 from pgqueue.leases.renewals import OnFailure
 from pgqueue.model.message import BodyT, body_type_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         AsyncSQLAlchemyConnection,
         AsyncSQLAlchemySession,
         GivesAsyncConnection,
+        GivesAsyncOtherConnection,
         GivesAsyncPsycopgConnection,
         GivesAsyncSession,
     )
@@ -37,13 +39,14 @@ class Worker:
     # this face only: threads and tasks
     """Receives the messages of a queue, or of several, and runs a handler on each, until it is stopped.
 
-    ``Worker(queue, handler)`` serves one queue, ``Worker(client, handlers)`` all queues of :class:`pgqueue.Handlers`;
-    they share connections, and stop together.
+    ``Worker(queue, handler)`` serves one queue, ``Worker(client, handlers)`` all queues of :class:`pgqueue.Handlers`,
+    ``Worker(tasks)`` those of :class:`pgqueue.Tasks`; they share connections, and stop together.
 
     The handler is a coroutine function, ``handler(message)`` or ``handler(message, tx)``. The second form needs
     ``transaction``: ``"psycopg"`` (it gets an AsyncConnection), ``"sqlalchemy"`` (an AsyncSession), or a source of your
-    own: an asynchronous engine, session maker or pool. The message is then completed in the transaction that the
-    handler works in: both take effect or neither. A plain function without a transaction runs in a thread.
+    own: an asynchronous engine or session maker, or a pool of psycopg or asyncpg. The message is then completed in the
+    transaction that the handler works in: both take effect or neither. A plain function without a transaction runs in a
+    thread.
 
     With ``transaction_batch=n`` up to n messages share a transaction and its commit. When the handler fails on one of
     them, the transaction is rolled back and each message gets its own transaction, the failed one last.
@@ -112,11 +115,36 @@ class Worker:
     @overload
     def __init__(
         self,
+        queue: Queue[BodyT],
+        handler: Callable[[ReceivedMessage[BodyT], Any], Awaitable[object]],
+        *,
+        transaction: GivesAsyncOtherConnection,
+        **options: Unpack[WorkerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
         queue: QueueClient,
         handler: Handlers,
         *,
         transaction: Literal["psycopg", "sqlalchemy"]
         | GivesAsyncPsycopgConnection
+        | GivesAsyncOtherConnection
+        | GivesAsyncSession
+        | GivesAsyncConnection
+        | None = None,
+        **options: Unpack[WorkerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        queue: Tasks,
+        *,
+        transaction: Literal["psycopg", "sqlalchemy"]
+        | GivesAsyncPsycopgConnection
+        | GivesAsyncOtherConnection
         | GivesAsyncSession
         | GivesAsyncConnection
         | None = None,
@@ -125,8 +153,8 @@ class Worker:
 
     def __init__(
         self,
-        queue: Queue[Any] | QueueClient,
-        handler: Callable[..., Any] | Handlers,
+        queue: Queue[Any] | QueueClient | Tasks,
+        handler: Callable[..., Any] | Handlers | None = None,
         *,
         concurrency: int = 8,
         transaction: object = None,
@@ -141,11 +169,13 @@ class Worker:
         session_idle_timeout: timedelta = timedelta(0),
         max_messages_per_session: int | None = 100,
     ) -> None:
+        handler = queue if handler is None and isinstance(queue, Tasks) else handler
+        queue = queue.client if isinstance(queue, Tasks) else queue
         if not isinstance(queue, Queue | QueueClient):
             given = f"{type(queue).__module__}.{type(queue).__qualname__}"
             raise InvalidArgumentError(f"pgqueue.aio.Worker takes a queue or a client of pgqueue.aio, not {given}")
         name = queue.name if isinstance(queue, Queue) else None
-        body_type = body_type_of(queue) if isinstance(queue, Queue) else None
+        body_type = body_type_of(queue) if isinstance(queue, Queue) else bodies_of(source_of(queue))
         make = partial(locked, ReceivedMessage, body_type=body_type)
         options = Options(
             routes=routes_of(name, handler, ReceivedMessage),
@@ -163,6 +193,8 @@ class Worker:
             max_messages_per_session=max_messages_per_session,
         )
         self._driver = TaskDriver(source_of(queue), make, options)
+        self._client = queue
+        self._tasks = handler if isinstance(handler, Tasks) else None
 
     @property
     def tally(self) -> Tally:
@@ -182,6 +214,8 @@ class Worker:
             SchemaVersionError: the schema does not fit this version of pgqueue.
             InvalidStateError: the worker has already run; make another.
         """
+        if self._tasks is not None and isinstance(self._client, QueueClient):
+            await self._tasks.declare_schedules(client=self._client)
         await self._driver.run()
 
     def stop(self) -> None:

@@ -18,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from pgqueue import QueueClient, embedded
 from pgqueue.cli.choice import ENVIRONMENT, Choice, Dsn, Embedded
+from pgqueue.cli.encrypting import from_environment
 from pgqueue.cli.failures import WrongUse
 from pgqueue.cli.group import Group
 from pgqueue.cli.options import Options
@@ -90,7 +91,7 @@ def _on_database(command: Command) -> Callable[..., None]:
         if AS_JSON.name not in signature.parameters:
             arguments.pop(AS_JSON.name, None)
         chosen = choose(context, dsn, embedded)
-        with QueueClient(chosen) as client:
+        with QueueClient(chosen, interceptors=from_environment()) as client:
             result = command(Database(chosen, client), **arguments)
             if result is not None:
                 result.show(as_json=as_json)

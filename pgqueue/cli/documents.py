@@ -11,15 +11,18 @@ from typing import Any
 from rich.table import Table
 
 from pgqueue import (
+    FoundMessage,
     Grant,
     JsonPathFilter,
     PeekedMessage,
     QueueProperties,
     QueueRuntimeProperties,
     ReceivedMessage,
+    RuleProperties,
     Schedule,
     SessionProperties,
     SettledMessage,
+    SqlFilter,
     SubscriptionProperties,
     TopicProperties,
 )
@@ -28,7 +31,8 @@ from pgqueue.cli.output import plain
 from pgqueue.cli.quantities import NONE, format_duration
 from pgqueue.cli.watching import Trend
 from pgqueue.errors import MessageNotReadableError
-from pgqueue.model.columns import TEXTS
+from pgqueue.model.cipher import is_encrypted
+from pgqueue.model.columns import KEPT_TEXTS
 from pgqueue.model.encoding import DEEPEST, is_nested_deeper
 from pgqueue.model.queue_settings import SETTINGS, Setting
 from pgqueue.model.recurrence import zone
@@ -47,7 +51,7 @@ MESSAGE_FIELDS = (
     "locked_until",
     "locked_by",
     "priority",
-    *(column.name for column in TEXTS),
+    *(column.name for column in KEPT_TEXTS),
 )
 DEAD_LETTER_FIELDS = ("dead_letter_reason", "dead_letter_error_description", "dead_letter_source", "dead_lettered_at")
 COUNTS = ("ready", "locked", "deferred", "expired", "scheduled", "dead_letters")
@@ -57,8 +61,8 @@ COUNTS = ("ready", "locked", "deferred", "expired", "scheduled", "dead_letters")
 def message_document(message: PeekedMessage) -> dict[str, Any]:
     """Return a message as a JSON document; the document of a message locked by us has its lock token, for use in SQL.
 
-    Bytes are base64, in ``binary_body``. JSON that Python cannot read is text, in ``raw_body`` and
-    ``raw_application_properties``.
+    Bytes are base64, in ``binary_body``, or ``encrypted_body`` if they cannot be decrypted. JSON that Python cannot
+    read is text, in ``raw_body`` and ``raw_application_properties``.
     """
     fields = [*MESSAGE_FIELDS, *(DEAD_LETTER_FIELDS if message.dead_letter_reason is not None else ())]
     document = {field: getattr(message, field) for field in fields}
@@ -70,8 +74,10 @@ def message_document(message: PeekedMessage) -> dict[str, Any]:
         document["delivery_log"] = message.delivery_log
     if isinstance(message, ReceivedMessage):
         document["lock_token"] = str(message.lock_token)
-    if isinstance(message.raw_body, bytes):
-        return {**document, "binary_body": message.raw_body}
+    if is_encrypted(message.raw_body) and _is_unreadable(message, "body"):
+        return {**document, "encrypted_body": message.raw_body}
+    if isinstance(message.raw_body, bytes) and isinstance(message.body, bytes):
+        return {**document, "binary_body": message.body}
     return {**document, **_json(message, "body")}
 
 
@@ -137,10 +143,33 @@ def history_table(messages: Sequence[SettledMessage], now: datetime) -> Table:
     )
 
 
+def found_table(messages: Sequence[FoundMessage], now: datetime) -> Table:
+    return _table(
+        messages,
+        {
+            "number": _number,
+            "age": lambda message: _age(message.enqueued_time, now),
+            "deliveries": "delivery_count",
+            "state": "state",
+            "due in": lambda message: _remaining(message.scheduled_enqueue_time, now),
+            "locked by": "locked_by",
+            "subject": "subject",
+            "message id": "message_id",
+            "session": "session_id",
+            "reason": "dead_letter_reason",
+            "body": "body",
+        },
+        wide=("subject", "message id", "session", "reason", "body"),
+        spare=("due in", "locked by", "subject", "message id", "session", "reason"),
+    )
+
+
 def message_record(message: PeekedMessage) -> Table:
     """Everything about one message; fields that are empty or false are left out."""
     document = message_document(message)
-    body = next(document.pop(name) for name in ("body", "binary_body", "raw_body") if name in document)
+    body = next(
+        document.pop(name) for name in ("body", "binary_body", "encrypted_body", "raw_body") if name in document
+    )
     log = [str(error) for error in message.delivery_log]
     if message.last_error is not None:
         document["last_error"] = message.last_error.traceback or str(message.last_error)
@@ -157,6 +186,8 @@ def message_record(message: PeekedMessage) -> Table:
 
 def body_text(message: PeekedMessage) -> str:
     body = message.raw_body
+    if is_encrypted(body):
+        return "encrypted" if _is_unreadable(message, "body") else _readable(message.body)
     return f"{len(body)} bytes: {body[:32].hex(' ')}" if isinstance(body, bytes) else body
 
 
@@ -295,6 +326,18 @@ def _(subscription: SubscriptionProperties) -> dict[str, Any]:
         "set_properties": subscription.set_properties,
         "created_at": subscription.created_at,
         "queue": subscription.queue,
+        "rules": subscription.rules,
+    }
+
+
+@plain.register
+def _(rule: RuleProperties) -> dict[str, Any]:
+    """Return a rule as a JSON document; its filter is as that of a subscription."""
+    return {
+        "name": rule.name,
+        "filter": _filter_document(rule),
+        "set_properties": rule.set_properties,
+        "created_at": rule.created_at,
     }
 
 
@@ -302,10 +345,16 @@ def subscriptions_table(subscriptions: Sequence[SubscriptionProperties]) -> Tabl
     columns: Columns = {
         "subscription": "name",
         "status": lambda subscription: str(subscription.queue.status),
+        "rules": "rules",
         "filter": _filter_text,
-        "sets": lambda subscription: subscription.set_properties and _readable(subscription.set_properties),
+        "sets": _sets_text,
     }
     return _table(subscriptions, columns, wide=("filter", "sets"), spare=("sets",))
+
+
+def rules_table(rules: Sequence[RuleProperties]) -> Table:
+    columns: Columns = {"rule": "name", "filter": _filter_text, "sets": _sets_text}
+    return _table(rules, columns, wide=("filter", "sets"), spare=("sets",))
 
 
 def subscription_record(subscription: SubscriptionProperties) -> Table:
@@ -314,29 +363,39 @@ def subscription_record(subscription: SubscriptionProperties) -> Table:
             ("topic", subscription.topic),
             ("subscription", subscription.name),
             ("filter", _filter_text(subscription) or NONE),
-            ("sets", NONE if subscription.set_properties is None else _readable(subscription.set_properties)),
+            ("sets", _sets_text(subscription) or NONE),
             *_settings(subscription.queue),
         ]
     )
 
 
-def _filter_document(subscription: SubscriptionProperties) -> dict[str, Any] | None:
-    if subscription.filter is None:
+def _filter_document(rule: SubscriptionProperties | RuleProperties) -> dict[str, Any] | None:
+    if rule.filter is None:
         return None
-    return {name: value for name, value in plain(subscription.filter).items() if value is not None}
+    return {name: value for name, value in plain(rule.filter).items() if value is not None}
 
 
-def _filter_text(subscription: SubscriptionProperties) -> str | None:
-    if isinstance(subscription.filter, JsonPathFilter):
-        return subscription.filter.path
-    return None if subscription.filter is None else _readable(_filter_document(subscription))
+def _filter_text(rule: SubscriptionProperties | RuleProperties) -> str | None:
+    match rule.filter:
+        case None:
+            return None
+        case JsonPathFilter(expression) | SqlFilter(expression):
+            return expression
+    return _readable(_filter_document(rule))
+
+
+def _sets_text(rule: SubscriptionProperties | RuleProperties) -> str | None:
+    return None if rule.set_properties is None else _readable(rule.set_properties)
 
 
 @plain.register
 def schedule_document(schedule: Schedule) -> dict[str, Any]:
     """Return a schedule as a JSON document. The body is JSON, or base64 of bytes in ``binary_body``."""
     shown = {each.name: getattr(schedule, each.name) for each in fields(schedule) if each.repr}
-    message = {name: value for name, value in vars(schedule.message).items() if name != "scheduled_enqueue_time"}
+    try:
+        message = {name: value for name, value in vars(schedule.message).items() if name != "scheduled_enqueue_time"}
+    except MessageNotReadableError as error:
+        return {**shown, "message": {"unreadable": error.args[0]}}
     body = message.pop("body")
     return {**shown, "message": {**message, "binary_body" if isinstance(body, bytes) else "body": body}}
 
@@ -421,7 +480,7 @@ def _to_seconds(moment: datetime) -> str:
     return moment.isoformat(timespec="seconds")
 
 
-def _number(message: PeekedMessage | SettledMessage) -> output.Number:
+def _number(message: PeekedMessage | SettledMessage | FoundMessage) -> output.Number:
     return output.Number(message.sequence_number)
 
 

@@ -25,7 +25,9 @@ class Ending(StrEnum):
     EXPIRED = "EXPIRED"
     RECEIVED_AND_DELETED = "RECEIVED_AND_DELETED"
     PURGED = "PURGED"
+    DELETED = "DELETED"
     CANCELLED = "CANCELLED"
+    MOVED = "MOVED"
 
 
 @on_database(top, "history", short_help="Show what became of messages.")

@@ -9,8 +9,10 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import singledispatch
 from typing import Annotated, Any
+from uuid import UUID
 
 import typer
 from rich import box
@@ -74,6 +76,12 @@ def _(value: datetime) -> str:
 @plain.register
 def _(value: timedelta) -> float:
     return value.total_seconds()
+
+
+@plain.register(Decimal)
+@plain.register(UUID)
+def _(value: Decimal | UUID) -> str:
+    return str(value)
 
 
 @plain.register(bytes)

@@ -1,4 +1,4 @@
-"""``pgqueue queue``: create, list, show, update, pause, resume, delete, purge."""
+"""``pgqueue queue``: create, list, show, update, limit-group, pause, resume, delete, purge."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Annotated
 
 import typer
 
-from pgqueue import QueueRuntimeProperties
+from pgqueue import GroupLimits, QueueRuntimeProperties
 from pgqueue.cli import documents, output
 from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
 from pgqueue.cli.failures import Failed, WrongUse
 from pgqueue.cli.group import Group, top
-from pgqueue.cli.options import flag
+from pgqueue.cli.options import Given, flag
 from pgqueue.cli.output import AsJson, Result, plain
 from pgqueue.cli.progress import working
-from pgqueue.cli.settings import Settings
+from pgqueue.cli.quantities import parse_count, parse_rate
+from pgqueue.cli.settings import Settings, or_none
 
 app = Group(no_args_is_help=True, help="Create, look at, change and delete queues.")
 top.add_typer(app, name="queue")
@@ -71,6 +72,37 @@ def update(database: Database, name: Name, settings: Settings) -> Result:
         raise WrongUse("name at least one setting; see `pgqueue queue update --help`")
     queue = database.client.update_queue(name, **settings)
     return Result(queue, f"queue {name} changed", documents.settings_record)
+
+
+@on_database(app, "limit-group")
+def limit_group(
+    database: Database,
+    name: Name,
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The id of the group.")],
+    max_concurrent: Annotated[
+        Given | None,
+        typer.Option(
+            parser=or_none(parse_count), metavar="NUMBER", help="How many of its messages are handed out at a time."
+        ),
+    ] = None,
+    max_receive_rate: Annotated[
+        Given | None,
+        typer.Option(
+            parser=or_none(parse_rate), metavar="NUMBER", help="How many of its messages are handed out a second."
+        ),
+    ] = None,
+) -> Result:
+    """Set the limits of one group; options left out are those of the queue, none is no limit.
+
+    pgqueue queue limit-group orders tenant-7 --max-concurrent 10 --max-receive-rate none
+    """
+    limits = GroupLimits()
+    if max_concurrent is not None:
+        limits["max_concurrent"] = max_concurrent.value
+    if max_receive_rate is not None:
+        limits["max_receive_rate"] = max_receive_rate.value
+    database.client.set_group_limits(name, group, **limits)
+    return Result({"queue": name, "group_id": group, **limits}, f"limits of group {group} of {name} set")
 
 
 @on_database(app, "pause")

@@ -31,6 +31,7 @@ DEAD_LETTERS = "/$deadletterqueue"
 COMMANDS = {
     "pgqueue.cancel_scheduled": "cancel {queue} {number}",
     "pgqueue.receive_deferred": "receive {queue} --deferred {number}",
+    "pgqueue.cancel": "cancel {queue} {number}",
     "pgqueue.resubmit": "dead-letters resubmit {queue} {number}",
     "pgqueue.resume_queue": "queue resume {queue}",
     "pgqueue.unlock": "unlock {queue} {number}",

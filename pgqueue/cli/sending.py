@@ -1,4 +1,4 @@
-"""``pgqueue send``: one message from the command line, or a file of them; ``pgqueue cancel`` before its time comes."""
+"""``pgqueue send``: one message from the command line, or a file of them."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from pgqueue.model.arguments import LONGEST
 from pgqueue.model.columns import TEXTS
 from pgqueue.model.encoding import encode
 from pgqueue.model.json_text import decode
+from pgqueue.model.message import OnConflict, UniqueScope
 
 STDIN = "-"
 AT_ONCE = 1000
@@ -76,6 +77,9 @@ MESSAGE = {
         ),
     ],
     **TEXT_OPTIONS,
+    "unique_scope": Annotated[
+        UniqueScope | None, _field("How long it has its unique key to itself; while it waits, by default.")
+    ],
     "priority": Annotated[
         int | None, _field("From -100 to 100; lower numbers are delivered first.", min=-100, max=100)
     ],
@@ -149,6 +153,9 @@ def send(
             metavar="TIME",
         ),
     ] = None,
+    on_conflict: Annotated[
+        OnConflict, _field("If another message has the unique key: store nothing, take its place, or fail.")
+    ] = "ignore",
     topic: Annotated[bool, flag("topic", "The name is that of a topic.")] = False,
 ) -> Result:
     """Send a message, or a file of them. When this returns, they are stored.
@@ -163,24 +170,30 @@ def send(
 
     pgqueue send --topic events '{"id": 7}' --subject paid
 
+    pgqueue send reports '{"month": 11}' --unique-key report-11 --on-conflict replace --at 5m
+
     Where the queue detects duplicates, a message id that was sent before is not stored again; that is no failure.
     """
     if (body is None) == (file is None):
         raise WrongUse(f"what is to be sent? Give a body, {STDIN} to read it from stdin, or --file PATH")
-    if file is not None and "message_id" in message:
-        raise WrongUse("--message-id is for one message, and --file may send many")
+    if file is not None:
+        _require_one_message(message)
+    if topic and on_conflict != "ignore":
+        raise WrongUse("--on-conflict is for a queue: each subscription of a topic ignores what it has already")
     reader = reader_of(message, at.after(database.now()) if at else None)
     target = database.client.topic(name) if topic else database.client.queue(name)
     if file is not None:
         sent = _send_file(database, target, file, reader)
     else:
         whole = sys.stdin.buffer.read() if body == STDIN else os.fsencode(body or "")
-        sent = [target.send(reader.read_argument(whole))]
+        read = reader.read_argument(whole)
+        sent = [target.send(read, on_conflict=on_conflict) if isinstance(target, Queue) else target.send(read)]
     if topic:
         return Result({"topic": name, "subscriptions": sent}, _counts(name, sent))
     duplicate = any(isinstance(number, SequenceNumber) and number.is_duplicate for number in sent)
     if duplicate:
-        text = f"message id {message['message_id']} was sent before as {sent[0]}: nothing was stored"
+        same = ", ".join(f"{name} {message[name]}" for name in ("message_id", "unique_key") if name in message)
+        text = f"message {sent[0]} has the same {same.replace('_', ' ')}: nothing was stored"
     elif len(sent) == 1:
         text = f"sent message {sent[0]} to {name}"
     else:
@@ -188,24 +201,10 @@ def send(
     return Result({"queue": name, "sequence_numbers": sent, "duplicate": duplicate}, text)
 
 
-@on_database(top, "cancel", short_help="Cancel scheduled messages before their time comes.")
-def cancel(
-    database: Database,
-    name: Name,
-    sequence_numbers: Annotated[
-        list[int], typer.Argument(metavar="NUMBER", help="Their sequence numbers, as printed by send.")
-    ],
-) -> Result:
-    """Cancel scheduled messages before their time comes, all or none. They are deleted.
-
-    pgqueue cancel orders 17 18
-
-    Those that were abandoned with a delay are scheduled, too. `pgqueue peek` shows what is.
-    """
-    database.client.queue(name).cancel_scheduled(sequence_numbers)
-    numbers = sorted(set(sequence_numbers))
-    done = f"{output.counted(len(numbers), 'message')} of {name} cancelled"
-    return Result({"queue": name, "cancelled": numbers}, done)
+def _require_one_message(options: dict[str, Any]) -> None:
+    for name in ("message_id", "unique_key"):
+        if name in options:
+            raise WrongUse(f"--{name.replace('_', '-')} is for one message, and --file may send many")
 
 
 def _send_file(database: Database, target: Queue | Topic, file: str, reader: Reader) -> Sequence[int]:

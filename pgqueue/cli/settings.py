@@ -16,16 +16,16 @@ from pgqueue.model.json_text import decode
 from pgqueue.model.queue_settings import SETTINGS, Setting
 
 
-def _or_none(parse: Callable[[str], Any]) -> Callable[[str], Given]:
+def or_none(parse: Callable[[str], Any]) -> Callable[[str], Given]:
     """A parser of optional values. Zero is refused: it could be read as "none" or as "no limit"."""
 
-    def parse_or_none(text: str) -> Given:
+    def parseor_none(text: str) -> Given:
         value = None if text == NONE else parse(text)
         if value is not None and not value:
             raise typer.BadParameter(f"{text!r} would leave room for nothing: give more, or {NONE}")
         return Given(value)
 
-    return parse_or_none
+    return parseor_none
 
 
 def _parse_metadata(text: str) -> Given:
@@ -63,7 +63,7 @@ BY_NAME: dict[str, tuple[Any, dict[str, Any]]] = {
 def _option(setting: Setting) -> Any:
     kind, how = BY_NAME.get(setting.name) or BY_TYPE[setting.type]
     if setting.removal is not None:
-        kind, how = Given, {**how, "parser": _or_none(how["parser"])}
+        kind, how = Given, {**how, "parser": or_none(how["parser"])}
     return Annotated[kind | None, typer.Option(help=setting.option, rich_help_panel=setting.panel, **how)]
 
 

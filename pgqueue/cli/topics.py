@@ -1,4 +1,4 @@
-"""``pgqueue topic`` and ``pgqueue subscription``: one message to many queues."""
+"""``pgqueue topic``, ``pgqueue subscription`` and ``pgqueue rule``: one message to many queues."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pgqueue import CorrelationFilter, JsonPathFilter
+from pgqueue import CorrelationFilter, JsonPathFilter, SqlFilter
 from pgqueue.cli import documents, output
 from pgqueue.cli.completion import topic_names
 from pgqueue.cli.connection import Database, on_database
@@ -18,19 +18,27 @@ from pgqueue.cli.queues import Yes, ask
 from pgqueue.cli.sending import TEXT_OPTIONS, parse_properties
 from pgqueue.cli.settings import Settings
 from pgqueue.model.columns import FILTERABLE
+from pgqueue.model.topic import Filter
 
 topic = Group(no_args_is_help=True, help="Create, list and delete topics: what is sent to one goes to many.")
 subscription = Group(no_args_is_help=True, help="Create, list, change and delete the subscriptions of a topic.")
+rule = Group(no_args_is_help=True, help="Create, list and delete the rules of a subscription.")
 top.add_typer(topic, name="topic", short_help="Create, list and delete topics.")
 top.add_typer(subscription, name="subscription", short_help="Create, list, change and delete subscriptions.")
+top.add_typer(rule, name="rule", short_help="Create, list and delete rules of subscriptions.")
 
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic.", autocompletion=topic_names)]
 Name = Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="The name of the subscription.")]
+RuleName = Annotated[str, typer.Argument(metavar="RULE", help="The name of the rule.")]
 FILTER = {
     **{column.name: TEXT_OPTIONS[column.name] for column in FILTERABLE},
     "json_path": Annotated[
         str | None,
         typer.Option(help="Only messages of which this is true, such as '$.body.amount > 1000'.", metavar="PATH"),
+    ],
+    "sql": Annotated[
+        str | None,
+        typer.Option(help="Only messages of which this is true, such as 'amount > 1000 or sys.subject is null'."),
     ],
     "properties": Annotated[
         list[str] | None,
@@ -151,10 +159,56 @@ def delete_subscription(database: Database, topic: TopicName, name: Name, yes: Y
     return Result(document, f"subscription {name} of {topic} deleted")
 
 
-def _filter(options: dict[str, Any]) -> CorrelationFilter | JsonPathFilter | None:
-    if "json_path" not in options:
-        properties = parse_properties(options.pop("properties", None))
-        return CorrelationFilter(application_properties=properties, **options) if properties or options else None
-    if len(options) > 1:
-        raise WrongUse("a filter is a JSON path, or values that a message must have: give one of the two")
-    return JsonPathFilter(options["json_path"])
+@on_database(rule, "create")
+def create_rule(
+    database: Database,
+    topic: TopicName,
+    subscription: Name,
+    name: RuleName,
+    filters: FilterOptions,
+    set_properties: SetProperties = None,
+    exist_ok: Annotated[bool, flag("exist-ok", "Do nothing if the rule exists.")] = False,
+) -> Result:
+    """Create a rule of a subscription: messages that its filter matches are stored there, too.
+
+    pgqueue rule create events billing swiss --sql "country = 'CH' and amount > 1000"
+
+    A subscription is created with the rule $Default. A message that several rules match is stored once.
+    """
+    database.client.create_rule(
+        topic,
+        subscription,
+        name,
+        filter=_filter(filters),
+        set_properties=parse_properties(set_properties),
+        exist_ok=exist_ok,
+    )
+    document = {"topic": topic, "subscription": subscription, "rule": name, "created": True}
+    return Result(document, f"rule {name} of {topic}, {subscription} created")
+
+
+@on_database(rule, "list")
+def list_rules(database: Database, topic: TopicName, subscription: Name) -> Result:
+    """List the rules of a subscription, with their filters."""
+    nothing = f"no message of {topic} is stored: `pgqueue rule create {topic} {subscription} NAME` makes a rule"
+    return Result(database.client.list_rules(topic, subscription), picture=documents.rules_table, hint=nothing)
+
+
+@on_database(rule, "delete")
+def delete_rule(database: Database, topic: TopicName, subscription: Name, name: RuleName, yes: Yes = False) -> Result:
+    """Delete a rule of a subscription. Messages that are in the subscription stay there."""
+    ask(f"Delete rule {name} of {topic}, {subscription}?", yes)
+    database.client.delete_rule(topic, subscription, name)
+    document = {"topic": topic, "subscription": subscription, "rule": name, "deleted": True}
+    return Result(document, f"rule {name} of {topic}, {subscription} deleted")
+
+
+def _filter(options: dict[str, Any]) -> Filter | None:
+    expressions: dict[str, type[JsonPathFilter | SqlFilter]] = {"json_path": JsonPathFilter, "sql": SqlFilter}
+    for option, made in expressions.items():
+        if option in options:
+            if len(options) > 1:
+                raise WrongUse("a filter is SQL, or a JSON path, or values that a message must have: give one of them")
+            return made(options[option])
+    properties = parse_properties(options.pop("properties", None))
+    return CorrelationFilter(application_properties=properties, **options) if properties or options else None

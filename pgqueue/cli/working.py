@@ -24,12 +24,14 @@ from pgqueue import QueueClient
 from pgqueue.cli import output
 from pgqueue.cli.completion import queue_names
 from pgqueue.cli.connection import Database, on_database
+from pgqueue.cli.encrypting import from_environment
 from pgqueue.cli.exit_codes import WRONG_USE
 from pgqueue.cli.failures import Failed, WrongUse, binding, failure_of
 from pgqueue.cli.group import top
 from pgqueue.cli.logs import LogFormat, LogLevel, log_to_stderr
 from pgqueue.cli.options import Options, duration
 from pgqueue.cli.quantities import format_duration
+from pgqueue.cli.reloading import run_reloading
 from pgqueue.errors import logger
 from pgqueue.worker import Handlers, RetryPolicy, Worker
 from pgqueue.worker.child import Reporter
@@ -83,13 +85,16 @@ RETRYING = {
 def worker(
     database: Database,
     handler: Annotated[
-        str, typer.Argument(metavar="MODULE:NAME", help="A function f(message) or f(message, tx), or Handlers.")
+        str, typer.Argument(metavar="MODULE:NAME", help="A function f(message) or f(message, tx), Handlers, or Tasks.")
     ],
     queues: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="QUEUE", help="The queues to serve; by default all of Handlers.", autocompletion=queue_names
         ),
+    ] = None,
+    interceptors: Annotated[
+        str | None, typer.Option(metavar="MODULE:NAME", help="A list of interceptors for the worker's client.")
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Handlers at a time, for each queue.")] = 8,
     transaction: Annotated[
@@ -110,6 +115,10 @@ def worker(
     processes: Annotated[
         int, typer.Option(min=1, help="Worker processes, each with --concurrency handlers.", rich_help_panel=OPERATION)
     ] = 1,
+    reload: Annotated[
+        bool,
+        typer.Option("--reload", help="Restart when a module changes: for development.", rich_help_panel=OPERATION),
+    ] = False,
     health_file: Annotated[
         Path | None, typer.Option(help="Written every second while the worker is alive.", rich_help_panel=OPERATION)
     ] = None,
@@ -125,12 +134,15 @@ def worker(
 ) -> None:
     """Run handlers on the messages of one queue or several, until SIGTERM or SIGINT.
 
-    A function is run on each message of the queues that are named. Handlers, with which an application registers
-    functions by queue and subject, define themselves what they serve. Both are imported from the current directory, or
-    from where Python finds modules. On SIGTERM the worker claims nothing more, finishes what runs, gives back what was
-    not begun, and exits with 0; a second signal ends it at once. With several processes one that dies is replaced, and
-    the health and the metrics are those of all.
+    A function is run on each message of the queues that are named. Handlers and Tasks, with which an application
+    registers functions by queue and subject, define themselves what they serve. All are imported from the current
+    directory, or from where Python finds modules. On SIGTERM the worker claims nothing more, finishes what runs, gives
+    back what was not begun, and exits with 0; a second signal ends it at once. With several processes one that dies is
+    replaced, and the health and the metrics are those of all.
     """
+    if reload:
+        run_reloading()
+        return
     work = Work(
         database.dsn,
         handler,
@@ -139,6 +151,7 @@ def worker(
         RetryPolicy(**retry),
         dead_letter_on or (),
         partial(log_to_stderr, log_level, log_format),
+        interceptors,
     )
     run = _run_alone if processes == 1 else partial(_run_several, processes)
     run(work, database.client, health_file, health_port)
@@ -156,6 +169,7 @@ class Work:
     retry: RetryPolicy
     dead_letter_on: Sequence[str]
     log: Callable[..., None]
+    interceptors: str | None = None
 
     def run(self, client: QueueClient, watch: Watch) -> None:
         handlers = self._load()
@@ -169,19 +183,27 @@ class Work:
         if handlers.run_as_tasks:
             asyncio.run(self._run_asynchronously(handlers, options, watch))
             return
-        made = Worker(client, handlers, **options)
-        with stopped_by_signals(made.stop):  # from what is announced on, not only while it runs
-            self._announce(handlers, options)
-            with watch(driver_of(made)):
-                made.run()
+        with QueueClient(self.dsn, interceptors=self._interceptors()) as intercepted:
+            made = Worker(intercepted, handlers, **options)
+            with stopped_by_signals(made.stop):  # from what is announced on, not only while it runs
+                self._announce(handlers, options)
+                with watch(driver_of(made)):
+                    made.run()
 
     async def _run_asynchronously(self, handlers: Handlers, options: dict[str, Any], watch: Watch) -> None:
-        async with pgqueue.aio.QueueClient(self.dsn) as client:
+        async with pgqueue.aio.QueueClient(self.dsn, interceptors=self._interceptors()) as client:
             made = pgqueue.aio.Worker(client, handlers, **options)
             with stopped_by_signals(made.stop):
                 self._announce(handlers, options)
                 with watch(driver_of(made)):
                     await made.run()
+
+    def _interceptors(self) -> list[Any]:
+        """Those that are named, and the keys of the environment."""
+        named = [] if self.interceptors is None else load(self.interceptors)
+        if not isinstance(named, list | tuple):
+            raise WrongUse(f"--interceptors {self.interceptors} names no list")
+        return [*named, *from_environment()]
 
     def _load(self) -> Handlers:
         found = load(self.handler)

@@ -17,7 +17,9 @@ from pgqueue.model.names import dead_letter_queue
 #: The most messages that one action concerns.
 MOST = 10_000
 
-Name = Literal["send", "resubmit", "purge", "unlock", "cancel", "reschedule", "pause", "resume"]
+Name = Literal[
+    "send", "resubmit", "purge", "unlock", "cancel", "reschedule", "delete", "stop", "move", "pause", "resume"
+]  # fmt: skip
 Number = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
@@ -29,11 +31,14 @@ class Request(BaseModel):
     numbers: list[Number] = Field(
         [], max_length=1000, description="Sequence numbers; without any, the filters select the messages."
     )
-    reason: str | None = Field(None, description="Only dead letters with this reason.")
+    reason: str | None = Field(
+        None, description="Only dead letters with this reason; why a message is cancelled that is being worked on."
+    )
     older_than_hours: int | None = Field(None, ge=0, le=10_000, description="Only dead letters that are older.")
     at: AwareDatetime | None = Field(None, description="The new time of a scheduled message.")
     body: str | None = Field(None, max_length=1_000_000, description="The JSON body of a message to send.")
     subject: str | None = Field(None, max_length=1000)
+    to: str | None = Field(None, max_length=1000, description="The queue to which messages are moved.")
     dead: bool = Field(False, description="Unlock a dead letter, not a message of the queue.")
     at_most: int = Field(MOST, ge=1, le=MOST, description="How many messages it may concern.")
 
@@ -65,6 +70,11 @@ ACTIONS: Final[dict[Name, Action]] = {
     "unlock": Action("Unlock a message", "Take the lock away from {} of", "unlocked"),
     "cancel": Action("Cancel scheduled messages", "Delete {} before the time has come, of", "cancelled", is_final=True),
     "reschedule": Action("Reschedule a message", "Give another time to {} of", "rescheduled"),
+    "delete": Action("Delete messages", "Delete {} of", "deleted", is_final=True),
+    "stop": Action(
+        "Cancel a message", "Take {} from its holder, never to be delivered again, out of", "cancelled", is_final=True
+    ),
+    "move": Action("Move messages", "Move {} of", "moved"),
     "pause": Action("Pause the queue", "Hand out nothing until it is resumed, from", "paused"),
     "resume": Action("Resume the queue", "Hand out messages again, from", "resumed"),
 }
@@ -79,6 +89,9 @@ STATEMENTS: Final[dict[Name, LiteralString]] = {
     "unlock": "select count(*) from pgqueue.unlock(%(locked_in)s, %(number)s)",
     "cancel": "select pgqueue.cancel_scheduled(%(queue)s, %(numbers)s)",
     "reschedule": "select count(*) from pgqueue.reschedule(%(queue)s, %(number)s, %(at)s)",
+    "delete": "select pgqueue.delete_messages(%(queue)s, %(numbers)s)",
+    "stop": "select pgqueue.cancel(%(queue)s, %(number)s, %(reason)s)::integer",
+    "move": "select pgqueue.move_messages(%(queue)s, %(numbers)s, %(to)s)",
     "pause": "select 0 from pgqueue.pause_queue(%(queue)s)",
     "resume": "select 0 from pgqueue.resume_queue(%(queue)s)",
 }
@@ -119,12 +132,15 @@ def perform(rows: Rows, request: Request) -> int:
 
 def _check(request: Request) -> None:
     """Refuse an action that lacks what it needs."""
-    if request.action in {"unlock", "reschedule"} and len(request.numbers) != 1:
+    if request.action in {"unlock", "reschedule", "stop"} and len(request.numbers) != 1:
         raise InvalidArgumentError(
             f"{request.action} concerns one message: give one number, not {len(request.numbers)}"
         )
-    if request.action == "cancel" and not request.numbers:
-        raise InvalidArgumentError("cancel concerns scheduled messages: give their numbers")
+    if request.action in {"cancel", "delete", "move"} and not request.numbers:
+        which = "scheduled messages" if request.action == "cancel" else "messages"
+        raise InvalidArgumentError(f"{request.action} concerns {which}: give their numbers")
+    if request.action == "move" and not request.to:
+        raise InvalidArgumentError("move needs the other queue: give to")
     if request.action == "reschedule" and request.at is None:
         raise InvalidArgumentError("reschedule needs the new time: give at")
     if request.action == "send":
@@ -147,4 +163,5 @@ def _parameters(request: Request) -> dict[str, object]:
         "at": request.at,
         "body": request.body,
         "subject": request.subject or None,
+        "to": request.to,
     }

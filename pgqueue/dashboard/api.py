@@ -128,11 +128,13 @@ def queues(
 
 @router.get("/queue")
 def queue(asking: Asking, name: str) -> dict[str, Any]:
-    """One queue: its counts and settings."""
+    """One queue: its counts and settings, and the last twenty batches at whose end a message is sent to it."""
     with asking.transaction() as rows:
         settings = queries.settings(rows, name)
+        groups = queries.groups(rows, name) if settings["fair"] else []
+        batches = queries.batches(rows, name)
     counts, taken_at = asking.counts(name)
-    return {"settings": settings, "counts": counts, "taken_at": taken_at}
+    return {"settings": settings, "groups": groups, "batches": batches, "counts": counts, "taken_at": taken_at}
 
 
 @router.get("/samples")

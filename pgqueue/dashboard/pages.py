@@ -20,7 +20,7 @@ from pgqueue.dashboard.figures import UNASKED
 from pgqueue.dashboard.queries import Span
 from pgqueue.dashboard.security import set_cookie
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.model.columns import TEXTS
+from pgqueue.model.columns import KEPT_TEXTS
 
 Next = Callable[[Request], Awaitable[Response]]
 
@@ -32,7 +32,7 @@ templates.env.globals.update(
     schedule_states=get_args(queries.ScheduleState),
     spans=tuple(queries.SPANS),
     actions=actions.ACTIONS,
-    texts=tuple((column.name, column.name.replace("_", " ").capitalize()) for column in TEXTS),
+    texts=tuple((column.name, column.name.replace("_", " ").capitalize()) for column in KEPT_TEXTS),
 )
 for name in ("number", "rate", "duration", "moment", "cut", "details", "readable"):
     templates.env.filters[name] = getattr(presenting, name)

@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
+from pgqueue.model.cipher import MARK
+
 NONE = "–"  # noqa: RUF001 (a dash, as typesetters use it)
 UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 #: Bytes of a body that a page shows; the API has all.
@@ -57,9 +59,11 @@ def moment(value: datetime | str | None) -> str:
 
 
 def cut(text: str | None) -> str:
-    """A body, cut where it is too long for a page."""
+    """A body, cut where it is too long for a page. The dashboard has no keys for an encrypted one."""
     if text is None:
         return NONE
+    if text.startswith(MARK.hex()):
+        return "encrypted"
     return text if len(text) <= LONGEST_BODY else f"{text[:LONGEST_BODY]}\n… {len(text):,} characters in all"
 
 

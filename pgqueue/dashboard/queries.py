@@ -55,6 +55,9 @@ select outcome, reason, settled_at, delivery_count, locked_by, first_locked_at, 
  order by settled_at desc
  limit 10
 """
+OUTCOME: Final = """
+select state, result, error, settled_at from pgqueue.results where queue = %(queue)s and sequence_number = %(number)s
+"""
 #: Those first that need attention.
 WORKERS: Final = """
 select name, state, extract(epoch from not_seen_for)::float8 as not_seen_for, queues, concurrency, running, waiting,
@@ -65,6 +68,14 @@ select name, state, extract(epoch from not_seen_for)::float8 as not_seen_for, qu
  order by array_position('{STUCK,FAILING,MISSING,STOPPING,SERVING}', state), name, started_at
  limit 500
 """
+GROUPS: Final = """
+select group_id, waiting, locked, max_concurrent, max_receive_rate, available_at
+  from pgqueue.groups
+ where queue = %(queue)s
+ order by waiting desc, available_at, group_id
+ limit 10
+"""
+
 SESSIONS: Final = """
 select pid, coalesce(nullif(application_name, ''), usename::text) as name, usename::text as role,
        client_addr::text as address, backend_start, state,
@@ -84,8 +95,11 @@ select name, subscriptions, created_at
 """
 TOPIC: Final = "select name from pgqueue.topics where name = %(topic)s"
 SUBSCRIPTIONS: Final = """
-select name, queue, correlation_filter, json_path_filter, set_properties, created_at
-  from pgqueue.subscriptions
+select name, queue, created_at, (
+           select jsonb_agg(to_jsonb(rule) - '{topic,subscription,queue}'::text[] order by rule.name)
+             from pgqueue.rules as rule
+            where rule.queue = subscription.queue) as rules
+  from pgqueue.subscriptions as subscription
  where topic = %(topic)s and name > %(after)s
  order by name
  limit %(page)s
@@ -107,6 +121,14 @@ select *, case state when 'LATE' then pgqueue.clock() - next_due end as late_by
  where name > %(after)s and (%(state)s::text is null or state = %(state)s)
  order by name
  limit %(page)s
+"""
+#: The batches at whose end a message is sent to a queue.
+BATCHES: Final = """
+select id, total, pending, completed, dead_lettered, deleted, created_at, closed_at, finished_at
+  from pgqueue.batches
+ where queue = %(queue)s
+ order by created_at desc
+ limit 20
 """
 AUDIT: Final = """
 select id, acted_at, role, action, queue, messages, details
@@ -137,6 +159,11 @@ def counts(rows: Rows, queue: str) -> dict[str, Any]:
     return document(rows.all(COUNTS, queue=queue)[0])
 
 
+def batches(rows: Rows, queue: str) -> list[dict[str, Any]]:
+    """The last batches at whose end a message is sent to a queue, the newest first."""
+    return rows.all(BATCHES, queue=queue)
+
+
 def samples(rows: Rows, queue: str, span: Span) -> list[dict[str, Any]]:
     """The samples of a queue over an hour, a day or a week, oldest first."""
     settings(rows, queue)
@@ -161,12 +188,13 @@ def message(rows: Rows, queue: str, number: int, *, is_dead: bool = False) -> di
     found = rows.one(DEAD if is_dead else LIVING, queue=queue, number=number)
     explanation = rows.value("select pgqueue.explain_message(%(queue)s, %(number)s)", queue=queue, number=number)
     past = rows.all(HISTORY, queue=queue, number=number)
+    outcome = rows.one(OUTCOME, queue=queue, number=number)
     if found is None or found["sequence_number"] != number:
         if not is_dead:
             dead = rows.one(DEAD, queue=queue, number=number)
             if dead is not None and dead["sequence_number"] == number:
                 return message(rows, queue, number, is_dead=True)
-        if not past:
+        if not past and outcome is None:
             raise MessageNotFoundError(explanation)
         found = {}
     failures = json.loads(found.get("failures") or "{}")
@@ -188,12 +216,18 @@ def message(rows: Rows, queue: str, number: int, *, is_dead: bool = False) -> di
         "resubmitted_from": failures.get("resubmitted_from"),
         "forwarded_from": failures.get("forwarded_from"),
         "history": past,
+        "outcome": outcome and {**outcome, "error": json.loads(outcome["error"] or "{}")},
     }
 
 
 def workers(rows: Rows) -> list[dict[str, Any]]:
     """The workers that the role may see, at most 500."""
     return [{**row, "failing": json.loads(row["failing"] or "{}")} for row in rows.all(WORKERS)]
+
+
+def groups(rows: Rows, queue: str) -> list[dict[str, Any]]:
+    """The groups of a fair queue that have the most waiting messages."""
+    return rows.all(GROUPS, queue=queue)
 
 
 def sessions(rows: Rows) -> list[dict[str, Any]]:
@@ -225,8 +259,7 @@ def subscriptions(rows: Rows, topic: str, figures: Figures | None, after: str) -
     page = _page(rows.all(SUBSCRIPTIONS, topic=topic, after=after, page=PAGE + 1))
     queues = {queue["name"]: queue for queue in figures.queues} if figures else {}
     for subscription in page["found"]:
-        for name in ("correlation_filter", "set_properties"):
-            subscription[name] = json.loads(subscription[name] or "null")
+        subscription["rules"] = json.loads(subscription["rules"] or "[]")
         queue = queues.get(subscription["queue"], {})
         subscription |= {name: queue.get(name) for name in SUBSCRIBED}
     return {"topic": topic, "subscriptions": page["found"], "next": page["next"]}

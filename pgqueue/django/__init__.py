@@ -5,7 +5,7 @@ Add ``"pgqueue.django"`` to ``INSTALLED_APPS``. Needs the extra ``pgqueue-tx[dja
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
@@ -52,14 +52,31 @@ def completing(message: ReceivedMessage[Any], *, using: str = DEFAULT_DB_ALIAS) 
         SettlementUndoneError: the block ended without an exception, and has to be rolled back: it swallowed a database
             error, or called ``set_rollback(True)``.
     """
+    with _settling(message, using):
+        message.complete(transaction=transaction(using))
+        yield
+        _refuse_a_rollback(using)
+
+
+@contextmanager
+def completing_with(message: ReceivedMessage[Any], result: Callable[[], Any], using: str) -> Iterator[None]:
+    """As :func:`completing`, with a result that is known at the end of the block. The lock is proved before."""
+    with _settling(message, using):
+        message.renew_lock(transaction=transaction(using))
+        yield
+        _refuse_a_rollback(using)
+        message.complete(result=result(), transaction=transaction(using))
+
+
+@contextmanager
+def _settling(message: ReceivedMessage[Any], using: str) -> Iterator[None]:
+    """An ``atomic()`` block that settles a message."""
     is_outermost = not connections[using].in_atomic_block
     if is_outermost:
         close_old_connections()
     try:
         with atomic(using=using):
-            message.complete(transaction=transaction(using))
             yield
-            _refuse_a_rollback(using)
     except BaseException:
         if is_outermost:  # Django does not report how the block ended, and a worker wants to abandon the message
             with suppress(PGQueueError):

@@ -11,7 +11,7 @@ from django.db import connections
 from django.db.backends.base.base import NO_DB_ALIAS
 
 from pgqueue import QueueClient, transports
-from pgqueue.flows import Begun, Flow, Line, Source, WakeSignal
+from pgqueue.flows import Begun, Flow, Interceptors, Line, LossSignal, Source, Waiters, WakeSignal
 from pgqueue.statements import Statement
 from pgqueue.transports import drive, forking
 
@@ -35,6 +35,7 @@ class FollowingSource:
 
     timeout = transports.DEFAULT
     is_one_connection = False
+    interceptors: Interceptors | None = None
 
     def __init__(self, using: str, dsn: Callable[[str], str]) -> None:
         self.using = using
@@ -69,6 +70,14 @@ class FollowingSource:
     def wake_signal(self, queue: str) -> WakeSignal | None:
         """The signal that is set when messages arrive in a queue."""
         return self._pool().wake_signal(queue)
+
+    def loss_signal(self, queue: str) -> LossSignal | None:
+        """A signal that is called when a lock of the queue is taken away."""
+        return self._pool().loss_signal(queue)
+
+    def waiters(self, queue: str) -> Waiters:
+        """The callers that wait for outcomes of a queue."""
+        return self._pool().waiters(queue)
 
     def close(self) -> Flow[None]:
         """Close the pool. The next statement opens another."""

@@ -6,28 +6,19 @@ No other connection sees what is sent in that transaction, so everything here ru
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from contextlib import ExitStack
-from typing import Any, TypeVar
+from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS, connections
-from django.db.transaction import atomic
+from django.db import DEFAULT_DB_ALIAS
 
 from pgqueue import Queue, QueueClient, ReceivedMessage, testing
-from pgqueue.django import driver_connection, dsn
+from pgqueue.django.connection import ConnectionSource
 from pgqueue.django.emptying import empty_queues
 from pgqueue.django.following import ClientOfSource, FollowingSource
-from pgqueue.errors import InvalidArgumentError, InvalidStateError
-from pgqueue.flows import Begun, Flow, Line
+from pgqueue.errors import InvalidArgumentError
 from pgqueue.flows.flow import source_of
 from pgqueue.model.message import BodyT, body_type_of
-from pgqueue.statements import Statement
-from pgqueue.transports.connections import BegunConnection
-from pgqueue.transports.cursors import execute
-from pgqueue.transports.deadlines import DEFAULT, Deadlines
 
 __all__ = ["client", "drain", "empty_queues", "run_tasks"]
-
-T = TypeVar("T")
 
 
 def client(using: str = DEFAULT_DB_ALIAS) -> QueueClient:
@@ -90,71 +81,3 @@ def run_tasks(backend: str = "default", *, queues: Collection[str] | None = None
     finally:
         task_finished.disconnect(keep)
     return results
-
-
-class ConnectionSource:
-    """Django's connection: each statement runs in an ``atomic()`` block, whose error ends that block only."""
-
-    timeout = DEFAULT
-    is_one_connection = True
-
-    def __init__(self, using: str) -> None:
-        self.using = using
-
-    @property
-    def conninfo(self) -> str:
-        """The DSN of the database."""
-        return dsn(self.using)
-
-    def execute(self, statement: Statement[T]) -> Flow[T]:
-        """Run a statement."""
-        with atomic(using=self.using):
-            return (yield from execute(driver_connection(self.using), statement))
-
-    def begin(self) -> Flow[Begun]:
-        """Begin an ``atomic()`` block."""
-        block = ExitStack()
-        block.enter_context(atomic(using=self.using))
-        yield from ()
-        return AtomicBlock(self.using, block)
-
-    def line(self) -> Flow[Line]:
-        """Refuse it.
-
-        Raises:
-            InvalidStateError: always.
-        """
-        raise InvalidStateError("a sender works in a thread, which has another connection: use send_batch() in tests")
-
-    def wake_signal(self, queue: str) -> None:
-        """None: the connection does not listen."""
-
-    def close(self) -> Flow[None]:
-        """Leave the connection to Django."""
-        yield from ()
-
-
-class AtomicBlock(BegunConnection):
-    """An ``atomic()`` block as a transaction of ours: a savepoint where a transaction is open."""
-
-    def __init__(self, using: str, block: ExitStack) -> None:
-        super().__init__(driver_connection(using), Deadlines())
-        self._using = using
-        self._block = block
-
-    def commit(self, last: Statement[Any] | None = None) -> Flow[None]:
-        """End the block.
-
-        Raises:
-            TransactionManagementError: the block has to be rolled back.
-        """
-        connections[self._using].validate_no_broken_transaction()
-        if last is not None:
-            yield from self.execute(last)
-        yield self._block.close
-
-    def rollback(self) -> Flow[None]:
-        """Roll the block back, if it has not ended."""
-        undone = InvalidStateError("the work is rolled back")
-        self._block.__exit__(type(undone), undone, None)
-        yield from ()

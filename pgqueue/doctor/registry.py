@@ -22,6 +22,7 @@ CHECKS = (
     queues.DEAD_LETTERS,
     queues.LATE_SCHEDULES,
     queues.FAILING_SCHEDULES,
+    queues.OPEN_BATCHES,
     transactions.OLD_TRANSACTIONS,
     transactions.PREPARED_TRANSACTIONS,
     transactions.REPLICATION_SLOTS,

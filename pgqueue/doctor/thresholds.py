@@ -13,6 +13,9 @@ OLD_SLOT = 1_000_000
 #: How long messages may wait, or their locks have expired, without a receiver.
 UNATTENDED = timedelta(minutes=5)
 
+#: How long a batch may be open.
+OPEN_BATCH = timedelta(days=1)
+
 #: How many messages may become dead letters in an hour; the last hundred of a queue are looked at.
 DEAD_LETTERS_AN_HOUR = 10
 

@@ -2,6 +2,34 @@
 
 from __future__ import annotations
 
-from pgqueue.flows.flow import Begun, Executor, Flow, Line, Pause, Shared, Source, Step, WakeableExecutor, WakeSignal
+from pgqueue.flows.flow import (
+    Begun,
+    Executor,
+    Flow,
+    Interceptors,
+    Line,
+    LossSignal,
+    Pause,
+    Shared,
+    Source,
+    Step,
+    Waiters,
+    WakeableExecutor,
+    WakeSignal,
+)
 
-__all__ = ["Begun", "Executor", "Flow", "Line", "Pause", "Shared", "Source", "Step", "WakeSignal", "WakeableExecutor"]
+__all__ = [
+    "Begun",
+    "Executor",
+    "Flow",
+    "Interceptors",
+    "Line",
+    "LossSignal",
+    "Pause",
+    "Shared",
+    "Source",
+    "Step",
+    "Waiters",
+    "WakeSignal",
+    "WakeableExecutor",
+]

@@ -6,14 +6,19 @@ it and awaits the result. See ``pgqueue.transports.driving``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from pgqueue.errors import PGQueueError
+from pgqueue.model.body_type import BodyType
+from pgqueue.model.cipher import Cipher
 from pgqueue.model.context import ReceiveContext
+from pgqueue.model.message import Message
+from pgqueue.model.outcome import Outcome
 from pgqueue.statements import Statement
 
 T = TypeVar("T")
@@ -31,6 +36,45 @@ class WakeSignal(Protocol):
     def wait(self, seconds: float, since: int) -> None: ...
 
     async def arrives(self, seconds: float, since: int) -> None: ...
+
+
+class Waiters(WakeSignal, Protocol):
+    """The callers that wait for outcomes of a queue; see :class:`pgqueue.transports.waiters.Waiters`."""
+
+    queue: str
+    error: PGQueueError | None
+
+    @property
+    def poller(self) -> Waiter | None: ...
+
+    def joined(self, sequence_number: int) -> AbstractContextManager[Waiter]: ...
+
+    def due(self, now: float) -> list[int]: ...
+
+    def answer(self, outcomes: Mapping[int, Outcome | None], took: float) -> None: ...
+
+    def fail(self, error: PGQueueError) -> None: ...
+
+    def set(self) -> None: ...
+
+    def rest(self, now: float) -> float: ...
+
+    def seconds(self, timeout: timedelta | None) -> float: ...
+
+
+class Waiter(WakeSignal, Protocol):
+    """One of them."""
+
+    is_answered: bool
+    outcome: Outcome | None
+
+
+class LossSignal(Protocol):
+    """Is called when a lock is taken away; see :class:`pgqueue.transports.wake_signals.LossSignal`."""
+
+    def connect(self, ask: Callable[[int | None], object], holds: Callable[[], bool]) -> None: ...
+
+    def locked(self, at: float) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -110,6 +154,19 @@ class WakeableExecutor(Executor, Protocol):
         """The signal that is set when messages arrive in a queue; None if the client does not listen."""
 
 
+class Interceptors(Protocol):
+    """The interceptors of a client."""
+
+    #: It encrypts the bodies; None if they are not encrypted.
+    cipher: Cipher | None
+
+    def around(self, name: str, given: Any, run: Callable[[Any], Flow[Any]]) -> Any:
+        """Run a flow within the method of this name of all interceptors, which may change what is given."""
+
+    def changed(self, message: Message) -> Any:
+        """The message as they pass it on, where it is not stored yet."""
+
+
 class Source(WakeableExecutor, Protocol):
     """Where a client's own statements run, each in a transaction of its own.
 
@@ -121,12 +178,21 @@ class Source(WakeableExecutor, Protocol):
     #: Whether they run on one connection, in whose transaction work on messages takes part.
     is_one_connection: bool
 
+    #: None if the client has none.
+    interceptors: Interceptors | None
+
     @property
     def conninfo(self) -> str: ...
 
     def begin(self) -> Flow[Begun]: ...
 
     def line(self) -> Flow[Line]: ...
+
+    def loss_signal(self, queue: str) -> LossSignal | None:
+        """A signal that is called when a lock of the queue is taken away; None if the client does not listen."""
+
+    def waiters(self, queue: str) -> Waiters:
+        """The callers that wait for outcomes of a queue."""
 
     def close(self) -> Flow[None]: ...
 
@@ -140,6 +206,26 @@ class Sourced(Protocol):
 def source_of(holder: Sourced) -> Source:
     """Where a queue, a session or a message runs its statements."""
     return holder._source  # noqa: SLF001 - a public name would be a promise to users
+
+
+def intercepted(interceptors: Interceptors | None, name: str, given: Any, run: Callable[[T], Flow[R]]) -> Flow[R]:
+    """Run a flow, within the method of this name of all interceptors if there are any."""
+    return run(given) if interceptors is None else around(interceptors, name, given, run)
+
+
+def around(interceptors: Interceptors, name: str, given: Any, run: Callable[[T], Flow[R]]) -> Flow[R]:
+    """Run a flow within the method of this name of all interceptors."""
+    return in_step(partial(interceptors.around, name, given, run))
+
+
+def bodies_of(source: Source, kind: Any = None) -> BodyType | None:
+    """The type of bodies of a client; None if it has none, and they are not encrypted."""
+    return BodyType.of(kind, None if source.interceptors is None else source.interceptors.cipher)
+
+
+def in_step(step: Step) -> Flow[Any]:
+    """A flow of one step."""
+    return (yield step)
 
 
 def create(statement: Statement[None], source: Executor, exists: type[PGQueueError], *, exist_ok: bool) -> Flow[None]:

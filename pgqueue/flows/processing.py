@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import tenacity
@@ -21,7 +22,7 @@ from pgqueue.errors import (
     WrongTransactionError,
     logger,
 )
-from pgqueue.flows.flow import Begun, Flow, Pause, source_of
+from pgqueue.flows.flow import Begun, Flow, Pause, in_step, intercepted, source_of
 from pgqueue.flows.in_doubt import was_committed
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.settling import Question, is_open, pinned, resolve, settle
@@ -46,7 +47,8 @@ LEFT_OPEN = "the work has settled the message in a transaction that it has left 
 
 T = TypeVar("T")
 
-Work = Callable[[Any], Any]
+#: Work on a message, within the interceptors; called with its transaction if it has one.
+Work = Callable[..., Flow[Any]]
 Begin = Callable[[], Flow[Begun]]
 
 
@@ -169,6 +171,15 @@ def roll_back(begun: Begun) -> Flow[None]:
         yield from begun.release()
 
 
+def handled(message: LockedMessage, call: Callable[..., Any], *transaction: Any) -> Flow[Any]:
+    """Run what handles a message, within the interceptors."""
+
+    def run(received: LockedMessage) -> Flow[Any]:
+        return in_step(partial(call, received, *transaction))
+
+    return intercepted(source_of(message).interceptors, "handle", message, run)
+
+
 def process(message: LockedMessage, tried: Flow[Any]) -> Flow[Any]:
     """Return the result of :func:`attempts`, or of :func:`without_transaction`.
 
@@ -194,7 +205,7 @@ def renew(message: LockedMessage) -> Flow[None]:
 
 def without_transaction(
     message: LockedMessage,
-    work: Callable[[], Any],
+    work: Work,
     policy: tenacity.Retrying,
     on_retry: OnRetry,
 ) -> Flow[Any]:
@@ -208,7 +219,7 @@ def without_transaction(
         if number > 1:
             yield from renew(message)
         yield from _begin_work(message, "process()")
-        result = checked_result((yield work))
+        result = checked_result((yield from work()))
         if (yield from is_left_open(message)):
             raise SettlementUndoneError(LEFT_OPEN)
         message.context.refuse_undone()
@@ -248,7 +259,7 @@ def attempts(
             yield from renew(message)
         begun = yield from transactions.enter(message)
         try:
-            result = checked_result((yield lambda: work(begun.handle)))
+            result = checked_result((yield from work(begun.handle)))
         except BaseException as error:
             yield from roll_back_delivery(message, begun, error)
             raise

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from pgqueue.errors import ConnectionLostError, InvalidStateError, LockLostError, PGQueueError, logger
+from pgqueue.errors import (
+    ConnectionLostError,
+    InvalidStateError,
+    LockLostError,
+    PGQueueError,
+    TransactionRequiredError,
+    logger,
+)
 from pgqueue.flows.flow import Executor, Flow, Shared, source_of
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about_all
@@ -144,8 +151,8 @@ def resolve(message: LockedMessage) -> Flow[ReceiveState]:
     """Ask the database for the outcome of a settlement in doubt.
 
     While its transaction may still be open, it is asked on that connection, so that no second one is needed. If that
-    connection turns out to be lost, or the transaction's id is unknown, the client's source is asked. Without the id,
-    the transaction itself could not decide that: it does not see what a rollback will undo.
+    connection turns out to be lost, or the transaction to have failed, or its id is unknown, the client's source is
+    asked. Without the id, the transaction itself could not decide that: it does not see what a rollback will undo.
     """
     if is_open(message.context):
         yield from _ask(Question(message, message.locked_until), source_of(message), message.context.transaction)
@@ -157,6 +164,6 @@ def _ask(question: Question, source: Executor, transaction: Shared | None) -> Fl
     if transaction is not None and transaction.is_open and question.transaction_id is not None:
         try:
             return question.answer((yield from transaction.execute(statement)))
-        except ConnectionLostError as lost:
-            logger.debug("the transaction's connection is lost; another connection is asked: %s", lost)
+        except (ConnectionLostError, TransactionRequiredError) as failure:
+            logger.debug("the transaction cannot be asked any more; another connection is: %s", failure)
     question.answer((yield from source.execute(statement)))

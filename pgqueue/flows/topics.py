@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from pgqueue import telemetry
-from pgqueue.errors import QueueAlreadyExistsError, QueueNotFoundError, TopicAlreadyExistsError
+from pgqueue.errors import QueueAlreadyExistsError, QueueNotFoundError, RuleAlreadyExistsError, TopicAlreadyExistsError
 from pgqueue.flows import flow, queues
-from pgqueue.flows.flow import Executor, Flow
+from pgqueue.flows.flow import Executor, Flow, Interceptors, around
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.encoding import encode
 from pgqueue.model.message import Message
@@ -54,9 +55,22 @@ def get_subscription(topic: str, name: str, source: Executor) -> Flow[Subscripti
     raise QueueNotFoundError(f"topic {topic!r} has no subscription {name!r}")
 
 
+def create_rule(statement: Statement[None], source: Executor, *, exist_ok: bool) -> Flow[None]:
+    yield from flow.create(statement, source, RuleAlreadyExistsError, exist_ok=exist_ok)
+
+
 def publish(
-    topic: str, message: Message, where: Executor, body_type: BodyType | None, *, require_subscription: bool
+    topic: str,
+    message: Message,
+    where: Executor,
+    body_type: BodyType | None,
+    interceptors: Interceptors | None = None,
+    *,
+    require_subscription: bool,
 ) -> Flow[int]:
+    if interceptors is not None:
+        store = partial(publish, topic, where=where, body_type=body_type, require_subscription=require_subscription)
+        return (yield from around(interceptors, "send", message, store))
     with telemetry.recorder().sending(topic) as sent:
         encoded = encode(message, sent.trace, body_type)
         return (yield from where.execute(topics.publish(topic, encoded, require_subscription=require_subscription)))
@@ -67,6 +81,7 @@ def publish_batch(
     messages: Iterable[Message],
     where: Executor,
     body_type: BodyType | None,
+    interceptors: Interceptors | None = None,
     *,
     require_subscription: bool,
 ) -> Flow[list[int]]:
@@ -74,6 +89,11 @@ def publish_batch(
     given = list(messages)
     if not given:
         return []
+    if interceptors is not None:
+        store = partial(
+            publish_batch, topic, where=where, body_type=body_type, require_subscription=require_subscription
+        )
+        return (yield from around(interceptors, "send_batch", given, store))
     with telemetry.recorder().sending(topic, len(given)) as sent:
         encoded = [encode(message, sent.trace, body_type) for message in given]
         statement = topics.publish_batch(topic, encoded, require_subscription=require_subscription)

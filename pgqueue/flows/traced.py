@@ -10,32 +10,50 @@ import tenacity
 
 from pgqueue import telemetry
 from pgqueue.flows import processing
-from pgqueue.flows.flow import Executor, Flow
+from pgqueue.flows.flow import Executor, Flow, Interceptors, around
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.encoding import encode
 from pgqueue.model.handler import Handler
-from pgqueue.model.message import Message, SequenceNumber
+from pgqueue.model.message import Message, OnConflict, SequenceNumber
 from pgqueue.statements import sending
 
 
-def send(queue: str, message: Message, where: Executor, body_type: BodyType | None = None) -> Flow[SequenceNumber]:
+def send(
+    queue: str,
+    message: Message,
+    where: Executor,
+    body_type: BodyType | None = None,
+    on_conflict: OnConflict = "ignore",
+    interceptors: Interceptors | None = None,
+) -> Flow[SequenceNumber]:
+    if interceptors is not None:
+        store = partial(send, queue, where=where, body_type=body_type, on_conflict=on_conflict)
+        return (yield from around(interceptors, "send", message, store))
     with telemetry.recorder().sending(queue) as sent:
-        number = yield from where.execute(sending.send(queue, encode(message, sent.trace, body_type)))
+        number = yield from where.execute(sending.send(queue, encode(message, sent.trace, body_type), on_conflict))
         sent.stored([number])
     return number
 
 
 def send_batch(
-    queue: str, messages: Iterable[Message], where: Executor, body_type: BodyType | None = None
+    queue: str,
+    messages: Iterable[Message],
+    where: Executor,
+    body_type: BodyType | None = None,
+    on_conflict: OnConflict = "ignore",
+    interceptors: Interceptors | None = None,
 ) -> Flow[list[SequenceNumber]]:
     """Send messages in one statement, with one span."""
     given = list(messages)
     if not given:
         return []
+    if interceptors is not None:
+        store = partial(send_batch, queue, where=where, body_type=body_type, on_conflict=on_conflict)
+        return (yield from around(interceptors, "send_batch", given, store))
     with telemetry.recorder().sending(queue, len(given)) as sent:
         encoded = [encode(message, sent.trace, body_type) for message in given]
-        numbers = yield from where.execute(sending.send_batch(queue, encoded))
+        numbers = yield from where.execute(sending.send_batch(queue, encoded, on_conflict))
         sent.stored(numbers)
     return numbers
 
@@ -45,7 +63,7 @@ def process(
 ) -> Flow[Any]:
     """Process the message, in transactions if ``begin`` is given; all attempts of the work are one span."""
     with telemetry.recorder().processing(message) as span, span.at_work():
-        called = partial(work, message)
+        called = partial(processing.handled, message, work)
         if begin is None:
             tried = processing.without_transaction(message, called, retry, span.tries_again)
         else:

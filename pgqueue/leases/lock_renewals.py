@@ -55,7 +55,8 @@ class LockRenewals:
         with self._lock:
             key = (self._source(source_of(message)), message.queue)
             if key not in self._renewals:
-                self._renewals[key] = Renewals(message.queue, self._longest, self._on_failure, self._woken)
+                losses = source_of(message).loss_signal(message.queue)
+                self._renewals[key] = Renewals(message.queue, self._longest, self._on_failure, self._woken, losses)
             self._renewals[key].keep([message], time.monotonic(), None)
             self._start()
 

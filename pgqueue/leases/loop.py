@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -22,7 +21,7 @@ from pgqueue.errors import (
     logger,
 )
 from pgqueue.flows import Flow
-from pgqueue.model.backoff import AFTER_FAILURES
+from pgqueue.model.backoff import AFTER_FAILURES, by_chance
 
 #: Errors that do not pass by themselves: they end the worker.
 FATAL = (AccessDeniedError, InvalidArgumentError, QueueNotFoundError, SchemaVersionError)
@@ -135,7 +134,7 @@ class Recovery:
             raise error
         self._beat.failures += 1
         self._beat.error = error
-        pause = AFTER_FAILURES.pause(self._beat.failures, random.random())
+        pause = AFTER_FAILURES.pause(self._beat.failures, by_chance())
         self.log(error, f"; trying again in {pause:.1f} s")
         return pause
 

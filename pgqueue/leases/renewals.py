@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from pgqueue.errors import LockLostError, PGQueueError, logger
-from pgqueue.flows import Executor, Flow
+from pgqueue.flows import Executor, Flow, LossSignal
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.flows.sessions import AcceptedSession
 from pgqueue.model.about import about
@@ -48,9 +48,14 @@ class Renewal(Generic[ReceivedT]):
     since: float
     renewed_at: float
     lasts: float | None = None
+    #: How often it was asked whether the lock was taken away, and how many of these questions renewals have answered.
+    questions: int = 0
+    answered: int = 0
 
     def is_due(self, now: float) -> bool:
-        return self.lasts is None or now >= self.renewed_at + self.lasts * RENEWED_AFTER
+        return (
+            self.questions != self.answered or self.lasts is None or now >= self.renewed_at + self.lasts * RENEWED_AFTER
+        )
 
     def has_run_out(self, now: float) -> bool:
         return self.lasts is not None and now >= self.renewed_at + self.lasts
@@ -81,16 +86,26 @@ class Renewals:
 
     ``longest`` limits the time of renewal; after it the lock expires. ``on_failure`` is called with the message and the
     error if a lock could not be renewed before it expired, or was found lost; the delivery is then faulted. ``woken``
-    is set when a lock is added that expires before the next turn.
+    is set when a lock is added that expires before the next turn, and when ``losses`` reports that one was taken away.
     """
 
-    def __init__(self, queue: str, longest: timedelta, on_failure: OnFailure | None, woken: threading.Event) -> None:
+    def __init__(
+        self,
+        queue: str,
+        longest: timedelta,
+        on_failure: OnFailure | None,
+        woken: threading.Event,
+        losses: LossSignal | None = None,
+    ) -> None:
         self._queue = queue
         self._longest = longest.total_seconds()
         self._on_failure = on_failure
         self._woken = woken
         self._shortest = float("inf")
         self._kept: dict[int, Renewal[LockedMessage]] = {}
+        self._losses = losses
+        if losses is not None:
+            losses.connect(self._question, self._has_any)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -101,6 +116,19 @@ class Renewals:
             self._kept[message.sequence_number] = Renewal(message, claimed_at, claimed_at, lasts)
         if lasts is None or lasts < self._shortest:
             self._woken.set()
+        if self._losses is not None and self._kept:
+            self._losses.locked(claimed_at)
+
+    def _question(self, sequence_number: int | None) -> None:
+        """Renew this lock at once, or all: it may have been taken away. Any thread calls it."""
+        asked = list(self._kept.values()) if sequence_number is None else [self._kept.get(sequence_number)]
+        for renewal in asked:
+            if renewal is not None:
+                renewal.questions += 1
+                self._woken.set()
+
+    def _has_any(self) -> bool:
+        return bool(self._kept)
 
     def drop(self, message: LockedMessage) -> None:
         """Stop renewing this lock; if the message was claimed again meanwhile, the new lock is still renewed."""
@@ -131,9 +159,11 @@ class Renewals:
         return _next_round(self._shortest)
 
     def _renew(self, due: list[Renewal[LockedMessage]], own: Executor) -> Flow[None]:
-        now = time.monotonic()
+        now, questions = time.monotonic(), [renewal.questions for renewal in due]
         statement = settling.keep_locks(self._queue, [renewal.received.lock for renewal in due])
-        for renewal, (locked_until, remaining) in zip(due, (yield from own.execute(statement)), strict=True):
+        renewed = yield from own.execute(statement)
+        for renewal, asked, (locked_until, remaining) in zip(due, questions, renewed, strict=True):
+            renewal.answered = asked
             self._note(renewal, now, locked_until, remaining)
 
     def _note(

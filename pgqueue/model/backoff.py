@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
+from random import SystemRandom
 from typing import Generic, TypeVar
 
 #: A time, or a number of seconds.
 Duration = TypeVar("Duration", float, timedelta)
+
+#: A number between 0 and 1. Not of the generator that the application may have seeded, nor alike after a fork.
+by_chance = SystemRandom().random
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,14 @@ from functools import partial
 from typing import Any
 
 from pgqueue.errors import DeadLetter, InvalidArgumentError
-from pgqueue.model.body_type import INVALID_BODY, BodyType, is_of_pydantic, mentions, without_values
+from pgqueue.model.body_type import INVALID_BODY, WITHHELD, BodyType, is_of_pydantic, mentions, without_values
 from pgqueue.model.calls import annotation_of, evaluated
-from pgqueue.model.message import Message, PeekedMessage
+from pgqueue.model.message import Message, PeekedMessage, body_type_of
 
 LONGEST_DESCRIPTION = 4_000
+
+#: How messages are stored in a queue without a type.
+ANY = BodyType(None)
 
 OF_A_MESSAGE = re.compile(r"\w*Message\[")
 
@@ -43,11 +46,19 @@ def read_as(body_type: BodyType, message: PeekedMessage) -> Any:
     Raises:
         InvalidBody: it does not fit.
     """
+    stored = body_type_of(message) or ANY
     try:
-        return body_type.make(message.raw_body)
+        raw = stored.decrypted(message.raw_body)
     except ValueError as error:
-        description = f"the body is not a {body_type.name}: {error}"[:LONGEST_DESCRIPTION]
-        raise InvalidBody(description, without_values(error)) from error
+        raise InvalidBody(f"the body cannot be read: {error}", str(error)) from None
+    try:
+        return body_type.make(raw)
+    except ValueError as error:
+        if stored.cipher is None:
+            description = f"the body is not a {body_type.name}: {error}"[:LONGEST_DESCRIPTION]
+            raise InvalidBody(description, without_values(error)) from error
+    description = f"the body is not a {body_type.name}{WITHHELD}"
+    raise InvalidBody(description, description)
 
 
 def _wanted(function: Callable[..., Any]) -> Any:

@@ -14,11 +14,15 @@ from enum import Enum
 from typing import Any, Self
 from uuid import UUID
 
+from pgqueue.model.cipher import NO_KEYS, Cipher, is_encrypted
 from pgqueue.model.json_text import decode
 from pgqueue.model.readers import InvalidValueError, name_of, reader
 
 #: The reason of dead letters whose body is not of the type that is wanted.
 INVALID_BODY = "InvalidBody"
+
+#: Ends an error about an encrypted body: what is wrong in it would show a part of it.
+WITHHELD = "; the reason is withheld, because it is encrypted"
 
 Make = Callable[[str], Any]
 Write = Callable[[Any], Any]
@@ -27,39 +31,58 @@ Write = Callable[[Any], Any]
 class BodyType:
     """A type of bodies: it makes them of JSON text, and writes them as values that JSON can hold.
 
+    Without a ``kind``, bodies are any JSON, or bytes. With a ``cipher``, the queue holds them encrypted.
+
     Raises:
         InvalidArgumentError: JSON is not made into such values here.
     """
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, kind: Any, cipher: Cipher | None = None) -> None:
         self.kind = kind
-        self._make, self._write = (_of_pydantic if mentions(kind, is_of_pydantic) else _of_dataclasses)(kind)
+        self.cipher = cipher
+        if kind is not None:
+            self._make, self._write = (_of_pydantic if mentions(kind, is_of_pydantic) else _of_dataclasses)(kind)
 
     @classmethod
-    def of(cls, kind: Any) -> Self | None:
-        """The type, or None if none is wanted."""
-        return None if kind is None else cls(kind)
+    def of(cls, kind: Any, cipher: Cipher | None = None) -> Self | None:
+        """The type, or None if none is wanted and nothing is encrypted."""
+        return None if kind is None and cipher is None else cls(kind, cipher)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.kind,)
+        return type(self), (self.kind,)  # without the keys
 
     @property
     def name(self) -> str:
         """The name of the type, for people."""
-        return name_of(self.kind)
+        return "JSON value" if self.kind is None else name_of(self.kind)
+
+    def decrypted(self, raw: str | bytes) -> str | bytes:
+        """The body that the queue holds, as it was before it was encrypted. Raises ValueError if that is not known."""
+        if self.cipher is not None:
+            return self.cipher.decrypt(raw)
+        if is_encrypted(raw):
+            raise InvalidValueError(NO_KEYS)
+        return raw
 
     def make(self, raw: str | bytes) -> Any:
-        """Make a value of what the queue holds. Raises ValueError if it does not fit."""
+        """Make a value of a body that is not encrypted. Raises ValueError if it does not fit."""
+        if self.kind is None:
+            return raw if isinstance(raw, bytes) else decode(raw)
         if isinstance(raw, bytes):
             raise InvalidValueError("it is bytes, not JSON")
         return self._make(raw)
 
     def read(self, raw: str | bytes) -> Any:
         """Make a value of what the queue holds. Raises ValueError, with the name of the type, if it does not fit."""
+        plain = self.decrypted(raw)
         try:
-            return self.make(raw)
+            return self.make(plain)
         except ValueError as error:
-            raise ValueError(f"it is not a {self.name}: {error}") from error
+            if self.kind is None:
+                raise
+            if self.cipher is None:
+                raise ValueError(f"it is not a {self.name}: {error}") from error
+        raise ValueError(f"it is not a {self.name}{WITHHELD}")
 
     def write(self, body: Any) -> Any:
         """Return the body as a value that JSON can hold. Raises ValueError if it is of another type."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Callable
 from functools import partial
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
@@ -75,9 +76,10 @@ def annotation_of(function: Callable[..., Any], place: int) -> Any:
     return annotation
 
 
-def evaluated(annotation: str, function: Callable[..., Any]) -> Any:
-    """The value of an annotation of a function."""
-    return eval(annotation, namespace_of(function))  # noqa: S307 - what the application itself has written
+def evaluated(annotation: Any, function: Callable[..., Any]) -> Any:
+    """The value of an annotation of a function: of text, and of text within a type."""
+    holder = type("holder", (), {"__annotations__": {"it": annotation}})
+    return typing.get_type_hints(holder, namespace_of(function), include_extras=True)["it"]
 
 
 def namespace_of(function: Any) -> dict[str, Any]:

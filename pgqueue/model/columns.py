@@ -41,6 +41,8 @@ class Column:
     """Whether correlation filters may compare it."""
     is_staged: bool = True
     """Whether a staged table may have it."""
+    is_kept: bool = True
+    """Whether a message keeps it: what only decides how the message is stored is not kept, or in another form."""
 
     @property
     def identifier(self) -> str:
@@ -59,9 +61,26 @@ class Column:
 
 
 def _text(
-    name: str, most: int, meaning: str, option: str, *, is_filterable: bool = False, is_staged: bool = True
+    name: str,
+    most: int,
+    meaning: str,
+    option: str,
+    *,
+    is_filterable: bool = False,
+    is_staged: bool = True,
+    is_kept: bool = True,
 ) -> Column:
-    return Column(name, "text", "str", meaning, option, most, is_filterable=is_filterable, is_staged=is_staged)
+    return Column(
+        name,
+        "text",
+        "str",
+        meaning,
+        option,
+        most,
+        is_filterable=is_filterable,
+        is_staged=is_staged,
+        is_kept=is_kept,
+    )
 
 
 MESSAGE: Final = (
@@ -116,6 +135,7 @@ MESSAGE: Final = (
         "The priority; lower ones are served first.",
         array="priorities",
         unset="0",
+        is_kept=False,
     ),
     Column(
         "time_to_live",
@@ -123,8 +143,9 @@ MESSAGE: Final = (
         "timedelta",
         "The time after which the message expires; it starts again when a dead letter is resubmitted.",
         array="times_to_live",
+        is_kept=False,
     ),
-    Column("scheduled_enqueue_time", "timestamptz", "datetime", "When the message becomes available."),
+    Column("scheduled_enqueue_time", "timestamptz", "datetime", "When the message becomes available.", is_kept=False),
     _text(
         "session_id",
         128,
@@ -153,14 +174,30 @@ MESSAGE: Final = (
         "The key of messages that belong together, as the sender has given it; there are no partitions.",
         "The key of messages that belong together; the session, if it has one.",
     ),
+    _text(
+        "unique_key",
+        128,
+        "The key that one message of the queue may have at a time, as the sender has given it.",
+        "A key that one message of the queue may have at a time.",
+        is_staged=False,
+        is_kept=False,
+    ),
+    Column(
+        "unique_scope",
+        "text",
+        "UniqueScope",
+        "How long a message has its unique_key to itself: while it waits, or until it is settled.",
+        is_staged=False,
+        is_kept=False,
+    ),
 )
 
 TEXTS: Final = tuple(column for column in MESSAGE if column.most is not None)
 
-#: The columns of every table of messages: what decides when a message is delivered is stored in another form.
-KEPT: Final = tuple(
-    column for column in MESSAGE if column.name not in ("priority", "time_to_live", "scheduled_enqueue_time")
-)
+#: The columns of every table of messages.
+KEPT: Final = tuple(column for column in MESSAGE if column.is_kept)
+
+KEPT_TEXTS: Final = tuple(column for column in TEXTS if column.is_kept)
 
 FILTERABLE: Final = tuple(column for column in MESSAGE if column.is_filterable)
 

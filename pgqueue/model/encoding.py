@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from pgqueue.errors import InvalidArgumentError, MessageNotSerializableError, PGQueueError
 from pgqueue.model.arguments import duration, moment
-from pgqueue.model.body_type import BodyType
+from pgqueue.model.body_type import WITHHELD, BodyType
+from pgqueue.model.cipher import Cipher
 from pgqueue.model.columns import TEXTS
 from pgqueue.model.json_text import on_any_stack
-from pgqueue.model.message import Message
+from pgqueue.model.message import Message, UniqueScope
+from pgqueue.model.properties import as_json
 
 #: Limits of what is sent, whatever the depth of the sender's stack, so that every reader can read it.
 DEEPEST = 200
@@ -25,6 +27,8 @@ MOST_DIGITS = 4300
 ENDLESS = 10**MOST_DIGITS
 
 TEXT_FIELDS = tuple(column.name for column in TEXTS)
+
+UNIQUE_SCOPES = (None, *get_args(UniqueScope))
 
 NESTED = (dict, list, tuple)
 BYTES = (bytes, bytearray, memoryview)
@@ -70,6 +74,8 @@ class EncodedMessage(NamedTuple):
     reply_to_session_id: str | None = None
     to: str | None = None
     partition_key: str | None = None
+    unique_key: str | None = None
+    unique_scope: UniqueScope | None = None
     # end
 
     @property
@@ -110,6 +116,8 @@ def encode(
         if (value := getattr(message, field)) is not None:
             _check_text(field, value)
     _check_priority(message.priority)
+    if message.unique_scope not in UNIQUE_SCOPES:
+        raise InvalidArgumentError(f"unique_scope must be 'waiting' or 'unsettled', not {message.unique_scope!r}")
     moment("scheduled_enqueue_time", message.scheduled_enqueue_time)
     time_to_live = duration("time_to_live", message.time_to_live)
     if time_to_live is not None and time_to_live <= timedelta(0):
@@ -133,7 +141,7 @@ def _properties(given: object, trace: Mapping[str, str] | None) -> str | None:
     properties = dict(given)
     if trace and "traceparent" not in properties:
         properties = {**trace, **properties}
-    return to_json("application_properties", properties)
+    return to_json("application_properties", as_json(properties))
 
 
 def to_json(field: str, value: Any, refusal: type[PGQueueError] = MessageNotSerializableError) -> str:
@@ -206,12 +214,24 @@ UNCHANGED: Any = object()
 def encode_body(
     body: Any, body_type: BodyType | None = None, *, field: str = "body"
 ) -> tuple[str | None, bytes | None]:
-    """Encode a body as JSON text or as bytes; the other is None."""
+    """Encode a body as JSON text or as bytes; the other is None. An encrypted body is bytes."""
     if body_type is not None:
+        if body_type.cipher is not None:
+            return None, _encrypt(field, body, body_type, body_type.cipher)
         return _encode_typed(field, body, body_type), None
     if isinstance(body, BYTES):
         return None, bytes(body)
     return to_json(field, body), None
+
+
+def _encrypt(field: str, body: Any, body_type: BodyType, cipher: Cipher) -> bytes:
+    try:
+        if body_type.kind is not None:
+            return cipher.encrypt(_encode_typed(field, body, body_type))
+        return cipher.encrypt(bytes(body) if isinstance(body, BYTES) else to_json(field, body))
+    except MessageNotSerializableError:
+        refusal = MessageNotSerializableError(f"{field} cannot be stored as JSON of its type{WITHHELD}")
+    raise refusal
 
 
 def _encode_typed(field: str, body: Any, body_type: BodyType) -> str:

@@ -31,6 +31,8 @@ class Handler:
     is_coroutine: bool
     #: How to make the body that it wants, if it wants one of a type of its own.
     read_body: Callable[[PeekedMessage], Any] | None
+    #: After how many deliveries a message that fails is dead-lettered, if that is sooner than the worker's policy does.
+    max_attempts: int | None = None
 
     @classmethod
     def of(

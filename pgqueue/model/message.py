@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, InitVar, dataclass, fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, Self
 
 from typing_extensions import TypeVar
 
-from pgqueue.errors import MessageNotReadableError
+from pgqueue.errors import InvalidArgumentError, MessageNotReadableError
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.failure import DeliveryError, Resubmission
 from pgqueue.model.json_text import JsonHolder, LazyHolder, lazy_fields, without_version
@@ -22,17 +22,26 @@ BodyT = TypeVar("BodyT", default=Any)
 BodyT_co = TypeVar("BodyT_co", default=Any, covariant=True)
 PeekedT = TypeVar("PeekedT", bound="PeekedMessage")
 
+#: How to send a message whose unique key another one has.
+OnConflict = Literal["ignore", "replace", "raise"]
+
+#: How long a message has its unique key to itself.
+UniqueScope = Literal["waiting", "unsettled"]
+
 
 @dataclass
 class Message(Generic[BodyT_co]):
     """A message to send. For a type checker it is generic in the type of its body.
 
-    ``body`` is any JSON value, or ``bytes``, which are stored unchanged. ``priority`` is an integer from -100 to 100;
+    ``body`` is any JSON value, or ``bytes``, which are stored unchanged. ``application_properties`` are JSON,
+    datetimes, UUIDs, Decimals and bytes; each comes back as what it was. ``priority`` is an integer from -100 to 100;
     lower numbers are delivered first, as with Unix ``nice``. The message is enqueued at once, or at
     ``scheduled_enqueue_time``, an aware time. It expires ``time_to_live`` later, or sooner if its queue has a shorter
     default. A queue that requires sessions delivers the messages of each ``session_id`` in their order, to one receiver
-    at a time. The application defines the meaning of the other fields; their names are those of AMQP and Azure Service
-    Bus.
+    at a time; a fair queue lets groups take turns, and ``group_id`` is another name of it. At most one message of a
+    queue has a ``unique_key`` while it waits, or with the ``unique_scope`` ``"unsettled"`` until it is settled; see
+    :meth:`Queue.send`. The application defines the meaning of the other
+    fields; their names are those of AMQP and Azure Service Bus.
     """
 
     body: BodyT_co
@@ -51,14 +60,36 @@ class Message(Generic[BodyT_co]):
     reply_to_session_id: str | None = None
     to: str | None = None
     partition_key: str | None = None
+    unique_key: str | None = None
+    unique_scope: UniqueScope | None = None
     # end
+    if TYPE_CHECKING:
+        group_id: str | None = None
+    else:
+        group_id: InitVar[str | None] = None
+
+    def __post_init__(self, group_id: str | None = None) -> None:  # noqa: RUF033 - to a type checker it is a field
+        """Take the group for the session."""
+        if group_id is not None:
+            if self.session_id not in (None, group_id):
+                raise InvalidArgumentError("session_id must be left out, or the same as group_id: it is another name")
+            self.session_id = group_id
+
+
+if not TYPE_CHECKING:
+
+    def _group_id(message: Message) -> str | None:
+        """The group of the message: another name of its ``session_id``."""
+        return message.session_id
+
+    Message.group_id = property(_group_id, lambda message, group_id: setattr(message, "session_id", group_id))
 
 
 class SequenceNumber(int):
     """The sequence number of a message that was sent, an ``int``.
 
-    ``is_duplicate`` means that nothing was stored, because the queue detects duplicates: the number is that of the
-    message that was sent first with the same message id.
+    ``is_duplicate`` means that nothing was stored: the number is that of the message that was sent first with the same
+    message id, because the queue detects duplicates, or of the one that has the same unique key.
     """
 
     is_duplicate: bool = False
@@ -124,6 +155,10 @@ class PeekedMessage(LazyHolder, Message[BodyT_co]):
         properties: str | None = without_version(held)
         return properties
 
+    def _shown(self, name: str) -> str:
+        is_secret = name == "body" and self._body_type is not None and self._body_type.cipher is not None
+        return "<encrypted>" if is_secret else super()._shown(name)
+
     __hash__ = None  # type: ignore[assignment]  # it is mutable
 
     def __eq__(self, other: object) -> bool:
@@ -167,8 +202,9 @@ def body_type_of(holder: Typed) -> BodyType | None:
 class SettledMessage:
     """A message in the history of a queue: how it ended, when, and after how many deliveries.
 
-    ``outcome`` is COMPLETED, DEAD_LETTERED (for this ``reason``), EXPIRED, RECEIVED_AND_DELETED, PURGED or CANCELLED.
-    ``locked_by`` names the last holder of its lock. ``body_size`` is in bytes, as stored; the body itself is not kept.
+    ``outcome`` is COMPLETED, DEAD_LETTERED (for this ``reason``), EXPIRED, RECEIVED_AND_DELETED, PURGED, DELETED,
+    CANCELLED or MOVED (to the queue that is the ``reason``). ``locked_by`` names the last holder of its lock.
+    ``body_size`` is in bytes, as stored; the body itself is not kept.
     """
 
     queue: str
@@ -187,6 +223,32 @@ class SettledMessage:
     subject: str | None
     content_type: str | None
     session_id: str | None = None
+
+
+@dataclass(frozen=True)
+class FoundMessage:
+    """A message that was found in a queue, in short.
+
+    ``state`` is READY, SCHEDULED, DEFERRED, EXPIRED, EXHAUSTED, LOCKED or DEAD_LETTERED. ``body`` is the first 200
+    characters of its JSON, or of its bytes in hexadecimal. ``last_error`` is that of the last delivery that failed.
+    """
+
+    sequence_number: int
+    state: str
+    delivery_count: int
+    enqueued_time: datetime
+    scheduled_enqueue_time: datetime | None
+    locked_until: datetime | None
+    locked_by: str | None
+    expires_at: datetime | None
+    message_id: str | None
+    correlation_id: str | None
+    subject: str | None
+    session_id: str | None
+    dead_letter_reason: str | None
+    dead_lettered_at: datetime | None
+    last_error: str | None
+    body: str | None
 
 
 @lazy_fields("result")

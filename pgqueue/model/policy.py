@@ -20,6 +20,7 @@ from pgqueue.errors import (
     LockLostError,
     PGQueueError,
     error_class,
+    sqlstate_of,
 )
 from pgqueue.model.calls import UnfinishedError
 
@@ -31,6 +32,8 @@ FOR_GOOD = re.compile(
     r'|FATAL: +role ".*" is not permitted to log in'
     r"|fe_sendauth: no password supplied"
 )
+#: asyncpg and psycopg2 call the loss of a connection a wrong use of it.
+LOST = re.compile(r"connection (?:is|was|already|has been) (?:closed|released)")
 ATTEMPT = re.compile(r"connection to server (?:at|on) .* failed:")
 
 
@@ -43,19 +46,20 @@ def is_transient(error: BaseException) -> bool:
     """Whether retrying the transaction may help: after a conflict, a deadlock or a lost connection.
 
     Drivers' errors are judged by their SQLSTATE, SQLAlchemy's by the driver error they wrap. An OperationalError
-    without an SQLSTATE means that the server did not answer, or has refused the connection.
+    without an SQLSTATE means that the server did not answer, or has refused the connection; so does an InterfaceError
+    about a connection that is closed.
     """
     if isinstance(error, PGQueueError):
         return error.is_transient
     original = getattr(error, "orig", None)
     if isinstance(original, BaseException):
         return is_transient(original)
-    sqlstate = getattr(error, "sqlstate", None)
+    sqlstate = sqlstate_of(error)
     if sqlstate is None:
-        is_operational = any(
-            kind.__name__ == "OperationalError" for kind in type(error).__mro__
-        )  # the name is PEP 249's
-        return is_operational and not is_refused_for_good(str(error))
+        names = {kind.__name__ for kind in type(error).__mro__}  # they are PEP 249's
+        if "OperationalError" in names:
+            return not is_refused_for_good(str(error))
+        return "InterfaceError" in names and LOST.search(str(error)) is not None
     kind = error_class(sqlstate)
     return kind is not None and kind.is_transient
 

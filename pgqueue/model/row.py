@@ -8,9 +8,11 @@ from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
 
+from pgqueue.model.cipher import NO_KEYS, is_encrypted
 from pgqueue.model.columns import KEPT
 from pgqueue.model.failure import DeliveryError, Resubmission, delivery_error, resubmission
 from pgqueue.model.json_text import decode_jsonb, without_version
+from pgqueue.model.properties import decode_properties
 
 Row = tuple[Any, ...]
 
@@ -54,7 +56,12 @@ def raw_body(row: Row) -> Any:
 
 
 def _body(row: Row) -> Any:
-    return row[_BINARY] if row[_BINARY] is not None else decode_jsonb(row[_BODY])
+    binary = row[_BINARY]
+    if binary is None:
+        return decode_jsonb(row[_BODY])
+    if is_encrypted(binary):
+        raise ValueError(NO_KEYS)
+    return binary
 
 
 def _lock_token(row: Row) -> UUID | None:
@@ -104,7 +111,7 @@ FIELDS: Final[Mapping[str, Callable[[Row], Any]]] = {
     **{name: _if_there(place) for name, place in MORE_AT.items()},
     "lock_token": _lock_token,
     "body": _body,
-    "application_properties": lambda row: decode_jsonb(row[PROPERTIES]),
+    "application_properties": lambda row: decode_properties(row[PROPERTIES]),
     "last_error": _last_error,
     "delivery_log": _delivery_log,
     "resubmitted_from": _resubmitted_from,

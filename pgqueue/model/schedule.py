@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from enum import StrEnum
 from itertools import count as numbers
 from itertools import islice, takewhile
@@ -12,9 +14,12 @@ from typing import Any
 
 from pgqueue.errors import MessageNotReadableError
 from pgqueue.model import recurrence
-from pgqueue.model.encoding import EncodedMessage
-from pgqueue.model.json_text import decode_jsonb
+from pgqueue.model.body_type import BodyType
+from pgqueue.model.cipher import NO_KEYS, is_encrypted
+from pgqueue.model.encoding import EncodedMessage, encode
+from pgqueue.model.json_text import without_version
 from pgqueue.model.message import Message
+from pgqueue.model.properties import decode_properties
 
 
 class CatchUp(StrEnum):
@@ -55,21 +60,23 @@ class Schedule:
     created_at: datetime
     read_at: datetime
     _message: EncodedMessage = field(repr=False)
+    _body_type: BodyType = field(default=BodyType(None), repr=False)
 
     @property
     def message(self) -> Message[Any]:
         """The message that is sent; the id that each gets is ``message_id``, or the schedule's name, with the due time.
 
         Raises:
-            MessageNotReadableError: its JSON was stored by SQL, and Python cannot read it.
+            MessageNotReadableError: its JSON was stored by SQL, and Python cannot read it; or it is encrypted.
         """
         fields = self._message._asdict()
-        binary_body = fields.pop("binary_body")
+        text, binary = fields.pop("body"), fields.pop("binary_body")
         try:
-            body, properties = (decode_jsonb(fields.pop(name)) for name in ("body", "application_properties"))
+            body = self._body_type.read(without_version(text) if binary is None else binary)
+            properties = decode_properties(fields.pop("application_properties"))
         except ValueError as error:
             raise MessageNotReadableError(f"the message of schedule {self.name} cannot be read: {error}") from None
-        return Message(body if binary_body is None else binary_body, application_properties=properties, **fields)
+        return Message(body, application_properties=properties, **fields)
 
     def upcoming(self, count: int = 10) -> list[datetime]:
         """Returns the next due times, in UTC: while it is paused, those that follow if it is resumed now."""
@@ -84,3 +91,30 @@ class Schedule:
         assert self.every is not None
         start, every = self.start.astimezone(UTC), self.every
         return (start + n * every for n in numbers(max((since - start) // every + 1, 0)))
+
+
+def sends(schedule: Schedule, message: Message[Any], body_type: BodyType | None) -> bool:
+    """Whether its message has this body, subject and unique key. A body that cannot be read is another.
+
+    Raises:
+        MessageNotReadableError: it is encrypted, and ``body_type`` has no keys: plaintext must not replace it.
+    """
+    known, wanted = schedule._message, encode(message)  # noqa: SLF001 - a function beside its class
+    if body_type is None and is_encrypted(known.binary_body):
+        raise MessageNotReadableError(f"the message of schedule {schedule.name} cannot be read: {NO_KEYS}")
+    same = (known.subject, known.unique_key) == (wanted.subject, wanted.unique_key)
+    return same and _plain(known, body_type) == _plain(wanted, None)
+
+
+def _plain(message: EncodedMessage, body_type: BodyType | None) -> Any:
+    """The body, with numbers by their digits: jsonb writes 1e300 as a whole number. Equal to nothing if unreadable."""
+    raw = without_version(message.body) if message.binary_body is None else message.binary_body
+    try:
+        plain = (body_type or BodyType(None)).decrypted(raw)
+        return plain if isinstance(plain, bytes) else json.loads(plain, parse_float=_digits, parse_int=_digits)
+    except (ValueError, RecursionError):
+        return object()
+
+
+def _digits(number: str) -> tuple[Decimal]:
+    return (Decimal(number),)  # not equal to a boolean

@@ -79,7 +79,24 @@ class QueueSettings(TypedDict, total=False):
     """How many messages the queue hands out at a time, 1 to 10,000 (``docs/flow.md``)."""
     priority_ageing: timedelta | None
     """After how long a waiting message rises by one priority, 1 s to 30 days (``docs/flow.md``)."""
+    result_retention: timedelta | None
+    """How long results of settled messages are kept, 1 minute to 60 days (``docs/results.md``)."""
+    max_concurrent_per_group: int | None
+    """How many messages of each group the queue hands out at a time, 1 to 1,000 (``docs/groups.md``)."""
+    max_receive_rate_per_group: float | None
+    """How many messages of each group the queue hands out a second, 0.001 to 10,000 (``docs/groups.md``)."""
+    fair: bool | None
+    """Whether groups take turns (``docs/groups.md``); by default True if they have limits. It cannot be changed."""
     # end
+
+
+class GroupLimits(TypedDict, total=False):
+    """The limits of one group; one that is left out is that of its queue, None is no limit (``docs/groups.md``)."""
+
+    max_concurrent: int | None
+    """How many of its messages are handed out at a time, 1 to 1,000."""
+    max_receive_rate: float | None
+    """How many of its messages are handed out a second, 0.001 to 10,000."""
 
 
 @lazy_fields("user_metadata")
@@ -127,6 +144,10 @@ class QueueProperties(JsonHolder):
     max_receive_rate: float | None
     max_concurrent: int | None
     priority_ageing: timedelta | None
+    result_retention: timedelta | None
+    max_concurrent_per_group: int | None
+    max_receive_rate_per_group: float | None
+    fair: bool
     # end
     paused_at: datetime | None
     created_at: datetime

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
+from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.settings import QueueProperties
 
 
@@ -45,8 +47,38 @@ class JsonPathFilter:
 
     path: str
 
+    def check_encrypted(self) -> None:
+        """Refuse a condition on bodies that are encrypted, which would never be true.
 
-Filter: TypeAlias = CorrelationFilter | JsonPathFilter
+        Raises:
+            InvalidArgumentError: it may read the body.
+        """
+        if READS_BODY.search(self.path):
+            raise InvalidArgumentError(
+                f"the path {self.path!r} reads the body, which is encrypted: filter by subject or by a property"
+            )
+
+
+@dataclass(frozen=True)
+class SqlFilter:
+    """Matches messages for which a condition in SQL is true, in the grammar of Service Bus. Needs ``lark``.
+
+    It compares application properties, by their names, and the fields of a :class:`CorrelationFilter`, as in
+    ``sys.subject``.
+    A comparison with a property that the message does not have is neither true nor false. A client translates it to a
+    path of :class:`JsonPathFilter` when it is configured; see ``docs/topics.md``.
+
+    >>> SqlFilter("amount > 1000 and country in ('CH', 'DE') and sys.subject like 'pay%'")
+    SqlFilter(sql="amount > 1000 and country in ('CH', 'DE') and sys.subject like 'pay%'")
+    """
+
+    sql: str
+
+
+#: Parts of a path that name the body, or may lead to it without its name.
+READS_BODY = re.compile(r"\bbody\b|\.\s*\*|keyvalue|\\")
+
+Filter: TypeAlias = CorrelationFilter | JsonPathFilter | SqlFilter
 
 
 @dataclass(frozen=True)
@@ -62,8 +94,8 @@ class TopicProperties:
 class SubscriptionProperties:
     """A subscription of a topic: which messages it gets, what is set in them, and the settings of its queue.
 
-    Without a ``filter`` it gets every message. ``set_properties`` are merged into the application properties of what is
-    stored in the subscription.
+    A subscription is created with the rule ``$Default``, whose ``filter`` and ``set_properties`` these are: without a
+    filter it gets every message. ``rules`` is how many rules it has.
     """
 
     topic: str
@@ -72,3 +104,17 @@ class SubscriptionProperties:
     set_properties: dict[str, Any] | None
     created_at: datetime
     queue: QueueProperties
+    rules: int
+
+
+@dataclass(frozen=True)
+class RuleProperties:
+    """A rule of a subscription: which messages of the topic are stored there, and what is set in them.
+
+    Without a ``filter`` every message matches. ``set_properties`` are merged into the application properties.
+    """
+
+    name: str
+    filter: Filter | None
+    set_properties: dict[str, Any] | None
+    created_at: datetime

@@ -14,12 +14,14 @@ from typing import Any
 from pgqueue import transports
 from pgqueue.errors import CommitInDoubtError, LockLostError, MessageNotReadableError, PGQueueError, logger
 from pgqueue.flows import Flow, Pause, Source, processing, receiving, settling, traced
-from pgqueue.flows.flow import Begun, Shared
+from pgqueue.flows.flow import Begun, Shared, bodies_of, intercepted
 from pgqueue.flows.locked import LockedMessage, locked
 from pgqueue.leases.lock_renewals import LockRenewals
 from pgqueue.leases.loop import Heartbeat, Recovery
+from pgqueue.model.body_type import WITHHELD
 from pgqueue.model.context import Outcome
 from pgqueue.model.encoding import UNCHANGED
+from pgqueue.model.failure import type_of
 from pgqueue.model.holder import this_process
 from pgqueue.model.message import Message
 from pgqueue.notifications.notification import (
@@ -83,6 +85,7 @@ class Processing:
     ) -> None:  # fmt: skip
         self.queue = queue
         self.source = source
+        self.body_type = bodies_of(source)
         self.types = types
         self.recipients = recipients
         self.pace = pace
@@ -101,7 +104,8 @@ class Processing:
             memory.time_to_live = self.time_to_live
         body = self.types.to_body(notification)
         message = Message(body, subject=body["notification"], content_type=CONTENT_TYPE)
-        yield from traced.send(self.queue, message, where)
+        interceptors = self.source.interceptors
+        yield from traced.send(self.queue, message, where, self.body_type, interceptors=interceptors)
         return ReceiptStatus.OK
 
     def pending(self) -> Flow[Processed]:
@@ -131,7 +135,7 @@ class Processing:
     def _receive(self, wait: timedelta | None, rest: receiving.Rest | None = None) -> Flow[LockedMessage | None]:
         statement = receiving_verbs.receive(self.queue, max_messages=1, lock_duration=None, locked_by=this_process())
         rows = yield from receiving.wait_for(self.queue, statement, self.source, wait, rest)
-        return locked(LockedMessage, self.queue, rows[0], self.source) if rows else None
+        return locked(LockedMessage, self.queue, rows[0], self.source, self.body_type) if rows else None
 
     def _settled(self, received: LockedMessage, renewals: LockRenewals) -> Flow[Fate | None]:
         """Process a notification while its lock is renewed; None if it could not be settled."""
@@ -173,7 +177,7 @@ class Processing:
             return Fate.SENT_AGAIN
         if self.recipients.take_transactions:
             return (yield from self._notify_in_transaction(delivery, notification))
-        round_ = yield from self.recipients.notify(notification, None)
+        round_ = yield from self._notify(delivery, notification, None)
         return (yield from self._settle(delivery, round_))
 
     def _read(self, received: LockedMessage, round_: Round) -> Delivery:
@@ -186,7 +190,9 @@ class Processing:
                 notification.__dict__[MEMORY] = delivery.memory
                 delivery.before = self._fields_of(notification)
                 delivery.notification = notification
-        except Exception as error:  # noqa: BLE001 - a type's own mapping may raise anything
+        except Exception as failure:  # noqa: BLE001 - a type's own mapping may raise anything, with the data in its text
+            is_shown = self.body_type is None or isinstance(failure, MessageNotReadableError)
+            error = failure if is_shown else ValueError(f"{type_of(failure)}{WITHHELD}")
             logger.warning("notification %s of %s cannot be read", received.sequence_number, self.queue, exc_info=error)
             round_.fail(error)
         return delivery
@@ -205,7 +211,7 @@ class Processing:
         begun = yield from processing.enter(received, self._begin)
         try:
             yield from begun.set_savepoint()
-            round_ = yield from self.recipients.notify(notification, begun.handle)
+            round_ = yield from self._notify(delivery, notification, begun.handle)
         except BaseException as error:
             yield from processing.roll_back_delivery(received, begun, error)
             raise
@@ -223,6 +229,23 @@ class Processing:
             round_, memory.complete, memory.forwarded = Round(), complete, forwarded
             round_.fail(error)
         return (yield from self._settle(delivery, round_))
+
+    def _notify(self, delivery: Delivery, notification: QueueNotification, transaction: Any) -> Flow[Round]:
+        """Run the round within the interceptors, whose errors are failures of the round."""
+
+        def run(_: LockedMessage) -> Flow[Round]:
+            return self.recipients.notify(notification, transaction)
+
+        try:
+            return (yield from intercepted(self.source.interceptors, "handle", delivery.received, run))
+        except Exception as error:  # noqa: BLE001 - an interceptor may raise anything
+            logger.warning(
+                "an interceptor failed on notification %s of %s",
+                delivery.received.sequence_number,
+                self.queue,
+                exc_info=error,
+            )
+            return Round().fail(error)
 
     def _commit(self, delivery: Delivery, begun: Begun, round_: Round, fate: Fate, *, is_undone: bool) -> Flow[None]:
         """End the transaction of a round: remove the notification, or store its memory."""
@@ -253,9 +276,11 @@ class Processing:
                 return Outcome.COMPLETED, verbs.complete(lock)
             case Fate.SENT_AGAIN:
                 delay, body = self._again(delivery)
-                return Outcome.ABANDONED, verbs.postpone(lock, delay=delay, body=body)
+                return Outcome.ABANDONED, verbs.postpone(lock, delay=delay, body=body, body_type=self.body_type)
         # The memory of the last round stays in the body, for a later resubmission, which is in time again.
+        # An encrypted body stays as it was before that round: dead_letter() takes JSON.
         _, body = self._again(replace(delivery, memory=replace(delivery.memory, timed_out=False)))
+        body = body if self.body_type is None else UNCHANGED
         why = described(round_.errors, round_.aggregate)
         statement = verbs.dead_letter(lock, reason="TTLExpiredException", description=why, body=body)
         return Outcome.DEAD_LETTERED, statement

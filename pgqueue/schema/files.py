@@ -22,7 +22,7 @@ HISTORY_SCHEMA = "pgqueue_history"
 REPEATABLE = ("functions", "views")
 
 # The rights last: they are those of all that is there.
-LAST = ("comments.sql", "roles.sql")
+LAST = ("triggers.sql", "comments.sql", "roles.sql")
 
 
 @dataclass(frozen=True)

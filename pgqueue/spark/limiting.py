@@ -7,9 +7,9 @@ meanwhile, so tasks cannot block each other.
 
 from __future__ import annotations
 
-import random
 import time
 from dataclasses import dataclass
+from random import SystemRandom
 from typing import Any
 
 import psycopg
@@ -54,4 +54,4 @@ class Limit:
                 if self.most is None or connection.execute(TAKE, [self.most, self.job]).fetchone():
                     return connection
                 connection.close()
-            time.sleep(random.uniform(*PAUSE))
+            time.sleep(SystemRandom().uniform(*PAUSE))

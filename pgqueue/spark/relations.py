@@ -16,7 +16,7 @@ from datetime import datetime
 
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructType, TimestampType
 
-from pgqueue.model.columns import KEPT, TEXTS, identifier
+from pgqueue.model.columns import KEPT, KEPT_TEXTS, identifier
 from pgqueue.spark.errors import ColumnError, OptionError
 from pgqueue.spark.options import Options
 
@@ -62,7 +62,7 @@ COLUMNS = {
     **_of(
         StringType(), ["queue", "locked_by", "outcome", "reason", "dead_letter_reason", "dead_letter_error_description"]
     ),
-    **_of(StringType(), (text.name for text in TEXTS)),
+    **_of(StringType(), (text.name for text in KEPT_TEXTS)),
     **_of(StringType(), ["body", "application_properties"], "kept.{0}::text"),
     **_of(BinaryType(), ["binary_body"]),
     **_of(LongType(), ["sequence_number", "claim"]),
@@ -80,7 +80,7 @@ COLUMNS = {
 
 LABELS = ("message_id", "correlation_id", "subject", "content_type")
 FIRST = (*LABELS, "reply_to", "application_properties", "body", "binary_body")
-CONTENT = (*FIRST, *(text.name for text in TEXTS if text.name not in FIRST))
+CONTENT = (*FIRST, *(text.name for text in KEPT_TEXTS if text.name not in FIRST))
 LOCK = ("locked_until", "locked_by")
 
 NUMBERS = ("queue", "sequence_number", "enqueued_time", "delivery_count")

@@ -13,6 +13,7 @@ from pgqueue.model.names import is_dead_letter_queue
 from pgqueue.model.queue_settings import SETTINGS as TABLE
 from pgqueue.model.settings import (
     Depth,
+    GroupLimits,
     QueueProperties,
     QueueRuntimeProperties,
     QueueSettings,
@@ -59,6 +60,11 @@ def pause_queue(name: str) -> Statement[None]:
 
 def resume_queue(name: str) -> Statement[None]:
     return call("select pgqueue.resume_queue(…)", nothing, queue=name)
+
+
+def set_group_limits(queue: str, group_id: str, limits: GroupLimits) -> Statement[None]:
+    given = {limit: 0 if value is None else value for limit, value in limits.items()}
+    return call("select pgqueue.set_group_limits(…)", nothing, given, queue=queue, group_id=group_id)
 
 
 def drop_queue(name: str) -> Statement[None]:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from pgqueue.errors import InvalidArgumentError, ScheduleNotFoundError
 from pgqueue.model import recurrence
 from pgqueue.model.arguments import moment, name_of, text
+from pgqueue.model.body_type import BodyType
 from pgqueue.model.columns import MESSAGE
 from pgqueue.model.encoding import EncodedMessage, encode
 from pgqueue.model.message import Message, SequenceNumber
@@ -46,6 +47,7 @@ def create_schedule(
     *,
     queue: str,
     message: Message[Any],
+    body_type: BodyType | None = None,
     cron: str | None,
     every: timedelta | None,
     timezone: str,
@@ -56,7 +58,7 @@ def create_schedule(
 ) -> Statement[None]:
     if text("cron", cron) is not None and text("timezone", timezone) is not None:
         recurrence.check_cron(cron or "", timezone)
-    encoded = encode(message)
+    encoded = encode(message, body_type=body_type)
     if encoded.scheduled_enqueue_time is not None:
         raise InvalidArgumentError("the message of a schedule must have no scheduled_enqueue_time: it is sent when due")
     starts_at, ends_at = moment("start", start), moment("end", end)
@@ -76,6 +78,11 @@ def create_schedule(
         starts_at=starts_at,
         ends_at=ends_at,
     )
+
+
+def replace_schedule(creation: Statement[None]) -> Statement[None]:
+    """Drop a schedule that has the same name, and create this one."""
+    return creation._replace(sql=creation.sql + " from pgqueue.drop_schedule(%(schedule)s::text)")
 
 
 def drop_schedule(name: str) -> Statement[None]:

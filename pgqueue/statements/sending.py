@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.arguments import queue_name
 from pgqueue.model.columns import MESSAGE
 from pgqueue.model.encoding import EncodedMessage
-from pgqueue.model.message import SequenceNumber
+from pgqueue.model.message import OnConflict, SequenceNumber
 from pgqueue.model.row import Row
 from pgqueue.statements.statement import Statement, call, nothing, scalar
 
@@ -36,19 +37,30 @@ class Stored:
     numbers: list[SequenceNumber]
 
 
-def send(queue: str, message: EncodedMessage) -> Statement[SequenceNumber]:
+def send(queue: str, message: EncodedMessage, on_conflict: OnConflict = "ignore") -> Statement[SequenceNumber]:
     values = {"body": message.body} if message[1:] == NOTHING[1:] else message._asdict()
     values["queue"] = queue_name(queue)
-    return call("select pgqueue.send(…, negate_duplicate => true)", _number, values)
+    given = {} if on_conflict == "ignore" else _checked(on_conflict)
+    return call("select pgqueue.send(…, negate_duplicate => true)", _number, values, **given)
 
 
-def send_batch(queue: str, messages: Sequence[EncodedMessage]) -> Statement[list[SequenceNumber]]:
+def send_batch(
+    queue: str, messages: Sequence[EncodedMessage], on_conflict: OnConflict = "ignore"
+) -> Statement[list[SequenceNumber]]:
+    given = {} if on_conflict == "ignore" else _checked(on_conflict)
     return call(
         f"select pgqueue.send_batch(…, {GIVEN_ARRAYS}, negate_duplicates => true)",
         _numbers,
         columns(messages),
         queue=queue,
+        **given,
     )
+
+
+def _checked(on_conflict: object) -> dict[str, Any]:
+    if on_conflict not in get_args(OnConflict):
+        raise InvalidArgumentError(f"on_conflict must be 'ignore', 'replace' or 'raise', not {on_conflict!r}")
+    return {"on_conflict": on_conflict}
 
 
 def cancel_scheduled(queue: str, sequence_numbers: Sequence[int]) -> Statement[None]:

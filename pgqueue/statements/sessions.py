@@ -11,7 +11,7 @@ from pgqueue.model.encoding import encode_body
 from pgqueue.model.json_text import decode_jsonb
 from pgqueue.model.row import SEQUENCE_NUMBER, Row
 from pgqueue.model.settings import SessionProperties
-from pgqueue.statements.receiving import RECEIVED_COLUMNS
+from pgqueue.statements.receiving import PEEKED_COLUMNS, RECEIVED_COLUMNS
 from pgqueue.statements.statement import (
     NO_LIMIT,
     Statement,
@@ -65,6 +65,16 @@ def receive_deferred(lock: SessionLock, sequence_numbers: Sequence[int], *, lock
     )
 
 
+def peek_session(lock: SessionLock, *, max_messages: int, from_sequence_number: int) -> Statement[list[Row]]:
+    return call(
+        f"select {PEEKED_COLUMNS} from pgqueue.peek_session(…)",
+        rows,
+        lock._asdict(),
+        max_messages=max_messages,
+        from_sequence_number=from_sequence_number,
+    )
+
+
 def renew_session_lock(lock: SessionLock, *, lock_duration: timedelta | None) -> Statement[datetime]:
     """Returns when the renewed lock expires."""
     return call("select pgqueue.renew_session_lock(…)", scalar, lock._asdict(), lock_duration=lock_duration)
@@ -112,27 +122,41 @@ def _state(rows: Sequence[Row]) -> Any:
     return decode_jsonb(state) if binary_state is None else binary_state
 
 
-def accept_and_receive(
-    queue: str, *, max_messages: int, locked_by: str
-) -> Statement[tuple[SessionLock, list[Row]] | None]:
-    """Accept the next session and receive its first messages; None if no session is available."""
+def accept_and_release(
+    queue: str, released: Sequence[SessionLock], *, max_sessions: int, max_messages: int, locked_by: str
+) -> Statement[list[tuple[SessionLock, list[Row]]]]:
+    """Accept sessions, receive the first messages of each, and release others.
 
-    def read(rows: Sequence[Row]) -> tuple[SessionLock, list[Row]] | None:
-        if not rows:
-            return None
-        session_id, lock_token = rows[0][:2]
-        received = [row[2:] for row in rows]
-        return SessionLock(queue, session_id, lock_token), [row for row in received if row[SEQUENCE_NUMBER] is not None]
+    These come last: what comes for a session while its release is not committed is noticed a second later.
+    """
+
+    def read(rows: Sequence[Row]) -> list[tuple[SessionLock, list[Row]]]:
+        accepted: dict[SessionLock, list[Row]] = {}
+        for session_id, lock_token, *row in rows:
+            if session_id is not None:
+                received = accepted.setdefault(SessionLock(queue, session_id, lock_token), [])
+                if row[SEQUENCE_NUMBER] is not None:
+                    received.append(tuple(row))
+        return list(accepted.items())
 
     return call(
-        f"""select accepted.session_id, accepted.lock_token::text, received.*
-              from pgqueue.accept_session(…) as accepted
-              left join lateral (
-                   select {RECEIVED_COLUMNS}
-                     from pgqueue.receive_from_session(
-                          …, session_id => accepted.session_id, lock_token => accepted.lock_token))
-                   as received on true""",
+        f"""  with accepted as materialized (
+                   select session.session_id as name, session.lock_token::text as token, received.*
+                     from pgqueue.accept_session(…) as session
+                     left join lateral (
+                          select {RECEIVED_COLUMNS}
+                            from pgqueue.receive_from_session(
+                                 …, session_id => session.session_id, lock_token => session.lock_token))
+                          as received on true),
+                   released as materialized (
+                   select count(pgqueue.release_session(
+                          …, session_id => held.session_id, lock_token => held.lock_token)) as sessions
+                     from (select count(*) from accepted) as before
+                    cross join unnest(%(session_ids)s::text[], %(lock_tokens)s::uuid[])
+                          as held (session_id, lock_token))
+            select accepted.* from released left join accepted on true""",
         read,
+        {**_proofs(released), "max_sessions": max_sessions},
         queue=queue,
         max_messages=max_messages,
         locked_by=locked_by,

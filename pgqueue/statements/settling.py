@@ -12,6 +12,7 @@ from pgqueue.model.context import TransactionId
 from pgqueue.model.encoding import UNCHANGED, encode_body, to_json
 from pgqueue.model.failure import error_document
 from pgqueue.model.message import Lock
+from pgqueue.model.properties import as_json
 from pgqueue.model.settings import SettlementResult
 from pgqueue.statements.statement import Statement, call, column, each, nothing, rows, scalar
 
@@ -39,7 +40,7 @@ def _array(values: Iterable[int | str]) -> str:
 
 
 def _properties(properties: Any) -> str | None:
-    return None if properties is None else to_json("properties", properties)
+    return None if properties is None else to_json("properties", as_json(properties))
 
 
 def _error(error: Any) -> str | None:
@@ -80,9 +81,12 @@ def prove_transaction(transaction_id: str, queue: str) -> Statement[None]:
     return in_transaction(transaction_id, Statement(f"select {_QUEUE}", {"queue": queue}, nothing))
 
 
-def complete(lock: Lock) -> Statement[str]:
+def complete(lock: Lock, *, result: Any = None) -> Statement[str]:
     """Returns the id of the transaction that deletes the message."""
-    return call("select pgqueue.complete(…)::text", scalar, _proof(lock))
+    known = _proof(lock)
+    if result is not None:
+        known["result"] = to_json("result", result)
+    return call("select pgqueue.complete(…)::text", scalar, known)
 
 
 def abandon(lock: Lock, *, delay: timedelta | None, properties: Any, error: Any = None) -> Statement[None]:

@@ -25,11 +25,13 @@ NO_LIMIT = inf
 #: A call in which the arguments are left out.
 CALL = re.compile(r"pgqueue\.(\w+)\(\s*…")
 
+NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Statement(NamedTuple, Generic[T]):
-    """SQL text with named parameters, and how its rows are converted to a result."""
+    """A query with named parameters, and how its rows are converted to a result."""
 
     sql: LiteralString
     parameters: Mapping[str, Any]
@@ -41,10 +43,10 @@ class Statement(NamedTuple, Generic[T]):
         """The same, to be answered within so many seconds."""
         return self._replace(limit=seconds)
 
-    def text(self) -> str:
-        """The SQL with its parameters inserted, to be sent with other commands in one round trip."""
+    def text(self, write: Callable[[object], str] | None = None) -> str:
+        """The SQL with its parameters inserted as literals, to be sent with other commands in one round trip."""
         sql = self.sql.replace(")b::", ")s::")  # placeholders of values that are sent in binary otherwise
-        return sql % {name: literal(value) for name, value in self.parameters.items()}
+        return sql % {name: (write or literal)(value) for name, value in self.parameters.items()}
 
 
 def call(
@@ -86,11 +88,21 @@ def literal(value: object) -> str:
     """A value as text of SQL, under any setting of ``standard_conforming_strings``."""
     if value is None:
         return "null"
-    text = _text(value).replace("'", "''")
+    text = as_text(value).replace("'", "''")
     return f"'{text}'" if "\\" not in text else " E'" + text.replace("\\", "\\\\") + "'"
 
 
-def _text(value: object) -> str:
+def ascii_literal(value: object) -> str:
+    """The same, for any encoding of a client: whatever is not ASCII is escaped."""
+    text = literal(value)
+    if text.isascii():
+        return text
+    if text.startswith("'"):
+        text = " E" + text
+    return NOT_ASCII.sub(lambda found: f"\\U{ord(found[0]):08x}", text)
+
+
+def as_text(value: object) -> str:
     """A value as PostgreSQL reads it in any session."""
     match value:
         case str():
@@ -108,7 +120,7 @@ def _text(value: object) -> str:
 
 def _element(value: object) -> str:
     """An element of an array."""
-    return "NULL" if value is None else '"' + _text(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return "NULL" if value is None else '"' + as_text(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def nothing(rows: Sequence[Row]) -> None:

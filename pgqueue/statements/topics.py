@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Final
 
-from pgqueue.errors import InvalidArgumentError, MessageNotReadableError, TopicNotFoundError
+from pgqueue.errors import InvalidArgumentError, MessageNotReadableError, QueueNotFoundError, TopicNotFoundError
 from pgqueue.model.arguments import name_of, text
 from pgqueue.model.encoding import EncodedMessage, to_json
 from pgqueue.model.json_text import decode_jsonb
+from pgqueue.model.properties import as_json, decode_properties, from_json
 from pgqueue.model.row import Row
 from pgqueue.model.settings import QueueSettings
-from pgqueue.model.topic import CorrelationFilter, Filter, JsonPathFilter, SubscriptionProperties, TopicProperties
+from pgqueue.model.topic import (
+    CorrelationFilter,
+    Filter,
+    JsonPathFilter,
+    RuleProperties,
+    SqlFilter,
+    SubscriptionProperties,
+    TopicProperties,
+)
 from pgqueue.statements import queues, sending
 from pgqueue.statements.statement import NO_LIMIT, Statement, call, column, columns_of, each, nothing, scalar
 
@@ -27,8 +35,8 @@ SETTINGS_OF_QUEUE: Final = queues.SETTINGS.replace("name, ", "settings.name, ", 
 )
 
 SUBSCRIPTIONS: Final = f"""
-select topic.name, subscription.name, correlation_filter, json_path_filter, set_properties, subscription.created_at,
-       {SETTINGS_OF_QUEUE}
+select topic.name, rules, subscription.name, correlation_filter, json_path_filter, sql_filter, set_properties,
+       subscription.created_at, {SETTINGS_OF_QUEUE}
   from pgqueue.topics as topic
   left join pgqueue.subscriptions as subscription on subscription.topic = topic.name
   left join pgqueue.queue_settings() as settings on settings.name = subscription.queue
@@ -36,7 +44,15 @@ select topic.name, subscription.name, correlation_filter, json_path_filter, set_
  order by subscription.name"""
 
 #: How many columns come before those of the queue.
-OWN_COLUMNS: Final = 6
+OWN_COLUMNS: Final = 8
+
+#: A row without a rule for a subscription that has none; no row for a subscription that does not exist.
+RULES: Final = """
+select rule.name, rule.correlation_filter, rule.json_path_filter, rule.sql_filter, rule.set_properties, rule.created_at
+  from pgqueue.subscriptions as subscription
+  left join pgqueue.rules as rule on rule.topic = subscription.topic and rule.subscription = subscription.name
+ where subscription.topic = %(topic)s::text and subscription.name = %(subscription)s::text
+ order by rule.name"""
 
 
 def create_topic(name: str) -> Statement[None]:
@@ -82,9 +98,32 @@ def list_subscriptions(topic: str) -> Statement[list[SubscriptionProperties]]:
     def read(rows: Sequence[Row]) -> list[SubscriptionProperties]:
         if not rows:
             raise TopicNotFoundError(f"topic {topic} does not exist: create it with client.create_topic({topic!r})")
-        return [_read(row) for row in rows if row[1] is not None]
+        return [_read(row) for row in rows if row[2] is not None]
 
     return Statement(SUBSCRIPTIONS, {"topic": name_of("topic", topic)}, read)
+
+
+def create_rule(
+    topic: str, subscription: str, name: str, filter: Filter | None, set_properties: Mapping[str, Any] | None
+) -> Statement[None]:
+    known = {**_filter(filter), "set_properties": _properties(set_properties)}
+    return call("select pgqueue.create_rule(…)", nothing, known, topic=topic, subscription=subscription, rule=name)
+
+
+def drop_rule(topic: str, subscription: str, name: str) -> Statement[None]:
+    return call("select pgqueue.drop_rule(…)", nothing, topic=topic, subscription=subscription, rule=name)
+
+
+def list_rules(topic: str, subscription: str) -> Statement[list[RuleProperties]]:
+    def read(rows: Sequence[Row]) -> list[RuleProperties]:
+        if not rows:
+            raise QueueNotFoundError(
+                f"topic {topic} has no subscription {subscription}: create it with client.create_subscription"
+            )
+        return [_read_rule(row) for row in rows if row[0] is not None]
+
+    given = {"topic": name_of("topic", topic), "subscription": name_of("subscription", subscription)}
+    return Statement(RULES, given, read)
 
 
 def publish(topic: str, message: EncodedMessage, *, require_subscription: bool) -> Statement[int]:
@@ -110,37 +149,66 @@ def publish_batch(
 
 
 def _properties(set_properties: Mapping[str, Any] | None) -> str | None:
-    if set_properties is not None and not isinstance(set_properties, Mapping):
+    if set_properties is None:
+        return None
+    if not isinstance(set_properties, Mapping):
         raise InvalidArgumentError(f"set_properties must be a mapping, not {set_properties!r}")
-    return None if set_properties is None else to_json("set_properties", dict(set_properties), InvalidArgumentError)
+    return to_json("set_properties", as_json(dict(set_properties)), InvalidArgumentError)
 
 
 def _filter(filter: Filter | None) -> dict[str, Any]:
+    asked = path = sql = None
     match filter:
         case None:
-            return {"correlation_filter": None, "json_path_filter": None}
+            pass
         case CorrelationFilter():
-            asked = {field: value for field, value in asdict(filter).items() if value is not None}
-            return {"correlation_filter": to_json("the filter", asked, InvalidArgumentError), "json_path_filter": None}
+            compared = {field: as_json(value) for field, value in vars(filter).items() if value is not None}
+            asked = to_json("the filter", compared, InvalidArgumentError)
         case JsonPathFilter() if filter.path is not None:
-            return {"correlation_filter": None, "json_path_filter": text("the path of a filter", filter.path)}
-    raise InvalidArgumentError(f"a filter must be a CorrelationFilter or a JsonPathFilter, not {filter!r}")
+            path = text("the path of a filter", filter.path)
+        case SqlFilter():
+            path, sql = _translated(filter), filter.sql
+        case _:
+            raise InvalidArgumentError(
+                f"a filter must be a CorrelationFilter, a JsonPathFilter or an SqlFilter, not {filter!r}"
+            )
+    return {"correlation_filter": asked, "json_path_filter": path, "sql_filter": sql}
+
+
+def _translated(filter: SqlFilter) -> str:
+    try:
+        from pgqueue.model.sql_filter import to_json_path
+    except ModuleNotFoundError as error:
+        raise InvalidArgumentError(f"an SqlFilter needs {error.name}: pip install 'pgqueue-tx[sql-filter]'") from error
+    return to_json_path(filter.sql)
 
 
 def _read(row: Row) -> SubscriptionProperties:
-    topic, name, correlation_filter, json_path_filter, set_properties, created_at = row[:OWN_COLUMNS]
-    filter: Filter | None = None if json_path_filter is None else JsonPathFilter(json_path_filter)
-    try:
-        if correlation_filter is not None:
-            filter = CorrelationFilter(**decode_jsonb(correlation_filter))
-        properties = decode_jsonb(set_properties)
-    except ValueError as error:
-        raise MessageNotReadableError(f"subscription {name} of topic {topic} cannot be read: {error}") from None
+    topic, rules = row[:2]
+    default = _read_rule(row[2:OWN_COLUMNS])
     return SubscriptionProperties(
         topic,
-        name,
-        filter,
-        properties,
-        created_at,
+        default.name,
+        default.filter,
+        default.set_properties,
+        default.created_at,
         queues.properties(*row[OWN_COLUMNS:]),
+        rules,
     )
+
+
+def _read_rule(row: Row) -> RuleProperties:
+    """Read a rule, or a subscription with its rule ``$Default``."""
+    name, correlation_filter, json_path_filter, sql_filter, set_properties, created_at = row
+    filter: Filter | None = None
+    try:
+        if sql_filter is not None:
+            filter = SqlFilter(sql_filter)
+        elif json_path_filter is not None:
+            filter = JsonPathFilter(json_path_filter)
+        elif correlation_filter is not None:
+            asked = decode_jsonb(correlation_filter)
+            filter = CorrelationFilter(**{field: from_json(value) for field, value in asked.items()})
+        return RuleProperties(name, filter, decode_properties(set_properties), created_at)
+    except ValueError as error:
+        raise MessageNotReadableError(f"the filter or the properties of {name} cannot be read: {error}") from None

@@ -16,14 +16,8 @@ import psycopg_pool
 
 from pgqueue.errors import InvalidArgumentError, UnsupportedSourceError
 from pgqueue.flows import Begun, Flow, Shared, Source
-from pgqueue.transports import dsn, forking
-from pgqueue.transports.connections import (
-    BegunConnection,
-    PoolSource,
-    SharedConnection,
-    named,
-    own_pool,
-)
+from pgqueue.transports import drivers, dsn, forking
+from pgqueue.transports.connections import BegunConnection, PoolSource, named, own_pool
 from pgqueue.transports.deadlines import (
     DEFAULT,
     TIMEOUT,
@@ -34,6 +28,8 @@ from pgqueue.transports.deadlines import (
     time_left,
     until,
 )
+from pgqueue.transports.drivers.begun import BegunOnDriver, begin_on_pool
+from pgqueue.transports.drivers.shared import SharedConnection
 from pgqueue.transports.driving import adrive, drive
 from pgqueue.transports.one_shot import ask_once
 
@@ -56,9 +52,6 @@ __all__ = [
     "transactions",
     "until",
 ]
-
-SYNC = (psycopg.Connection, psycopg_pool.ConnectionPool)
-ASYNC = (psycopg.AsyncConnection, psycopg_pool.AsyncConnectionPool)
 
 
 def source_of(
@@ -95,7 +88,9 @@ def _source_of(given: object, asynchronous: bool, timeout: float) -> PoolSource 
         engine = alchemy.source_of(given, timeout)
         if engine is not None:
             return engine
-    raise UnsupportedSourceError(f"a client needs a DSN, a connection pool or an engine, not {_name(given)}")
+    raise UnsupportedSourceError(
+        f"a client needs a DSN, a connection pool or an engine, over psycopg, not {_name(given)}"
+    )
 
 
 def sized(source: Source, size: int, *, asynchronous: bool, name: str | None = None) -> PoolSource:
@@ -105,6 +100,7 @@ def sized(source: Source, size: int, *, asynchronous: bool, name: str | None = N
     """
     conninfo = source.conninfo if name is None else named(source.conninfo, name)
     pool = own_pool(conninfo, asynchronous=asynchronous, size=size, patience=5, timeout=source.timeout)
+    pool.interceptors = source.interceptors
     forking.register_for_reset(pool)
     return pool
 
@@ -136,15 +132,18 @@ def _nothing() -> Flow[None]:
 def shared(transaction: object, timeout: float = DEFAULT, *, asynchronous: bool) -> Shared:
     """A caller's transaction: a connection or a session. Each call in it has the timeout, in seconds, of the client."""
     if isinstance(transaction, psycopg.AsyncConnection if asynchronous else psycopg.Connection):
-        return SharedConnection(transaction, Deadlines(timeout))
-    if _is_of_sqlalchemy(_checked(transaction, asynchronous)):
+        return SharedConnection(drivers.PSYCOPG, transaction, Deadlines(timeout))
+    driver = drivers.driver_of(_checked(transaction, asynchronous))
+    if driver is not None:
+        return SharedConnection(driver, transaction, Deadlines(timeout))
+    if _is_of_sqlalchemy(transaction):
         from pgqueue.transports import alchemy
 
         owner = alchemy.shared(transaction, timeout)
         if owner is not None:
             return owner
     raise UnsupportedSourceError(
-        f"transaction must be a psycopg connection, or a SQLAlchemy session or connection, not {_name(transaction)}"
+        f"transaction must be {drivers.connections(asynchronous=asynchronous)}, not {_name(transaction)}"
     )
 
 
@@ -155,6 +154,11 @@ def begin(source: object, timeout: float = DEFAULT, *, asynchronous: bool) -> Fl
             return BegunConnection(source, Deadlines(timeout)).begin()
         case psycopg_pool.ConnectionPool() | psycopg_pool.AsyncConnectionPool():
             return PoolSource(source, owned=False, timeout=timeout).begin()
+    driver = drivers.other_driver_of(source)
+    if driver is not None:
+        return BegunOnDriver(driver, source, Deadlines(timeout)).begin()
+    if drivers.is_pool_of_asyncpg(source):
+        return begin_on_pool(source, Deadlines(timeout))
     if _is_of_sqlalchemy(source):
         from pgqueue.transports import alchemy
 
@@ -162,7 +166,7 @@ def begin(source: object, timeout: float = DEFAULT, *, asynchronous: bool) -> Fl
         if begun is not None:
             return begun
     raise UnsupportedSourceError(
-        f"a transaction needs a connection, a pool, an engine, a session or a session maker, not {_name(source)}"
+        f"a transaction needs {drivers.sources(asynchronous=asynchronous)}, not {_name(source)}"
     )
 
 
@@ -174,12 +178,12 @@ def _checked(source: object, asynchronous: bool) -> Any:
 
 
 def _kinds(source: object, asynchronous: bool) -> tuple[type, ...]:
-    """The types that a source of this kind may have, psycopg's or SQLAlchemy's."""
+    """The types that a source of this kind may have, a driver's or SQLAlchemy's."""
     if _is_of_sqlalchemy(source):
         from pgqueue.transports import alchemy
 
         return alchemy.ASYNC if asynchronous else alchemy.SYNC
-    return ASYNC if asynchronous else SYNC
+    return drivers.kinds(source, asynchronous=asynchronous)
 
 
 def _is_of_sqlalchemy(source: object) -> bool:
@@ -189,4 +193,5 @@ def _is_of_sqlalchemy(source: object) -> bool:
 
 def _name(thing: object) -> str:
     name = type(thing).__name__
-    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+    package = drivers.package_of(thing)
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}{f' of {package}' if package else ''}"

@@ -1,7 +1,7 @@
-"""SQLAlchemy: sessions, connections and engines over psycopg, synchronous and asynchronous.
+"""SQLAlchemy: sessions, connections and engines over psycopg, psycopg2 and asyncpg, synchronous and asynchronous.
 
-Statements run on the underlying psycopg connection, inside the transaction that SQLAlchemy has begun, so types and
-errors are the same everywhere. Imported only when the application uses SQLAlchemy: its import takes as long as all the
+Statements run on the connection of the driver, inside the transaction that SQLAlchemy has begun, so types and errors
+are the same everywhere. Imported only when the application uses SQLAlchemy: its import takes as long as all the
 rest.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
@@ -39,12 +39,15 @@ from pgqueue.errors import (
 from pgqueue.flows import Begun, Flow, Line
 from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
-from pgqueue.transports import connections, cursors, engines, forking, handles, translation
+from pgqueue.transports import connections, cursors, drivers, engines, forking, handles, translation
 from pgqueue.transports.deadlines import Deadlines
+from pgqueue.transports.drivers import PSYCOPG, Driver
+from pgqueue.transports.drivers.begun import require_success
+from pgqueue.transports.drivers.shared import QUIETLY
 from pgqueue.transports.ending import end_statement
 from pgqueue.transports.lines import ConnectionLine
 from pgqueue.transports.notify_listener import NotifyListenerOwner
-from pgqueue.transports.transaction_observers import TransactionObserver, driver_of
+from pgqueue.transports.transaction_observers import TransactionObserver, connection_of
 
 T = TypeVar("T")
 
@@ -76,7 +79,7 @@ def begin(source: object, timeout: float) -> Flow[Begun] | None:
     """Begin a transaction; None if this object cannot begin one."""
     match _registered(source):
         case Engine() | AsyncEngine() as engine:
-            return EngineSource(engine, timeout).begin()
+            return begin_on(partial(engines.connect, engine), Deadlines(timeout))
         case sessionmaker() | async_sessionmaker() as maker:
             return begin_new(maker, Deadlines(timeout))
         case owner if isinstance(owner, OWNERS):
@@ -90,21 +93,36 @@ def _registered(source: object) -> object:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Raise the library's error in place of the driver's or SQLAlchemy's, which becomes its cause."""
+def translated(*, is_ours: bool = False) -> Iterator[None]:
+    """Raise the library's error in place of the driver's or SQLAlchemy's, which becomes its cause.
+
+    Of a statement of ours, the cause is the driver's error: the text of SQLAlchemy's has the parameters in it.
+    """
     try:
         with translation.translated():
             yield
     except DBAPIError as error:
-        if not isinstance(error.orig, psycopg.Error):
-            raise
-        raise translation.translate(error.orig) from error
+        for original in (error.orig, error.orig and error.orig.__cause__):
+            known = drivers.translation_of(original)
+            if known is not None:
+                raise known from (original if is_ours else error)
+        raise
     except PoolTimeout as error:
         raise OperationTimeoutError(f"the connection pool has no free connection: {error}") from error
 
 
+@contextmanager
+def connecting() -> Iterator[None]:
+    """The same where a connection may be made: asyncpg and SQLAlchemy pass on the errors of the socket."""
+    try:
+        with translated():
+            yield
+    except OSError as error:
+        raise translation.lost(str(error) or type(error).__name__) from error
+
+
 class SharedOwner:
-    """A Session or a Connection in whose transaction we take part. A deadline closes its psycopg connection."""
+    """A Session or a Connection in whose transaction we take part. A deadline closes the connection of its driver."""
 
     def __init__(self, owner: AnyOwner, deadlines: Deadlines) -> None:
         self._owner = owner
@@ -114,19 +132,21 @@ class SharedOwner:
 
     def execute(self, statement: Statement[T]) -> Flow[T]:
         until = self._deadlines.begin(statement)
-        driver = yield from self.driver()
-        if driver.autocommit:
+        connection = yield from self.connection()
+        sync, driver = _sync(self._connection), _driver_of(connection)
+        if _commits_by_itself(sync):
             raise TransactionRequiredError(
                 "the connection has the isolation level AUTOCOMMIT, so no transaction to share: use another level"
             )
-        with self._deadlines.limited(driver, until):
-            if isinstance(_sync(self._connection).get_transaction(), TwoPhaseTransaction):
-                yield from connections.prepare_later(driver)
-            return (yield from cursors.execute(driver, statement))
+        with translated(is_ours=True), driver.limited(self._deadlines, connection, until):
+            if isinstance(sync.get_transaction(), TwoPhaseTransaction):
+                driver.require_unprepared(connection)
+                yield from driver.execute_under(self._connection, connection, QUIETLY)
+            return (yield from driver.execute_under(self._connection, connection, statement))
 
     def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:
         """Observes the end of the connection's transaction, and of the savepoints that are open now."""
-        yield from self.driver()
+        yield from self.connection()
         connection = _sync(self._connection)
         TransactionObserver.of(connection).follow(connection, contexts)
 
@@ -137,7 +157,8 @@ class SharedOwner:
         connection = _sync(self._connection)
         if connection.invalidated or connection.get_transaction() is None:
             return False
-        return connections.is_in_transaction(driver_of(connection))
+        driver_connection = connection_of(connection)
+        return _driver_of(driver_connection).is_in_transaction(driver_connection)
 
     @property
     def known_connection(self) -> Connection | None:
@@ -148,27 +169,40 @@ class SharedOwner:
 
     def give_up_if_busy(self) -> Flow[None]:
         """Close an occupied connection: a rollback would wait for what occupies it."""
-        known = self.known_connection
-        if known is not None and not (known.closed or known.invalidated) and handles.is_busy(driver_of(known)):
+        last = self.last_connection
+        if last is not None and _driver_of(last).is_busy(last):
             yield self._connection.invalidate
 
+    def give_up(self, last: Any) -> Flow[None]:
+        """Close a connection that could not be rolled back: its pool would lend it with the transaction open."""
+        if self.last_connection is not None:
+            yield self._connection.invalidate
+        elif last is not None:  # a session has given it back already
+            yield getattr(last, "terminate", last.close)
+
     @property
-    def last_driver(self) -> Any:
-        """The psycopg connection that was used last, if it is still connected."""
+    def last_connection(self) -> Any:
+        """The driver's connection that was used last, if it is still connected."""
         connection = self._connection
         if connection is None or connection.closed or connection.invalidated:
             return None
-        return driver_of(_sync(connection))
+        return connection_of(_sync(connection))
 
-    def driver(self) -> Flow[Any]:
-        with translated():
+    def connection(self) -> Flow[Any]:
+        """The connection of the driver; SQLAlchemy has begun a transaction on it."""
+        with connecting():
             if isinstance(self._owner, Session | AsyncSession):
                 self._connection = yield self._owner.connection
             else:
                 self._connection = self._owner
                 if not self._owner.in_transaction():
                     yield self._owner.begin
-            return (yield from _driver_of(self._connection))
+            return (yield from _connection_below(self._connection))
+
+    def limited(self, until: float) -> AbstractContextManager[None]:
+        """In this block, close the driver's connection when the server has not answered by then."""
+        last = self.last_connection
+        return nullcontext() if last is None else _driver_of(last).limited(self._deadlines, last, until)
 
 
 class BegunOwner:
@@ -189,7 +223,7 @@ class BegunOwner:
             raise InvalidStateError(
                 "the session or connection is in a transaction already: end it first, or settle with transaction=…"
             )
-        yield from self._shared.driver()
+        yield from self._shared.connection()
         handles.refuse_ends(*self._handles())
         return self
 
@@ -205,19 +239,18 @@ class BegunOwner:
             yield self._nested.rollback
 
     def commit(self, last: Statement[Any] | None = None) -> Flow[None]:
-        driver = yield from self._shared.driver()
-        handles.require_open(driver)
+        connection = yield from self._shared.connection()
+        driver = _driver_of(connection)
+        handles.require_open(driver, connection)
         if last is None:
-            handles.require_success(driver)
+            yield from require_success(driver, connection, self)
         else:
             yield from self.execute(last)
         handles.allow_ends(*self._handles())
         with translated():
             if isinstance(self.handle, Session | AsyncSession):
                 yield self.handle.flush  # the work's own statements, which have no deadline
-            driver = self._shared.last_driver
-            limited = nullcontext() if driver is None else self._deadlines.limited(driver, self._deadlines.begin())
-            with limited:
+            with self._shared.limited(self._deadlines.begin()):
                 yield self.handle.commit
 
     @property
@@ -232,10 +265,14 @@ class BegunOwner:
 
     def rollback(self) -> Flow[None]:
         handles.allow_ends(*self._handles())
-        driver = self._shared.last_driver
-        with translated(), nullcontext() if driver is None else self._deadlines.ending(driver):
+        with translated(), self._shared.limited(self._deadlines.last_step()):
             yield from self._shared.give_up_if_busy()
-            yield self.handle.rollback
+            last = self._shared.last_connection
+            try:
+                yield self.handle.rollback
+            except BaseException:
+                yield from self._shared.give_up(last)
+                raise
 
     def release(self) -> Flow[None]:
         handles.allow_ends(*self._handles())
@@ -259,7 +296,8 @@ class EngineSource(NotifyListenerOwner):
         self._deadlines = Deadlines(timeout)
         if engine.dialect.driver != "psycopg":
             raise UnsupportedSourceError(
-                f"the engine uses the driver {engine.dialect.driver}: create it with postgresql+psycopg://"
+                f"a client runs its own statements on psycopg, and the engine uses the driver {engine.dialect.driver}:"
+                " create it with postgresql+psycopg://, or give the client a DSN"
             )
         self._engine = engine
 
@@ -287,14 +325,7 @@ class EngineSource(NotifyListenerOwner):
             yield connection.close
 
     def begin(self) -> Flow[Begun]:
-        with translated():
-            connection = yield partial(self._connect, self._deadlines.begin())
-        begun = BegunOwner(connection, self._deadlines, owned=True)
-        try:
-            return (yield from begun.begin())
-        except BaseException:
-            yield from begun.release()
-            raise
+        return begin_on(self._connect, self._deadlines)
 
     def line(self) -> Flow[Line]:
         connection, driver = yield from self._take(self._deadlines.begin())
@@ -311,7 +342,7 @@ class EngineSource(NotifyListenerOwner):
         try:
             with translated():
                 yield partial(connection.execution_options, isolation_level="AUTOCOMMIT")
-                return connection, (yield from _driver_of(connection))
+                return connection, (yield from _connection_below(connection))
         except BaseException:
             yield connection.close
             raise
@@ -368,7 +399,7 @@ def _reset(connection: Any, record: ConnectionPoolEntry, state: PoolResetState) 
     driver = record.driver_connection
     if driver is None or driver.closed or state.terminate_only:
         return
-    handles.require_free(driver)
+    handles.require_free(PSYCOPG, driver)
     connections.refuse_a_pipeline(driver)
     is_open = driver.info.transaction_status != TransactionStatus.IDLE
     before = record.info[BEFORE]
@@ -378,6 +409,18 @@ def _reset(connection: Any, record: ConnectionPoolEntry, state: PoolResetState) 
     else:
         reset(connection)
     before.restore(driver)
+
+
+def begin_on(connect: Callable[[float], AnyOwner], deadlines: Deadlines) -> Flow[Begun]:
+    """Begin a transaction on a connection of an engine."""
+    with connecting():
+        connection = yield partial(connect, deadlines.begin())
+    begun = BegunOwner(connection, deadlines, owned=True)
+    try:
+        return (yield from begun.begin())
+    except BaseException:
+        yield from begun.release()
+        raise
 
 
 def begin_new(maker: Callable[[], AnyOwner], deadlines: Deadlines) -> Flow[Begun]:
@@ -403,13 +446,29 @@ def _sync(connection: AnyOwner) -> Connection:
     return sync
 
 
-def _driver_of(connection: AnyOwner) -> Flow[Any]:
-    if isinstance(connection, AsyncConnection):
-        driver = (yield connection.get_raw_connection).driver_connection
-    else:
-        driver = connection.connection.driver_connection
-    if not isinstance(driver, psycopg.Connection | psycopg.AsyncConnection):
+def _connection_below(connection: AnyOwner) -> Flow[Any]:
+    """The connection of the driver below one of SQLAlchemy.
+
+    Raises:
+        UnsupportedSourceError: it is of another driver.
+    """
+    is_asynchronous = isinstance(connection, AsyncConnection)
+    below = (yield connection.get_raw_connection) if is_asynchronous else connection.connection
+    below = below.driver_connection
+    if not drivers.is_of(below, asynchronous=is_asynchronous):
         raise UnsupportedSourceError(
-            f"the session or connection uses {type(driver).__module__}: create its engine with postgresql+psycopg://"
+            f"the session or connection uses {type(below).__module__.partition('.')[0]}: create its engine with"
+            f" {drivers.urls(asynchronous=is_asynchronous)}"
         )
+    return below
+
+
+def _commits_by_itself(connection: Connection) -> bool:
+    adapted: Any = connection.connection.dbapi_connection
+    return bool(adapted.autocommit)
+
+
+def _driver_of(connection: Any) -> Driver:
+    driver = drivers.driver_of(connection)
+    assert driver is not None, "others are refused"
     return driver

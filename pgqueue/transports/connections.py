@@ -1,10 +1,9 @@
-"""psycopg: a caller's connection, and a pool."""
+"""psycopg: a transaction that we begin on a connection, and pools."""
 
 from __future__ import annotations
 
 import logging
 import os
-import select
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -21,11 +20,12 @@ from pgqueue.errors import (
     TransactionRequiredError,
 )
 from pgqueue.flows import Begun, Flow, Line
-from pgqueue.model.context import ReceiveContext
 from pgqueue.statements import Statement
 from pgqueue.transports import cursors, forking, handles
 from pgqueue.transports.cursors import end_transaction, execute, execute_after
 from pgqueue.transports.deadlines import DEFAULT, LAST_STEP, Deadlines, time_left
+from pgqueue.transports.drivers import PSYCOPG
+from pgqueue.transports.drivers.over_psycopg import has_pending_input
 from pgqueue.transports.driving import adrive, drive
 from pgqueue.transports.dsn import for_libpq, hosts, parsed
 from pgqueue.transports.ending import end_statement
@@ -76,34 +76,6 @@ ENVIRONMENT_VARIABLES = {
 }
 
 
-def prepare_later(connection: AnyConnection) -> Flow[None]:
-    """Allow PREPARE TRANSACTION: PostgreSQL refuses it after a NOTIFY, so this transaction wakes no consumers.
-
-    Raises:
-        TransactionRequiredError: it is already prepared.
-    """
-    if connection.info.transaction_status == TransactionStatus.IDLE:
-        raise TransactionRequiredError("the transaction is prepared: nothing more can be part of it, only end it")
-    with translated(connection):
-        yield partial(connection.execute, "set local pgqueue.notify = off")
-
-
-def is_two_phase(connection: AnyConnection) -> bool:
-    """Whether ``tpc_begin`` began the transaction; psycopg has no public attribute for it."""
-    return getattr(connection, "_tpc", None) is not None
-
-
-def is_in_transaction(connection: AnyConnection) -> bool:
-    """Whether a statement can be run in an open transaction.
-
-    A connection with unread input from the server may be dead, and does not count: a psycopg block that finds its
-    connection broken ends without an error.
-    """
-    if connection.closed or connection.info.transaction_status != TransactionStatus.INTRANS:
-        return False
-    return not _has_pending_input(connection)
-
-
 def is_in_a_pipeline(connection: AnyConnection) -> bool:
     return bool(connection.pgconn.pipeline_status != PipelineStatus.OFF)
 
@@ -114,34 +86,6 @@ def refuse_a_pipeline(connection: AnyConnection) -> None:
         raise TransactionRequiredError(
             "the connection is in pipeline mode, where a failed COMMIT goes unnoticed: leave the pipeline first"
         )
-
-
-class SharedConnection:
-    """A caller's connection, in whose transaction we take part. A deadline closes it: its state is then unknown."""
-
-    def __init__(self, connection: AnyConnection, deadlines: Deadlines) -> None:
-        if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
-            raise TransactionRequiredError(
-                "the connection is in autocommit mode and has no transaction: use it inside `with conn.transaction():`"
-            )
-        self._connection = connection
-        self._deadlines = deadlines
-        self._process = os.getpid()
-
-    def execute(self, statement: Statement[T]) -> Flow[T]:
-        with self._deadlines.limited(self._connection, self._deadlines.begin(statement)):
-            if is_two_phase(self._connection):
-                yield from prepare_later(self._connection)
-            return (yield from execute(self._connection, statement))
-
-    def follow(self, contexts: Sequence[ReceiveContext]) -> Flow[None]:
-        """Does nothing: psycopg does not report how a transaction ended, so the database is asked instead."""
-        yield from ()
-
-    @property
-    def is_open(self) -> bool:
-        # A forked child must not use a connection of its parent.
-        return self._process == os.getpid() and is_in_transaction(self._connection)
 
 
 class BegunConnection:
@@ -190,7 +134,7 @@ class BegunConnection:
             result = yield from execute_after(self.handle, ["begin"], statement)
             self._is_to_begin = False
             return result
-        handles.require_free(self.handle)
+        handles.require_free(PSYCOPG, self.handle)
         return (yield from execute(self.handle, statement))
 
     def _limited(self, statement: Statement[Any] | None = None) -> AbstractContextManager[None]:
@@ -227,7 +171,7 @@ class BegunConnection:
             and bool(self.handle.autocommit)
             and self.handle.info.transaction_status == TransactionStatus.INTRANS
             and not is_in_a_pipeline(self.handle)
-            and not handles.is_busy(self.handle)
+            and not PSYCOPG.is_busy(self.handle)
         )
 
     def commit_and_begin(self, last: Statement[Any], first: Statement[T]) -> Flow[T]:
@@ -244,7 +188,7 @@ class BegunConnection:
         if isinstance(self.handle, psycopg.Connection):
             yield from end_statement(self.handle)
         self._restore()
-        if handles.is_busy(self.handle) or (self._give_back is not None and is_in_a_pipeline(self.handle)):
+        if PSYCOPG.is_busy(self.handle) or (self._give_back is not None and is_in_a_pipeline(self.handle)):
             yield self.handle.close  # otherwise we, or its next user, would wait for what occupies it
         if not self.handle.closed:
             with self._deadlines.ending(self.handle):
@@ -261,9 +205,9 @@ class BegunConnection:
 
     def _require_open(self, last: Statement[Any] | None) -> None:
         refuse_a_pipeline(self.handle)
-        handles.require_open(self.handle)
+        handles.require_open(PSYCOPG, self.handle)
         if last is None:
-            handles.require_success(self.handle)
+            handles.require_success(PSYCOPG, self.handle)
 
     def _end(self, how: str) -> Flow[None]:
         if self._is_to_reset:
@@ -550,14 +494,8 @@ def is_broken(connection: AnyConnection) -> bool:
     A pool may have a check of its own, but it waits longer after each connection that fails it, up to half a minute.
     """
     try:
-        while _has_pending_input(connection):
+        while has_pending_input(connection):
             connection.pgconn.consume_input()
     except psycopg.OperationalError:
         return True
     return False
-
-
-def _has_pending_input(connection: AnyConnection) -> bool:
-    poller = select.poll()
-    poller.register(connection.fileno(), select.POLLIN)
-    return bool(poller.poll(0))

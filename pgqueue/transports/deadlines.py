@@ -133,8 +133,12 @@ class Deadlines:
         return Limited(self, connection, until)
 
     def ending(self, connection: AnyConnection) -> Limited:
-        """In this block, what ends a transaction is limited. That is tried after a deadline, too."""
-        return Limited(self, connection, time.monotonic() + min(self.timeout, LAST_STEP))
+        """In this block, what ends a transaction is limited."""
+        return Limited(self, connection, self.last_step())
+
+    def last_step(self) -> float:
+        """The deadline of what ends a transaction, in monotonic seconds. That is tried after a deadline, too."""
+        return time.monotonic() + min(self.timeout, LAST_STEP)
 
     def trusts(self, connection: AnyConnection) -> bool:
         """Whether an idle connection may be used: only if first used after the last call that expired."""

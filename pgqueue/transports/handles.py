@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from psycopg.pq import TransactionStatus
 
 from pgqueue.errors import TransactionRequiredError, WrongTransactionError
 from pgqueue.statements.statement import literal
+
+if TYPE_CHECKING:
+    from pgqueue.transports.drivers import Driver
 
 #: A psycopg Connection or AsyncConnection, or a synchronous Session or Connection of SQLAlchemy.
 AnyHandle = Any
@@ -95,44 +98,39 @@ class Attributes:
         connection.prepare_threshold, connection.prepared_max = self._prepared
 
 
-def is_busy(connection: AnyHandle) -> bool:
-    """Whether a COPY, a stream or another thread occupies a psycopg connection; we would wait for it."""
-    return connection.info.transaction_status == TransactionStatus.ACTIVE or bool(connection.lock.locked())
-
-
-def require_free(connection: AnyHandle) -> None:
+def require_free(driver: Driver, connection: AnyHandle) -> None:
     """Refuse a connection that is occupied.
 
     Raises:
         TransactionRequiredError: it is.
     """
-    if is_busy(connection):
+    if driver.is_busy(connection):
         raise TransactionRequiredError(
             "a COPY, a stream or another thread still occupies the connection of this transaction"
         )
 
 
-def require_open(connection: AnyHandle) -> None:
+def require_open(driver: Driver, connection: AnyHandle) -> None:
     """Refuse to complete a message outside of the transaction that was begun for it.
 
     Raises:
         WrongTransactionError: SQL text has ended that transaction.
         TransactionRequiredError: the connection is occupied.
     """
-    require_free(connection)
-    if connection.info.transaction_status == TransactionStatus.IDLE:
+    require_free(driver, connection)
+    if driver.status(connection) == TransactionStatus.IDLE:
         raise WrongTransactionError(
             "the work has ended its transaction itself, so its message cannot be completed in it"
         )
 
 
-def require_success(connection: AnyHandle) -> None:
+def require_success(driver: Driver, connection: AnyHandle) -> None:
     """Refuse to commit a transaction that has failed: PostgreSQL would roll it back without an error.
 
     Raises:
         TransactionRequiredError: an error in it was ignored.
     """
-    if connection.info.transaction_status == TransactionStatus.INERROR:
+    if driver.status(connection) == TransactionStatus.INERROR:
         raise TransactionRequiredError(
             "the transaction has failed, and is rolled back: its work has ignored an error of SQL"
         )

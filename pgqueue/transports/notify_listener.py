@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-import random
 import select
 import threading
 import time
 import weakref
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, LiteralString
 
 import psycopg
 from psycopg.sql import SQL, Composed, Identifier
 
 from pgqueue.errors import logger
-from pgqueue.model.backoff import AFTER_FAILURES
+from pgqueue.flows import Interceptors
+from pgqueue.model.backoff import AFTER_FAILURES, by_chance
 from pgqueue.transports import forking
 from pgqueue.transports.deadlines import LAST_STEP, Deadlines, time_left
 from pgqueue.transports.translation import translate
-from pgqueue.transports.wake_signals import WakeSignal
+from pgqueue.transports.waiters import Waiters
+from pgqueue.transports.wake_signals import LossSignal, WakeSignal
 
 #: For how many seconds a subscription lasts, and how long before its end it is renewed.
 SUBSCRIBED_FOR, RENEWED_BEFORE = 15.0, 5.0
@@ -32,15 +34,22 @@ MUTED_FOR = 0.5
 #: In seconds: how often a silent connection is probed, and how long an answer is waited for.
 PROBED_EVERY = 15.0
 
-SUBSCRIBE = "select channel, queue from pgqueue._subscribe(%s::text[], %s::interval)"
+#: Has the sequence number and the queue of each message whose lock is taken away; see pgqueue._announce_loss.
+LOST_LOCKS = "pgqueue_lock_lost"
+#: Has the number, or 0, and the queue of messages that are settled; see pgqueue._notify_settled.
+SETTLED = "pgqueue_settled"
+
+SUBSCRIBE: LiteralString = "select channel, queue from pgqueue._subscribe(%s::text[], %s::interval)"
+AWAIT_OUTCOMES: LiteralString = "select channel, queue from pgqueue._await_outcomes(%s::text[], %s::interval)"
 POOLED = "select pg_backend_pid()"
 
 
 class Subscription:
-    """When the listener subscribes to one queue. Times are monotonic seconds."""
+    """When the listener subscribes to one queue, by which statement. Times are monotonic seconds."""
 
     def __init__(self, wake_signal: WakeSignal) -> None:
         self.wake_signal = wake_signal
+        self.statement = AWAIT_OUTCOMES if isinstance(wake_signal, Waiters) else SUBSCRIBE
         self.subscribed_until = 0.0
         self.muted_until = 0.0
         self._counted_since = 0.0
@@ -82,19 +91,43 @@ class NotifyListenerOwner:
     conninfo: str
     is_one_connection = False
     listens = False
+    interceptors: Interceptors | None = None
     _listener: NotifyListener | None = None
     _one_at_a_time = threading.Lock()
 
     def wake_signal(self, queue: str) -> WakeSignal | None:
         """The signal that is set when a queue has new messages; None if the client does not listen."""
         with self._one_at_a_time:
-            if self.listens and self._listener is None:
-                self._listener = NotifyListener(self.conninfo)
-                weakref.finalize(self, self._listener.leave)
-            return self._listener.wake_signal(queue) if self._listener is not None else None
+            listener = self._begun_listener()
+            return listener.wake_signal(queue) if listener is not None else None
+
+    def waiters(self, queue: str) -> Waiters:
+        """The callers that wait for outcomes of a queue; they poll more often if the client does not listen."""
+        with self._one_at_a_time:
+            listener = self._begun_listener()
+            if listener is not None:
+                return listener.waiters(queue)
+            return self._unnotified.setdefault(queue, Waiters(queue, lambda: None))
+
+    @cached_property
+    def _unnotified(self) -> dict[str, Waiters]:
+        return {}
+
+    def loss_signal(self, queue: str) -> LossSignal | None:
+        """A signal that is called when a lock of the queue is taken away; None if the client does not listen."""
+        with self._one_at_a_time:
+            listener = self._begun_listener()
+            return listener.loss_signal(queue) if listener is not None else None
+
+    def _begun_listener(self) -> NotifyListener | None:
+        if self.listens and self._listener is None:
+            self._listener = NotifyListener(self.conninfo)
+            weakref.finalize(self, self._listener.leave)
+        return self._listener
 
     def reset_after_fork(self) -> None:
         NotifyListenerOwner._one_at_a_time = threading.Lock()
+        self._unnotified.clear()
         if self._listener is not None:
             self._listener.reset_after_fork()
 
@@ -105,7 +138,7 @@ class NotifyListenerOwner:
 
 
 class NotifyListener:
-    """Listens for all queues of a client, in one thread, over one connection, as long as a consumer waits.
+    """Listens for all queues of a client, in one thread, over one connection, as long as a consumer waits or works.
 
     Correctness does not depend on it: after a missed notification, consumers find the messages at their next poll.
     LISTEN does not work behind a pooler that gives each transaction another session; then the listener ends.
@@ -113,7 +146,8 @@ class NotifyListener:
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
-        self._subscriptions: dict[str, Subscription] = {}
+        self._subscriptions: dict[tuple[type[WakeSignal], str], Subscription] = {}
+        self._losses: weakref.WeakSet[LossSignal] = weakref.WeakSet()
         self._is_over = False
         self._is_unavailable = False
         self._deadlines = Deadlines(PROBED_EVERY)
@@ -130,15 +164,31 @@ class NotifyListener:
         """In a forked child the signals stay, no thread listens yet, and a new pipe replaces the parent's."""
         self._close_pipe()
         self._begin()
-        for subscription in self._subscriptions.values():
+        for subscription in self._known():
             subscription.wake_signal.reset_after_fork()
-        self._subscriptions = {queue: Subscription(each.wake_signal) for queue, each in self._subscriptions.items()}
+        for signal in self._losses:
+            signal.is_live = False
+        self._subscriptions = {key: Subscription(each.wake_signal) for key, each in self._subscriptions.items()}
 
     def wake_signal(self, queue: str) -> WakeSignal:
+        return self._subscribed(WakeSignal, queue).wake_signal
+
+    def waiters(self, queue: str) -> Waiters:
+        waiters = self._subscribed(Waiters, queue).wake_signal
+        assert isinstance(waiters, Waiters)
+        return waiters
+
+    def _subscribed(self, kind: type[WakeSignal], queue: str) -> Subscription:
         with self._lock:
-            if queue not in self._subscriptions:
-                self._subscriptions[queue] = Subscription(WakeSignal(queue, self._wake))
-            return self._subscriptions[queue].wake_signal
+            if (kind, queue) not in self._subscriptions:
+                self._subscriptions[kind, queue] = Subscription(kind(queue, self._wake))
+            return self._subscriptions[kind, queue]
+
+    def loss_signal(self, queue: str) -> LossSignal:
+        with self._lock:
+            signal = LossSignal(queue, self._wake)
+            self._losses.add(signal)
+            return signal
 
     def close(self) -> None:
         self.leave()
@@ -159,18 +209,21 @@ class NotifyListener:
         os.close(self._wake_writer)
 
     def _wake(self) -> None:
-        """A consumer has begun to wait for a queue without a subscription."""
+        """A consumer has begun to wait for a queue without a subscription, or to work on messages."""
+        if self._is_over or self._is_unavailable:
+            return
         with self._lock:
-            if self._thread is None and not (self._is_over or self._is_unavailable):
+            if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="pgqueue-notify-listener", daemon=True)
                 self._thread.start()
         self._wake_thread()
 
     def _goes_on(self) -> bool:
-        """Whether a consumer waits or a subscription is active; if not, the thread ends until one waits again."""
+        """Whether a consumer waits or works, or a subscription is active; if not, the thread ends until one does."""
         with self._lock:
             known = self._subscriptions.values()
             is_wanted = any(each.wake_signal.is_awaited or each.wake_signal.is_live for each in known)
+            is_wanted = is_wanted or any(each.is_awaited for each in self._losses)
             if self._is_over or self._is_unavailable or not is_wanted:
                 self._thread = None
             return self._thread is not None
@@ -193,7 +246,7 @@ class NotifyListener:
                         extra = {"tracking_id": error.tracking_id}
                         logger.warning("LISTEN failed, waiting consumers poll for now: %s", error, extra=extra)
                     self._end_all()
-                    self._pause(AFTER_FAILURES.pause(self._failures, random.random()))
+                    self._pause(AFTER_FAILURES.pause(self._failures, by_chance()))
         except BaseException:
             logger.exception("the notify listener ends: waiting consumers poll from now on")
             self._is_unavailable = True
@@ -215,23 +268,32 @@ class NotifyListener:
                 logger.info("the database is behind a pooler, where LISTEN does not work: waiting consumers poll")
                 self._is_unavailable = True
                 return
-            connection.add_notify_handler(lambda notify: self._on_notify(notify.payload))
+            connection.add_notify_handler(lambda notify: self._on_notify(notify.channel, notify.payload))
+            self._execute(connection, SQL("listen {}").format(Identifier(LOST_LOCKS)))
             channels: set[str] = set()
             look_at = probe_at = 0.0
             while not self._is_over:
                 now = time.monotonic()
                 if now >= look_at:
+                    self._begin_losses()
                     self._subscribe(connection, channels)
-                    look_at = min((each.look_at(now) for each in self._known()), default=float("inf"))
+                    look_at = self._next_look(now)
                     probe_at = now + PROBED_EVERY
                     self._recovered()
                 elif now >= probe_at:
                     self._execute(connection, POOLED)
                     probe_at = now + PROBED_EVERY
                 if look_at == float("inf"):
+                    self._end_losses()  # before it is asked once more whether a consumer works
                     return
                 if self._wait(connection, max(min(look_at, probe_at) - time.monotonic(), 0)):
                     look_at = 0.0
+
+    def _next_look(self, now: float) -> float:
+        """When to check the subscriptions again; infinite if no consumer waits or works."""
+        is_working = any(each.is_awaited for each in self._known_losses())
+        looks = [each.look_at(now) for each in self._known()]
+        return min([*looks, now + PROBED_EVERY if is_working else float("inf")])
 
     def _recovered(self) -> None:
         if self._failures:
@@ -239,13 +301,23 @@ class NotifyListener:
         self._failures = 0
 
     def _subscribe(self, connection: psycopg.Connection[Any], channels: set[str]) -> None:
-        """Subscribes to the queues that consumers wait for, and listens on their channels."""
+        """Subscribes to the queues that consumers or callers wait for, and listens on their channels."""
         now = time.monotonic()
-        due = [each for each in self._known() if each.is_due(now)]
-        if not due:
-            return
+        for statement in (SUBSCRIBE, AWAIT_OUTCOMES):
+            due = [each for each in self._known() if each.statement == statement and each.is_due(now)]
+            if due:
+                self._renew(connection, channels, statement, due)
+
+    def _renew(
+        self,
+        connection: psycopg.Connection[Any],
+        channels: set[str],
+        statement: LiteralString,
+        due: Sequence[Subscription],
+    ) -> None:
+        now = time.monotonic()
         names = [each.wake_signal.queue for each in due]
-        subscribed = self._execute(connection, SUBSCRIBE, names, timedelta(seconds=SUBSCRIBED_FOR)).fetchall()
+        subscribed = self._execute(connection, statement, names, timedelta(seconds=SUBSCRIBED_FOR)).fetchall()
         for channel in {channel for channel, _ in subscribed} - channels:
             self._execute(connection, SQL("listen {}").format(Identifier(channel)))
             channels.add(channel)
@@ -263,29 +335,36 @@ class NotifyListener:
         if connection.fileno() in ready:
             connection.pgconn.consume_input()
             while (notify := connection.pgconn.notifies()) is not None:
-                self._on_notify(notify.extra.decode())
+                self._on_notify(notify.relname.decode(), notify.extra.decode())
             self._unsubscribe_noisy(connection)
         if self._wake_reader in ready:
             os.read(self._wake_reader, 4096)
             return True
         return False
 
-    def _on_notify(self, queue: str) -> None:
-        subscription = self._subscriptions.get(queue)
-        if subscription is not None:
+    def _on_notify(self, channel: str, payload: str) -> None:
+        if channel == LOST_LOCKS:
+            number, _, queue = payload.partition(" ")
+            for signal in self._known_losses():
+                if signal.queue == queue and number.isdecimal():
+                    signal.set(int(number))
+            return
+        number, _, queue = payload.partition(" ") if channel == SETTLED else ("0", "", payload)
+        subscription = self._subscriptions.get((Waiters if channel == SETTLED else WakeSignal, queue))
+        if subscription is not None and number.isdecimal():
             now = time.monotonic()
             if subscription.is_notified_too_often(now):
                 subscription.mute(now)
-            subscription.wake_signal.set()
+                subscription.wake_signal.set()
+            else:
+                subscription.wake_signal.notified(int(number))
 
     def _unsubscribe_noisy(self, connection: psycopg.Connection[Any]) -> None:
         """Ends the subscriptions to queues with too many notifications."""
         now = time.monotonic()
-        noisy = [
-            each.wake_signal.queue for each in self._known() if each.muted_until > now and each.subscribed_until == 0.0
-        ]
-        if noisy:
-            self._execute(connection, SUBSCRIBE, noisy, None)
+        for each in self._known():
+            if each.muted_until > now and each.subscribed_until == 0.0:
+                self._execute(connection, each.statement, [each.wake_signal.queue], None)
 
     def _execute(
         self, connection: psycopg.Connection[Any], query: LiteralString | Composed, *parameters: Any
@@ -297,7 +376,21 @@ class NotifyListener:
         with self._lock:
             return list(self._subscriptions.values())
 
+    def _known_losses(self) -> Sequence[LossSignal]:
+        with self._lock:
+            return list(self._losses)
+
+    def _begin_losses(self) -> None:
+        for signal in self._known_losses():
+            if not signal.is_live:
+                signal.begin()
+
+    def _end_losses(self) -> None:
+        for signal in self._known_losses():
+            signal.is_live = False
+
     def _end_all(self) -> None:
+        self._end_losses()
         for each in self._known():
             each.end()
             each.wake_signal.set()

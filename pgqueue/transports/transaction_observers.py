@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
-import psycopg
 from psycopg.pq import TransactionStatus
-from sqlalchemy import event
+from sqlalchemy import event, text
 from sqlalchemy.engine import Connection, ExceptionContext
+from sqlalchemy.exc import DBAPIError
 
-from pgqueue.errors import ConnectionLostError, error_class
+from pgqueue.errors import ConnectionLostError, error_class, sqlstate_of
 from pgqueue.model.context import Event, ReceiveContext
-
-AnyDriver = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+from pgqueue.statements.statement import as_text
+from pgqueue.transports import drivers
+from pgqueue.transports.translation import FAILED_TRANSACTION
 
 #: SQL text that may end a transaction, or a part of it. A false match only costs a query.
-ENDS = re.compile(r"\b(?:rollback|abort|commit|prepare\s+transaction)\b|(?:^|;)\s*end\b", re.IGNORECASE)
+ENDS = re.compile(r"\b(?:rollback|abort|commit|prepare\s+transaction)\b|(?:^|;|\*/|\n)\s*end\b", re.IGNORECASE)
 
-UNDONE = "select id::text from unnest(%s::xid8[]) as id where pg_xact_status(id) = 'aborted'"
+UNDONE = text(
+    "select cast(id as text) from unnest(cast(cast(:ids as text) as xid8[])) as id where pg_xact_status(id) = 'aborted'"
+)
 
 
 @dataclass(frozen=True)
@@ -98,11 +102,13 @@ class TransactionObserver:
         transaction_ids = [context.transaction_id for context in contexts]
         self._followers.append(Follower(contexts, transaction_ids, _savepoints(connection)))
 
-    def take_back(self, *, undone: bool) -> None:
+    def on_failure(self, *, undone: bool) -> None:
         """Takes back the outcome that was reported before a COMMIT that failed or was not answered.
 
-        A prepared transaction stays prepared when its COMMIT is refused.
+        A prepared transaction stays prepared when its COMMIT is refused. A rollback to a savepoint that fails is no
+        statement that is reported afterwards.
         """
+        self._is_its_own_end = False
         announced, self._announced = self._announced, []
         for follower in announced:
             if undone and not self._announced_prepared:
@@ -121,13 +127,16 @@ class TransactionObserver:
         transaction, its outcome is unknown here.
         """
         followers = self._taken()
-        match _status_of(connection):
-            case TransactionStatus.INERROR:
-                _apply_outcome(followers, Event.ABORTED)
-            case TransactionStatus.INTRANS:
-                undone = _undone(connection, followers) if self._has_seen_an_end else ()
-                _apply_outcome([each for each in followers if each.is_undone(undone)], Event.ABORTED)
-                self._announce([each for each in followers if not each.is_undone(undone)], prepared=False)
+        with _pool_safe(connection):
+            self._announce_commit(connection, followers)
+
+    def _announce_commit(self, connection: Connection, followers: list[Follower]) -> None:
+        if _has_failed(connection, followers):
+            _apply_outcome(followers, Event.ABORTED)
+        elif _status_of(connection) is TransactionStatus.INTRANS:
+            undone = _undone(connection, followers) if self._has_seen_an_end else ()
+            _apply_outcome([each for each in followers if each.is_undone(undone)], Event.ABORTED)
+            self._announce([each for each in followers if not each.is_undone(undone)], prepared=False)
 
     def _on_rollback(self, connection: Connection) -> None:
         """A transaction that SQL text has already ended is not undone by this."""
@@ -143,7 +152,9 @@ class TransactionObserver:
 
     def _on_prepare(self, connection: Connection, xid: Any) -> None:
         followers = self._taken()
-        if _status_of(connection) is TransactionStatus.INERROR:  # then PREPARE rolls back, without an error
+        with _pool_safe(connection):
+            has_failed = _has_failed(connection, followers)
+        if has_failed:  # then PREPARE rolls back, without an error
             _apply_outcome(followers, Event.ABORTED)
         else:
             self._prepared[xid] = followers
@@ -183,26 +194,52 @@ def _apply_outcome(followers: Sequence[Follower], outcome: Event) -> None:
 def _on_error(failure: ExceptionContext) -> None:
     listener = TransactionObserver.known(failure.connection)
     if listener is not None:
-        sqlstate = getattr(failure.original_exception, "sqlstate", None)
-        listener.take_back(undone=sqlstate is not None and error_class(sqlstate) is not ConnectionLostError)
+        sqlstate = sqlstate_of(failure.original_exception)
+        listener.on_failure(undone=sqlstate is not None and error_class(sqlstate) is not ConnectionLostError)
 
 
-def driver_of(connection: Connection) -> AnyDriver:
-    """The underlying psycopg connection."""
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, psycopg.Connection | psycopg.AsyncConnection)
-    return driver
+def connection_of(connection: Connection) -> Any:
+    """The underlying connection of the driver."""
+    return connection.connection.driver_connection
 
 
 def _status_of(connection: Connection) -> TransactionStatus:
-    """The status of the session's transaction, from psycopg: SQLAlchemy may not know that it has failed."""
-    return driver_of(connection).info.transaction_status
+    """The status of the session's transaction, from the driver: SQLAlchemy may not know that it has failed."""
+    below = connection_of(connection)
+    driver = drivers.driver_of(below)
+    assert driver is not None, "others are refused"
+    return driver.status(below)
+
+
+def _has_failed(connection: Connection, followers: Sequence[Follower]) -> bool:
+    """Whether the open transaction has failed. Where the driver does not show it, the database refuses a statement."""
+    driver = drivers.driver_of(connection_of(connection))
+    if driver is None or driver.shows_failures or not followers:
+        return _status_of(connection) is TransactionStatus.INERROR
+    try:
+        connection.exec_driver_sql("select 1")
+    except DBAPIError as error:
+        if sqlstate_of(error.orig) == FAILED_TRANSACTION:
+            return True
+        raise
+    return False
+
+
+@contextmanager
+def _pool_safe(connection: Connection) -> Iterator[None]:
+    """Close the connection on an error: SQLAlchemy takes its transaction for ended, and would lend it with it open."""
+    try:
+        yield
+    except BaseException as failure:
+        if not connection.closed and not connection.invalidated:
+            connection.invalidate(failure)
+        raise
 
 
 def _undone(connection: Connection, followers: Sequence[Follower]) -> Collection[str]:
     """Ask in the transaction itself, before its commit, which parts of it were undone."""
     ids = [transaction_id for follower in followers for transaction_id in follower.transaction_ids]
-    return connection.exec_driver_sql(UNDONE, (ids,)).scalars().all()
+    return connection.execute(UNDONE, {"ids": as_text(ids)}).scalars().all()
 
 
 def _savepoints(connection: Connection) -> frozenset[str]:

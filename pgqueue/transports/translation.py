@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 import psycopg_pool
@@ -24,7 +24,10 @@ REMEDY = "run `pgqueue migrate`, or client.migrate()"
 
 #: A prepared statement already exists, or does not: a pooler has given the session to another client.
 NOT_OUR_STATEMENT = ("42P05", "26000")
-POOLER_REMEDY = "PgBouncer needs max_prepared_statements > 0, or connections with prepare_threshold=None"
+POOLER_REMEDY = (
+    "PgBouncer needs max_prepared_statements > 0, or connections with prepare_threshold=None (of asyncpg, with"
+    " statement_cache_size=0)"
+)
 
 #: SQL functions in hints that have a method of a client as their equivalent.
 ADVISED = re.compile(
@@ -70,30 +73,50 @@ class translated:  # noqa: N801 - read as a word, like contextlib's suppress
             raise translation from error
 
 
+class Refusal(NamedTuple):
+    """An error as the server has reported it, to any driver."""
+
+    text: str
+    sqlstate: str | None
+    primary: str | None
+    detail: str | None
+    hint: str | None
+
+
 def translate(error: psycopg.Error) -> PGQueueError:
     if isinstance(error, psycopg_pool.PoolTimeout):
         return OperationTimeoutError(f"the connection pool has no free connection: {error}")
-    kind = error_class(error.sqlstate)
-    if kind is not None:
-        return kind(_text_of(kind, error), sqlstate=error.sqlstate, tracking_id=_tracking_id(error))
     if error.sqlstate is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        lost = ConnectionLostError(str(error))
-        lost.is_transient = not is_refused_for_good(str(error))
-        return lost
+        return lost(str(error))
     if error.sqlstate is None and isinstance(error, psycopg.DataError):
         return InvalidArgumentError(str(error))
-    return PGQueueError(_text(error), sqlstate=error.sqlstate, tracking_id=_tracking_id(error))
+    diag = error.diag
+    return refusal(Refusal(str(error), error.sqlstate, diag.message_primary, diag.message_detail, diag.message_hint))
 
 
-def _tracking_id(error: psycopg.Error) -> str | None:
+def lost(text: str) -> ConnectionLostError:
+    """The error of a connection that broke, or could not be made."""
+    error = ConnectionLostError(text)
+    error.is_transient = not is_refused_for_good(text)
+    return error
+
+
+def refusal(reported: Refusal) -> PGQueueError:
+    """The error of what the server has reported."""
+    kind = error_class(reported.sqlstate)
+    text = _text(reported) if kind is None else _text_of(kind, reported)
+    return (kind or PGQueueError)(text, sqlstate=reported.sqlstate, tracking_id=_tracking_id(reported))
+
+
+def _tracking_id(error: Refusal) -> str | None:
     """The id that a refusal of pgqueue has in its detail, and so in the log of the server."""
-    found = TRACKED.search(error.diag.message_detail or "")
+    found = TRACKED.search(error.detail or "")
     return found and found[1]
 
 
-def _text_of(kind: type[PGQueueError], error: psycopg.Error) -> str:
+def _text_of(kind: type[PGQueueError], error: Refusal) -> str:
     if kind is SchemaVersionError:
-        return f"the pgqueue schema is missing or too old here ({error}): {REMEDY}"
+        return f"the pgqueue schema is missing or too old here ({error.text}): {REMEDY}"
     if kind is ReadOnlyError:
         return f"{_text(error)}: {READ_ONLY_REMEDY}"
     if error.sqlstate == FAILED_TRANSACTION:
@@ -101,11 +124,11 @@ def _text_of(kind: type[PGQueueError], error: psycopg.Error) -> str:
     return _text(error)
 
 
-def _text(error: psycopg.Error) -> str:
-    primary = error.diag.message_primary or str(error)
+def _text(error: Refusal) -> str:
+    primary = error.primary or error.text
     if error.sqlstate == DEPENDED_ON:
-        primary = f"{primary}. {error.diag.message_detail}"
-    hint = POOLER_REMEDY if error.sqlstate in NOT_OUR_STATEMENT else error.diag.message_hint
+        primary = f"{primary}. {error.detail}"
+    hint = POOLER_REMEDY if error.sqlstate in NOT_OUR_STATEMENT else error.hint
     return f"{primary}. {_for_python(hint)}" if hint else primary
 
 

@@ -14,6 +14,48 @@ Callback = Callable[[], object]
 RECENTLY = 1.0
 
 
+#: In seconds: how long the client listens for lost locks after the last message was locked.
+LINGERS = 60.0
+
+
+class LossSignal:
+    """Asks about messages whose locks may have been taken away, while their holder has any of the queue.
+
+    ``is_live`` is whether the database notifies us; if not, ``wanted`` is called when messages are locked.
+    """
+
+    def __init__(self, queue: str, wanted: Callback) -> None:
+        self.queue = queue
+        self._wanted = wanted
+        self._ask: Callable[[int | None], object] = lambda _: None
+        self._holds: Callable[[], bool] = lambda: False
+        self._locked_at = float("-inf")
+        self.is_live = False
+
+    def connect(self, ask: Callable[[int | None], object], holds: Callable[[], bool]) -> None:
+        """Call ``ask`` in any thread, with the number of a message or None for all; ``holds`` whether any is held."""
+        self._ask, self._holds = ask, holds
+
+    @property
+    def is_awaited(self) -> bool:
+        return self._holds() or time.monotonic() < self._locked_at + LINGERS
+
+    def locked(self, at: float) -> None:
+        """Note that messages were locked at this time, so that losses of them are listened for."""
+        self._locked_at = at
+        if not self.is_live:
+            self._wanted()
+
+    def begin(self) -> None:
+        """Note that the database notifies us from now on, and ask for what happened before."""
+        self.is_live = True
+        if self._holds():
+            self._ask(None)
+
+    def set(self, sequence_number: int) -> None:
+        self._ask(sequence_number)
+
+
 class WakeSignal:
     """Is set each time a queue has new messages. Consumers poll when it is set, and at intervals anyway.
 
@@ -44,6 +86,10 @@ class WakeSignal:
             callbacks = list(self._callbacks)
         for callback in callbacks:
             callback()
+
+    def notified(self, sequence_number: int) -> None:
+        """Is called for each NOTIFY."""
+        self.set()
 
     @contextmanager
     def calling(self, callback: Callback, since: int) -> Iterator[None]:

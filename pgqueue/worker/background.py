@@ -34,7 +34,13 @@ class Background:
         self._registration = Registration(worker, options.concurrency)
         #: By queue.
         self.renewals = {
-            queue: Renewals(queue, options.max_lock_renewal_duration, options.on_lock_renew_failure, self._short)
+            queue: Renewals(
+                queue,
+                options.max_lock_renewal_duration,
+                options.on_lock_renew_failure,
+                self._short,
+                source.loss_signal(queue),
+            )
             for queue in options.routes
         }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
@@ -24,6 +23,7 @@ from pgqueue.errors import (
 from pgqueue.flows import Begun, Flow, Pause, processing, settling
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about, about_all
+from pgqueue.model.backoff import by_chance
 from pgqueue.model.calls import checked_result
 from pgqueue.model.context import Event, ReceiveState
 from pgqueue.model.handler import Handler
@@ -79,10 +79,11 @@ def execute(message: LockedMessage, spec: HandlerSpec, within: Processing | None
                 break
             except Exception as failure:  # noqa: BLE001 - a handler may raise anything; the policy decides what follows
                 tries = tries or spec.tries(message)
-                verdict = judge(failure, message.delivery_count, spec.retry, random.random(), tries)
+                policy = spec.routes.policy(message, spec.retry)
+                verdict = judge(failure, message.delivery_count, policy, by_chance(), tries)
                 if not isinstance(verdict, TryAgain):
                     span.failed(failure)
-                    yield from fail(message, failure, spec.retry, verdict)
+                    yield from fail(message, failure, policy, verdict)
                     return {message.sequence_number: failure}
                 span.tries_again(verdict.number, failure)
             yield Pause(verdict.pause)
@@ -96,16 +97,16 @@ def _attempt(message: LockedMessage, spec: HandlerSpec, tries: Tries | None) -> 
     began = time.perf_counter()
     try:
         handler = spec.routes.find(message)
-        work = partial(spec.call, handler, message)
+        work = partial(processing.handled, message, partial(spec.call, handler))
         if spec.transactions is None or not handler.takes_transaction:
-            checked_result((yield work))
+            checked_result((yield from work()))
             yield from _learn_outcome(message)
             return
         if tries is not None:
             yield from processing.renew(message)
         begun = yield from spec.transactions.enter(message)
         try:
-            checked_result((yield partial(work, begun.handle)))
+            checked_result((yield from work(begun.handle)))
         except BaseException as error:
             yield from processing.roll_back_delivery(message, begun, error)
             raise
@@ -237,7 +238,8 @@ def _call(message: LockedMessage, spec: HandlerSpec, begun: Begun, span: Process
     began = time.perf_counter()
     try:
         with span.at_work():
-            checked_result((yield partial(spec.call, spec.routes.find(message), message, begun.handle)))
+            call = partial(spec.call, spec.routes.find(message))
+            checked_result((yield from processing.handled(message, call, begun.handle)))
     except Exception as failure:
         if is_transient(failure):
             raise

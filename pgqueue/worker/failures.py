@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ from pgqueue.flows import Executor, Flow, settling
 from pgqueue.flows.flow import source_of
 from pgqueue.flows.locked import LockedMessage
 from pgqueue.model.about import about
+from pgqueue.model.backoff import by_chance
 from pgqueue.model.context import Outcome, ReceiveState
 from pgqueue.model.failure import from_users_code, text_of, titled, type_of
 from pgqueue.statements import backends, queues
@@ -22,7 +22,7 @@ def fail(
     message: LockedMessage, failure: BaseException, policy: RetryPolicy, verdict: Verdict | None = None
 ) -> Flow[None]:
     """Settle a message by the verdict, by default that of the policy. If that fails, the lock expires."""
-    verdict = verdict or judge(failure, message.delivery_count, policy, random.random())
+    verdict = verdict or judge(failure, message.delivery_count, policy, by_chance())
     limit = (yield from _limit(message, policy)) if isinstance(verdict, Abandon) else Limit()
     _log_failure(message, failure, verdict, limit)
     error = _cause(failure)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 from pgqueue.errors import InvalidArgumentError, NoHandlerError
 from pgqueue.model.handler import Handler
 from pgqueue.model.message import PeekedMessage
+from pgqueue.worker.policy import RetryPolicy
 
 F = TypeVar("F", bound=Callable[[Any], object] | Callable[[Any, Any], object])
 
@@ -51,6 +53,13 @@ class Routes:
         handler = self._by_subject.get(message.subject, self._rest) if self.is_mixed else self.handlers[0]
         return handler is not None and handler.takes_transaction
 
+    def policy(self, message: PeekedMessage, policy: RetryPolicy) -> RetryPolicy:
+        """The policy of a worker, as it is for the handler of a message."""
+        handler = self._by_subject.get(message.subject, self._rest)
+        if handler is None or handler.max_attempts is None:
+            return policy
+        return replace(policy, max_attempts=min(handler.max_attempts, policy.max_attempts or handler.max_attempts))
+
     def describe(self) -> list[str]:
         """A line for each handler: which messages it takes, its name and its arguments."""
         return [
@@ -80,12 +89,13 @@ class Handlers:
         """The queues that have handlers, in the order of registration."""
         return tuple(self._by_queue)
 
-    def handler(self, queue: str, *, subject: str | None = None) -> Callable[[F], F]:
+    def handler(self, queue: str, *, subject: str | None = None, max_attempts: int | None = None) -> Callable[[F], F]:
         """A decorator: the function handles the messages of a queue that have this subject.
 
         Without ``subject`` it handles all messages of the queue that no other handler takes. The function is called as
         ``handler(message)`` or ``handler(message, tx)``, and stays what it is. A message that no handler takes fails
-        with :class:`~pgqueue.errors.NoHandlerError`, as if a handler had raised that.
+        with :class:`~pgqueue.errors.NoHandlerError`, as if a handler had raised that. After ``max_attempts`` deliveries
+        a message that fails is dead-lettered, if the worker's policy does not do so before.
 
         Raises:
             InvalidArgumentError: the queue has a handler for that subject already, or the function takes other
@@ -94,8 +104,10 @@ class Handlers:
         if not all(isinstance(name, str) for name in (queue, subject or "")):
             raise InvalidArgumentError("a handler is registered for a queue by name: @app.handler(queue, subject=…)")
 
+        RetryPolicy(max_attempts=max_attempts)  # refuses what is no number of attempts
+
         def register(function: F) -> F:
-            handler = Handler.of(function)
+            handler = replace(Handler.of(function), max_attempts=max_attempts)
             handlers = self._by_queue.setdefault(queue, {})
             if subject in handlers:
                 which = "all other messages" if subject is None else f"the subject {subject!r}"
@@ -112,13 +124,16 @@ class Handlers:
         Raises:
             InvalidArgumentError: one of the queues has no handler.
         """
+        chosen = Handlers()
+        chosen._by_queue = self._of(queues)
+        return chosen
+
+    def _of(self, queues: Sequence[str]) -> dict[str, dict[str | None, Handler]]:
         missing = [queue for queue in queues if queue not in self._by_queue]
         if missing:
             there = ", ".join(self._by_queue) or "none"
             raise InvalidArgumentError(f"no handler for {', '.join(missing)}: the queues with handlers are {there}")
-        chosen = Handlers()
-        chosen._by_queue = {queue: dict(self._by_queue[queue]) for queue in queues}
-        return chosen
+        return {queue: dict(self._by_queue[queue]) for queue in queues}
 
     @property
     def take_transactions(self) -> bool:
@@ -166,7 +181,7 @@ class Handlers:
         return {queue: Routes(queue, dict(by_subject)) for queue, by_subject in self._by_queue.items()}
 
 
-def routes_of(queue: str | None, handler: Function | Handlers, message_type: type) -> dict[str, Routes]:
+def routes_of(queue: str | None, handler: Function | Handlers | None, message_type: type) -> dict[str, Routes]:
     """The program of a worker of one queue or several: a handler, or the handlers of an application.
 
     Raises:
@@ -180,7 +195,9 @@ def routes_of(queue: str | None, handler: Function | Handlers, message_type: typ
     return routes
 
 
-def _routes_of(queue: str | None, handler: Function | Handlers) -> dict[str, Routes]:
+def _routes_of(queue: str | None, handler: Function | Handlers | None) -> dict[str, Routes]:
+    if handler is None:
+        raise InvalidArgumentError("give Worker(queue, handler), Worker(client, handlers) or Worker(tasks)")
     if isinstance(handler, Handlers):
         if queue is not None:
             raise InvalidArgumentError("handlers name their queues: give Worker(client, handlers), not a queue")

@@ -148,7 +148,7 @@ class QueueService:
         for message in self.handlers.replace_stuck(limit):
             error = HandlerTimeoutError(f"the handler has not returned within {limit}")
             yield from end_transaction(message, self.pool)
-            yield from fail(message, error, self.options.retry)
+            yield from fail(message, error, self.routes.policy(message, self.options.retry))
             following = self.finish(message, error)
             self.handlers.take([following] if following is not None else [])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgqueue.errors import PGQueueError, QueueDisabledError, SessionLockLostError, logger
@@ -105,6 +105,8 @@ class Sessions:
         self._completed_later = self._settled_by_handlers = False
         #: How many messages of each session to receive at a time.
         self._at_a_time = 1
+        #: How many sessions to hold at a time.
+        self._at_once = limits.most
         self._may_be_more = True
         self._lasts = 0.0
         #: Whether a session may need further messages.
@@ -116,7 +118,7 @@ class Sessions:
     @property
     def wanted(self) -> int:
         """How many more messages could be handled at the moment."""
-        return self._limits.most - sum(session.started is not None for session in self._held.values())
+        return max(self._limits.most - sum(session.started is not None for session in self._held.values()), 0)
 
     @property
     def has_ended(self) -> bool:
@@ -143,7 +145,7 @@ class Sessions:
             if session.started is message and (may_follow or state is ReceiveState.COMPLETED):
                 session.started = None
             following = session.start_next()
-            self.is_low |= following is None or len(session.ahead) * 2 < self._at_a_time
+            self.is_low |= following is None or self._is_low(session)
             return following
 
     def end(self, message: LockedMessage) -> None:
@@ -167,6 +169,7 @@ class Sessions:
         self._lasts = lasts
         is_fast = ahead > 0 and not self._is_mixed
         self._at_a_time = max(ahead // max(len(self._held), 1), FEWEST_AT_A_TIME) if is_fast else 1
+        self._at_once = self._limits.most + (ahead // FEWEST_AT_A_TIME if is_fast else 0)
         self._may_be_more |= not is_empty
         self.is_low = False
         self._note_ended()
@@ -174,8 +177,7 @@ class Sessions:
             yield from self._give_back()
             yield from self._renew(self._due())
             yield from self._receive(is_empty=is_empty)
-            yield from self._release()
-            yield from self._accept()
+            yield from self._exchange()
         except PGQueueError:
             if not (messages := self._start()):
                 raise
@@ -193,7 +195,7 @@ class Sessions:
         for session in self._held.values():
             session.is_over = True
         yield from self._give_back()
-        yield from self._release()
+        yield from self._release(self._over())
 
     @property
     def _is_mixed(self) -> bool:
@@ -206,9 +208,12 @@ class Sessions:
     def _free(self) -> list[HeldSession]:
         return [session for session in self._held.values() if session.is_free]
 
+    def _is_low(self, session: HeldSession) -> bool:
+        return len(session.ahead) * 2 < self._at_a_time
+
     def _missing(self, session: HeldSession) -> int:
         """How many messages to receive from the session now."""
-        if session.is_over or len(session.ahead) * 2 >= self._at_a_time:
+        if session.is_over or not self._is_low(session):
             return 0
         return min(self._at_a_time - len(session.ahead), self._left(session))
 
@@ -317,34 +322,57 @@ class Sessions:
         else:
             self._take(rows, missing)
 
-    def _release(self) -> Flow[None]:
-        """Release the sessions that are over, and those that have been empty for long enough."""
+    def _exchange(self) -> Flow[None]:
+        """Release the sessions that are over, and accept others for the handlers that are idle.
+
+        That is one trip if those that are over are empty: others may be accepted again.
+        """
+        over = self._over()
+        lacking = self._at_once - (len(self._held) - len(over))
+        are_empty = all(session.empty_since is not None for session in over)
+        if not (are_empty and self._may_be_more and lacking > 0):
+            yield from self._release(over)
+            over = []
+        if not (self._may_be_more and lacking > 0):
+            return
+        sent_at = time.monotonic()
+        most = min(self._at_a_time, self._limits.max_messages or self._at_a_time)
+        try:
+            accepted = yield from self._source.execute(
+                sessions.accept_and_release(
+                    self._queue,
+                    [session.lock for session in over],
+                    max_sessions=lacking,
+                    max_messages=most,
+                    locked_by=this_process(),
+                )
+            )
+        except QueueDisabledError:
+            yield from self._release(over)
+            raise
+        self._forget(over)
+        self._may_be_more = len(accepted) == lacking
+        for lock, rows in accepted:
+            session = self._held[lock.session_id] = HeldSession(lock, sent_at)
+            self._take(rows, {session: most})
+
+    def _over(self) -> list[HeldSession]:
+        """The sessions to release: those that are over, and those that have been empty for long enough."""
         now = time.monotonic()
         for session in self._free():
             is_empty = session.empty_since is not None and self._release_due(session) <= now
             session.is_over = is_empty or self._left(session) <= 0
-        over = [session for session in self._held.values() if session.is_over and not session.unsettled]
-        if not over:
-            return
-        yield from self._source.execute(sessions.release_sessions(self._queue, [session.lock for session in over]))
-        for session in over:
+        return [session for session in self._held.values() if session.is_over and not session.unsettled]
+
+    def _release(self, over: Sequence[HeldSession]) -> Flow[None]:
+        if over:
+            yield from self._source.execute(sessions.release_sessions(self._queue, [each.lock for each in over]))
+            self._forget(over)
+
+    def _forget(self, released: Iterable[HeldSession]) -> None:
+        for session in released:
             del self._held[session.lock.session_id]
             self._may_be_more |= session.empty_since is None
-
-    def _accept(self) -> Flow[None]:
-        """Accept sessions while some are available and handlers idle, and receive their first messages."""
-        while self._may_be_more and len(self._held) < self._limits.most:
-            sent_at = time.monotonic()
-            most = min(self._at_a_time, self._limits.max_messages or self._at_a_time)
-            found = yield from self._source.execute(
-                sessions.accept_and_receive(self._queue, max_messages=most, locked_by=this_process())
-            )
-            if found is None:
-                self._may_be_more = False
-                return
-            lock, rows = found
-            session = self._held[lock.session_id] = HeldSession(lock, sent_at)
-            self._take(rows, {session: most})
 
     def _take(self, rows: Iterable[Row], asked: Mapping[HeldSession, int]) -> None:
         """Keep the messages that were received; a session with fewer than were asked for is empty."""

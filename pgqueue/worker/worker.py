@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from pgqueue.client import QueueClient
 from pgqueue.errors import InvalidArgumentError
-from pgqueue.flows.flow import source_of
+from pgqueue.flows.flow import bodies_of, source_of
 from pgqueue.flows.locked import locked
 from pgqueue.leases.renewals import OnFailure
 from pgqueue.model.message import BodyT, body_type_of
@@ -21,11 +21,13 @@ from pgqueue.worker.health import Health, tally_of
 from pgqueue.worker.options import Options, WorkerOptions
 from pgqueue.worker.policy import RetryPolicy
 from pgqueue.worker.tally import Tally
+from pgqueue.worker.task import Tasks
 from pgqueue.worker.threads import ThreadDriver
 
 if TYPE_CHECKING:
     from pgqueue.transports.typed import (
         GivesConnection,
+        GivesOtherConnection,
         GivesPsycopgConnection,
         GivesSession,
         PsycopgConnection,
@@ -38,8 +40,8 @@ class Worker:
     # this face only: threads and tasks
     """Receives the messages of a queue, or of several, and runs a handler on each, until it is stopped.
 
-    ``Worker(queue, handler)`` serves one queue, ``Worker(client, handlers)`` all queues of :class:`pgqueue.Handlers`;
-    they share connections, and stop together.
+    ``Worker(queue, handler)`` serves one queue, ``Worker(client, handlers)`` all queues of :class:`pgqueue.Handlers`,
+    ``Worker(tasks)`` those of :class:`pgqueue.Tasks`; they share connections, and stop together.
 
     The handler is ``handler(message)`` or ``handler(message, tx)``. The second form needs ``transaction``:
     ``"psycopg"`` (it gets a connection), ``"sqlalchemy"`` (a session), or a source of your own: an engine, a session
@@ -115,11 +117,36 @@ class Worker:
     @overload
     def __init__(
         self,
+        queue: Queue[BodyT],
+        handler: Callable[[ReceivedMessage[BodyT], Any], object],
+        *,
+        transaction: GivesOtherConnection,
+        **options: Unpack[WorkerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
         queue: QueueClient,
         handler: Handlers,
         *,
         transaction: Literal["psycopg", "sqlalchemy"]
         | GivesPsycopgConnection
+        | GivesOtherConnection
+        | GivesSession
+        | GivesConnection
+        | None = None,
+        **options: Unpack[WorkerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        queue: Tasks,
+        *,
+        transaction: Literal["psycopg", "sqlalchemy"]
+        | GivesPsycopgConnection
+        | GivesOtherConnection
         | GivesSession
         | GivesConnection
         | None = None,
@@ -128,8 +155,8 @@ class Worker:
 
     def __init__(
         self,
-        queue: Queue[Any] | QueueClient,
-        handler: Callable[..., Any] | Handlers,
+        queue: Queue[Any] | QueueClient | Tasks,
+        handler: Callable[..., Any] | Handlers | None = None,
         *,
         concurrency: int = 8,
         transaction: object = None,
@@ -144,11 +171,13 @@ class Worker:
         session_idle_timeout: timedelta = timedelta(0),
         max_messages_per_session: int | None = 100,
     ) -> None:
+        handler = queue if handler is None and isinstance(queue, Tasks) else handler
+        queue = queue.client if isinstance(queue, Tasks) else queue
         if not isinstance(queue, Queue | QueueClient):
             given = f"{type(queue).__module__}.{type(queue).__qualname__}"
             raise InvalidArgumentError(f"pgqueue.Worker takes a queue or a client of pgqueue, not {given}")
         name = queue.name if isinstance(queue, Queue) else None
-        body_type = body_type_of(queue) if isinstance(queue, Queue) else None
+        body_type = body_type_of(queue) if isinstance(queue, Queue) else bodies_of(source_of(queue))
         make = partial(locked, ReceivedMessage, body_type=body_type)
         options = Options(
             routes=routes_of(name, handler, ReceivedMessage),
@@ -166,6 +195,8 @@ class Worker:
             max_messages_per_session=max_messages_per_session,
         )
         self._driver = ThreadDriver(source_of(queue), make, options)
+        self._client = queue
+        self._tasks = handler if isinstance(handler, Tasks) else None
 
     @property
     def tally(self) -> Tally:
@@ -185,6 +216,8 @@ class Worker:
             SchemaVersionError: the schema does not fit this version of pgqueue.
             InvalidStateError: the worker has already run; make another.
         """
+        if self._tasks is not None and isinstance(self._client, QueueClient):
+            self._tasks.declare_schedules(client=self._client)
         self._driver.run()
 
     def stop(self) -> None:

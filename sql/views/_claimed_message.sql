@@ -5,7 +5,7 @@
 create or replace view pgqueue._claimed_message with (security_barrier) as
 select queue.name as queue, consumer, claim.claim, number,
        sequence_number, lane, delivery_count, enqueued_time, expires_at,
-       -- generated: {message_id to application_properties}, body, binary_body, {after session_id}
+       -- generated: {message_id to application_properties}, body, binary_body, {after session_id if is_kept}
        message_id, correlation_id, subject, content_type, reply_to, application_properties, body, binary_body,
        reply_to_session_id, "to", partition_key
        -- end

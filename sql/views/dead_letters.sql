@@ -12,7 +12,7 @@ select queue.name as queue,
        date_trunc('second', enqueued_time) as enqueued_time,
        date_trunc('second', locked_until) as locked_until,
        locked_by,
-       -- generated: {message_id to reply_to}, {from session_id},
+       -- generated: {message_id to reply_to}, {from session_id if is_kept},
        message_id, correlation_id, subject, content_type, reply_to, session_id, reply_to_session_id, "to",
        partition_key,
        -- end

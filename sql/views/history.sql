@@ -1,6 +1,6 @@
 -- The history of settled messages, in queues that retain history, for as long as they retain it: COMPLETED,
--- DEAD_LETTERED, EXPIRED, RECEIVED_AND_DELETED, PURGED or CANCELLED. With a filter on `settled_at`, only those days are
--- read. `transaction_id` is the transaction of the settlement: below pg_snapshot_xmin(pg_current_snapshot()) no more
+-- DEAD_LETTERED, EXPIRED, RECEIVED_AND_DELETED, PURGED, DELETED, CANCELLED or MOVED. With a filter on `settled_at`, only
+-- those days are read. `transaction_id` is the transaction of the settlement: below pg_snapshot_xmin(pg_current_snapshot()) no more
 -- rows appear.
 create or replace view pgqueue.history with (security_barrier) as
 select queue.name as queue,

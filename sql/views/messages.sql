@@ -21,7 +21,7 @@ select queue.name as queue,
        locked_by,
        date_trunc('second', expires_at) as expires_at,
        pgqueue._error_line(last_error) as last_error,
-       -- generated: {message_id to reply_to}, {from session_id},
+       -- generated: {message_id to reply_to}, {from session_id if is_kept},
        message_id, correlation_id, subject, content_type, reply_to, session_id, reply_to_session_id, "to",
        partition_key,
        -- end

@@ -16,6 +16,7 @@ select name, ready, locked, scheduled, deferred, expired, exhausted, dead_letter
        user_metadata,
        date_trunc('second', created_at) as created_at, date_trunc('second', updated_at) as updated_at
        -- generated: , {after priority_ageing}
+       , result_retention, max_concurrent_per_group, max_receive_rate_per_group, fair
        -- end
   from pgqueue.queue
   join pgqueue.queue_estimates() using (name)

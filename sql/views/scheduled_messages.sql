@@ -10,7 +10,7 @@ select queue.name as queue,
        (select pgqueue._error_line(last_error)
           from pgqueue.failed_message as known
          where known.queue_id = message.queue_id and known.sequence_number = message.sequence_number) as last_error,
-       -- generated: {message_id to reply_to}, {from session_id},
+       -- generated: {message_id to reply_to}, {from session_id if is_kept},
        message_id, correlation_id, subject, content_type, reply_to, session_id, reply_to_session_id, "to",
        partition_key,
        -- end

@@ -7,7 +7,7 @@ select schedule.name, queue.name as queue, cron, every, timezone, starts_at, end
        last_due, last_error, schedule.created_at,
        -- generated: {message_id to time_to_live}, body, binary_body, {from session_id}
        message_id, correlation_id, subject, content_type, reply_to, application_properties, priority, time_to_live,
-       body, binary_body, session_id, reply_to_session_id, "to", partition_key
+       body, binary_body, session_id, reply_to_session_id, "to", partition_key, unique_key, unique_scope
        -- end
   from pgqueue.schedule
   join pgqueue.queue on queue.id = queue_id and pgqueue._may_see_messages(receivers)

@@ -31,5 +31,5 @@ select queue.name as queue,
        select count(*) as messages, min(enqueued_time) as oldest_enqueued_time
          from pgqueue.message
         where message.queue_id = queue.id and lane = 2000 and message.session_id = known.session_id) as present
- where messages > 0 or session.queue_id is not null
+ where not fair and (messages > 0 or session.queue_id is not null)
  order by queue.name, session_id;

@@ -21,12 +21,14 @@ INSTALL = """
 create schema if not exists pgqueue_testing;
 create table if not exists pgqueue_testing.posting (what text not null, sequence_number bigint not null);
 create index if not exists posted on pgqueue_testing.posting (sequence_number);
+create or replace function pgqueue_testing.post(what text, sequence_numbers bigint[]) returns setof bigint
+    language sql as $$
+    insert into pgqueue_testing.posting (what, sequence_number) select $1, unnest($2) returning sequence_number
+$$;
 """
 
-POST = """
-insert into pgqueue_testing.posting (what, sequence_number)
-select %(what)s::text, number from unnest(%(sequence_numbers)s::bigint[]) as number
-returning sequence_number"""
+#: Statements of transports are queries, as all verbs are.
+POST = "select pgqueue_testing.post(%(what)s::text, %(sequence_numbers)s::bigint[])"
 
 FATES = """
 select sequence_number,

@@ -6,20 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-import psycopg
 import pytest
-import sqlalchemy.exc
 
 from pgqueue import QueueClient, ReceivedMessage, ReceiveState, process
 from pgqueue.errors import ConnectionLostError, MessageAlreadySettledError
 from tests.chaos.ledger import Balance
 from tests.chaos.proxy import Cut, Proxy
 from tests.chaos.scene import Scene
-from tests.chaos.sources import SOURCES, TRANSACTIONS, source
+from tests.chaos.sources import BROKEN, SOURCES, TRANSACTIONS, source
 
 SENT = Balance(sent=1, completed=0, dead_lettered=0, purged=0, remaining=1, wrong=())
 COMPLETED = replace(SENT, completed=1, remaining=0)
-BROKEN = (psycopg.OperationalError, sqlalchemy.exc.OperationalError)
 
 
 @pytest.fixture

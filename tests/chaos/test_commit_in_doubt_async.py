@@ -7,9 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
-import psycopg
 import pytest
-import sqlalchemy.exc
 
 from pgqueue import ReceiveState
 from pgqueue.aio import QueueClient, ReceivedMessage, process
@@ -17,11 +15,10 @@ from pgqueue.errors import ConnectionLostError
 from tests.chaos.ledger import Balance
 from tests.chaos.proxy import Cut, Proxy
 from tests.chaos.scene import Scene
-from tests.chaos.sources import SOURCES, TRANSACTIONS, async_source
+from tests.chaos.sources import BROKEN, SOURCES, TRANSACTIONS, async_source, begun
 
 SENT = Balance(sent=1, completed=0, dead_lettered=0, purged=0, remaining=1, wrong=())
 COMPLETED = replace(SENT, completed=1, remaining=0)
-BROKEN = (psycopg.OperationalError, sqlalchemy.exc.OperationalError)
 
 
 @pytest.fixture
@@ -81,10 +78,11 @@ async def test_resolve_returns_the_outcome_of_the_callers_commit(
 ) -> None:
     proxy.cut(cut)
     async with async_source(kind, proxy.dsn) as transaction:
+        ends = await begun(transaction)
         await scene.ledger.acompleted(transaction, received.sequence_number)
         await received.complete(transaction=transaction)
         with pytest.raises(BROKEN):
-            await transaction.commit()
+            await ends.commit()
         assert received.state is ReceiveState.COMPLETING, "the outcome is not known yet"
         scene.await_workers()
         assert await received.resolve() is truth

@@ -9,7 +9,6 @@ from typing import Any
 
 import psycopg
 import pytest
-import sqlalchemy.exc
 from psycopg.conninfo import make_conninfo
 
 from benchmarks.chaos.pair import Pair
@@ -23,14 +22,13 @@ from pgqueue.testing.database import create_template
 from pgqueue.testing.hosts import binaries
 from pgqueue.testing.server import ThrowawayServer
 from pgqueue.transports import drive, source_of
-from tests.chaos.sources import TRANSACTIONS, source
+from tests.chaos.sources import BROKEN, TRANSACTIONS, source
 from tests.patience import eventually
 
 QUEUE = "orders"
 LOCK_DURATION = timedelta(minutes=1)
 
 GIVE_OUT_IDS = "do $$ begin for n in 1..300 loop perform pg_current_xact_id(); commit; end loop; end $$"
-BROKEN = (psycopg.OperationalError, sqlalchemy.exc.OperationalError)
 STATUS = "select pg_xact_status(%s::text::xid8)"
 
 

@@ -15,12 +15,14 @@ from tests.cli.command_line import CommandLine
 
 #: The arguments of each command that deletes.
 ARGUMENTS = {
+    "delete": ["orders", "--subject", "late"],
     "queue delete": ["orders"],
     "queue purge": ["orders"],
     "dead-letters purge": ["orders"],
     "schedule delete": ["beat"],
     "topic delete": ["events"],
     "subscription delete": ["events", "large"],
+    "rule delete": ["events", "large", "$Default"],
 }
 
 
@@ -43,7 +45,7 @@ def test_every_command_that_deletes_can_be_confirmed() -> None:
 def test_without_a_terminal_nothing_is_deleted_unless_confirmed(
     pgqueue: CommandLine, client: QueueClient, command: str
 ) -> None:
-    client.queue("orders").send_batch([Message(1), Message(2)])
+    client.queue("orders").send_batch([Message(1), Message(2), Message(3, subject="late")])
     client.queue("orders").receive()[0].dead_letter("Unreadable")
     client.create_topic("events")
     client.create_subscription("events", "large")
@@ -62,5 +64,6 @@ def inventory(client: QueueClient) -> list[Any]:
     return [
         *((each.name, each.ready, each.dead_letters) for each in counts),
         *client.list_topics(),
+        *(each for topic in client.list_topics() for each in client.list_subscriptions(topic.name)),
         *(each.name for each in client.list_schedules()),
     ]

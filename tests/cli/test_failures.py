@@ -136,7 +136,8 @@ def test_a_remedy_names_the_queue_and_the_message_of_the_error(pgqueue: CommandL
     assert "`pgqueue queue update shop/orders-1 --max-message-size " in (
         pgqueue("send", "shop/orders-1", f'"{"x" * 200}"').only_error
     )
-    assert pgqueue("cancel", "orders", "7").only_error.endswith("`pgqueue explain orders 7` shows where it is")
+    missing = pgqueue("reschedule", "orders", "7", "--at", "1h").only_error
+    assert missing.endswith("`pgqueue explain orders 7` shows where it is")
     client.update_queue("orders", status=QueueStatus.DISABLED)
     assert "`pgqueue queue update orders --status ACTIVE`" in pgqueue("send", "orders", "1").only_error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -51,20 +52,26 @@ ODD = {
     },
 }
 
+#: The number of a message that has a result.
+SETTLED = 1_000_000
 #: How commands are called that only show something.
 SHOWING = {
     "migrate": ["migrate --check"],
     "queue": ["queue list", "queue list --json", "queue show orders", "queue show orders --json"],
     "peek": ["peek orders", "peek orders --json", "peek events/Subscriptions/large --json"],
+    "find": ["find orders", "find orders --json"],
     "explain": ["explain orders 1"],
     "stats": ["stats", "stats --json", "stats --exact --json"],
     "sessions": ["sessions steps", "sessions steps --json"],
     "doctor": ["doctor", "doctor --json"],
+    "result": [f"result totals {SETTLED}", f"result totals {SETTLED} --json"],
     "history": ["history orders", "history orders --json --since 1d"],
     "dead-letters": ["dead-letters list orders", "dead-letters list orders --json"],
     "schedule": ["schedule list", "schedule list --json"],
+    "batch": ["batch list", "batch list --json"],
     "topic": ["topic list", "topic list --json"],
     "subscription": ["subscription list events", "subscription list events --json"],
+    "rule": ["rule list events large", "rule list events large --json"],
     "sweep": ["sweep --dry-run", "sweep --dry-run --json"],
     "grants": ["grants", "grants --json"],
 }
@@ -94,6 +101,11 @@ def shop(database_server: SharedServer) -> Iterator[Database]:
             fill(database, client)
             client.create_queue("steps", requires_session=True)
             client.queue("steps").send(Message(1, session_id="customer-7"))
+            client.create_queue("totals", result_retention=timedelta(days=1))
+            with database.connect(autocommit=True) as connection:
+                connection.execute("select setval('pgqueue.sequence_number', %s, false)", [SETTLED])
+            assert client.queue("totals").send(Message(1)) == SETTLED
+            client.queue("totals").receive()[0].complete(result={"total": 1.5})
         with database.connect() as connection:
             connection.execute(STANDING)
         yield database

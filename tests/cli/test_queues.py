@@ -89,6 +89,22 @@ def test_a_queue_is_paused_and_resumed(pgqueue: CommandLine, client: QueueClient
     assert pgqueue("queue", "pause", "unknown").code == 1
 
 
+def test_a_group_gets_limits_of_its_own(pgqueue: CommandLine, client: QueueClient) -> None:
+    pgqueue("queue", "create", "jobs", "--max-concurrent-per-group", "1", "--max-receive-rate-per-group", "9", "--fair")
+    created = client.get_queue("jobs")
+    assert (created.fair, created.max_receive_rate_per_group) == (True, 9.0)
+    client.queue("jobs").send_batch([Message(n, group_id="a") for n in range(4)])
+    limited = pgqueue(
+        "queue", "limit-group", "jobs", "a", "--max-concurrent", "2", "--max-receive-rate", "none", "--json"
+    )
+    assert limited.document == {"queue": "jobs", "group_id": "a", "max_concurrent": 2, "max_receive_rate": None}
+    assert len(client.queue("jobs").receive(max_messages=9)) == 2
+    assert "limits of group a of jobs set" in pgqueue("queue", "limit-group", "jobs", "a").out
+    refused = pgqueue("queue", "limit-group", "orders", "a", "--max-concurrent", "2")
+    assert refused.code == 2
+    assert "must be one that is fair" in refused.only_error
+
+
 def test_a_queue_is_made_to_forward_and_to_stop(pgqueue: CommandLine, client: QueueClient) -> None:
     updated = pgqueue("queue", "create", "parcels", "--forward-to", "orders", "--json").document
     assert (updated["forward_to"], updated["forward_dead_lettered_messages_to"]) == ("orders", None)

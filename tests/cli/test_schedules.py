@@ -18,13 +18,14 @@ def test_a_schedule_is_created_with_all_options(pgqueue: CommandLine, client: Qu
     options = "--catch-up all --jitter 30s --start 2100-01-01T00:00Z --end 2100-01-09T00:00Z -p a:=1"
     texts = {name: text.removeprefix("the ") for name, text in TEXT_VALUES.items()}
     options += "".join(f" --{name.replace('_', '-')} {text}" for name, text in texts.items())
-    options += " --priority -3 --time-to-live 1h"
+    options += " --priority -3 --time-to-live 1h --unique-key nightly --unique-scope unsettled"
     document = pgqueue(*NIGHTLY, *options.split(), "--json").document
     for time in ("created_at", "read_at", "start", "end"):
         datetime.fromisoformat(document.pop(time))
     assert datetime.fromisoformat(document.pop("next_due")) == datetime.fromisoformat("2100-01-01T02:30:00+01:00")
     message = {
-        **texts, "application_properties": {"a": 1}, "priority": -3, "time_to_live": 3600.0, "body": {"n": 1},
+        **texts, "unique_key": "nightly", "unique_scope": "unsettled", "application_properties": {"a": 1},
+        "priority": -3, "time_to_live": 3600.0, "body": {"n": 1},
     }  # fmt: skip
     assert document == {
         "name": "nightly", "queue": "orders", "cron": "30 2 * * *", "every": None, "timezone": "Europe/Zurich",

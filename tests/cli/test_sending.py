@@ -72,53 +72,41 @@ def test_a_duplicate_is_reported_and_is_no_failure(pgqueue: CommandLine, client:
     (number,) = first["sequence_numbers"]
     assert first["duplicate"] is False
     again = pgqueue("send", "orders", "2", "--message-id", "order-7")
-    assert (again.code, again.out) == (0, f"message id order-7 was sent before as {number}: nothing was stored\n")
+    assert (again.code, again.out) == (0, f"message {number} has the same message id order-7: nothing was stored\n")
     assert pgqueue("send", "orders", "2", "--message-id", "order-7", "--json").document == first | {"duplicate": True}
     assert [message.body for message in sent(client)] == [1]
 
 
-def test_scheduled_messages_are_cancelled(pgqueue: CommandLine, client: QueueClient) -> None:
-    numbers = pgqueue("send", "orders", "-f", "-", "--at", "1h", "--json", stdin="1\n2\n3\n").document[
-        "sequence_numbers"
-    ]
-    ended = pgqueue("cancel", "orders", str(numbers[0]))
-    assert (ended.code, ended.out) == (0, "1 message of orders cancelled\n")
-    rest = numbers[1:]
-    document = pgqueue("cancel", "orders", *map(str, rest), "--json").document
-    assert document == {"queue": "orders", "cancelled": rest}
-    assert sent(client) == []
-
-
-def test_a_message_that_is_not_scheduled_cannot_be_cancelled(pgqueue: CommandLine, client: QueueClient) -> None:
-    (scheduled,) = pgqueue("send", "orders", "1", "--at", "1h", "--json").document["sequence_numbers"]
-    (ready,) = pgqueue("send", "orders", "2", "--json").document["sequence_numbers"]
-    ended = pgqueue("cancel", "orders", str(scheduled), str(ready))
-    assert ended.code == 1
-    assert f"no scheduled message {ready}" in ended.only_error
-    assert "pgqueue explain" in ended.only_error
-    assert len(sent(client)) == 2, "all or none"
+def test_a_message_with_a_unique_key_is_ignored_replaces_another_one_or_fails(
+    pgqueue: CommandLine, client: QueueClient
+) -> None:
+    (number,) = pgqueue("send", "orders", "1", "--unique-key", "k", "--json").document["sequence_numbers"]
+    again = pgqueue("send", "orders", "2", "--unique-key", "k")
+    assert (again.code, again.out) == (0, f"message {number} has the same unique key k: nothing was stored\n")
+    replaced = pgqueue("send", "orders", "3", "--unique-key", "k", "--on-conflict", "replace")
+    assert (replaced.code, replaced.out) == (0, f"sent message {number} to orders\n")
+    raised = pgqueue("send", "orders", "4", "--unique-key", "k", "--on-conflict", "raise")
+    assert (raised.code, "has the unique key 'k'" in raised.only_error) == (1, True)
+    assert [message.body for message in sent(client)] == [3]
+    received = client.queue("orders").receive()
+    locked = pgqueue("send", "orders", "5", "--unique-key", "k", "--unique-scope", "unsettled")
+    assert (locked.code, len(received), len(sent(client))) == (0, 1, 1)
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("orders",), "NUMBER"),
-        (("orders", "soon"), "NUMBER"),
-        (("orders", str(2**63)), "below 2^63"),
+        (("--file", "-", "--unique-key", "k"), "--unique-key is for one message"),
+        (("1", "--topic", "--on-conflict", "replace"), "--on-conflict is for a queue"),
+        (("1", "--on-conflict", "merge"), "merge"),
     ],
 )
-def test_invalid_numbers_cannot_be_cancelled(
+def test_wrong_options_of_unique_messages_are_refused(
     pgqueue: CommandLine, client: QueueClient, arguments: tuple[str, ...], told: str
 ) -> None:
-    ended = pgqueue("cancel", *arguments)
+    ended = pgqueue("send", "orders", *arguments, stdin="1\n")
     assert ended.code == 2
-    assert told in ended.only_error
-
-
-def test_nothing_is_cancelled_in_a_queue_that_is_not_there(pgqueue: CommandLine) -> None:
-    ended = pgqueue("cancel", "nowhere", "1")
-    assert ended.code == 1
-    assert "queue create" in ended.only_error
+    assert told in ended.err
 
 
 def test_a_dash_reads_the_body_from_stdin(pgqueue: CommandLine, client: QueueClient) -> None:

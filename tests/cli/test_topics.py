@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pgqueue import CorrelationFilter, JsonPathFilter, QueueClient
+from pgqueue import CorrelationFilter, JsonPathFilter, QueueClient, SqlFilter
 from pgqueue.model.columns import FILTERABLE
 from tests.cli.command_line import CommandLine
 
@@ -38,6 +38,28 @@ def test_topics_and_subscriptions_are_created_changed_and_deleted(pgqueue: Comma
     assert client.list_topics() == []
 
 
+def test_rules_are_created_listed_and_deleted(pgqueue: CommandLine, client: QueueClient) -> None:
+    client.create_topic("events")
+    pgqueue("subscription", "create", "events", "billing", "--sql", "amount > 1000")
+    assert client.get_subscription("events", "billing").filter == SqlFilter("amount > 1000")
+    swiss = ["rule", "create", "events", "billing", "swiss", "--property", "country=CH", "--set-property", "vat:=8.1"]
+    assert pgqueue(*swiss).out == "rule swiss of events, billing created\n"
+    assert "`pgqueue rule delete`, or use --exist-ok" in pgqueue(*swiss).only_error
+    assert pgqueue(*swiss, "--exist-ok", "--json").document["rule"] == "swiss"
+    shown = pgqueue("rule", "list", "events", "billing").out
+    assert all(text in shown for text in ("$Default", "amount > 1000", "swiss", '"CH"', '"vat"'))
+    default, listed = pgqueue("rule", "list", "events", "billing", "--json").document
+    assert default["filter"] == {"sql": "amount > 1000"}
+    assert listed["filter"] == {"application_properties": {"country": "CH"}}
+    for name in ("swiss", "$Default"):
+        assert pgqueue("rule", "delete", "events", "billing", name, "--yes", "--json").document["deleted"] is True
+    assert (
+        "`pgqueue rule list TOPIC SUBSCRIPTION` shows"
+        in pgqueue("rule", "delete", "events", "billing", "swiss", "--yes").only_error
+    )
+    assert "no message of events is stored" in pgqueue("rule", "list", "events", "billing").err
+
+
 def test_messages_are_sent_to_a_topic(pgqueue: CommandLine, client: QueueClient, tmp_path: Path) -> None:
     client.create_topic("events")
     client.create_subscription("events", "all")
@@ -63,7 +85,7 @@ def test_errors_about_topics_are_reported_in_one_line(pgqueue: CommandLine, clie
     unknown = pgqueue("subscription", "list", "nope")
     assert (unknown.code, "`pgqueue topic create` makes one" in unknown.err) == (1, True)
     both = pgqueue("subscription", "create", "events", "s", "--json-path", "$.body > 1", "--subject", "x")
-    assert (both.code, "one of the two" in both.err) == (2, True)
+    assert (both.code, "give one of them" in both.err) == (2, True)
     client.create_subscription("events", "s")
     assert pgqueue("subscription", "update", "events", "s").code == 2
     assert pgqueue("subscription", "update", "events", "s", "--no-filter", "--subject", "x").code == 2

@@ -79,6 +79,18 @@ logging.getLogger("pgqueue").addFilter(announced)
 """
 
 
+TASKS = """
+from pgqueue import QueueClient, Tasks
+tasks = Tasks(QueueClient(""))
+
+@tasks.periodic(cron="0 0 * * *", name="nightly")
+@tasks.task(queue="orders")
+def note(what: str = "nothing"):
+    with open("handled", "a") as handled:
+        print("VERSION", what, sep="-", file=handled, flush=True)
+"""
+
+
 @pytest.fixture(autouse=True)
 def handlers(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(HANDLERS)
@@ -124,6 +136,48 @@ def test_a_signal_before_the_first_claim_stops_it_as_any_other(
     assert (process.returncode, said) == (0, b"stopped\n"), log
     assert b"SIGTERM: stopping" in log
     assert handled(tmp_path) == []
+
+
+@pytest.mark.parametrize("face", ["pgqueue", "pgqueue.aio"])
+@pytest.mark.parametrize("arguments", [[], ["orders"], ["--processes", "2"]], ids=" ".join)
+def test_tasks_are_run_and_their_schedules_declared(
+    pgqueue: CommandLine, client: QueueClient, tmp_path: Path, arguments: list[str], face: str
+) -> None:
+    (tmp_path / "jobs.py").write_text(TASKS.replace("from pgqueue ", f"from {face} "))
+    orders = client.queue("orders")
+    orders.send(Message({"what": "a"}, subject="note"))
+    with worker(pgqueue, "jobs:tasks", *arguments) as process:
+        eventually(lambda: orders.peek() == [])
+        process.send_signal(signal.SIGTERM)
+        log = process.communicate(timeout=300)[1]
+    assert process.returncode == 0, log
+    assert handled(tmp_path) == ["VERSION-a"]
+    assert [(schedule.name, schedule.message.body) for schedule in client.list_schedules()] == [
+        ("nightly", {"what": "nothing"})
+    ]
+
+
+def test_a_worker_is_restarted_when_a_module_changes(pgqueue: CommandLine, client: QueueClient, tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text(TASKS)
+    orders = client.queue("orders")
+    orders.send(Message({"what": "a"}, subject="note"))
+    with worker(pgqueue, "jobs:tasks", "--reload") as process:
+        eventually(lambda: handled(tmp_path) == ["VERSION-a"])
+        (tmp_path / "jobs.py").write_text(TASKS.replace("VERSION", "another"))
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"jobs.py has changed: restarting\n"
+        assert process.stdout.readline() == b"stopped\n"
+        orders.send(Message({"what": "b"}, subject="note"))
+        eventually(lambda: handled(tmp_path) == ["VERSION-a", "another-b"])
+        process.send_signal(signal.SIGTERM)
+        log = process.communicate(timeout=300)[1]
+    assert process.returncode == 0, log
+
+
+def test_reloading_needs_its_extra(pgqueue: CommandLine, client: QueueClient, tmp_path: Path) -> None:
+    (tmp_path / "watchfiles.py").write_text("raise ImportError")
+    ended = pgqueue("worker", "shop:note", "orders", "--reload", PYTHONPATH=str(tmp_path))
+    assert ended.only_error == "pgqueue: --reload needs the extra reload: pip install 'pgqueue-tx[reload]'"
 
 
 def test_a_worker_that_was_killed_is_missing_until_a_sweep_removes_it(

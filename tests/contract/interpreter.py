@@ -23,7 +23,7 @@ from pgqueue.model.calls import annotation_of
 from tests.patience import PATIENCE
 
 #: Objects of these packages have methods to be awaited, or make objects that have.
-ASYNCHRONOUS = ("pgqueue.aio", "psycopg", "sqlalchemy", "contextlib")
+ASYNCHRONOUS = ("pgqueue.aio", "psycopg", "asyncpg", "sqlalchemy", "contextlib")
 
 
 class Interpreter:
@@ -103,8 +103,8 @@ class Spoken:
         return self._interpreter.call(self._meaning.__aexit__, kind, error, traceback)
 
     def __iter__(self) -> Iterator[Any]:
-        over = object()
-        while (value := self._interpreter.call(anext, self._meaning, over)) is not over:
+        messages, over = aiter(self._meaning), object()
+        while (value := self._interpreter.call(anext, messages, over)) is not over:
             yield value
 
 

@@ -32,7 +32,10 @@ INTERRUPTIONS: dict[str, dict[str, type[BaseException]]] = {
 
 #: An interruption between a pool and the first use of its connection loses that connection, and nothing else: the next
 #: step is interrupted in its place.
-WOULD_LOSE_A_CONNECTION = {BEFORE: ("putconn", "close"), AFTER: ("getconn", "_connect", "connect")}
+WOULD_LOSE_A_CONNECTION = {
+    BEFORE: ("putconn", "release", "close"),
+    AFTER: ("getconn", "acquire", "_connect", "connect"),
+}
 
 
 class Interruption:

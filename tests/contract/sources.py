@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import asyncpg
 import psycopg
+import psycopg2
 import psycopg_pool
 import sqlalchemy
 from psycopg.conninfo import conninfo_to_dict
@@ -24,16 +26,41 @@ import pgqueue.aio
 from pgqueue.testing import Database
 from pgqueue.transports.dsn import VARIABLES
 from tests.contract.interpreter import Interpreter, meant
-from tests.contract.transactions import Block, Scoped, Transaction, TwoPhase, TwoPhaseOfSQLAlchemy, TwoPhaseSession
+from tests.contract.transactions import (
+    Block,
+    OfAsyncpg,
+    OfPsycopg2,
+    Scoped,
+    Transaction,
+    TwoPhase,
+    TwoPhaseOfSQLAlchemy,
+    TwoPhaseSession,
+)
 
 #: The sources of a client.
 CLIENTS = ("dsn", "pool", "engine")
 
-#: The sources of a caller's transaction.
-CALLERS = ("connection", "autocommit connection", "session", "scoped session", "sqlalchemy connection")
+#: The sources of a caller's transaction. Other ones have another driver than the library: psycopg2 in the synchronous
+#: face, asyncpg in the asynchronous one.
+CALLERS = (
+    "connection",
+    "autocommit connection",
+    "session",
+    "scoped session",
+    "sqlalchemy connection",
+    "other connection",
+    "other session",
+    "other sqlalchemy connection",
+)
 
 #: The sources of a transaction that is to be prepared.
-TWO_PHASE = ("two-phase connection", "two-phase sqlalchemy connection", "two-phase session")
+TWO_PHASE = (
+    "two-phase connection",
+    "two-phase sqlalchemy connection",
+    "two-phase session",
+    "two-phase other sqlalchemy connection",
+    "two-phase other session",
+)
 
 #: The sources on which `received.transaction(source)` and `process(…, source)` can begin a transaction.
 WORKPLACES = (
@@ -46,7 +73,16 @@ WORKPLACES = (
     "session",
     "scoped session",
     "session maker",
+    "other connection",
+    "other pool",
+    "other engine",
+    "other sqlalchemy connection",
+    "other session",
+    "other session maker",
 )
+
+#: Those that a test does not close, because others use them too.
+KEPT_OPEN = ("nothing", "pool", "engine", "session maker", "other pool", "other engine", "other session maker")
 
 
 class Sources:
@@ -99,18 +135,19 @@ class Sources:
 
     def transaction(self, kind: str) -> Transaction:
         """A caller's transaction of a kind, on a connection or in a session of its own."""
-        match kind:
-            case "autocommit connection":
-                return Block(self.open(kind))
-            case "scoped session":
-                return Scoped(self.open(kind))
-            case "two-phase connection":
-                return TwoPhase(self.open("connection"))
-            case "two-phase sqlalchemy connection":
-                return TwoPhaseOfSQLAlchemy(self.open("sqlalchemy connection"))
-            case "two-phase session":
-                return TwoPhaseSession(self.session(self.engine, twophase=True))
-        return Transaction(self.open(kind))
+        made: dict[str, Callable[[], Transaction]] = {
+            "autocommit connection": lambda: Block(self.open(kind)),
+            "scoped session": lambda: Scoped(self.open(kind)),
+            "other connection": lambda: self.other_transaction(self.open(kind)),
+            "two-phase connection": lambda: TwoPhase(self.open("connection")),
+            "two-phase sqlalchemy connection": lambda: TwoPhaseOfSQLAlchemy(self.open("sqlalchemy connection")),
+            "two-phase session": lambda: TwoPhaseSession(self.session(self.engine, twophase=True)),
+            "two-phase other sqlalchemy connection": lambda: TwoPhaseOfSQLAlchemy(
+                self.open("other sqlalchemy connection")
+            ),
+            "two-phase other session": lambda: TwoPhaseSession(self.session(self.other_engine, twophase=True)),
+        }
+        return made[kind]() if kind in made else Transaction(self.open(kind))
 
     @contextmanager
     def workplace(self, kind: str) -> Iterator[Any]:
@@ -121,7 +158,7 @@ class Sources:
         finally:
             if kind == "scoped session":
                 source.remove()
-            elif kind not in ("nothing", "pool", "engine", "session maker"):
+            elif source is not None and kind not in KEPT_OPEN:
                 source.close()
 
     @contextmanager
@@ -143,6 +180,10 @@ class Sources:
 
     pool: Any
     engine: Any
+    other_engine: Any
+
+    def other_transaction(self, connection: Any) -> Transaction:
+        raise NotImplementedError
 
     def session(self, engine: Any, **options: Any) -> Any:
         raise NotImplementedError
@@ -165,11 +206,21 @@ class SyncSources(Sources):
         super().__init__(database)
         self.pool = psycopg_pool.ConnectionPool(database.dsn, min_size=0, max_size=4, open=True)
         self.engine = sqlalchemy.create_engine(database.url, pool_pre_ping=True)
-        self._closing += [self.pool.close, self.engine.dispose]
+        self.other_engine = sqlalchemy.create_engine(with_driver(database, "psycopg2"), pool_pre_ping=True)
+        self._closing += [self.pool.close, self.engine.dispose, self.other_engine.dispose]
+
+    def other_transaction(self, connection: Any) -> Transaction:
+        return OfPsycopg2(connection)
 
     def open(self, kind: str) -> Any:
         ways: dict[str, Callable[[], Any]] = {
             "nothing": lambda: None,
+            "other connection": lambda: psycopg2.connect(self.database.dsn),
+            "other pool": lambda: self.other_engine,  # psycopg2's own pools are not accepted
+            "other engine": lambda: self.other_engine,
+            "other session": lambda: self.session(self.other_engine),
+            "other sqlalchemy connection": self.other_engine.connect,
+            "other session maker": lambda: sessionmaker(self.other_engine),
             "connection": lambda: psycopg.connect(self.database.dsn),
             "autocommit connection": lambda: psycopg.connect(self.database.dsn, autocommit=True),
             "pool": lambda: self.pool,
@@ -204,15 +255,31 @@ class AsyncSources(Sources):
         self.pool = call(psycopg_pool.AsyncConnectionPool, database.dsn, min_size=0, max_size=4, open=False)
         self.pool.open()
         self.engine = call(create_async_engine, database.url, pool_pre_ping=True)
-        self._closing += [self._interpreter.close, self.pool.close, self.engine.dispose]
+        self.other_engine = call(create_async_engine, with_driver(database, "asyncpg"), pool_pre_ping=True)
+        self._closing += [self._interpreter.close, self.pool.close, self.engine.dispose, self.other_engine.dispose]
+
+    @functools.cached_property
+    def other_pool(self) -> Any:
+        pool = self._interpreter.call(asyncpg.create_pool, self.database.dsn, min_size=0, max_size=4)
+        self._closing.append(pool.terminate)  # close() would wait for a connection that a test has lost
+        return pool
+
+    def other_transaction(self, connection: Any) -> Transaction:
+        return OfAsyncpg(connection)
 
     def open(self, kind: str) -> Any:
         call = self._interpreter.call
-        engine = meant(self.engine)
+        engine, other_engine = meant(self.engine), meant(self.other_engine)
         connect = functools.partial(call, psycopg.AsyncConnection.connect, self.database.dsn)
         maker = async_sessionmaker(engine)
         ways: dict[str, Callable[[], Any]] = {
             "nothing": lambda: None,
+            "other connection": functools.partial(call, asyncpg.connect, self.database.dsn),
+            "other pool": lambda: self.other_pool,
+            "other engine": lambda: self.other_engine,
+            "other session": lambda: self.session(self.other_engine),
+            "other sqlalchemy connection": lambda: call(other_engine.connect),
+            "other session maker": lambda: call(lambda: async_sessionmaker(other_engine)),
             "connection": connect,
             "autocommit connection": functools.partial(connect, autocommit=True),
             "pool": lambda: self.pool,
@@ -243,6 +310,11 @@ class AsyncSources(Sources):
         )
         pool.open()
         return pool
+
+
+def with_driver(database: Database, driver: str) -> Any:
+    """The URL of an engine over this driver."""
+    return sqlalchemy.make_url(database.url).set(drivername=f"postgresql+{driver}")
 
 
 def libpq_variables(database: Database) -> dict[str, str]:

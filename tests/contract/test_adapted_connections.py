@@ -6,6 +6,7 @@ DateStyle.
 
 from __future__ import annotations
 
+import functools
 import json
 import weakref
 from collections.abc import Iterator
@@ -13,7 +14,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import psycopg
+import psycopg2.extensions
+import psycopg2.extras
 import psycopg_pool
 import pytest
 import sqlalchemy
@@ -30,7 +34,7 @@ from pgqueue.transports import drive
 from pgqueue.transports.connections import PoolSource
 from pgqueue.transports.cursors import KEPT
 from tests.contract.interpreter import meant
-from tests.contract.sources import CALLERS, CLIENTS, WORKPLACES, AsyncSources, Sources, SyncSources
+from tests.contract.sources import CALLERS, CLIENTS, WORKPLACES, AsyncSources, Sources, SyncSources, with_driver
 from tests.contract.world import MINUTE, Mode, World
 
 ARRAY_OF_INT8 = 1016
@@ -38,6 +42,24 @@ READ_AS_TEXT = (
     *("jsonb", "json", "uuid", "timestamptz", "interval", "numeric", "int8", "int4", "bool", "bytea"),
     ARRAY_OF_INT8,
 )
+
+#: Of bool, bytea, int8, int4, text, json, interval, numeric, uuid, jsonb, timestamptz, and of arrays.
+OIDS = (16, 17, 20, 23, 25, 114, 1186, 1700, 2950, 3802, 1184, 1009, ARRAY_OF_INT8)
+CODECS = (
+    *("bool", "bytea", "int8", "int4", "text", "json", "interval", "numeric", "uuid", "jsonb", "timestamptz"),
+    *("float8", "name", "varchar"),
+)
+
+
+class OddRecord(asyncpg.Record):  # type: ignore[misc]  # asyncpg has no types
+    """A row as an application may want it."""
+
+    def __getitem__(self, place: object) -> object:
+        return "as the application reads it"
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(["as the application reads it"])
+
 
 SESSION = """set datestyle = 'German'; set intervalstyle = 'sql_standard';
              set bytea_output = 'escape'; set timezone = 'Asia/Tokyo'"""
@@ -72,9 +94,40 @@ def adapt_factories(connection: Any) -> None:
     connection.cursor_factory = psycopg.AsyncRawCursor if is_asynchronous else psycopg.RawCursor
 
 
+def refusing(value: object) -> Any:
+    raise AssertionError(f"{value!r} is written as the application wants it")
+
+
+def as_nothing(value: object, *_: object) -> str:
+    return "as the application reads it"
+
+
+def adapt_psycopg2(connection: Any) -> None:
+    """Everything that psycopg2 lets an application change on a connection; its dictionaries of rows come last."""
+    with connection.cursor() as cursor:
+        cursor.execute(SESSION)
+    connection.commit()
+    connection.set_client_encoding("LATIN1")
+    psycopg2.extras.register_default_json(connection, loads=as_nothing)
+    psycopg2.extras.register_default_jsonb(connection, loads=as_nothing)
+    for oid in OIDS:
+        psycopg2.extensions.register_type(psycopg2.extensions.new_type((oid,), f"T{oid}", as_nothing), connection)
+
+
+async def adapt_asyncpg(connection: Any) -> None:
+    """Codecs of its own for every type that we read or write."""
+    await connection.execute(SESSION)
+    for kind in CODECS:
+        await connection.set_type_codec(kind, schema="pg_catalog", encoder=refusing, decoder=as_nothing)
+
+
 class AdaptedSyncSources(SyncSources):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
+        other_engine = sqlalchemy.create_engine(with_driver(database, "psycopg2"))
+        event.listen(other_engine, "connect", lambda connection, _: adapt_psycopg2(connection))
+        self.other_engine = other_engine
+        self._closing.append(other_engine.dispose)
         self.pool = psycopg_pool.ConnectionPool(
             database.dsn, min_size=0, max_size=4, open=True, configure=self._configure
         )
@@ -86,6 +139,9 @@ class AdaptedSyncSources(SyncSources):
         source = super().open(kind)
         if isinstance(source, psycopg.Connection):
             self._configure(source)
+        elif isinstance(source, psycopg2.extensions.connection):
+            adapt_psycopg2(source)
+            source.cursor_factory = psycopg2.extras.RealDictCursor
         return source
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
@@ -111,13 +167,28 @@ class AdaptedAsyncSources(AsyncSources):
         self.pool.open()
         self.engine = call(create_async_engine, database.url)
         _adapt_engine(meant(self.engine).sync_engine)
+        self.other_engine = call(create_async_engine, with_driver(database, "asyncpg"))
+        event.listen(
+            meant(self.other_engine).sync_engine, "connect", lambda adapted, _: adapted.run_async(adapt_asyncpg)
+        )
+        self._closing.append(self.other_engine.dispose)
         self._closing += [self.pool.close, self.engine.dispose]
 
     def open(self, kind: str) -> Any:
         source = super().open(kind)
         if isinstance(meant(source), psycopg.AsyncConnection):
             self._interpreter.call(self._configure, source)
+        elif isinstance(meant(source), asyncpg.Connection):
+            self._interpreter.call(adapt_asyncpg, source)
         return source
+
+    @functools.cached_property
+    def other_pool(self) -> Any:
+        pool = self._interpreter.call(
+            asyncpg.create_pool, self.database.dsn, min_size=0, max_size=4, init=adapt_asyncpg, record_class=OddRecord
+        )
+        self._closing.append(pool.terminate)
+        return pool
 
     async def _configure(self, connection: psycopg.AsyncConnection[Any]) -> None:
         await connection.execute(SESSION)

@@ -71,7 +71,7 @@ def test_a_connection_that_died_before_the_commit_took_the_settlement_with_it(ca
         received.complete(transaction=transaction.handle)
         caller.terminate(transaction)
         resolved.append(received.resolve())
-        with pytest.raises(Exception, match=r"terminat|closed|lost"):
+        with pytest.raises(Exception, match=r"terminat|closed|lost|reconnect"):
             transaction.commit()
     assert resolved == [ReceiveState.RECEIVED]
     assert received.resolve() is ReceiveState.RECEIVED
@@ -86,7 +86,7 @@ def test_a_session_that_the_server_has_ended_is_not_asked_and_its_commit_still_f
         received.complete(transaction=transaction.handle)
         caller.terminate(transaction)
         known.append(received.state)
-        with pytest.raises(Exception, match=r"terminat|closed|lost"):
+        with pytest.raises(Exception, match=r"terminat|closed|lost|reconnect"):
             transaction.commit()
     assert known == [ReceiveState.RECEIVED if caller.mode.face == "sync" else ReceiveState.COMPLETING]
     assert caller.is_ours(received)

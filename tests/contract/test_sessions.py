@@ -54,6 +54,31 @@ def test_a_session_is_received_in_order_and_settled_with_its_state(world: World)
         assert session.get_state() == {"last": 2}
 
 
+def test_a_session_is_iterated_until_nothing_is_left(either: World) -> None:
+    steps = steps_of(either, "a", "b", "a")
+    with steps.accept_session("a") as session:
+        bodies = []
+        for received in session:
+            bodies.append(received.body)
+            received.complete()
+    assert bodies == [0, 2]
+
+
+def test_a_peek_shows_a_session_and_changes_nothing(either: World) -> None:
+    steps = steps_of(either, "a", "b", "a", "a")
+    with steps.accept_session("a") as session:
+        locked, deferred = session.receive(max_messages=2)
+        deferred.defer()
+        seen = session.peek(max_messages=9)
+        assert [(each.body, each.is_deferred) for each in seen] == [(0, False), (2, True), (3, False)]
+        assert [each.body for each in session.peek(from_sequence_number=locked.sequence_number + 1)] == [2]
+        locked.complete()
+        (waiting,) = session.receive()
+        assert (waiting.body, waiting.delivery_count) == (3, 1)
+    with pytest.raises(SessionLockLostError):
+        session.peek()
+
+
 def test_a_rollback_undoes_both_the_completion_and_the_session_state(caller: World) -> None:
     steps = steps_of(caller, "a")
     with steps.accept_session("a") as session:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from pgqueue import CorrelationFilter, JsonPathFilter, Message
+from pgqueue import CorrelationFilter, JsonPathFilter, Message, SqlFilter
 from pgqueue.errors import (
     InvalidArgumentError,
     MessageNotSerializableError,
@@ -53,6 +55,23 @@ def test_a_message_goes_to_the_subscriptions_that_match(either: World, topic: An
     (received,) = large.receive(max_messages=9)
     assert (received.body, received.application_properties) == ({"amount": 2000}, {"large": True})
     received.complete()
+
+
+def test_properties_come_back_in_their_types(either: World, topic: Any) -> None:
+    invoice, at = uuid4(), datetime(2026, 11, 26, 9, 30, tzinfo=UTC)
+    given = {"at": at, "invoice": invoice, "total": Decimal("12.50"), "mac": b"\0\xff"}
+    asked = CorrelationFilter(application_properties={"invoice": invoice})
+    either.client.create_subscription(topic.name, "invoices", filter=asked, set_properties={"vat": Decimal("8.1")})
+    assert either.client.get_subscription(topic.name, "invoices").filter == asked
+    assert topic.send_batch([Message(1, application_properties=given), Message(2)]) == [1, 0]
+    invoices = either.client.subscription(topic.name, "invoices")
+    (found,) = invoices.find_messages(application_properties={"invoice": invoice})
+    (received,) = invoices.receive()
+    assert received.sequence_number == found.sequence_number
+    received.abandon(properties={"tried": at})
+    (again,) = invoices.receive()
+    assert again.application_properties == {**given, "vat": Decimal("8.1"), "tried": at}
+    again.complete()
 
 
 def test_a_send_takes_part_in_the_callers_transaction(caller: World) -> None:
@@ -134,7 +153,9 @@ def test_invalid_calls_are_refused(either: World, topic: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"filter": "subject = 'x'"}, "a filter must be a CorrelationFilter or a JsonPathFilter"),
+        ({"filter": "subject = 'x'"}, "a filter must be a CorrelationFilter, a JsonPathFilter or an SqlFilter"),
+        ({"filter": SqlFilter("a = ")}, "the SQL filter 'a = ' cannot be read at its end"),
+        ({"filter": SqlFilter(7)}, "the SQL of a filter must be a str"),  # type: ignore[arg-type]
         ({"filter": JsonPathFilter("$.body.amount")}, "json_path_filter must be a condition"),
         ({"filter": JsonPathFilter(7)}, "the path of a filter must be a str"),  # type: ignore[arg-type]
         ({"filter": CorrelationFilter(subject=7)}, "correlation_filter must be an object"),  # type: ignore[arg-type]

@@ -63,6 +63,24 @@ class Block(Transaction):
         self._block.__exit__(type(undone), undone, None)
 
 
+class OfPsycopg2(Transaction):
+    """A connection of psycopg2."""
+
+
+class OfAsyncpg(Transaction):
+    """A connection of asyncpg, and its transaction, which is begun and ended by methods of an object of its own."""
+
+    def begin(self) -> None:
+        self._transaction = self.handle.transaction()
+        self._transaction.start()
+
+    def commit(self) -> None:
+        self._transaction.commit()
+
+    def rollback(self) -> None:
+        self._transaction.rollback()
+
+
 class Scoped(Transaction):
     """A session of a registry, that is found again by everybody in the same scope."""
 
@@ -160,21 +178,39 @@ class Own:
 
 def execute(handle: Any, statement: str) -> list[tuple[Any, ...]]:
     """Runs SQL text on a connection or a session, whichever it is."""
-    if _is_psycopg(handle):
-        cursor = handle.execute(statement)
-        return list(cursor.fetchall()) if cursor.description else []
+    match _package(handle):
+        case "psycopg":
+            cursor = handle.execute(statement)
+            return list(cursor.fetchall()) if cursor.description else []
+        case "psycopg2":
+            with handle.cursor() as cursor:
+                cursor.execute(statement)
+                return list(cursor.fetchall()) if cursor.description else []
+        case "asyncpg":
+            if not statement.startswith("select") or ";" in statement:
+                handle.execute(statement)
+                return []
+            return [tuple(meant(row)) for row in handle.fetch(statement)]
     result = handle.execute(text(statement))
     return [tuple(row) for row in result.fetchall()] if result.returns_rows else []
 
 
 @contextmanager
 def _savepoint(handle: Any) -> Iterator[None]:
-    if _is_psycopg(handle):
-        handle.execute("select 1")  # else the block would be the transaction itself
-        with handle.transaction():
-            yield
-        return
-    savepoint = handle.begin_nested()
+    match _package(handle):
+        case "psycopg":
+            handle.execute("select 1")  # else the block would be the transaction itself
+            with handle.transaction():
+                yield
+            return
+        case "asyncpg":
+            with handle.transaction():
+                yield
+            return
+        case "psycopg2":
+            savepoint: Any = SavepointOfText(handle)
+        case _:
+            savepoint = handle.begin_nested()
     try:
         yield
     except BaseException:
@@ -183,5 +219,20 @@ def _savepoint(handle: Any) -> Iterator[None]:
     savepoint.commit()
 
 
-def _is_psycopg(handle: Any) -> bool:
-    return isinstance(meant(handle), psycopg.Connection | psycopg.AsyncConnection)
+class SavepointOfText:
+    """psycopg2 has no savepoints of its own."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self._name = f"s_{uuid.uuid4().hex}"
+        execute(handle, f"savepoint {self._name}")
+
+    def commit(self) -> None:
+        execute(self._handle, f"release savepoint {self._name}")
+
+    def rollback(self) -> None:
+        execute(self._handle, f"rollback to savepoint {self._name}")
+
+
+def _package(handle: Any) -> str:
+    return type(meant(handle)).__module__.partition(".")[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from pgqueue import CorrelationFilter, JsonPathFilter, Message, QueueClient, ReceivedMessage
+from pgqueue import CorrelationFilter, JsonPathFilter, Message, QueueClient, ReceivedMessage, SqlFilter
 from pgqueue.testing import Database
 
 HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>"
@@ -59,6 +59,9 @@ def publish(client: QueueClient) -> None:
     only = CorrelationFilter(subject="paid", application_properties={"country": "CH"})
     client.create_subscription("events", "billing", filter=only, set_properties={"ledger": "general"})
     client.create_subscription("events", "large", filter=JsonPathFilter("$.body.amount > 1000"))
+    client.create_rule(
+        "events", "large", "weighty", filter=SqlFilter("kilograms > 100"), set_properties={"heavy": True}
+    )
     client.create_subscription("events", "archive")
     client.pause_queue("events/Subscriptions/archive")
     paid = {"country": "CH"}

@@ -134,6 +134,62 @@ def test_scheduled_messages_are_rescheduled_and_cancelled(orders: QueueClient, w
     assert orders.queue("orders").peek() == []
 
 
+def buttons(page: str) -> set[str]:
+    return set(re.findall(r"<button[^>]*>([^<]+ …)</button>", page))
+
+
+def test_a_waiting_message_is_deleted(orders: QueueClient, writable: TestClient) -> None:
+    queue = orders.queue("orders")
+    first, second, third = queue.send_batch([Message(1), Message(2), Message(3)])
+    assert buttons(writable.get(f"/message?queue=orders&number={first}").text) == {"Delete …", "Move …"}
+    assert {"Delete selected …", "Move selected …"} <= buttons(writable.get("/messages?queue=orders").text)
+    page, _ = confirmed(writable, action="delete", queue="orders", numbers=[first, second])
+    assert "Delete 2 messages of" in page
+    assert "There is no way back." in page
+    assert [message.sequence_number for message in queue.peek(max_messages=9)] == [third]
+    assert entries(writable) == [("delete", "orders", 2)]
+
+
+def test_a_message_that_is_being_worked_on_is_cancelled(orders: QueueClient, writable: TestClient) -> None:
+    queue = orders.queue("orders")
+    queue.send(Message(1))
+    (held,) = queue.receive()
+    number = held.sequence_number
+    assert buttons(writable.get(f"/message?queue=orders&number={number}").text) == {"Unlock …", "Cancel …"}
+    _, response = confirmed(writable, action="stop", queue="orders", numbers=number, reason="sent twice")
+    assert "did=stop&n=1" in response.headers["location"]
+    with pytest.raises(LockLostError):
+        held.complete()
+    (dead,) = queue.dead_letters.peek()
+    assert (dead.dead_letter_reason, dead.dead_letter_error_description) == ("Cancelled", "sent twice")
+    _, response = confirmed(writable, action="stop", queue="orders", numbers=number)
+    assert "did=stop&n=0" in response.headers["location"]
+
+
+def test_messages_are_moved_to_another_queue(orders: QueueClient, writable: TestClient) -> None:
+    orders.create_queue("mails")
+    number = orders.queue("orders").send(Message(1))
+    page, _ = confirmed(writable, action="move", queue="orders", numbers=number, to="mails")
+    assert "<dd>mails</dd>" in page
+    (moved,) = orders.queue("mails").peek()
+    assert moved.sequence_number == number
+    assert entries(writable) == [("move", "orders", 1)]
+    refused = writable.post("/act", data={**fields(page), "to": "nowhere", "numbers": [number]})
+    assert "queue nowhere does not exist" in refused.text
+
+
+def test_an_action_without_its_arguments_is_refused_by_name(orders: QueueClient, writable: TestClient) -> None:
+    number = orders.queue("orders").send(Message(1))
+    page, _ = confirmed(writable, action="pause", queue="orders")
+    for wanted, lack in (
+        ({"action": "move", "numbers": [number]}, "move needs the other queue"),
+        ({"action": "delete"}, "delete concerns messages: give their numbers"),
+        ({"action": "stop"}, "stop concerns one message"),
+    ):
+        refused = writable.post("/act", data={"token": fields(page)["token"], "queue": "orders", **wanted})
+        assert lack in refused.text
+
+
 def test_a_queue_is_paused_and_resumed(orders: QueueClient, writable: TestClient) -> None:
     confirmed(writable, action="pause", queue="orders")
     assert orders.get_queue("orders").paused_at is not None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import html
+import re
 from datetime import timedelta
 
 import pytest
 from fastapi.testclient import TestClient
 
 from pgqueue import Message, QueueClient
+from pgqueue.encryption import EncryptedBodies
 from pgqueue.testing import Database
 from tests.dashboard.conftest import Open
 from tests.dashboard.scene import HOSTILE
@@ -47,6 +49,15 @@ def test_every_page_is_served_with_its_protection(shop: QueueClient, site: TestC
         assert "<script>" not in answer.text
         assert " style=" not in answer.text
     assert html.escape(HOSTILE, quote=False)[:10] in site.get("/messages?queue=orders").text
+
+
+def test_an_encrypted_body_is_shown_as_such(shop: QueueClient, site: TestClient, database: Database) -> None:
+    with QueueClient(database.dsn, interceptors=[EncryptedBodies([EncryptedBodies.generate_key()])]) as client:
+        number = client.queue("audit-trail").send(Message("plaintext"))
+    for page in ("/messages?queue=audit-trail", f"/message?queue=audit-trail&number={number}"):
+        text = site.get(page).text
+        assert re.search(r">encrypted<", text), page
+        assert "plaintext" not in text
 
 
 @pytest.mark.core
@@ -136,14 +147,27 @@ def test_topics_are_shown_with_the_sums_of_their_subscriptions(shop: QueueClient
 
 def test_subscriptions_are_shown_with_their_filters_and_figures(shop: QueueClient, site: TestClient) -> None:
     archive, billing, large = site.get("/api/subscriptions?topic=events").json()["subscriptions"]
-    assert (archive["correlation_filter"], archive["json_path_filter"]) == (None, None)
+    (everything,) = archive["rules"]
+    assert (everything["name"], everything["correlation_filter"], everything["json_path_filter"]) == (
+        "$Default",
+        None,
+        None,
+    )
     assert archive["paused_at"] is not None
-    assert billing["correlation_filter"] == {"subject": "paid", "application_properties": {"country": "CH"}}
-    assert billing["set_properties"] == {"ledger": "general"}
+    (paid,) = billing["rules"]
+    assert paid["correlation_filter"] == {"subject": "paid", "application_properties": {"country": "CH"}}
+    assert paid["set_properties"] == {"ledger": "general"}
+    assert [rule["sql_filter"] for rule in large["rules"]] == [None, "kilograms > 100"]
     assert (large["ready"], large["dead_letters"], large["status"]) == (1, 1, "ACTIVE")
     assert site.get("/api/subscriptions?topic=returns").json()["subscriptions"] == []
     page = html.unescape(site.get("/topic?name=events").text)
-    for said in ("$.body.amount > 1000", '{"country": "CH"}', '{"ledger": "general"}', ">paused<"):
+    for said in (
+        "$Default: $.body.amount > 1000",
+        "weighty: kilograms > 100",
+        '{"country": "CH"}',
+        '{"ledger": "general"}',
+        ">paused<",
+    ):
         assert said in page
 
 
@@ -222,6 +246,30 @@ def test_a_completed_message_is_shown_from_its_history(shop: QueueClient, site: 
     assert not document["is_there"]
     assert document["history"][0]["outcome"] == "COMPLETED"
     assert "completed" in site.get(f"/message?queue=orders&number={settled.sequence_number}").text
+
+
+def test_a_settled_message_is_shown_with_its_outcome(client: QueueClient, site: TestClient) -> None:
+    client.create_queue("orders", result_retention=timedelta(days=1))
+    completed, dead = client.queue("orders").send_batch([Message(1), Message(2)])
+    client.queue("orders").receive()[0].complete(result={"total": "<3>"})
+    client.queue("orders").receive()[0].dead_letter("Invalid", "no address")
+    document = site.get(f"/api/message?queue=orders&number={completed}").json()
+    assert (document["outcome"]["state"], document["is_there"]) == ("COMPLETED", False)
+    page = site.get(f"/message?queue=orders&number={completed}").text
+    assert "is not there any more: COMPLETED" in page
+    assert "&#34;total&#34;: &#34;&lt;3&gt;&#34;" in page
+    assert "Invalid, no address" in site.get(f"/message?queue=orders&number={dead}").text
+
+
+def test_a_queue_is_shown_with_the_batches_that_end_there(client: QueueClient, site: TestClient) -> None:
+    client.create_queue("orders")
+    assert "Batches that end here" not in site.get("/queue?name=orders").text
+    batch = client.create_batch(then=Message("then"), to="orders")
+    client.queue("orders").send(Message(1), batch=batch)
+    (shown,) = site.get("/api/queue?name=orders").json()["batches"]
+    assert (shown["id"], shown["pending"], shown["closed_at"]) == (str(batch.id), 1, None)
+    page = site.get("/queue?name=orders").text
+    assert f'{batch.id}</th><td>open</td><td class="n">1</td>' in page
 
 
 def test_bytes_and_long_bodies_are_shown(client: QueueClient, site: TestClient) -> None:

@@ -68,6 +68,14 @@ def fail_after_commit(order: int) -> None:
     transaction.on_commit(fail)
 
 
+@task(backend="kept", queue_name="kept")
+def weigh(order: int, *, grams: int = 0) -> dict[str, int]:
+    if grams < 0:
+        raise ValueError("lighter than air")
+    Shipped.objects.create(order=order)
+    return {"grams": grams}
+
+
 @task
 def answer_what_is_no_json() -> object:
     Shipped.objects.create(order=1)

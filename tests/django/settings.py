@@ -31,6 +31,11 @@ INSTALLED_APPS = [
 ]
 TASKS = {
     "default": {"BACKEND": "pgqueue.django.tasks.PGQueueBackend", "QUEUES": ["default", "mail"]},
+    "kept": {
+        "BACKEND": "pgqueue.django.tasks.PGQueueBackend",
+        "QUEUES": ["kept"],
+        "OPTIONS": {"results": True},
+    },
     "other": {
         "BACKEND": "pgqueue.django.tasks.PGQueueBackend",
         "QUEUES": ["default"],

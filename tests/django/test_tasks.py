@@ -25,6 +25,7 @@ from tests.django.test_operating import command
 from tests.patience import PATIENCE, eventually
 
 SUCCESSFUL, FAILED = framework.TaskResultStatus.SUCCESSFUL, framework.TaskResultStatus.FAILED
+READY, RUNNING = framework.TaskResultStatus.READY, framework.TaskResultStatus.RUNNING
 
 
 @pytest.fixture
@@ -213,6 +214,80 @@ def test_results_are_not_kept_and_the_backend_declares_it(queue: Queue) -> None:
     assert [getattr(backend, flag) for flag in flags] == [True, True, False, True]
     with pytest.raises(NotImplementedError):
         errands.ship.enqueue(1).refresh()
+
+
+@pytest.fixture
+def kept(client: QueueClient) -> Queue:
+    client.create_queue("kept", result_retention=timedelta(hours=1))
+    return client.queue("kept")
+
+
+@pytest.mark.core
+def test_the_result_of_a_task_is_kept(kept: Queue) -> None:
+    with transaction.atomic():
+        result = errands.weigh.enqueue(7, grams=500)
+        assert errands.weigh.get_result(result.id).status == READY, "it is read in the transaction"
+    assert result.id == f"kept:{kept.peek()[0].sequence_number}"
+    (message,) = kept.receive()
+    result.refresh()
+    assert (result.status, result.attempts) == (RUNNING, 1)
+    tasks.run_task(message)
+    async_to_sync(result.arefresh)()
+    assert (result.status, result.return_value, result.attempts) == (SUCCESSFUL, {"grams": 500}, 1)
+    assert (result.args, result.kwargs, result.errors) == ([7], {"grams": 500}, [])
+    assert result.enqueued_at < result.started_at <= result.last_attempted_at <= result.finished_at
+    found = async_to_sync(errands.weigh.aget_result)(result.id)
+    assert (found.task, found.id, found.backend) == (result.task, result.id, "kept")
+
+
+def test_a_task_that_fails_has_its_errors(kept: Queue) -> None:
+    result = errands.weigh.enqueue(7, grams=-1)
+    for status in (READY, FAILED):
+        (message,) = kept.receive()
+        with pytest.raises(ValueError, match="lighter") as failure:
+            tasks.run_task(message)
+        if status == READY:
+            message.abandon(error=failure.value)
+        else:
+            message.dead_letter("Failed", error=failure.value)
+        result.refresh()
+        assert result.status == status
+    assert [each.exception_class for each in result.errors] == [ValueError]
+    assert "lighter than air" in result.errors[0].traceback
+    assert (result.attempts, shipped()) == (2, [])
+    kept.dead_letters.purge()
+    with pytest.raises(framework.TaskResultDoesNotExist):
+        result.refresh()
+
+
+def test_a_task_with_a_result_never_begins_on_a_lost_lock(kept: Queue) -> None:
+    errands.weigh.enqueue(7)
+    (message,) = kept.receive()
+    kept.unlock(message.sequence_number)
+    with pytest.raises(LockLostError):
+        tasks.run_task(message)
+    assert shipped() == []
+
+
+@pytest.mark.parametrize("result_id", ["kept:4711", "kept:x", "kept", ":", "", "nowhere:1", f"kept:{2**70}", "kept:-1"])
+def test_a_result_that_does_not_exist(kept: Queue, result_id: str) -> None:
+    with pytest.raises(framework.TaskResultDoesNotExist):
+        errands.weigh.get_result(result_id)
+
+
+def test_the_message_of_another_sender_is_no_result(kept: Queue) -> None:
+    number = kept.send(Message({"order": 7}))
+    for _ in range(2):
+        with pytest.raises(framework.TaskResultDoesNotExist):
+            errands.weigh.get_result(f"kept:{number}")
+        for message in kept.receive():
+            message.complete(result={"grams": 1})
+
+
+def test_a_queue_that_keeps_no_results_is_refused(client: QueueClient) -> None:
+    client.create_queue("kept")
+    with pytest.raises(InvalidArgumentError, match="queue kept does not: set its result_retention"):
+        errands.weigh.enqueue(7)
 
 
 @pytest.mark.parametrize("name", ["tests.django.errands.no_task", "os.getcwd"])

@@ -64,7 +64,7 @@ def test_a_call_is_what_is_followed_by_its_arguments() -> None:
 
 def test_a_helper_that_nothing_calls_is_not_kept() -> None:
     uncalled = re.findall(r"^\| `(_\w+)` \| `\w+` \| \|$", sql.callers(), re.MULTILINE)
-    assert uncalled == []
+    assert uncalled == re.findall(r"execute function pgqueue\.(\w+)", (ROOT / "sql" / "triggers.sql").read_text())
 
 
 def test_helpers_that_the_library_calls_are_listed_and_no_others() -> None:

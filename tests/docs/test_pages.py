@@ -28,20 +28,28 @@ PAGES_THAT_RUN = [
     "README.md",
     "docs/guide.md",
     "docs/workers.md",
+    "docs/tasks.md",
     "docs/scheduling.md",
     "docs/schedules.md",
     "docs/sessions.md",
+    "docs/groups.md",
     "docs/forwarding.md",
     "docs/topics.md",
     "docs/typed-bodies.md",
+    "docs/interceptors.md",
+    "docs/encryption.md",
     "docs/deferral.md",
     "docs/expiry.md",
     "docs/duplicates.md",
+    "docs/unique.md",
     "docs/dead-letters.md",
+    "docs/single-messages.md",
     "docs/limits.md",
     "docs/flow.md",
     "docs/timeouts.md",
     "docs/history.md",
+    "docs/results.md",
+    "docs/batches.md",
     "docs/notifications.md",
     *sorted(str(page.relative_to(ROOT)) for page in RECIPES if "```python\n" in page.read_text()),
 ]
@@ -52,7 +60,9 @@ def test_the_python_on_a_page_runs_from_top_to_bottom(page: str, database: Datab
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert blocks
     code = "\n".join(blocks).replace(EXAMPLE_DSN, database.dsn)
-    code = code.replace(EXAMPLE_DSN.replace("postgresql", "postgresql+psycopg"), database.url)
+    for driver in ("psycopg", "psycopg2", "asyncpg"):
+        url = EXAMPLE_DSN.replace("postgresql", f"postgresql+{driver}")
+        code = code.replace(url, database.url.replace("+psycopg", f"+{driver}"))
     namespace: dict[str, object] = {}
     exec(compile(code, page, "exec", dont_inherit=True), namespace)
     for name, end in {"client": "close", "engine": "dispose"}.items():

@@ -28,6 +28,8 @@ BEFORE = {
     " select pgqueue.dead_letter('parcels', 4711, '0b6ffbc5-…', reason => 'AddressUnknown')",
     "docs/deferral.md": "select pgqueue.create_queue('steps'); select pgqueue.send('steps', '2');"
     " select * from pgqueue.receive('steps')",
+    "docs/tasks.md": "select pgqueue.create_queue('parcels')",
+    "docs/unique.md": "select pgqueue.create_queue('reports')",
     "docs/duplicates.md": "select pgqueue.create_queue('payments', requires_duplicate_detection => true)",
     "docs/expiry.md": "select pgqueue.create_queue('quotes')",
     "docs/guarantees.md": "select pgqueue.create_queue('orders'); create table shipped (id int);"
@@ -40,9 +42,13 @@ BEFORE = {
     " select pgqueue.send('orders', '1'); select pgqueue.send('orders', '2', subject => 'mail');"
     " select pgqueue.schedule('orders', '7', at => now() + interval '1 year')",
     "docs/limits.md": "select pgqueue.create_queue('uploads')",
+    "docs/batches.md": "select pgqueue.create_queue('orders'); select pgqueue.create_queue('reports')",
+    "docs/results.md": "select pgqueue.create_queue('totals')",
     "docs/schedules.md": "select pgqueue.create_queue('reports')",
     "docs/scheduling.md": "select pgqueue.create_queue('reminders')",
     "docs/sessions.md": "select pgqueue.create_queue('steps', requires_session => true)",
+    "docs/single-messages.md": "select pgqueue.create_queue('orders'); select pgqueue.create_queue('mails');"
+    " select pgqueue.send('orders', '1', subject => 'mail')",
     "docs/waking.md": "select pgqueue.create_queue('orders')",
 }
 
@@ -96,7 +102,7 @@ def test_the_sql_of_a_page_runs_from_top_to_bottom(page: str, database: Database
 
 def test_the_messages_that_are_wanted_are_moved_and_the_others_are_as_before(database: Database) -> None:
     page = "docs/how-to/on-call.md"
-    (move,) = [each.text for each in SQL if each.page == page and "send_batch" in each.text]
+    (move,) = [each.text for each in SQL if each.page == page and "move_messages" in each.text]
     with connected(database) as connection:
         reader = Psql(connection)
         reader.type(BEFORE[page])

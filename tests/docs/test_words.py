@@ -10,7 +10,8 @@ from docs.words import total, words
 
 pytestmark = pytest.mark.core
 
-AT_MOST = 60_000
+#: A new feature brings its page, and pays with the length of others where it can.
+AT_MOST = 65_000
 
 
 def test_words_by_hand_are_few() -> None:

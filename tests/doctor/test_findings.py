@@ -384,6 +384,12 @@ def a_schedule_that_nobody_has_planned(scene: Scene) -> None:
     scene.passes(10 * MINUTE)
 
 
+@provokes("open-batch", "was never closed.")
+def a_sender_that_closes_no_batch(scene: Scene) -> None:
+    scene.client.create_batch(then=Message("then"), to="orders")
+    scene.passes(2 * DAY)
+
+
 @provokes("failing-schedule", "Schedule often of queue orders fails: queue orders has the status SEND_DISABLED.")
 def a_schedule_that_its_queue_refuses(scene: Scene) -> None:
     scene.run("select pgqueue.create_schedule('often', 'orders', every => '1 minute', body => '1')")

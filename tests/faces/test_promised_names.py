@@ -31,6 +31,7 @@ QueueClient.get_queue_runtime_properties(name)
 QueueClient.update_queue(name, **settings)
 QueueClient.pause_queue(name)
 QueueClient.resume_queue(name)
+QueueClient.set_group_limits(queue, group_id, **limits)
 QueueClient.delete_queue(name)
 QueueClient.purge_queue(name)
 QueueClient.list_queues()
@@ -49,6 +50,10 @@ QueueClient.create_subscription(topic, name, filter=, set_properties=, exist_ok=
 QueueClient.update_subscription(topic, name, filter=, set_properties=, **settings)
 QueueClient.delete_subscription(topic, name)
 QueueClient.list_subscriptions(topic)
+QueueClient.get_subscription(topic, name)
+QueueClient.create_rule(topic, subscription, name, filter=, set_properties=, exist_ok=)
+QueueClient.delete_rule(topic, subscription, name)
+QueueClient.list_rules(topic, subscription)
 QueueClient.sweep(dry_run=, thorough=)
 QueueClient.grant_send(queue, role)
 QueueClient.grant_receive(queue, role)
@@ -64,9 +69,9 @@ QueueClient.topic(name, body_type=)
 QueueClient.subscription(topic, name, body_type=)
 Topic.send(message, transaction=, require_subscription=)
 Topic.send_batch(messages, transaction=, require_subscription=)
-Queue.send(message, transaction=)
-Queue.send_batch(messages, transaction=)
-Queue.schedule(message, at=, transaction=)
+Queue.send(message, on_conflict=, batch=, transaction=)
+Queue.send_batch(messages, on_conflict=, batch=, transaction=)
+Queue.schedule(message, at=, batch=, transaction=)
 Queue.cancel_scheduled(sequence_numbers, transaction=)
 Queue.sender(max_in_flight=, retry=)
 Queue.receive(max_messages=, wait=, lock_duration=)
@@ -78,14 +83,27 @@ Queue.peek(max_messages=, from_sequence_number=)
 Queue.complete_batch(received, transaction=)
 Queue.explain_message(sequence_number)
 Queue.unlock(sequence_number)
+Queue.find_messages(state=, subject=, older_than=, application_properties=, session_id=, message_id=, correlation_id=, reason=, after=, max_messages=)
+Queue.delete_messages(sequence_numbers, transaction=)
+Queue.delete_matching(state=, subject=, older_than=, application_properties=, session_id=, max_messages=)
+Queue.cancel(sequence_number, reason=)
+Queue.move_messages(sequence_numbers, to=, transaction=)
+Queue.reschedule(sequence_number, at=)
 Queue.abandon_batch(received, delay=, properties=, error=, transaction=)
 Queue.dead_letter_batch(received, reason=, description=, properties=, error=, transaction=)
 Queue.defer_batch(received, properties=, transaction=)
 Queue.renew_lock_batch(received, lock_duration=, transaction=)
 Queue.history(since=, outcome=, message_id=, sequence_number=, limit=)
+Queue.result(sequence_number)
+QueueClient.create_batch(then=, to=, on_failure=, transaction=)
+QueueClient.batch(batch_id)
+Batch.close(transaction=)
+Batch.counts()
+Batch.wait(timeout=)
+Queue.wait_for(sequence_number, timeout=)
 DeadLetters.purge(sequence_numbers=)
 DeadLetters.resubmit(sequence_numbers=, reason=, older_than=, limit=)
-ReceivedMessage.complete(transaction=)
+ReceivedMessage.complete(result=, transaction=)
 ReceivedMessage.abandon(delay=, properties=, error=, transaction=)
 ReceivedMessage.dead_letter(reason, description=, properties=, error=, transaction=)
 ReceivedMessage.postpone(delay, body=, transaction=)
@@ -102,6 +120,7 @@ Receiver.close()
 Queue.list_sessions()
 Session.receive(max_messages=, wait=)
 Session.receive_deferred(sequence_numbers)
+Session.peek(max_messages=, from_sequence_number=)
 Session.get_state(transaction=)
 Session.set_state(state, transaction=)
 Session.renew_lock(lock_duration=)
@@ -118,9 +137,19 @@ ReceiveContext.on_complete(callback)
 ReceiveContext.on_abandon(callback)
 ReceiveContext.on_fault(callback)
 ReceiveContext.fault()
-Handlers.handler(queue, subject=)
+Handlers.handler(queue, subject=, max_attempts=)
 Handlers.only(*queues)
 Handlers.describe()
+Task.send(*args, transaction=, delay=, on_conflict=, **given)
+Task.result(sequence_number)
+Task.wait_for(sequence_number, timeout=)
+Tasks.task(queue=, name=, unique_key=, max_attempts=)
+Tasks.periodic(cron=, every=, timezone=, catch_up=, jitter=, name=)
+Tasks.only(*queues)
+Tasks.declare_schedules(client=)
+Interceptor.send(message, call)
+Interceptor.send_batch(messages, call)
+Interceptor.handle(received, call)
 Schedule.upcoming(count=)
 """  # noqa: E501
 
@@ -146,7 +175,7 @@ FIELDS = {
     "Message": {
         "body", "message_id", "application_properties", "content_type", "correlation_id", "subject", "reply_to",
         "priority", "time_to_live", "scheduled_enqueue_time", "session_id", "reply_to_session_id", "to",
-        "partition_key",
+        "partition_key", "unique_key", "unique_scope",
     },
     "ReceivedMessage": {
         "body", "message_id", "application_properties", "content_type", "correlation_id", "subject", "reply_to",
@@ -158,13 +187,16 @@ FIELDS = {
         "default_message_time_to_live", "dead_lettering_on_message_expiration", "requires_duplicate_detection",
         "duplicate_detection_history_time_window", "max_queue_length", "retain_history", "retain_errors",
         "auto_delete_on_idle", "requires_session", "forward_to", "forward_dead_lettered_messages_to",
-        "max_receive_rate", "max_concurrent", "priority_ageing", "paused_at",
+        "max_receive_rate", "max_concurrent", "priority_ageing", "result_retention", "max_concurrent_per_group",
+        "max_receive_rate_per_group", "fair", "paused_at",
     },
     "QueueRuntimeProperties": {
         "name", "ready", "locked", "deferred", "expired", "exhausted", "scheduled", "dead_letters",
         "oldest_enqueued_time", "size_in_bytes",
     },
     "SettlementResult": {"sequence_number", "error", "locked_until"},
+    "BatchCounts": {"total", "pending", "completed", "dead_lettered", "deleted", "is_finished"},
+    "Outcome": {"state", "result", "error", "last_error", "settled_at"},
     "SweepReport": {
         "expired", "dead_lettered", "returned", "activated", "forgotten", "reclaimed_days", "deleted_queues",
         "forwarded",
@@ -173,13 +205,18 @@ FIELDS = {
         "name", "queue", "cron", "every", "timezone", "catch_up", "jitter", "start", "end", "is_paused", "next_due",
         "last_due", "last_error", "created_at", "read_at",
     },
+    "FoundMessage": {
+        "sequence_number", "state", "delivery_count", "enqueued_time", "scheduled_enqueue_time", "locked_until",
+        "locked_by", "expires_at", "message_id", "correlation_id", "subject", "session_id", "dead_letter_reason",
+        "dead_lettered_at", "last_error", "body",
+    },
     "TopicProperties": {"name", "subscriptions", "created_at"},
     "SubscriptionProperties": {"topic", "name", "filter", "set_properties", "created_at", "queue"},
 }  # fmt: skip
 
 #: The options that each constructor or call takes; it may take more.
 OPTIONS = {
-    "QueueClient": {"source", "listen", "timeout"},
+    "QueueClient": {"source", "listen", "timeout", "interceptors"},
     "Message": FIELDS["Message"],
     "Worker": {
         "queue",
@@ -199,6 +236,7 @@ OPTIONS = {
         "message_id", "correlation_id", "subject", "content_type", "reply_to", "session_id", "application_properties",
     },
     "JsonPathFilter": {"path"},
+    "SqlFilter": {"sql"},
 }  # fmt: skip
 
 #: The functions that anybody with psql may call, with the arguments that they are promised to take; they may take more.
@@ -218,13 +256,17 @@ receive_and_delete(queue, max_messages)
 receive_deferred(queue, sequence_numbers, lock_duration)
 peek(queue, max_messages, from_sequence_number)
 find_messages(queue, state, after, max_messages, message_id, correlation_id, subject, reason)
+delete_messages(queue, sequence_numbers)
+delete_matching(queue, state, subject, older_than, application_properties, session_id, max_messages)
+cancel(queue, sequence_number, reason)
+move_messages(queue, sequence_numbers, to)
 reschedule(queue, sequence_number, at)
 purge_dead_letters(queue, sequence_numbers, reason, older_than, max_messages)
 take_sample(max_queues)
 record_action(action, queue, messages, details)
 heartbeat(worker, host, pid, version, queues, concurrency, is_alive, is_stopping, running, handled, failed, failing)
 remove_worker(worker)
-complete(queue, sequence_number, lock_token)
+complete(queue, sequence_number, lock_token, result)
 complete_batch(queue, sequence_numbers, lock_tokens)
 abandon(queue, sequence_number, lock_token, delay, properties)
 abandon_batch(queue, sequence_numbers, lock_tokens)
@@ -260,6 +302,9 @@ set_session_state(queue, session_id, lock_token, state, binary_state)
 create_topic(topic)
 drop_topic(topic)
 create_subscription(topic, subscription, correlation_filter, json_path_filter, set_properties, lock_duration)
+create_rule(topic, subscription, rule, correlation_filter, json_path_filter, sql_filter, set_properties)
+drop_rule(topic, subscription, rule)
+peek_session(queue, session_id, lock_token, max_messages, from_sequence_number)
 alter_subscription(topic, subscription, correlation_filter, json_path_filter, set_properties, lock_duration)
 drop_subscription(topic, subscription)
 publish_to_topic(topic, body, binary_body, message_id, subject, application_properties, require_subscription)
@@ -268,7 +313,7 @@ publish_batch_to_topic(topic, bodies, subjects, application_properties, require_
 
 SQL_VIEWS = """
 queues locked_messages expired_locks dead_letters scheduled_messages deferred_messages messages history schedules
-topics subscriptions sessions
+topics subscriptions sessions results
 """
 
 COMMANDS = """
@@ -285,7 +330,14 @@ queue purge --json --dsn
 send --file --topic --json --dsn
 receive --json --dsn
 peek --json --dsn
+find --state --subject --older-than --property --session-id --json --dsn
+delete --state --subject --older-than --property --session-id --limit --yes --json --dsn
+cancel --reason --json --dsn
+move --to --state --subject --older-than --property --session-id --json --dsn
+reschedule --at --json --dsn
 stats --watch --json --dsn
+result --json --dsn
+wait --timeout --json --dsn
 dead-letters list --json --dsn
 dead-letters show --json --dsn
 dead-letters resubmit --json --dsn
@@ -305,6 +357,9 @@ subscription create --subject --property --json-path --set-property --json --dsn
 subscription list --json --dsn
 subscription update --subject --property --json-path --set-property --no-filter --set-nothing --json --dsn
 subscription delete --json --dsn
+rule create --subject --property --json-path --sql --set-property --exist-ok --json --dsn
+rule list --json --dsn
+rule delete --json --dsn
 sweep --dry-run --thorough --json --dsn
 worker --dsn
 doctor --invariants --json --dsn
@@ -327,7 +382,8 @@ TESTING = "database clock drain"
 ERRORS = """
 LockLostError MessageAlreadySettledError MessageNotFoundError MessageSizeExceededError MessageNotSerializableError
 QueueNotFoundError QueueAlreadyExistsError QueueDisabledError QueueFullError ScheduleNotFoundError
-ScheduleAlreadyExistsError TopicNotFoundError TopicAlreadyExistsError NoSubscriptionError InvalidStateError FaultedError
+ScheduleAlreadyExistsError TopicNotFoundError TopicAlreadyExistsError NoSubscriptionError RuleNotFoundError
+RuleAlreadyExistsError InvalidStateError FaultedError
 TransactionRequiredError OperationTimeoutError OutOfResourcesError ConnectionLostError AccessDeniedError
 SchemaVersionError SendError
 """

@@ -59,6 +59,7 @@ def test_options_are_named_never_placed() -> None:
         if parameter.kind is not parameter.KEYWORD_ONLY and parameter.default is not parameter.empty
     }
     assert placed == {
+        "Batch.wait(timeout)",
         "Queue.accept_session(session_id)",
         "QueueClient.embedded(directory)",
         "ReceivedMessage.dead_letter(description)",

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import assert_type
 
 import psycopg
+import psycopg2.extensions
 import psycopg_pool
 import sqlalchemy
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
@@ -44,6 +45,7 @@ async def asession(message: pgqueue.aio.ReceivedMessage, tx: AsyncSession) -> No
 def sync(
     client: QueueClient, orders: Queue[Order], received: ReceivedMessage[Order], engine: sqlalchemy.Engine,
     pool: psycopg_pool.ConnectionPool, maker: sessionmaker[Session], app: Handlers,
+    other: psycopg2.extensions.connection,
 ) -> None:
     anything = client.queue("anything")
     Worker(anything, one)
@@ -99,6 +101,13 @@ def sync(
     orders.send(Message(Order(1)), transaction=5)  # wrong
     received.complete(transaction=pool)  # wrong
     received.complete(transaction=maker())
+    received.complete(transaction=other)
+    anything.send(Message(1), transaction=other)
+    Worker(anything, lambda message, tx: None, transaction=other)
+    process(received, lambda message, tx: None, other)
+    with received.transaction(other) as anything_at_all:
+        assert_type(anything_at_all, Any)
+    QueueClient(other)  # wrong
     QueueClient(5)  # wrong
     QueueClient(pool)
     QueueClient(engine)
@@ -133,7 +142,16 @@ def sync(
     app.handler("orders")(three)  # wrong
     assert_type(app.handler("q")(typed)(received), int)
 
+class OfAsyncpg:
+    def get_server_pid(self) -> int: return 7
+    def is_in_transaction(self) -> bool: return True
+
+class PoolOfAsyncpg:
+    def acquire(self, *, timeout: float | None = None) -> OfAsyncpg: return OfAsyncpg()
+    def get_idle_size(self) -> int: return 7
+
 async def asynchronous(
+    other: OfAsyncpg, pool: PoolOfAsyncpg,
     client: pgqueue.aio.QueueClient, received: pgqueue.aio.ReceivedMessage[Order], engine: AsyncEngine, app: Handlers
 ) -> None:
     anything = client.queue("anything")
@@ -145,6 +163,11 @@ async def asynchronous(
     pgqueue.aio.QueueClient(5)  # wrong
     pgqueue.aio.QueueClient(engine)
     await anything.send(Message(1), transaction=5)  # wrong
+    await anything.send(Message(1), transaction=other)
+    await received.complete(transaction=pool)  # wrong
+    pgqueue.aio.Worker(anything, atwo, transaction=pool)
+    async with received.transaction(pool) as of_the_pool:
+        assert_type(of_the_pool, Any)
     pgqueue.aio.Worker(anything, atwo)  # wrong
     pgqueue.aio.Worker(anything, one)  # wrong
     pgqueue.aio.Worker(anything, awrong)  # wrong

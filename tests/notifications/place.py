@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pgqueue.aio.notifications
 from pgqueue import Message, PeekedMessage, notifications
 from pgqueue.notifications import NotificationTypes, Pace, Processed, QueueNotification, ReceiptStatus
+from tests.contract.intercepting import interceptor
 from tests.contract.interpreter import meant
 from tests.contract.world import World
 
@@ -74,10 +76,19 @@ class Place(World):
     def is_async(self) -> bool:
         return self.mode.face == "async"
 
-    def transmitter(self, *, of: NotificationTypes = types, pace: Pace | None = None, **options: Any) -> Any:
+    @contextmanager
+    def intercepted(self, **methods: Callable[[Any, Any], Any]) -> Iterator[Any]:
+        """The queue of this test, of a client with this interceptor."""
+        given = interceptor(self.mode.face, **methods)
+        with self.sources.made_of(self.database.dsn, interceptors=[given]) as client:
+            yield client.queue(self.name)
+
+    def transmitter(
+        self, *, of: NotificationTypes = types, pace: Pace | None = None, on: Any = None, **options: Any
+    ) -> Any:
         """Another transmitter on the queue of this test: as good as another process."""
         kind = (pgqueue.aio.notifications if self.is_async else notifications).QueuedTransmitter
-        return self._call(kind, self.queue, of, pace=pace or Pace(MINUTE, 2.0, 60 * MINUTE), **options)
+        return self._call(kind, on or self.queue, of, pace=pace or Pace(MINUTE, 2.0, 60 * MINUTE), **options)
 
     def bridge(self, to: Any, of: NotificationTypes = types, **options: Any) -> Any:
         kind = (pgqueue.aio.notifications if self.is_async else notifications).Bridge

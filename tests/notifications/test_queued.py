@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from pgqueue import Message
+from pgqueue.encryption import EncryptedBodies
 from pgqueue.errors import InvalidArgumentError, QueueNotFoundError
+from pgqueue.model.cipher import is_encrypted
 from pgqueue.notifications import REMOVAL, Fate, NotificationTypes, Pace, QueueNotification, ReceiptStatus
 from tests.contract.world import SECOND
 from tests.notifications.place import (
@@ -649,3 +651,72 @@ def test_one_that_python_cannot_read_holds_up_no_other_and_dies_in_its_time(plac
     (dead,) = place.dead()
     assert dead.dead_letter_reason == "TTLExpiredException"
     assert "cannot be read" in str(dead.dead_letter_error_description)
+
+
+@pytest.mark.parametrize("takes_transaction", [False, True])
+def test_recipients_are_called_within_the_interceptors(place: Place, takes_transaction: bool) -> None:
+    steps: list[Any] = []
+
+    def send(message: Any, call: Any) -> None:
+        steps.append("send")
+        call(message)
+
+    def handle(received: Any, call: Any) -> None:
+        steps.append(received.subject)
+        call(received)
+
+    with place.intercepted(send=send, handle=handle) as intercepted:
+        transmitter = place.transmitter(on=intercepted)
+        recipient = (
+            (lambda order, tx: steps.append("received"))
+            if takes_transaction
+            else lambda order: steps.append("received")
+        )
+        transmitter.register(place.recipient(recipient))
+        transmitter.notify_all(Order(7))
+        transmitter.process_pending()
+    assert steps == ["send", "order", "received"]
+
+
+@pytest.mark.parametrize("takes_transaction", [False, True])
+def test_an_interceptor_that_fails_fails_the_round(place: Place, takes_transaction: bool) -> None:
+    with place.intercepted(handle=lambda received, call: None) as intercepted:
+        transmitter = place.transmitter(on=intercepted)
+        recipient = (lambda order, tx: FINISHED) if takes_transaction else lambda order: FINISHED
+        transmitter.register(place.recipient(recipient))
+        transmitter.notify_all(Order(7))
+        assert transmitter.process_pending().kept == 1
+    assert fate(place) is SENT_AGAIN
+
+
+def test_an_encrypted_notification_is_remembered_and_never_plain(place: Place) -> None:
+    bodies = EncryptedBodies([EncryptedBodies.generate_key()])
+    with place.sources.made_of(place.database.dsn, interceptors=[bodies]) as client:
+        queue = client.queue(place.name)
+        transmitter = place.transmitter(on=queue)
+        answers = [FAIL, FAIL, FINISHED]
+
+        def recipient(order: Any) -> ReceiptStatus:
+            assert order.number == 4711
+            return answers.pop(0)
+
+        transmitter.register(place.recipient(recipient))
+        transmitter.notify_all(Order(4711))
+        for attempts in (1, 2):
+            assert transmitter.process_pending().kept == 1
+            (kept,) = queue.peek()
+            assert (kept.body["attempts"], is_encrypted(kept.raw_body)) == (attempts, True)
+            place.move_clock(60 * MINUTE)
+        assert transmitter.process_pending().removed == 1
+
+
+def test_an_encrypted_notification_that_is_dead_lettered_stays_encrypted(place: Place) -> None:
+    bodies = EncryptedBodies([EncryptedBodies.generate_key()])
+    with place.sources.made_of(place.database.dsn, interceptors=[bodies]) as client:
+        transmitter = place.transmitter(on=client.queue(place.name))
+        transmitter.register(place.recipient(lambda order: FAIL))
+        transmitter.notify_all(Order(4711))
+        place.move_clock(2 * DAY)
+        assert transmitter.process_pending().dead_lettered == 1
+        (dead,) = client.queue(place.name).dead_letters.peek()
+        assert (dead.body["data"], is_encrypted(dead.raw_body)) == ({"number": 4711}, True)

@@ -120,6 +120,17 @@ class Queue:
         message = self.messages.get(number)
         return message is not None and message.holder not in (None, within)
 
+    def free(self, numbers: Iterable[int], within: Transaction | None = None) -> list[int]:
+        """Those that wait, are scheduled, or whose lock has run out, and that no other transaction holds."""
+        seen = {number: self.seen(number, within) for number in numbers if not self.is_held_from(number, within)}
+        return sorted(
+            number
+            for number, message in seen.items()
+            if message is not None
+            and message.reason is None
+            and (message.locked_until is None or message.locked_until <= self.now)
+        )
+
     def proves(self, number: int, token: UUID, within: Transaction | None = None) -> bool:
         """Whether this token is that of the message's lock: until the message is received again or settled."""
         message = self.seen(number, within)
@@ -167,6 +178,23 @@ class Queue:
             message.delivery_count = 0
             self._put_back(message, None)
         return numbers
+
+    def cancel(self, number: int, reason: str | None) -> bool:
+        """It can be settled no more, not by its holder either; a transaction that holds it decides about it."""
+        message = self.seen(number)
+        if message is None or message.reason is not None or self.is_held_from(number):
+            return False
+        if reason is None:
+            self.complete([number])
+        else:
+            self.dead_letter(reason, [number])
+        return True
+
+    def move_and_return(self, numbers: Iterable[int], within: Transaction | None = None) -> None:
+        """They keep their deliveries and times; those that wait come back in the order they were sent."""
+        for message in self.hold(numbers, within):
+            if message.due is None:
+                self._put_back(message, within)
 
     def purge(self) -> int:
         purged = [number for number, message in self.messages.items() if message.reason is None and not message.holder]

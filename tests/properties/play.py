@@ -62,11 +62,13 @@ class Play(RuleBasedStateMachine):
     def open(self, lock_duration: int, max_delivery_count: int) -> None:
         self.lock_duration = lock_duration
         self.name = self.world.new_queue(lock_duration * MILLISECOND, max_delivery_count)
+        self.elsewhere = self.world.new_queue(lock_duration * MILLISECOND, max_delivery_count)
         self.model = Queue(max_delivery_count, now=self.world.now)
 
     def teardown(self) -> None:
         if hasattr(self, "name"):
             self.world.drop_queue(self.name)
+            self.world.drop_queue(self.elsewhere)
 
     @invariant()
     def both_hold_the_same(self) -> None:

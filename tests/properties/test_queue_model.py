@@ -174,6 +174,46 @@ class Renewing(Play):
         assert has_run_out or milliseconds(until) == expected.locked_until
 
 
+class Selecting(Play):
+    """Messages are deleted, cancelled and moved by their numbers, or by what matches, whatever their state."""
+
+    def numbers(self, which: Sequence[int]) -> list[int]:
+        """Numbers of messages, the newest first, whatever has become of them."""
+        known = sorted(self.model.messages, reverse=True)
+        return [known[abs(place) % len(known)] for place in which] if known else [0]
+
+    @rule(which=batches, within=callers)
+    def delete(self, which: Sequence[int], within: int | None) -> None:
+        caller, numbers = self.caller(within), self.numbers(which)
+        free = self.model.free(set(numbers), caller.transaction if caller else None)
+        deleted = self.queue(0).delete_messages(numbers, transaction=caller.connection if caller else None)
+        assert deleted == len(free)
+        self.model.complete(free, caller.transaction if caller else None)
+
+    @rule(value=st.integers(0, 3))
+    def delete_matching(self, value: int) -> None:
+        free = self.model.free(self.model.messages)
+        matching = [number for number in free if self.model.messages[number].properties.get("a") == value]
+        assert self.queue(0).delete_matching(application_properties={"a": value}) == len(matching)
+        self.model.complete(matching)
+
+    @rule(which=deliveries, reason=st.sampled_from([None, "Cancelled"]))
+    def cancel(self, which: int, reason: str | None) -> None:
+        (number,) = self.numbers([which])
+        assert self.queue(0).cancel(number, reason=reason and "disliked") == self.model.cancel(number, reason)
+
+    @rule(which=batches, within=callers)
+    def move_and_return(self, which: Sequence[int], within: int | None) -> None:
+        """To another queue and back, each behind all cursors of that queue."""
+        caller, numbers = self.caller(within), self.numbers(which)
+        free = self.model.free(set(numbers), caller.transaction if caller else None)
+        transaction = caller.connection if caller else None
+        away, there = self.queue(0), self.session(0).client.queue(self.elsewhere)
+        assert away.move_messages(numbers, to=self.elsewhere, transaction=transaction) == len(free)
+        assert there.move_messages(numbers, to=self.name, transaction=transaction) == len(free)
+        self.model.move_and_return(free, caller.transaction if caller else None)
+
+
 class Calling(Play):
     """Transactions of a caller's, with savepoints."""
 
@@ -269,7 +309,7 @@ class Passing(Play):
             self.session(place).receiving.execute("reset all")
 
 
-class QueueMachine(Sending, Settling, Renewing, Calling, Passing):
+class QueueMachine(Sending, Settling, Renewing, Selecting, Calling, Passing):
     """All of it, in a queue that is not empty at the beginning."""
 
     @initialize(lock_duration=durations, max_delivery_count=st.integers(1, 4), priority=priorities)

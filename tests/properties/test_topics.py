@@ -1,4 +1,4 @@
-"""Each subscription gets the messages its filter matches: a model in Python, while subscriptions come, change and go.
+"""Each subscription gets the messages its rules match: a model in Python, while subscriptions and rules come and go.
 
 PGQUEUE_EXAMPLES and PGQUEUE_STEPS make it play more, and longer.
 """
@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import Any, TypeAlias
 
 import psycopg
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from pgqueue import CorrelationFilter, JsonPathFilter, Message, QueueClient
+from pgqueue.errors import RuleAlreadyExistsError, RuleNotFoundError
 from pgqueue.testing import Database
 
 EXAMPLES = int(os.environ.get("PGQUEUE_EXAMPLES", "25"))
@@ -25,6 +28,8 @@ STEPS = int(os.environ.get("PGQUEUE_STEPS", "40"))
 
 Filter: TypeAlias = CorrelationFilter | JsonPathFilter | None
 Kept: TypeAlias = tuple[Any, dict[str, Any] | None]
+
+DEFAULT = "$Default"
 
 
 def amount(message: Message[Any]) -> Any:
@@ -73,6 +78,7 @@ filters = st.one_of(
     st.sampled_from([JsonPathFilter(path) for path in PATHS]),
 )
 names = st.sampled_from(["a", "b", "c", "d"])
+rules = st.sampled_from([DEFAULT, "Z", "a"])
 #: Subscriptions with one of these are not served by the statement that serves the plain ones.
 queue_settings = st.sampled_from([{}, {}, {"max_queue_length": 10_000}, {"max_message_size": 10_000}])
 set_properties = st.none() | st.dictionaries(st.sampled_from(["country", "set"]), st.integers(0, 2), min_size=1)
@@ -101,16 +107,20 @@ def matches(filter: Filter, message: Message[Any]) -> bool:
 
 @dataclass
 class Subscription:
-    """A subscription in the model: its filter and settings, and the messages it must hold, in the order of sending."""
+    """A subscription in the model: its rules, and the messages it must hold, in the order of sending."""
 
-    filter: Filter
-    sets: dict[str, Any] | None
+    rules: dict[str, tuple[Filter, dict[str, Any] | None]]
     holds: list[tuple[int, Kept]] = field(default_factory=list)
 
-    def kept(self, message: Message[Any]) -> Kept:
-        given = message.application_properties
-        properties = None if given is None else dict(given)
-        return message.body, (properties or {}) | self.sets if self.sets else properties
+    def kept(self, message: Message[Any]) -> Kept | None:
+        """The stored message; None if no rule matches."""
+        matching = [sets for _, (filter, sets) in sorted(self.rules.items()) if matches(filter, message)]
+        if not matching:
+            return None
+        properties = message.application_properties
+        for sets in matching:
+            properties = {**(properties or {}), **sets} if sets else properties
+        return message.body, None if properties is None else dict(properties)
 
 
 class Topics(RuleBasedStateMachine):
@@ -132,11 +142,27 @@ class Topics(RuleBasedStateMachine):
     @rule(name=names, filter=filters, sets=set_properties, options=queue_settings)
     def subscribe(self, name: str, filter: Filter, sets: dict[str, Any] | None, options: Any) -> None:
         if name in self._subscriptions:
-            self._client.update_subscription(self._name, name, filter=filter, set_properties=sets, **options)
-            self._subscriptions[name].filter, self._subscriptions[name].sets = filter, sets
+            known = self._subscriptions[name].rules
+            with nullcontext() if DEFAULT in known else pytest.raises(RuleNotFoundError):
+                self._client.update_subscription(self._name, name, filter=filter, set_properties=sets, **options)
+                known[DEFAULT] = filter, sets
         else:
             self._client.create_subscription(self._name, name, filter=filter, set_properties=sets, **options)
-            self._subscriptions[name] = Subscription(filter, sets)
+            self._subscriptions[name] = Subscription({DEFAULT: (filter, sets)})
+
+    @rule(name=names, rule=rules, filter=filters, sets=set_properties)
+    def create_rule(self, name: str, rule: str, filter: Filter, sets: dict[str, Any] | None) -> None:
+        if known := self._subscriptions.get(name):
+            with pytest.raises(RuleAlreadyExistsError) if rule in known.rules else nullcontext():
+                self._client.create_rule(self._name, name, rule, filter=filter, set_properties=sets)
+            known.rules.setdefault(rule, (filter, sets))
+
+    @rule(name=names, rule=rules)
+    def delete_rule(self, name: str, rule: str) -> None:
+        if known := self._subscriptions.get(name):
+            with nullcontext() if rule in known.rules else pytest.raises(RuleNotFoundError):
+                self._client.delete_rule(self._name, name, rule)
+                del known.rules[rule]
 
     @rule(name=names)
     def unsubscribe(self, name: str) -> None:
@@ -156,14 +182,13 @@ class Topics(RuleBasedStateMachine):
             counts = self._topic.send_batch(sent, transaction=connection)
         for message, went in zip(sent, counts, strict=True):
             nth = next(self._sent)
-            found = [each for each in self._subscriptions.values() if matches(each.filter, message)]
+            found = [(each, kept) for each in self._subscriptions.values() if (kept := each.kept(message))]
             assert went == len(found)
-            for each in found:
-                kept = nth, each.kept(message)
+            for each, kept in found:
                 if within is None:
-                    each.holds.append(kept)
+                    each.holds.append((nth, kept))
                 else:
-                    self._open[within].append(partial(each.holds.append, kept))
+                    self._open[within].append(partial(each.holds.append, (nth, kept)))
 
     @rule(which=st.sampled_from([0, 1]), commits=st.booleans())
     def end(self, which: int, commits: bool) -> None:
@@ -185,8 +210,16 @@ class Topics(RuleBasedStateMachine):
         known = {each.name: each for each in self._client.list_subscriptions(self._name)}
         assert known.keys() == self._subscriptions.keys()
         for name, subscription in self._subscriptions.items():
-            asked = None if subscription.filter == CorrelationFilter() else subscription.filter
-            assert (known[name].filter, known[name].set_properties) == (asked, subscription.sets)
+            rules = {
+                each.name: (each.filter, each.set_properties) for each in self._client.list_rules(self._name, name)
+            }
+            asked = {
+                rule: (None if filter == CorrelationFilter() else filter, sets)
+                for rule, (filter, sets) in subscription.rules.items()
+            }
+            assert rules == asked
+            assert known[name].rules == len(asked)
+            assert (known[name].filter, known[name].set_properties) == asked.get(DEFAULT, (None, None))
 
     def teardown(self) -> None:
         for which in (0, 1):
@@ -194,7 +227,7 @@ class Topics(RuleBasedStateMachine):
         self.compare()
 
 
-def test_each_subscription_gets_the_messages_its_filter_matches(database: Database) -> None:
+def test_each_subscription_gets_the_messages_its_rules_match(database: Database) -> None:
     with QueueClient(database.dsn, listen=False) as client, database.connect() as one, database.connect() as other:
 
         class Here(Topics):

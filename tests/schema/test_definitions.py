@@ -95,4 +95,6 @@ def test_every_file_is_applied() -> None:
     )
     everything = (*files.definitions(), *files.indexes())
     applied = [(definition.kind, definition.name) for definition in everything]
-    assert found == sorted([*applied, ("comments.sql", "comments"), ("roles.sql", "roles")])
+    assert found == sorted(
+        [*applied, ("comments.sql", "comments"), ("roles.sql", "roles"), ("triggers.sql", "triggers")]
+    )

@@ -13,7 +13,7 @@ import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
-from pgqueue import schema
+from pgqueue import CorrelationFilter, JsonPathFilter, Message, QueueClient, schema
 from pgqueue.errors import ConnectionLostError, OperationTimeoutError, SchemaVersionError
 from pgqueue.schema import files, migration, revisions
 from pgqueue.testing import Database
@@ -228,3 +228,27 @@ def test_an_owner_who_is_no_superuser_can_migrate(empty_database: Database) -> N
 def test_a_server_that_is_not_there_is_named_in_the_error() -> None:
     with pytest.raises(ConnectionLostError, match="/nowhere"):
         schema.migrate("host=/nowhere dbname=orders")
+
+
+def test_the_filter_of_an_older_subscription_becomes_its_rule(empty_database: Database) -> None:
+    engine = create_engine(empty_database.url)
+    with engine.begin() as installation:
+        revisions.upgrade(installation, "0009_results")
+        installation.exec_driver_sql("insert into pgqueue.topic (name, created_at) values ('events', now())")
+        installation.exec_driver_sql(
+            """
+            insert into pgqueue.queue (name) values ('events/Subscriptions/a'), ('events/Subscriptions/b');
+            insert into pgqueue.subscription (
+                   queue_id, topic_id, name, correlation_filter, fields, equals, json_path_filter, path, set_properties,
+                   created_at)
+            values (1, 1, 'a', '{"subject": "x"}', '{subject}', '{"subject": "x"}', null, null, '{"n": 1}', now()),
+                   (2, 1, 'b', null, null, null, '$.body > 1', '$.body > 1', null, now())"""
+        )
+    engine.dispose()
+    schema.migrate(empty_database.dsn)
+    with QueueClient(empty_database.dsn, listen=False) as client:
+        a, b = client.list_subscriptions("events")
+        assert (a.filter, b.filter) == (CorrelationFilter(subject="x"), JsonPathFilter("$.body > 1"))
+        (rule,) = client.list_rules("events", "a")
+        assert (rule.name, rule.set_properties) == ("$Default", {"n": 1})
+        assert client.topic("events").send(Message(2, subject="x")) == 2

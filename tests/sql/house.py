@@ -30,6 +30,8 @@ class House:
         self.ask("select pgqueue.create_queue(%s)", queue)
         numbers = [self.ask("select pgqueue.send(%s, '{}')", queue)[0] for _ in range(4)]
         scheduled, *_ = self.ask("select pgqueue.schedule(%s, '1', '2099-01-01')", queue)
+        held, *_ = self.ask("select pgqueue.schedule(%s, '1', pgqueue.batch_end())", queue)
+        batch, *_ = self.ask("select pgqueue.create_batch(%s, %s)", queue, held)
         staged, *_ = self.ask("select pgqueue.stage(%s, 'night', %s, '{body}')", queue, queue)
         _, epoch = self.ask("select * from pgqueue.attach_consumer(%s, %s)", consumer, queue)
         claim, *_ = self.ask("select pgqueue.claim_batch(%s, 0, 1, epoch => %s)", consumer, epoch)
@@ -45,19 +47,26 @@ class House:
                select id, 'a', now() from pgqueue.queue where name = %s""",
             [queue],
         )
+        self.connection.execute(
+            "insert into pgqueue.group_limit select id, 'a', 1 from pgqueue.queue where name = %s", [queue]
+        )
         self.connection.execute("delete from pgqueue.sample; select pgqueue.take_sample()")
         self.ask("select pgqueue.record_action('send', %s)", queue)
         self.ask("select pgqueue.heartbeat(gen_random_uuid(), 'host', 1, '1.0', array[%s], 8)", queue)
         published, *_ = self.ask("select pgqueue.stage(%s, 'day', %s, '{body}')", queue, queue)
         self.ask("select pgqueue.publish(%s, array[%s], 0, 'job day', 0)", queue, published)
-        self.ask("select pgqueue.send(%s, '{}', priority => -1)", queue)
+        self.ask("select pgqueue.send(%s, '{}', priority => -1, unique_key => 'k')", queue)
         self.ask("select pgqueue.create_topic(%s)", f"topic-{queue}")
         self.ask("select pgqueue.create_subscription(%s, 's')", f"topic-{queue}")
         self.ask("select * from pgqueue.receive(%s, lock_duration => '1 microsecond')", queue)
+        self.ask("select pgqueue.create_queue(%s)", f"open-{queue}")
+        self.ask("select pgqueue.grant_send(%s, 'public')", f"open-{queue}")
         self.arguments[queue] = {
             "queue": queue, "number": numbers[2], "token": locks[1], "deferred": numbers[1], "scheduled": scheduled,
             "staged": staged, "consumer": consumer, "claim": claim, "epoch": epoch, "role": self.role,
+            "held": held, "batch": batch,
             "new": f"new-{queue}",
+            "open": f"open-{queue}",
             "topic": f"topic-{queue}",
             "new_topic": f"new-topic-{queue}",
             "schedule": f"nightly-{queue}",
@@ -80,9 +89,9 @@ class House:
         return [value for (value,) in self.connection.execute(statement.encode()).fetchall()]
 
     def make_history(self) -> None:
-        """Completes a message of each queue that is kept in its history."""
+        """Completes a message of each queue that is kept in its history, with its outcome."""
         for queue in ("mine", "theirs"):
-            self.ask("select pgqueue.alter_queue(%s, retain_history => '1 day')", queue)
+            self.ask("select pgqueue.alter_queue(%s, retain_history => '1 day', result_retention => '1 day')", queue)
             self.settle(queue, "complete(%s, %s, %s)")
 
     def refusal(self, example: Example, queue: str) -> Diagnostic | None:
@@ -105,13 +114,17 @@ class House:
         for argument in ("topic", "new_topic"):
             if f"%({argument})s" in arguments:
                 return f' for topic "{self.arguments[queue][argument]}"'
-        names = ("%(queue)s", "%(consumer)s", "%(nightly)s", "%(planned)s")
+        names = ("%(queue)s", "%(consumer)s", "%(nightly)s", "%(planned)s", "%(batch)s")
         return f" for queue {queue}" if any(name in arguments for name in names) else ""
 
     def rows(self, view: str, queue: str) -> int:
         """How many rows a view shows of a queue."""
         column = {"queues": "name", "topics": "name", "workers": "any (queues)"}.get(view, "queue")
-        name = {"topics": f"topic-{queue}", "subscriptions": f"topic-{queue}/Subscriptions/s"}.get(view, queue)
+        name = {
+            "topics": f"topic-{queue}",
+            "subscriptions": f"topic-{queue}/Subscriptions/s",
+            "rules": f"topic-{queue}/Subscriptions/s",
+        }.get(view, queue)
         (count,) = self.ask(f"select count(*) from pgqueue.{view} where %s = {column}", name)
         return int(count)
 

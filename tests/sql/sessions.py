@@ -36,12 +36,15 @@ def stage_of(database: Database, **settings: Any) -> Stage:
 
 
 def accept(session: Session, session_id: str | None = None, **options: Any) -> Accepted | None:
+    found = accept_several(session, session_id=session_id, **options)
+    return found[0] if found else None
+
+
+def accept_several(session: Session, **arguments: Any) -> list[Accepted]:
     with must_not_wait(), session.connection.cursor(row_factory=class_row(Accepted)) as cursor:
-        arguments = {"session_id": session_id, **options}
         named = ", ".join(f"{name} => %({name})s" for name in arguments)
         statement = f"select * from pgqueue.accept_session('q', {named})"
-        found: list[Accepted] = cursor.execute(statement.encode(), arguments).fetchall()
-    return found[0] if found else None
+        return cursor.execute(statement.encode(), arguments).fetchall()
 
 
 def accepted(session: Session, session_id: str | None = None, **options: Any) -> Accepted:

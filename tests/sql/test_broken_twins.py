@@ -15,6 +15,7 @@ import pytest
 
 from tests.quiet import QuietServer
 from tests.sql.twins import (
+    batches,
     consumers,
     cursors,
     dead_letters,
@@ -25,25 +26,30 @@ from tests.sql.twins import (
     flow,
     forwarding,
     fronts,
+    groups,
     lifetimes,
     locks,
     misuse,
+    results,
     rights,
     room_and_history,
     schedules,
     search_path,
+    selecting,
     sessions,
     settling,
     staging,
     sweeping,
     tokens,
     topics,
+    unique_keys,
     waits,
     waking,
 )
 from tests.sql.twins.twin import FUNCTIONS, Twin, source
 
 THEMES = [
+    batches,
     consumers,
     cursors,
     dead_letters,
@@ -54,24 +60,30 @@ THEMES = [
     flow,
     forwarding,
     fronts,
+    groups,
     lifetimes,
     locks,
     misuse,
+    results,
     rights,
     room_and_history,
     schedules,
     search_path,
+    selecting,
     sessions,
     settling,
     staging,
     sweeping,
     tokens,
     topics,
+    unique_keys,
     waits,
     waking,
 ]
 
-ALL = [*(twin for theme in THEMES for twin in theme.TWINS), *sessions.TOKENS, *sessions.WAITS]
+WAITS = sessions.WAITS + selecting.WAITS + unique_keys.WAITS + groups.WAITS
+TOKENS = sessions.TOKENS + groups.TOKENS
+ALL = [*(twin for theme in THEMES for twin in theme.TWINS), *TOKENS, *WAITS]
 
 TOKEN_CHECK = re.compile(r"lock_token = (?:token|lock_tokens\[|(?!dead_letter\.)[a-z_]+\.lock_token)")
 SKIP_LOCKED = re.compile(r"skip locked")
@@ -94,8 +106,8 @@ def test_a_broken_twin_is_caught(quiet_server: QuietServer, twin: Twin) -> None:
 @pytest.mark.parametrize(
     ("condition", "twins"),
     [
-        (TOKEN_CHECK, tokens.TWINS + sessions.TOKENS),
-        (SKIP_LOCKED, waits.TWINS + sessions.WAITS),
+        (TOKEN_CHECK, tokens.TWINS + TOKENS),
+        (SKIP_LOCKED, waits.TWINS + WAITS),
         (FENCE, consumers.FENCES),
     ],
     ids=["lock tokens", "skip locked", "epochs and claims"],

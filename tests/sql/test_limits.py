@@ -248,7 +248,7 @@ def test_a_field_may_be_so_long_and_no_longer(database: Database, column: Column
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.send("a", **{field: "ä" * longest})
-        ann.table("send_batch", queue="q", bodies=[Jsonb("a")], **{column.arrays: ["ä" * longest]})
+        ann.table("send_batch", queue="q", bodies=[Jsonb("a")], **{column.arrays: ["ö" * longest]})
         with pytest.raises(psycopg.Error, match=f"the {field} of the message must be at most {longest}") as caught:
             ann.send("a", **{field: "ä" * (longest + 1)})
         assert caught.value.sqlstate == INVALID_ARGUMENT

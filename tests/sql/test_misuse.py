@@ -47,6 +47,7 @@ SETTINGS = {
     "pgqueue.turn_": "test_a_turn_that_a_session_claims_to_have_taken_is_taken_by_others",
     "pgqueue.repairing": "test_a_repair_that_a_session_claims_to_do_is_done_by_others",
     "pgqueue.dead_letters_": "test_a_place_that_a_session_has_forged_hides_no_dead_letter",
+    "pgqueue.keys_swept_": "test_a_place_that_a_session_has_forged_hides_no_key_from_others",
     "pgqueue.notify": "test_a_message_without_a_notification_is_received",
 }
 
@@ -61,6 +62,16 @@ def test_no_other_setting_of_a_session_is_believed() -> None:
     read = {name for _, text in sources() for rule in (by_queue, single) for name in re.findall(rule, text)}
     assert read == SETTINGS.keys()
     assert set(SETTINGS.values()) <= globals().keys()
+
+
+def test_a_place_that_a_session_has_forged_hides_no_key_from_others(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send("a", unique_key="k")
+        ann.call("purge_queue", queue="q")
+        ann.rows("select set_config('pgqueue.keys_swept_' || id, 'z', false) from pgqueue.queue")
+        sweep = "select forgotten from pgqueue.sweep(thorough => true)"
+        assert (ann.values(sweep), bob.values(sweep)) == ([], [1])
 
 
 def test_a_place_that_a_session_has_forged_hides_no_dead_letter(database: Database) -> None:

@@ -16,6 +16,7 @@ SETTING = re.compile(r"^set (enable_\w+|plan_cache_mode) = (\w+)$", re.MULTILINE
 
 #: They read whole tables.
 THOROUGH = {
+    "_find_broken_batches",
     "_find_broken_messages",
     "_find_broken_progress",
     "_find_broken_sessions",
@@ -25,7 +26,7 @@ THOROUGH = {
 #: Plain queries are inlined, and planned as a part of the query that calls them.
 INLINED = {"_deferred_messages", "_lane_messages", "_messages_of", "_scheduled_messages_of"}
 #: They read rows by their places.
-BY_PLACE = {"abandon_batch", "resolve"}
+BY_PLACE = {"_release_groups", "abandon_batch", "resolve"}
 
 READERS = {name for name, file in sql.functions().items() if READS.search(file.body)} - THOROUGH - INLINED - BY_PLACE
 

@@ -121,7 +121,7 @@ def a_few_in_many_pages(session: Session) -> None:
     session.rows("analyze pgqueue.message")
 
 
-@pytest.mark.parametrize(
+whatever_the_statistics = pytest.mark.parametrize(
     "fill",
     [
         nothing,
@@ -134,6 +134,9 @@ def a_few_in_many_pages(session: Session) -> None:
     ],
     ids=lambda fill: fill.__name__,
 )
+
+
+@whatever_the_statistics
 def test_a_claim_is_an_index_scan_without_a_sort(database: Database, fill: Callable[[Session], None]) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
@@ -143,6 +146,16 @@ def test_a_claim_is_an_index_scan_without_a_sort(database: Database, fill: Calla
         (claim,) = (plan for plan in plans if "limit max_messages" in plan.text)
         assert claim.indexes == {"message_pkey"}
         assert claim.kinds.isdisjoint({"Sort", "Incremental Sort", "Seq Scan", "Bitmap Heap Scan", "Bitmap Index Scan"})
+
+
+@whatever_the_statistics
+def test_each_outcome_is_looked_up_by_its_number(database: Database, fill: Callable[[Session], None]) -> None:
+    with Stage(database, result_retention=LOCK_DURATION) as stage:
+        ann = stage.session("ann")
+        fill(ann)
+        explainer = Explainer(stage.session("bob"))
+        asked = "select from pgqueue.outcomes('q', array(select generate_series(1, 100)))"
+        assert_cheap(explainer.plans(lambda: explainer.session.rows(asked)), pages=100 * 15)
 
 
 @pytest.mark.parametrize("verb", ["receive", "receive_and_delete"])

@@ -111,6 +111,8 @@ select sequence_number, outcome, reason from pgqueue.history order by sequence_n
 select sequence_number, lock_token from pgqueue.receive_deferred('orders', '{2}') \\gset third_
 select pgqueue.postpone('orders', :third_sequence_number, :'third_lock_token', '1 hour', '"A"');
 select sequence_number, body from pgqueue.scheduled_messages;
+select pgqueue.send('orders', '"once"', unique_key => 'k') = pgqueue.send('orders', '"once"', unique_key => 'k');
+select unique_key from pgqueue.unique_keys;
 select pgqueue.reschedule('orders', 2, pgqueue.clock() + interval '2 hours');
 select sequence_number, state from pgqueue.find_messages('orders', state => 'SCHEDULED');
 select pgqueue.resubmit('orders'), pgqueue.purge_dead_letters('orders');
@@ -121,6 +123,10 @@ select action, queue, messages from pgqueue.audit_log;
 select pgqueue.heartbeat('00000000-0000-4000-8000-000000000007', 'host', 7, '1.0', '{orders}', 8, failed => 1);
 select name, state, queues, failed from pgqueue.workers;
 select pgqueue.remove_worker('00000000-0000-4000-8000-000000000007');
+select pgqueue.alter_queue('orders', result_retention => '1 day'), pgqueue.cancel_scheduled('orders', '{2}');
+select state, error ->> 'reason' from pgqueue.result('orders', 2);
+select sequence_number, state from pgqueue.results;
+select queue, pending, completed from pgqueue.batches;
 """
 
 NOTIFIED = """
@@ -228,6 +234,14 @@ select state from pgqueue.get_session_state('steps', 'customer-7');
 select session_id, is_locked, messages, state_size from pgqueue.sessions;
 """
 
+IN_GROUPS = """
+select pgqueue.create_queue('jobs', fair => true, max_concurrent_per_group => 1) > 0;
+select count(*) from pgqueue.send_batch('jobs', array['1', '2', '3']::jsonb[], session_ids => array['a', 'a', 'b']);
+select pgqueue.set_group_limits('jobs', 'b', max_receive_rate => 2);
+select session_id, body from pgqueue.receive('jobs', 10) order by 1;
+select group_id, waiting, locked, max_concurrent, max_receive_rate from pgqueue.groups order by 1;
+"""
+
 TOPICS = """
 select pgqueue.create_topic('events') > 0;
 select pgqueue.create_subscription('events', 'billing',
@@ -243,6 +257,9 @@ select * from pgqueue.publish_batch_to_topic('events', array['{"amount": 1}', '{
                                              application_properties => array_fill('{"country": "CH"}'::jsonb, '{2}'));
 select name, subscriptions from pgqueue.topics;
 select topic, name, correlation_filter, json_path_filter, set_properties from pgqueue.subscriptions;
+select pgqueue.create_rule('events', 'billing', 'late', json_path_filter => '$.application_properties.days > 30');
+select name, json_path_filter from pgqueue.rules where subscription = 'billing';
+select pgqueue.drop_rule('events', 'billing', 'late');
 select queue, body from pgqueue.messages order by queue, sequence_number;
 select body from pgqueue.receive('events/Subscriptions/billing');
 select pgqueue.alter_subscription('events', 'billing', correlation_filter => '{}');
@@ -251,7 +268,7 @@ select pgqueue.publish_to_topic('events', '{"amount": 4000}', require_subscripti
 select pgqueue.drop_topic('events');
 """
 
-SCRIPTS = LIFE_OF_AN_ORDER, TROUBLE, BATCHES, LATER, NOTIFIED, MANY, ACCESS, AGAIN, IN_SESSIONS, TOPICS
+SCRIPTS = LIFE_OF_AN_ORDER, TROUBLE, BATCHES, LATER, NOTIFIED, MANY, ACCESS, AGAIN, IN_SESSIONS, IN_GROUPS, TOPICS
 
 
 def test_rights_are_given_shown_and_taken_back(database: Database) -> None:
@@ -266,6 +283,7 @@ def test_a_message_goes_to_the_subscriptions_that_match(database: Database) -> N
         "t", "t", "t", "", "SEND|events", "", "1", "1", "2", "events|2",
         'events|billing|{"subject": "paid", "application_properties": {"country": "CH"}}||',
         'events|large||$.body.amount > 1000|{"large": true}',
+        "", "$Default|", "late|$.application_properties.days > 30", "",
         'events/Subscriptions/billing|{"amount": 1}', 'events/Subscriptions/billing|{"amount": 3000}',
         'events/Subscriptions/large|{"amount": 2000}', 'events/Subscriptions/large|{"amount": 3000}',
         '{"amount": 1}', "", "", "1", "",
@@ -298,8 +316,8 @@ def test_batches_return_the_outcome_of_each_message(database: Database) -> None:
 def test_messages_are_scheduled_cancelled_and_deferred_and_dead_letters_are_settled(database: Database) -> None:
     assert psql(database, LATER) == [
         "t", "1", "1", "3", "t", "3|", "2|DEFERRED", "3|DEFERRED", "t", "t", "t", 'mail|{"id": 1}',
-        "1|CANCELLED|", "3|DEAD_LETTERED|Odd", "", '2|"A"', "", "2|SCHEDULED", "1", "orders|1", "", "purge|orders|0",
-        "", "host:7|SERVING|{orders}|1", "t",
+        "1|CANCELLED|", "3|DEAD_LETTERED|Odd", "", '2|"A"', "t", "k", "", "2|SCHEDULED", "1", "orders|1",
+        "", "purge|orders|0", "", "host:7|SERVING|{orders}|1", "t", "|1", "DELETED|CANCELLED", "2|DELETED",
     ]  # fmt: skip
 
 
@@ -318,6 +336,10 @@ def test_a_session_is_accepted_received_from_and_released(database: Database) ->
     assert psql(database, IN_SESSIONS) == [
         "t", "t", "t", "customer-7|t|2", "t", "", "t", "t", "t", '{"last": 1}', "customer-7|f|1|11",
     ]  # fmt: skip
+
+
+def test_groups_take_turns_within_their_limits(database: Database) -> None:
+    assert psql(database, IN_GROUPS) == ["t", "3", "", "a|1", "b|3", "a|1|1|1|", "b|0|1|1|2"]
 
 
 def test_a_lost_lock_takes_the_transaction_with_it(database: Database) -> None:
@@ -343,7 +365,7 @@ def test_a_view_shows_control_characters_as_text(database: Database, expanded: s
 
 
 def test_every_example_runs_in_psql(database: Database) -> None:
-    """But for sessions, which these queues do not require, and the consumer that another connection has attached."""
+    """But for sessions, groups and results, which these queues lack, and the consumer that is attached elsewhere."""
     with house_in(database) as house:
         refused = {
             verb: state
@@ -351,7 +373,7 @@ def test_every_example_runs_in_psql(database: Database) -> None:
             for state in sqlstates(database, example, house.arguments["mine"])
         }
     assert {verb for verb, state in refused.items() if state == "PQ007"} <= {
-        verb for verb in EXAMPLES if "session" in verb
+        verb for verb in EXAMPLES if "session" in verb or verb in ("outcomes", "result", "set_group_limits")
     }
     assert {verb for verb, state in refused.items() if state != "PQ007"} == {"attach_consumer", "drop_consumer"}
     assert set(refused.values()) == {"PQ007", "PQ009"}

@@ -124,9 +124,11 @@ def call_every_verb(by: Superuser, clock: Clock) -> None:
     send_messages(by)
     settle_messages(by)
     settle_batches(by)
+    keep_results(by)
     bring_back_dead_letters(by)
     work_off_claims(by)
     accept_sessions(by, clock)
+    let_groups_take_turns(by)
     send_again_and_again(by, clock)
     send_to_topics(by, clock)
     keep_going(by, clock)
@@ -175,6 +177,15 @@ def send_messages(by: Superuser) -> None:
         by.call("find_messages", queue, "READY", message_id="id")
         by.call("reschedule", queue, number, LONG_AGO)
         by.call("cancel_scheduled", queue, [number])
+        by.call(
+            "find_messages", queue, application_properties=Jsonb({"is": 1}), older_than=timedelta(0), session_id="a"
+        )
+        by.call("delete_matching", queue, "READY", "none", timedelta(0), Jsonb({"is": 1}), "a")
+        by.call("delete_messages", queue, [number])
+        by.call("cancel", queue, number)
+        ((moved,),) = by.call("send", queue, Jsonb({}))
+        by.call("move_messages", queue, [moved], "plain" if queue == "q" else "q")
+        by.call("cancel", "plain" if queue == "q" else "q", moved, "why")
         by.call("receive_and_delete", queue, 3)
         by.call("queue_counts", queue)
         by.call("queue_estimates", 1)
@@ -262,6 +273,7 @@ def accept_sessions(by: Superuser, clock: Clock) -> None:
     by.call("set_session_state", *held, Jsonb({"last": 1}))
     by.refused(stage.TOO_LARGE, "set_session_state", *held, Jsonb("x" * 300_000))
     by.call("get_session_state", *held)
+    by.call("peek_session", *held, 9)
     clock.move(timedelta(seconds=2))
     numbers, tokens = by.locks("receive_from_session", *held, 3)
     by.call("renew_session_lock", *held)
@@ -278,6 +290,33 @@ def accept_sessions(by: Superuser, clock: Clock) -> None:
     by.call("sweep", None)
     by.call("purge_queue", "steps")
     by.call("drop_queue", "steps")
+
+
+def let_groups_take_turns(by: Superuser) -> None:
+    by.call("create_queue", "jobs", max_concurrent_per_group=1, max_receive_rate_per_group=9.0)
+    by.call("set_group_limits", "jobs", "a", 2, 0.5)
+    by.refused(stage.INVALID_ARGUMENT, "set_group_limits", "jobs", "a", 1001)
+    by.call("send_batch", "jobs", [Jsonb(n) for n in range(6)], session_ids=["a", "a", "a", "b", "b", "b"])
+    numbers, tokens = by.locks("receive", "jobs", 6)
+    by.call("receive", "jobs", 6)
+    by.call("abandon", "jobs", numbers[0], tokens[0])
+    by.call("complete", "jobs", numbers[1], tokens[1])
+    by.call("receive_and_delete", "jobs")
+    by.call("drop_queue", "jobs")
+
+
+def keep_results(by: Superuser) -> None:
+    by.call("create_queue", "kept", result_retention=timedelta(days=1), max_message_size=10)
+    by.call("_await_outcomes", ["kept"], timedelta(seconds=15))
+    lock = by.lock("kept")
+    by.refused(stage.TOO_LARGE, "complete", *lock, Jsonb("too large for it"))
+    by.call("complete", *lock, Jsonb(1))
+    dead = by.lock("kept")
+    by.call("dead_letter", *dead, "r")
+    by.call("outcomes", "kept", [lock[1], dead[1], 0])
+    by.call("result", "kept", lock[1])
+    by.call("_await_outcomes", ["kept"], None)
+    by.refused(stage.INVALID_ARGUMENT, "complete", *by.lock("plain"), Jsonb(1))
 
 
 def send_again_and_again(by: Superuser, clock: Clock) -> None:
@@ -314,6 +353,11 @@ def send_to_topics(by: Superuser, clock: Clock) -> None:
     by.call("create_subscription", "t", "path", json_path_filter="$.body.n > 1", max_queue_length=9)
     by.call("create_subscription", "t", "idle", auto_delete_on_idle=timedelta(hours=1))
     by.refused(stage.INVALID_ARGUMENT, "create_subscription", "t", "wrong", json_path_filter="$")
+    by.call("create_rule", "t", "equal", "other", json_path_filter="$.body.n > 7", set_properties=Jsonb({"c": 3}))
+    by.refused("PQ044", "create_rule", "t", "equal", "other")
+    by.call("drop_rule", "t", "path", "$Default")
+    by.refused("PQ043", "drop_rule", "t", "path", "$Default")
+    by.call("create_rule", "t", "path", "$Default", json_path_filter="$.body.n > 1")
     by.refused(stage.INVALID_ARGUMENT, "create_subscription", "t", "wrong", correlation_filter=Jsonb({"wrong": 1}))
     by.call("publish_to_topic", "t", Jsonb({"n": 2}), subject="s", application_properties=Jsonb({"a": 1}))
     by.call("publish_batch_to_topic", "t", [Jsonb({"n": 2})], priorities=[1])

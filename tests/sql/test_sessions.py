@@ -9,6 +9,7 @@ from tests.sql.sessions import (
     SESSION_HELD,
     SESSION_LOST,
     accept,
+    accept_several,
     accepted,
     bodies,
     opened,
@@ -21,7 +22,7 @@ from tests.sql.sessions import (
     state,
     waiting,
 )
-from tests.sql.stage import LOCK_DURATION, LOCK_LOST, SECOND, Stage, refused
+from tests.sql.stage import INVALID_ARGUMENT, LOCK_DURATION, LOCK_LOST, SECOND, Stage, refused
 
 
 def test_messages_of_a_session_come_in_the_order_of_their_numbers(database: Database) -> None:
@@ -47,6 +48,31 @@ def test_the_next_session_is_the_one_that_has_waited_longest(database: Database)
         assert release(bob, first)
         assert [accepted(bob).session_id, accepted(cho).session_id] == ["c", "a"]
         assert accept(ann) is None
+
+
+def test_several_sessions_are_accepted_at_once_those_that_have_waited_longest_first(database: Database) -> None:
+    with stage_of(database) as stage:
+        ann, bob, cho = stage.sessions("ann", "bob", "cho")
+        for name in "abcd":
+            ann.send(f"{name}1", session_id=name)
+            stage.passes(SECOND)
+        accepted(cho, "a")
+        first = accept_several(bob, max_sessions=2)
+        assert [held.session_id for held in first] == ["b", "c"]
+        assert [bodies(bob, held) for held in first] == [["b1"], ["c1"]]
+        assert [held.session_id for held in accept_several(bob, max_sessions=2)] == ["d"]
+        assert accept_several(bob, max_sessions=2) == []
+        assert release(bob, first[1])
+        assert not release(bob, first[1])
+        assert len({held.lock_token for held in first}) == 2
+
+
+def test_a_number_of_sessions_that_is_not_positive_is_refused(database: Database) -> None:
+    with stage_of(database) as stage:
+        (ann,) = stage.sessions("ann")
+        for most in (0, -1, None):
+            with refused(INVALID_ARGUMENT, "max_sessions must be a positive whole number"):
+                accept_several(ann, max_sessions=most)
 
 
 def test_a_session_is_held_by_one_until_it_is_released_or_its_lock_expires(database: Database) -> None:

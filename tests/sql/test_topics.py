@@ -26,7 +26,7 @@ from tests.sql.stage import (
     refused,
 )
 
-UNKNOWN_TOPIC, TOPIC_EXISTS, NO_SUBSCRIPTION = "PQ040", "PQ041", "PQ042"
+UNKNOWN_TOPIC, TOPIC_EXISTS, NO_SUBSCRIPTION, UNKNOWN_RULE, RULE_EXISTS = "PQ040", "PQ041", "PQ042", "PQ043", "PQ044"
 
 STORED = """
 select queue, body from pgqueue.messages where queue like 't/%%' order by queue, sequence_number
@@ -134,7 +134,7 @@ def test_filters_with_the_same_hash_are_distinguished(database: Database) -> Non
         ann = stage.session("ann")
         ann.call("create_topic", topic="t")
         subscribe(ann, "s", **equals(subject="x"))
-        ann.rows("drop index pgqueue.subscription_equals")
+        ann.rows("drop index pgqueue.rule_equals")
         ann.rows("""create function pgqueue_testing.seven(jsonb) returns bigint immutable language sql as 'select 7'""")
         stage.rewrite("_matching_subscriptions", "jsonb_hash_extended(equals, 0)", "pgqueue_testing.seven(equals)")
         stage.rewrite("_matching_subscriptions", "jsonb_hash_extended(has, 0)", "pgqueue_testing.seven(has)")
@@ -253,6 +253,19 @@ def test_messages_keep_their_order_and_fields_in_each_subscription(database: Dat
         for name in ("plain", "bounded"):
             found = ann.rows("select body, subject from pgqueue.peek(%(queue)s, 99)", queue=f"t/Subscriptions/{name}")
             assert found == [(n, f"subject {n}") for n in (0, 2, 4, 6, 8)]
+
+
+def test_a_batch_of_bytes_alone_is_stored(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_topic", topic="t")
+        subscribe(ann, "plain")
+        assert ann.values("select pgqueue.publish_batch_to_topic('t', binary_bodies => array['a', 'b']::bytea[])") == [
+            1,
+            1,
+        ]
+        found = ann.values("select binary_body from pgqueue.peek('t/Subscriptions/plain', 9)")
+        assert [bytes(each) for each in found] == [b"a", b"b"]
 
 
 def test_each_subscription_has_its_own_settings(database: Database) -> None:
@@ -587,6 +600,81 @@ def test_a_topic_is_not_dropped_under_a_new_subscription(database: Database) -> 
         refusal.result()
 
 
+def add_rule(session: Session, name: str, **options: Any) -> None:
+    session.call("create_rule", topic="t", subscription="s", rule=name, **options)
+
+
+def test_a_message_that_several_rules_match_is_stored_once_with_all_that_they_set(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_topic", topic="t")
+        subscribe(ann, "s", **equals(subject="x"), set_properties=Jsonb({"a": 1, "by": "$Default"}))
+        add_rule(ann, "b", json_path_filter="$.body > 1", set_properties=Jsonb({"b": 2, "by": "b"}))
+        add_rule(ann, "B", **equals(subject="x"), set_properties=Jsonb({"by": "B"}))
+        add_rule(ann, "c", **equals(correlation_id="7"))
+        assert publish(ann, 2, subject="x", application_properties=Jsonb({"by": "sender", "own": True})) == 1
+        assert publish(ann, 3, subject="y") == 1
+        assert publish(ann, 0, correlation_id="7") == 1
+        assert publish(ann, 0) == 0
+        assert ann.values("select application_properties from pgqueue.messages order by sequence_number") == [
+            {"own": True, "a": 1, "b": 2, "by": "b"},
+            {"b": 2, "by": "b"},
+            None,
+        ]
+
+
+def test_a_subscription_without_rules_gets_nothing(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_topic", topic="t")
+        subscribe(ann, "s")
+        ann.call("drop_rule", topic="t", subscription="s", rule="$Default")
+        assert publish(ann) == 0
+        with refused(UNKNOWN_RULE):
+            ann.call("alter_subscription", topic="t", subscription="s", **equals(subject="x"))
+        ann.call("alter_subscription", topic="t", subscription="s", max_delivery_count=3)
+        add_rule(ann, "$Default")
+        assert publish(ann) == 1
+
+
+@pytest.mark.parametrize(
+    ("verb", "options", "sqlstate"),
+    [
+        ("create_rule", {"rule": "$Default"}, RULE_EXISTS),
+        ("create_rule", {"rule": "a/b"}, INVALID_ARGUMENT),
+        ("create_rule", {"rule": None}, INVALID_ARGUMENT),
+        ("create_rule", {"rule": "r", "sql_filter": "a = 1"}, INVALID_ARGUMENT),
+        ("create_rule", {"rule": "r", "json_path_filter": "$.body"}, INVALID_ARGUMENT),
+        ("create_rule", {"rule": "r", "subscription": "nope"}, UNKNOWN_QUEUE),
+        ("create_rule", {"rule": "r", "topic": "nope"}, UNKNOWN_TOPIC),
+        ("drop_rule", {"rule": "nope"}, UNKNOWN_RULE),
+        ("drop_rule", {"rule": "$Default", "subscription": "nope"}, UNKNOWN_QUEUE),
+        ("drop_rule", {"rule": "$Default", "topic": "nope"}, UNKNOWN_TOPIC),
+    ],
+)
+def test_a_change_of_rules_is_refused(database: Database, verb: str, options: dict[str, Any], sqlstate: str) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_topic", topic="t")
+        subscribe(ann, "s")
+        with refused(sqlstate):
+            ann.call(verb, **{"topic": "t", "subscription": "s", **options})
+        assert ann.values("select name from pgqueue.rules") == ["$Default"]
+
+
+def test_a_rule_of_a_subscription_that_is_being_dropped_is_refused(database: Database) -> None:
+    with Stage(database) as stage:
+        ann, bob = stage.session("ann"), stage.session("bob")
+        ann.call("create_topic", topic="t")
+        subscribe(ann, "s")
+        ann.rows("begin")
+        ann.call("drop_subscription", topic="t", subscription="s")
+        created = bob.starts(lambda: add_rule(bob, "r"))
+        ann.rows("commit")
+        with refused(UNKNOWN_QUEUE):
+            created.result()
+
+
 def test_a_message_is_looked_up_once_for_each_set_of_fields(database: Database) -> None:
     """A thousand filters that ask for the same fields are one look-up in an index."""
     with Stage(database) as stage:
@@ -612,7 +700,7 @@ def test_a_message_is_looked_up_once_for_each_set_of_fields(database: Database) 
 def _rows_read(session: Session) -> int:
     count: int = session.value(
         """select seq_tup_read + idx_tup_fetch
-             from pg_stat_xact_user_tables where relid = 'pgqueue.subscription'::regclass"""
+             from pg_stat_xact_user_tables where relid = 'pgqueue.rule'::regclass"""
     )
     return count
 

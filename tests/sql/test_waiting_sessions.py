@@ -97,6 +97,20 @@ def test_a_sender_that_meets_the_end_of_a_session_announces_it_again(database: D
         assert bodies(cho, accepted(cho)) == ["new"]
 
 
+def test_a_session_that_is_found_held_while_it_is_released_is_available_in_a_second(database: Database) -> None:
+    with stage_of(database) as stage:
+        ann, bob, cho = stage.sessions("ann", "bob", "cho")
+        bob.send("old", session_id="a")
+        held = accepted(bob)
+        bob.complete(received(bob, held)[0])
+        with opened(bob):
+            assert release(bob, held)
+            ann.send("new", session_id="a")
+            assert accept(cho) is None
+        stage.passes(SECOND)
+        assert bodies(cho, accepted(cho)) == ["new"]
+
+
 def test_messages_are_looked_for_once_more_when_the_session_is_locked(database: Database) -> None:
     with stage_of(database) as stage:
         ann, bob, cho = stage.sessions("ann", "bob", "cho")
@@ -272,6 +286,15 @@ def test_a_purge_does_not_wait_for_who_accepts_a_session(database: Database) -> 
             bob.rows("select from pgqueue.waiting_session for no key update")
             assert ann.call("purge_queue", queue="q") == 1
         assert release(ann, held)
+
+
+def test_a_deletion_does_not_wait_for_who_accepts_its_session(database: Database) -> None:
+    with stage_of(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send(1, 2, session_id="a")
+        with opened(bob):
+            bob.rows("select from pgqueue.waiting_session for no key update")
+            assert ann.call("delete_messages", queue="q", sequence_numbers=[2]) == 1
 
 
 def test_a_lost_token_holds_nothing_that_the_next_holder_has(database: Database) -> None:

@@ -107,6 +107,14 @@ class Wear:
 #: Records that no verb makes in such numbers, by table.
 RECORDS = {
     "sent_message_id": "select {id}, 'id ' || n, n, pgqueue.clock() from generate_series(1, {n}) n",
+    "unique_key": "select {id}, 'key ' || n, n from generate_series(1, {n}) n",
+    "outcome": "select {id}, n, 'COMPLETED', null, null, now() - '9 years'::interval from generate_series(1, {n}) n",
+    "waiting_for_outcome": "select {id}, pgqueue.clock() - n * interval '5 s' from generate_series(1, {n}) n",
+    "batch": "(queue_id, sequence_number, created_at, finished_at)"
+    " select {id}, n, now(), now() - '9 years'::interval from generate_series(1, {n}) n",
+    "batch_stripe": "select gen_random_uuid(), n % 16, true from generate_series(1, {n}) n",
+    "batch_member": "select {id}, n, gen_random_uuid(), n % 16 from generate_series(1, {n}) n",
+    "batch_change": "(batch_id, stripe) select gen_random_uuid(), n % 16 from generate_series(1, {n}) n",
     "recorded_effect": "select {id}, 'id ' || n, '', null, now(), now() from generate_series(1, {n}) n",
     "failed_message": "select {id}, n, null, null, null from generate_series(1, {n}) n",
     "published_batch": "select {id}, 'p', n, 1, 0, pgqueue.clock(), pgqueue.clock() from generate_series(1, {n}) n",
@@ -117,6 +125,12 @@ select {id}, 'gone ' || n, pgqueue.clock() from generate_series(1, {n}) n;
 insert into pgqueue.waiting_session select {id}, 'gone ' || n, pgqueue.clock() from generate_series(1, {n}) n;
 delete from pgqueue.session where session_id like 'gone%';
 delete from pgqueue.waiting_session where session_id like 'gone%';
+"""
+GROUPS = """
+insert into pgqueue.group_limit select {id}, 'gone ' || n, 1 from generate_series(1, {n}) n;
+insert into pgqueue.message_group select {id}, 'long', -n, pgqueue.clock() from generate_series(1, {n}) n;
+delete from pgqueue.group_limit;
+delete from pgqueue.message_group;
 """
 
 
@@ -153,6 +167,9 @@ class Worn:
         if "{number}" in text:
             (message,) = session.receive(take_turn=False)
             names |= {"number": message.sequence_number, "token": message.lock_token}
+        if "{kept}" in text:
+            (kept,) = session.receive(take_turn=False, queue="distinct")
+            names |= {"kept": kept.sequence_number, "kept_token": kept.lock_token}
         if "{numbers}" in text:
             messages = session.receive(6, take_turn=False)
             names["numbers"] = "{" + ",".join(str(message.sequence_number) for message in messages) + "}"
@@ -171,8 +188,10 @@ def fill(stage: Stage) -> dict[str, Any]:
         "limited": {"max_receive_rate": 10_000},
         "watched": {},
         "returned": {},
-        "distinct": {"requires_duplicate_detection": True},
+        "distinct": {"requires_duplicate_detection": True, "result_retention": timedelta(days=1)},
         "sessions": {"requires_session": True},
+        "fair": {"fair": True},
+        "grouped": {"max_concurrent_per_group": 1000},
     }
     for queue, given in settings.items():
         ann.call("create_queue", queue=queue, **given)
@@ -189,10 +208,14 @@ def fill(stage: Stage) -> dict[str, Any]:
         wear()
     Wear(stage, ann, "limited").purge()
     Wear(stage, ann, "watched").watch()
-    Wear(stage, ann, "sessions").send(f", session_ids => array_fill('long'::text, array[{DEAD_ROWS}])")
-    ann.rows("select pgqueue.purge_queue('sessions')")
+    for queue in ("sessions", "fair", "grouped"):
+        Wear(stage, ann, queue).send(f", session_ids => array_fill('long'::text, array[{DEAD_ROWS}])")
+    Wear(stage, ann, "fair").settle("complete_batch")
+    for queue in ("sessions", "grouped"):
+        ann.rows(f"select pgqueue.purge_queue('{queue}')")
     ids = dict(ann.rows("select name, id from pgqueue.queue"))
     ann.rows(SESSIONS.format(id=ids["sessions"], n=DEAD_ROWS))
+    ann.rows(GROUPS.format(id=ids["grouped"], n=DEAD_ROWS))
     ann.rows(REWRITE.format(id=ids["q"], n=DEAD_ROWS, worker=WORKER))
     for table, rows in RECORDS.items():
         ann.rows(f"insert into pgqueue.{table} {rows.format(id=ids['distinct'], n=DEAD_ROWS)}")
@@ -202,9 +225,10 @@ def fill(stage: Stage) -> dict[str, Any]:
 
 def left_over(stage: Stage, ann: Session) -> dict[str, Any]:
     """The live rows among the dead ones, after every queue was polled and a sweep has searched everything."""
-    sources = ("q", "empty", "bounded", "limited", "watched", "returned")
-    ann.send("first", queue="sessions", session_id="long")
-    ann.send("first", queue="sessions", session_id="another")
+    sources = ("q", "empty", "bounded", "limited", "watched", "returned", "fair", "grouped")
+    for queue in ("sessions", "fair", "grouped"):
+        ann.send(*range(9), queue=queue, session_id="long")
+        ann.send("first", queue=queue, session_id="another")
     for _ in range(5):
         stage.passes(2 * SECOND)
         for queue in sources:
@@ -221,6 +245,7 @@ def left_over(stage: Stage, ann: Session) -> dict[str, Any]:
     ann.settle_batch("dead_letter_batch", dead, reason="r")
     ann.send_many(20)
     ann.send("limited", queue="limited")
+    ann.send("kept", queue="distinct")
     ann.send_many(6, queue="returned")
     for message in ann.receive(3, queue="returned"):
         ann.abandon(message, queue="returned")
@@ -228,7 +253,13 @@ def left_over(stage: Stage, ann: Session) -> dict[str, Any]:
     ((_, spare_epoch),) = ann.table("attach_consumer", consumer="spare", queue="q")
     ann.rows("select pg_advisory_unlock_all()")
     ann.call("claim_batch", consumer="c", after=0, max_messages=2, epoch=epoch)
+    held = "pgqueue.schedule('q', '1', pgqueue.batch_end())"
+    ((held, batch),) = ann.rows(
+        f"select held, pgqueue.create_batch('q', held) from (select {held} as held offset 0) as known"
+    )
     return {
+        "held": held,
+        "batch": batch,
         "scheduled": scheduled,
         "deferred": deferred.sequence_number,
         "epoch": epoch,

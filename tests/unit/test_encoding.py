@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
 from enum import Enum
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from pgqueue import Message
 from pgqueue.errors import InvalidArgumentError, MessageNotSerializableError, PGQueueError
 from pgqueue.model.encoding import JSON, TEXT_FIELDS, encode, to_json
+from pgqueue.model.properties import decode_properties
 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -144,6 +146,44 @@ def test_a_value_that_is_not_json_is_refused_with_the_path_to_it(body: Any, flaw
     assert flaw in told
     assert told.isprintable(), "an error can be logged and shown as it is"
     assert len(told) < 300
+
+
+TYPED = st.one_of(
+    st.datetimes(timezones=st.none() | st.timezones()).map(lambda moment: moment.replace(fold=0)),
+    st.uuids(),
+    st.decimals(allow_nan=False, allow_infinity=False),
+    st.binary(),
+)
+
+
+@given(st.dictionaries(text, json_values | TYPED))
+def test_application_properties_come_back_in_their_types(properties: dict[str, Any]) -> None:
+    written = encode(Message(None, application_properties=properties)).application_properties
+    assert decode_properties(written) == properties
+    for name, value in (decode_properties(written) or {}).items():
+        assert type(value) is type(properties[name])
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"$uuid": "no uuid"},
+        {"$datetime": "yesterday"},
+        {"$decimal": "many"},
+        {"$bytes": "*"},
+        {"$uuid": 7},
+        {"$other": "x"},
+        {"$decimal": "1", "and": "more"},
+    ],
+)
+def test_an_object_that_stands_for_no_value_stays_an_object(written: dict[str, Any]) -> None:
+    assert decode_properties(json.dumps({"a": written})) == {"a": written}
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity"])
+def test_a_decimal_that_is_no_number_is_refused(number: str) -> None:
+    with pytest.raises(MessageNotSerializableError, match=r"application_properties\['a'\] is"):
+        encode(Message(None, application_properties={"a": Decimal(number)}))
 
 
 def test_a_flaw_in_the_application_properties_is_found_there() -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncpg
 import psycopg
 import psycopg.errors
+import psycopg2.errors
 import psycopg_pool
 import pytest
 import sqlalchemy.exc
@@ -65,6 +67,30 @@ def test_sqlalchemy_errors_are_judged_by_their_cause(error: Exception) -> None:
     wrapped = sqlalchemy.exc.DBAPIError.instance("select 1", {}, error, psycopg.Error)
     assert isinstance(wrapped, sqlalchemy.exc.DBAPIError)
     assert is_transient(wrapped) is is_transient(error)
+
+
+class OutOfFiles(psycopg2.OperationalError):
+    pgcode = "53400"
+
+
+OF_OTHER_DRIVERS = {
+    asyncpg.SerializationError("could not serialize access"): True,
+    asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"): True,
+    asyncpg.InterfaceError("cannot perform operation: connection is closed"): True,
+    asyncpg.InterfaceError("cannot call Connection.fetch(): connection has been released back to the pool"): True,
+    asyncpg.InterfaceError("cannot perform operation: another operation is in progress"): False,
+    asyncpg.UniqueViolationError("duplicate key"): False,
+    psycopg2.OperationalError("server closed the connection unexpectedly"): True,
+    psycopg2.InterfaceError("connection already closed"): True,
+    psycopg2.InterfaceError("cursor already closed"): False,
+    psycopg2.errors.UniqueViolation("duplicate key"): False,
+    OutOfFiles("temporary file size exceeds temp_file_limit"): False,
+}
+
+
+@pytest.mark.parametrize("error", OF_OTHER_DRIVERS, ids=str)
+def test_errors_of_other_drivers(error: Exception) -> None:
+    assert is_transient(error) is OF_OTHER_DRIVERS[error]
 
 
 def test_every_error_of_ours_declares_whether_it_is_transient() -> None:

@@ -31,6 +31,7 @@ from pgqueue.model.policy import retry_policy
 from pgqueue.sending import Flusher, Outbox, Outgoing, Portion, log_unread, outbox, report
 from pgqueue.statements import Statement, sending
 from pgqueue.statements.sending import Stored
+from pgqueue.transports.waiters import Waiters
 
 THREE_TRIES = retry_policy(tenacity.Retrying(stop=tenacity.stop_after_attempt(3), wait=tenacity.wait_fixed(1)))
 
@@ -77,6 +78,7 @@ class Server:
     """Plays the database: stores what it receives, unless a failure is due, and answers about transactions."""
 
     is_one_connection = False
+    interceptors: Any = None
 
     def __init__(self, *failures: Callable[[list[str], bool], Exception | None]) -> None:
         self.failures = list(failures)
@@ -89,8 +91,14 @@ class Server:
     conninfo = ""
     timeout = 30.0
 
+    def loss_signal(self, _: str) -> None:
+        pass
+
     def wake_signal(self, _: str) -> None:
         """Nobody listens."""
+
+    def waiters(self, queue: str) -> Waiters:
+        return Waiters(queue, lambda: None)
 
     def line(self) -> Flow[Any]:
         yield from ()

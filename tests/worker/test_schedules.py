@@ -40,14 +40,14 @@ def test_a_worker_handles_each_due_time(scene: Scene) -> None:
     async def handler(message: Any) -> None:
         handled.append(datetime.fromisoformat(message.message_id.removeprefix("s@")))
 
-    def are_handled(count: int) -> bool:
-        return len(handled) == count
+    def are_completed(count: int) -> bool:
+        return len(handled) == count and scene.rows("select from pgqueue.messages") == []
 
     schedule = scene.client.create_schedule("s", queue="q", message=Message(None), every=MINUTE)
     with scene.working(handler):
         for count in (1, 2, 3):
             scene.database.move_clock(MINUTE)
-            eventually(partial(are_handled, count))
+            eventually(partial(are_completed, count))
     assert handled == schedule.upcoming(3)
 
 

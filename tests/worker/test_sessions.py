@@ -298,8 +298,7 @@ def test_a_lost_session_completes_nothing_and_the_worker_takes_another(
 
     with scene.working(handler, concurrency=1), caplog.at_level(logging.WARNING, "pgqueue"):
         assert begun.wait(60)
-        scene.run("update pgqueue.session set locked_until = pgqueue.clock() - interval '1 second'")
-        with scene.queue.accept_session("a", wait=SECOND):
+        with taken_over(scene, "a"):
             over.set()
             scene.send_to("b", 3)
             eventually(lambda: len(seen) == 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,15 +13,22 @@ from pgqueue import RetryPolicy
 from pgqueue.statements import Statement, settling
 from pgqueue.statements.statement import nothing
 from pgqueue.testing import Database
-from tests.patience import eventually
+from pgqueue.worker.pace import Pace
+from tests.patience import PATIENCE, eventually
 from tests.worker.scene import FACES, Running
-from tests.worker.test_sessions import SECOND, Steps
+from tests.worker.test_sessions import SECOND, Steps, taken_over
 
 COUNT = 300
 #: Of a message that has others ahead of it by then, because the worker knows that its handler is fast.
 LATE = 250
 
 LOSE_THE_CONNECTION = Statement("select pg_terminate_backend(pg_backend_pid())", {}, nothing)
+
+
+@pytest.fixture(autouse=True)
+def handlers_are_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker takes them for fast ones from the beginning: when it would notice depends on the machine."""
+    monkeypatch.setattr(Pace, "_look_ahead", lambda pace: setattr(pace, "ahead", 100))
 
 
 @pytest.fixture(params=FACES)
@@ -32,17 +39,25 @@ def scene(request: pytest.FixtureRequest, database: Database) -> Iterator[Steps]
 
 
 class Gate:
-    """A handler that waits at one message, and what it has seen."""
+    """A handler that waits at the first message of ten at which a condition holds, and what it has seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, condition: Callable[[], bool]) -> None:
+        self.condition = condition
         self.seen: list[tuple[Any, int]] = []
+        self.at: int | None = None
         self.reached, self.opened = threading.Event(), threading.Event()
 
     def __call__(self, message: Any) -> None:
         self.seen.append((message.body, message.delivery_count))
-        if message.body == LATE and message.delivery_count == 1:
+        if self.at is None and message.body % 10 == 0 and self.condition():
+            self.at = message.body
             self.reached.set()
-            assert self.opened.wait(60)
+            assert self.opened.wait(PATIENCE)
+
+    def is_reached(self) -> int:
+        assert self.reached.wait(PATIENCE)
+        assert self.at is not None
+        return self.at
 
 
 def locked(scene: Steps) -> int:
@@ -70,37 +85,50 @@ def test_messages_behind_a_failed_one_are_handled_after_it_and_their_deliveries_
 
 
 def test_a_worker_that_stops_gives_back_what_it_received_ahead(scene: Steps) -> None:
-    gate = Gate()
+    gate = Gate(lambda: locked(scene) > 1)
     running = Running(scene.make(gate, max_messages_per_session=None))
-    assert gate.reached.wait(60)
-    eventually(lambda: locked(scene) > 1)
+    at = gate.is_reached()
     running.worker.stop()
     eventually(lambda: locked(scene) <= 1)
     gate.opened.set()
     running.ended()
-    assert gate.seen == [(body, 1) for body in range(LATE + 1)]
+    assert gate.seen == [(body, 1) for body in range(at + 1)]
     with scene.queue.accept_session("a") as session:
         left = session.receive(max_messages=COUNT)
-    assert [(message.body, message.delivery_count) for message in left] == [
-        (body, 1) for body in range(LATE + 1, COUNT)
-    ]
+    assert [(message.body, message.delivery_count) for message in left] == [(body, 1) for body in range(at + 1, COUNT)]
+
+
+def test_a_worker_with_a_fast_handler_accepts_more_sessions_than_it_has_handlers(scene: Steps) -> None:
+    """Those that no handler has begun are given back when it stops, and their deliveries are not counted."""
+    gate = Gate(lambda: len(scene.held()) > 1)
+    for number in range(COUNT, 2 * COUNT):
+        scene.send_to(f"b{number}", number)
+    running = Running(scene.make(gate, concurrency=1, max_messages_per_session=None))
+    gate.is_reached()
+    running.worker.stop()
+    gate.opened.set()
+    running.ended()
+    assert scene.held() == []
+    assert {count for _, count in gate.seen} == {1}
+    again: list[tuple[Any, int]] = []
+    with scene.working(lambda message: again.append((message.body, message.delivery_count))):
+        eventually(lambda: scene.left() == [])
+    assert sorted(gate.seen + again) == [(number, 1) for number in range(2 * COUNT)]
 
 
 def test_nothing_behind_a_message_whose_session_is_lost_is_handled(scene: Steps) -> None:
-    gate = Gate()
+    gate = Gate(lambda: locked(scene) > 1)
     with scene.working(gate, concurrency=1, max_messages_per_session=None) as running:
-        assert gate.reached.wait(60)
-        eventually(lambda: locked(scene) > 1)
-        scene.run("update pgqueue.session set locked_until = pgqueue.clock() - interval '1 second'")
-        with scene.queue.accept_session("a", wait=SECOND):
+        at = gate.is_reached()
+        with taken_over(scene, "a"):
             gate.opened.set()
             eventually(lambda: running.worker.tally.lost > 0)
             eventually(lambda: scene.held() == ["a"])
             handled_when_lost = len(gate.seen)
         eventually(lambda: scene.left() == [])
-    again = gate.seen.index((LATE, 2))
+    again = gate.seen.index((at, 2))
     assert again <= handled_when_lost
-    assert [body for body, _ in gate.seen[again:]] == list(range(LATE, COUNT))
+    assert [body for body, _ in gate.seen[again:]] == list(range(at, COUNT))
 
 
 def test_a_message_that_its_handler_completes_does_not_overtake_its_predecessor(scene: Steps) -> None:

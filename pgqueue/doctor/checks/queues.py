@@ -148,6 +148,19 @@ FAILING_SCHEDULES = Check(
     "pgqueue schedule show {row.name}",
 )
 
+OPEN_BATCHES = Check(
+    "open-batch",
+    """
+    select id, queue, pending, created_at as since
+      from pgqueue.batches
+     where closed_at is null and created_at < pgqueue.clock() - %(open_batch)s::interval
+     order by created_at
+    """,
+    "Batch {row.id}, whose end sends a message to queue {row.queue}, was never closed.",
+    "The message is not sent, although {row.pending:,} members are pending.",
+    "pgqueue batch close {row.id}",
+)
+
 UNSWEPT_RECORDS = Check(
     "unswept-records",
     """

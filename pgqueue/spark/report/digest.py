@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_QUEUES = 8
 #: The view of all other queues together; no queue has this name.
 OTHERS = ""
-OUTCOMES = ("COMPLETED", "RECEIVED_AND_DELETED", "DEAD_LETTERED", "EXPIRED", "PURGED", "CANCELLED")
+OUTCOMES = ("COMPLETED", "RECEIVED_AND_DELETED", "DEAD_LETTERED", "EXPIRED", "PURGED", "DELETED", "CANCELLED", "MOVED")
 #: Points of time on the page, those of each view counted: with all tables about a kilobyte each.
 MOST_POINTS = 1100
 LENGTHS = sorted((*ROUND_BUCKETS, timedelta(days=2), timedelta(days=4)))

@@ -1,4 +1,4 @@
--- Refuses a call for which the caller lacks a right: SEND, RECEIVE, MONITOR, SETTINGS or ADMIN. Where no queue is named, the
+-- Refuses a call for which the caller lacks a right: SEND, RECEIVE, MONITOR, SETTINGS, OUTCOME or ADMIN. Where no queue is named, the
 -- right to receive is that to every queue.
 -- Raises  42501 access denied, naming role, verb and queue, or topic.
 create or replace function pgqueue._refuse_access(lacking text, queue text default null, kind text default 'queue')
@@ -21,8 +21,8 @@ begin
              when lacking = 'SETTINGS' and queue is not null     -- a worker asks for them first
              then format('An administrator allows it with pgqueue.grant_%1$s(%2$L, %3$L), or to look only with pgqueue.grant_%4$s(%3$L).',
                          'receive', queue, pgqueue._caller(), 'monitor')
-             else format('An administrator allows it with pgqueue.grant_%s(%s).', replace(lower(lacking), 'settings', 'monitor'),
-                         case when lacking in ('SEND', 'RECEIVE') then quote_literal(queue) || ', ' else '' end
+             else format('An administrator allows it with pgqueue.grant_%s(%s).', replace(replace(lower(lacking), 'settings', 'monitor'), 'outcome', 'send'),
+                         case when lacking in ('SEND', 'RECEIVE', 'OUTCOME') then quote_literal(queue) || ', ' else '' end
                          || quote_literal(pgqueue._caller())) end);
 end
 $$;

@@ -12,7 +12,7 @@ as $$
         -- end
         dead.dead_letter_reason, dead.dead_letter_error_description, dead.dead_lettered_at,
         pgqueue._failures(dead.queue_id, dead.sequence_number),
-        -- generated: dead.queue_id, dead.lane, dead.position, {from session_id: dead.$name}
+        -- generated: dead.queue_id, dead.lane, dead.position, {from session_id if is_kept: dead.$name}
         dead.queue_id, dead.lane, dead.position, dead.session_id, dead.reply_to_session_id, dead."to",
         dead.partition_key
         -- end

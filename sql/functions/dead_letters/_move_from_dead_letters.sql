@@ -34,7 +34,7 @@ begin
                        'times', coalesce((known.resubmitted_from -> 'times')::integer, 0) + 1))
         insert into pgqueue.message (
             -- generated: sequence_number, position, enqueued_time, queue_id, lane, {body to application_properties},
-            --     expires_at, time_to_live, {from session_id}
+            --     expires_at, time_to_live, {from session_id if is_kept}
             sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
             subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id,
             reply_to_session_id, "to", partition_key
@@ -47,7 +47,7 @@ begin
                message_id, correlation_id, subject, content_type, reply_to, application_properties,
                -- end
                pgqueue.clock() + time_to_live, time_to_live,
-               -- generated: {from session_id}
+               -- generated: {from session_id if is_kept}
                session_id, reply_to_session_id, "to", partition_key
                -- end
           from ordered

@@ -13,6 +13,11 @@ begin
         perform pgqueue._forward_dead_letters(queue, places, reason, description);
         return;
     end if;
+    if (select known.records_settlements from pgqueue.queue as known where known.id = queue.id) then
+        perform pgqueue._record_settlement(
+            queue, array(select message.sequence_number from pgqueue.message where ctid = any (places)),
+            'DEAD_LETTERED', reason, description);
+    end if;
     with gone as (
         delete from pgqueue.message where ctid = any (places) returning *
     ), remembered as (
@@ -23,15 +28,15 @@ begin
          where queue.retain_history is not null)
     insert into pgqueue.dead_letter (
         -- generated: sequence_number, position, enqueued_time, queue_id, delivery_count, lane,
-        --     {body to application_properties}, time_to_live, {from session_id},
+        --     {body to application_properties}, time_to_live, {from session_id if is_kept},
         sequence_number, position, enqueued_time, queue_id, delivery_count, lane, body, binary_body, message_id,
         correlation_id, subject, content_type, reply_to, application_properties, time_to_live, session_id,
         reply_to_session_id, "to", partition_key,
         -- end
         dead_letter_reason, dead_letter_error_description, dead_lettered_at)
     select sequence_number, nextval('pgqueue.sequence_number'), enqueued_time, queue_id, delivery_count,
-           case when queue.requires_session then 2000 else 2 * pgqueue._priority(lane) end,
-           -- generated: {body to application_properties}, time_to_live, {from session_id},
+           case when queue.requires_session or queue.fair then 2000 else 2 * pgqueue._priority(lane) end,
+           -- generated: {body to application_properties}, time_to_live, {from session_id if is_kept},
            body, binary_body, message_id, correlation_id, subject, content_type, reply_to, application_properties,
            time_to_live, session_id, reply_to_session_id, "to", partition_key,
            -- end

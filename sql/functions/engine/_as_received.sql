@@ -1,5 +1,6 @@
 -- Converts a message to the row that receives and peeks return. Only its receiver is shown the token of a lock. It pins
--- no search path, so that it is inlined: a receive pays for no call.
+-- no search path, so that it is inlined: a receive pays for no call, nor does the first delivery in a session or group, before
+-- which nothing has gone wrong.
 create or replace function pgqueue._as_received(
     message pgqueue.message, lock_token uuid default null, scheduled_enqueue_time timestamptz default null)
 returns pgqueue.received_message
@@ -13,8 +14,10 @@ as $$
         message.body, message.binary_body, message.message_id, message.correlation_id, message.subject,
         message.content_type, message.reply_to, message.application_properties, null, null, null,
         -- end
-        case when message.lane & 1::smallint = 0::smallint then pgqueue._failures(message.queue_id, message.sequence_number) end,
-        -- generated: message.queue_id, message.lane, message.position, {from session_id: message.$name}
+        case when message.lane & 1::smallint = 0::smallint
+                  and (lock_token is null or message.delivery_count > 1 or message.position <> message.sequence_number)
+             then pgqueue._failures(message.queue_id, message.sequence_number) end,
+        -- generated: message.queue_id, message.lane, message.position, {from session_id if is_kept: message.$name}
         message.queue_id, message.lane, message.position, message.session_id, message.reply_to_session_id, message."to",
         message.partition_key
         -- end

@@ -2,7 +2,7 @@
 -- or the next scheduled message or schedule is due; one second when the watch list does not decide, and when other
 -- queues forward to this one. Each verb that makes a message due sooner than that sends a NOTIFY, but for locks that
 -- last five seconds or longer: no consumer pauses for that long. In a queue with limits that has a message ready, the
--- limits decide.
+-- limits decide, in a fair queue the group that waits next; it looks again after a second at most.
 -- Returns  at least one second, but less where limits decide; null when nothing is known to become due; infinity while the
 --          queue is paused.
 create or replace function pgqueue._due_in(queue text)
@@ -25,6 +25,15 @@ begin
     end if;
     if num_nonnulls(source.max_receive_rate, source.max_concurrent) > 0 and pgqueue._has_ready(source) then
         return pgqueue._allowed_in(source);
+    end if;
+    if source.fair then
+        next := (
+            select available_at
+              from pgqueue.waiting_session
+             where queue_id = source.id and available_at >= pgqueue._due_from(source.id, 'SESSION')
+             order by available_at
+             limit 1);
+        return case when next < moment + interval '1 second' then greatest(0.1, extract(epoch from next - moment)) else 1 end;
     end if;
     if source.requires_session or source.lock_duration < interval '5 seconds'
        or exists (select from pgqueue.queue where forward_to = source.id)

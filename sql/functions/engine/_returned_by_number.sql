@@ -17,10 +17,10 @@ declare
                  where progress.lane % 2 = 0
                  union all
                 select deferred from pgqueue._deferred_messages(queue.id) as deferred) as present
-         where not queue.requires_session
+         where not (queue.requires_session or queue.fair)
          limit few + 1);
 begin
-    if queue.requires_session or cardinality(found) > few then
+    if queue.requires_session or queue.fair or cardinality(found) > few then
         return query
             select *
               from pgqueue.message

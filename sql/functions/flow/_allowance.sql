@@ -26,7 +26,7 @@ begin
     if queue.max_receive_rate is not null then
         -- times are rounded up to a microsecond, which is not waited for
         wanted := least(wanted, floor(
-            pgqueue._tokens(queue, pgqueue._full_at(queue.id), pgqueue.clock()) + queue.max_receive_rate / 1000000));
+            pgqueue._tokens(queue.max_receive_rate, pgqueue._full_at(queue.id), pgqueue.clock()) + queue.max_receive_rate / 1000000));
     end if;
     if queue.max_concurrent is not null and wanted > 0 then
         free := queue.max_concurrent - (select count(*) from pgqueue._slots(queue.id));

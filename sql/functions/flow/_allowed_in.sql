@@ -13,7 +13,7 @@ declare
     pause  double precision := 0.1;
 begin
     if queue.max_receive_rate is not null then
-        pause := greatest(pause, (1 - pgqueue._tokens(queue, pgqueue._full_at(queue.id), moment)) / queue.max_receive_rate);
+        pause := greatest(pause, (1 - pgqueue._tokens(queue.max_receive_rate, pgqueue._full_at(queue.id), moment)) / queue.max_receive_rate);
     end if;
     if queue.max_concurrent is not null then
         select count(*) as slots, max(taken_at) as last_at into taken from pgqueue._slots(queue.id);

@@ -10,7 +10,7 @@ begin
         return;
     end if;
     if queue.max_receive_rate is not null then
-        tokens := pgqueue._tokens(queue, pgqueue._full_at(queue.id), moment);
+        tokens := pgqueue._tokens(queue.max_receive_rate, pgqueue._full_at(queue.id), moment);
         perform pgqueue._set_full_at(queue.id, moment + interval '1 microsecond' * ceil(
             (greatest(queue.max_receive_rate, 1) - tokens + cardinality(places)) * 1000000 / queue.max_receive_rate));
     end if;

@@ -19,7 +19,8 @@ begin
     end if;
     perform pgqueue._notice_duplicates(arriving.ids, arriving.numbers, answers);
     duplicates := array(select number from unnest(arriving.numbers, answers) as sent (number, answer) where answer <> number);
-    perform pgqueue._forget_failures(queue_id, array_agg(sequence_number))
+    perform pgqueue._forget_failures(queue_id, array_agg(sequence_number)),
+            pgqueue._leave_batches(queue_id, array_agg(sequence_number), 'DELETED')
        from pgqueue.message
       where ctid = any (places) and sequence_number = any (duplicates)
       group by queue_id;

@@ -33,6 +33,11 @@ begin
           from pgqueue.message
          cross join lateral pgqueue._history_row(message, 'DEAD_LETTERED', reason) as settled
          where message.ctid = any (places) and source.retain_history is not null;
+        if (select records_settlements from pgqueue.queue where id = source.id) then
+            perform pgqueue._record_settlement(
+                source, array(select sequence_number from pgqueue.message where ctid = any (places)),
+                'DEAD_LETTERED', reason, description);
+        end if;
         insert into pgqueue.failed_message (queue_id, sequence_number, forwarded_from)
         select distinct on (sequence_number) source.id, sequence_number,                     -- two may have the same number
                jsonb_build_object('queue', source.name, 'reason', reason, 'description', description,

@@ -7,7 +7,7 @@
 --   DEAD    dead letters that go on from where they have arrived: the same, but the time to live from there counts
 --
 -- Returns  where the messages are now; a duplicate is not among them.
--- Raises   PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument, when the target requires sessions and a
+-- Raises   PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument, when the target requires sessions or is fair, and a
 --          message has none; PQ008 queue full.
 create or replace function pgqueue._move_to_queue(source pgqueue.queue, target pgqueue.queue, places tid[], arrive_as text)
 returns tid[]
@@ -31,9 +31,9 @@ begin
                   where ctid = any (places)) as measured
           where size > target.max_message_size;
     end if;
-    if target.requires_session then
+    if target.requires_session or target.fair then
         perform pgqueue._refuse_argument(
-                    'session_id', format('given, because queue %I forwards to queue %I, which requires sessions', source.name, target.name), null)
+                    'session_id', format('given, because queue %I forwards to queue %I, which requires sessions or is fair', source.name, target.name), null)
            from pgqueue.message
           where ctid = any (places) and coalesce(session_id, '') = '';
     end if;
@@ -45,6 +45,7 @@ begin
         perform pgqueue._check_queue_length(target, cardinality(places), pgqueue._last_number_drawn());
     end if;
     select array_agg(message.sequence_number) filter (where arrive_as <> 'SENT' or lane & 1::smallint = 0::smallint) as returned,
+           array_agg(message.sequence_number) as numbers,
            array_agg(distinct pgqueue._priority(lane)) as priorities
       into arriving
       from pgqueue.message
@@ -60,7 +61,7 @@ begin
     ), moved as (
         update pgqueue.message
            set queue_id        = target.id,
-               lane            = case when target.requires_session then 2000
+               lane            = case when target.requires_session or target.fair then 2000
                                       when placed.position is null then lane
                                       else 2 * pgqueue._priority(lane) end,
                position        = coalesce(placed.position, message.position),
@@ -76,9 +77,10 @@ begin
          where ctid = placed.place
         returning ctid as place, session_id)
     select array_agg(place), array_agg(session_id) into places, sessions from moved;
-    if target.requires_session then
+    if target.requires_session or target.fair then
         perform pgqueue._announce_sessions(target.id, sessions);
     end if;
+    perform pgqueue._keep_membership(source.id, target.id, arriving.numbers);
     if arriving.returned is not null then
         update pgqueue.failed_message
            set queue_id = target.id

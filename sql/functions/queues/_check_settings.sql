@@ -14,7 +14,10 @@ create or replace function pgqueue._check_settings(
     auto_delete_on_idle                     interval,
     max_receive_rate                        double precision,
     max_concurrent                          integer,
-    priority_ageing                         interval
+    priority_ageing                         interval,
+    result_retention                        interval,
+    max_concurrent_per_group                integer,
+    max_receive_rate_per_group              double precision
     -- end
 )
 returns void
@@ -36,7 +39,10 @@ begin
             ('auto_delete_on_idle', 'from 5 minutes to a hundred years', auto_delete_on_idle::text, auto_delete_on_idle between interval '5 minutes' and interval '100 years'),
             ('max_receive_rate', 'from 0.001 to 10000 messages a second', max_receive_rate::text, max_receive_rate between 0.001 and 10000),
             ('max_concurrent', 'from 1 to 10000', max_concurrent::text, max_concurrent between 1 and 10000),
-            ('priority_ageing', 'from 1 second to 30 days', priority_ageing::text, priority_ageing between interval '1 second' and interval '30 days')
+            ('priority_ageing', 'from 1 second to 30 days', priority_ageing::text, priority_ageing between interval '1 second' and interval '30 days'),
+            ('result_retention', 'from 1 minute to 60 days', result_retention::text, result_retention between interval '1 minute' and interval '60 days'),
+            ('max_concurrent_per_group', 'from 1 to 1000', max_concurrent_per_group::text, max_concurrent_per_group between 1 and 1000),
+            ('max_receive_rate_per_group', 'from 0.001 to 10000 messages a second', max_receive_rate_per_group::text, max_receive_rate_per_group between 0.001 and 10000)
             -- end
             ) as given (name, must_be, was, is_sane)
       where not is_sane;

@@ -7,7 +7,7 @@ create or replace function pgqueue._send_recurring(known pgqueue.schedule, due_t
 returns setof bigint
 language sql
 as $$
-    select unnest(pgqueue._send_any(
+    select abs(unnest(pgqueue._send_any(
                queue,
                -- generated: {body to binary_body: array_fill(known.$name, size)},
                array_fill(known.body, size), array_fill(known.binary_body, size),
@@ -25,13 +25,14 @@ as $$
                array(
                    select due + random() * known.jitter
                      from unnest(due_times) as due),
-               negate_duplicates => false,
+               negate_duplicates => true,            -- no notice: another queue's receiver may fire the schedule
                -- generated: {from session_id: $arrays => array_fill(known.$name, size)}
                session_ids => array_fill(known.session_id, size),
                reply_to_session_ids => array_fill(known.reply_to_session_id, size), tos => array_fill(known."to", size),
-               partition_keys => array_fill(known.partition_key, size)
+               partition_keys => array_fill(known.partition_key, size),
+               unique_keys => array_fill(known.unique_key, size), unique_scopes => array_fill(known.unique_scope, size)
                -- end
-               ))
+               )))
       from pgqueue.queue
      cross join (select array[cardinality(due_times)]) as shape (size)
      where queue.id = known.queue_id and due_times <> '{}';

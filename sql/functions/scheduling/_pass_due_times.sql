@@ -29,7 +29,8 @@ begin
             where queue_id = newest.queue_id and kind = newest.kind and turn = newest.turn
               for update skip locked) as held
      where newest.kind = _pass_due_times.kind;
-    if not found or was.horizon > moment - interval '1 second' and was.horizon <= pgqueue.clock() then
+    if not found
+       or was.horizon > moment - interval '1 second' / (case was.kind when 'SESSION' then 50 else 1 end) and was.horizon <= pgqueue.clock() then
         return;
     end if;
     next_xid := pgqueue._next_xid();                         -- above the ids of all who have read the clock before

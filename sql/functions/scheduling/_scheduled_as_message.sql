@@ -7,7 +7,7 @@ as $$
            scheduled.queue_id, scheduled.delivery_count, scheduled.lane, scheduled.lock_token, scheduled.locked_by,
            -- generated: {body to application_properties: scheduled.$name}, scheduled.expires_at,
            --     scheduled.time_to_live, scheduled.first_locked_at, scheduled.session_id, scheduled.hops,
-           --     {after session_id: scheduled.$name}
+           --     {after session_id if is_kept: scheduled.$name}
            scheduled.body, scheduled.binary_body, scheduled.message_id, scheduled.correlation_id, scheduled.subject,
            scheduled.content_type, scheduled.reply_to, scheduled.application_properties, scheduled.expires_at,
            scheduled.time_to_live, scheduled.first_locked_at, scheduled.session_id, scheduled.hops,

@@ -22,6 +22,8 @@ create or replace function pgqueue._check_batch(
     reply_to_session_ids    text[]        default null,
     tos                     text[]        default null,
     partition_keys          text[]        default null,
+    unique_keys             text[]        default null,
+    unique_scopes           text[]        default null,
     -- end
     labels                  text[] default null
 )
@@ -39,13 +41,14 @@ begin
                   -- generated: {all: $arrays},
                   bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
                   application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
-                  reply_to_session_ids, tos, partition_keys,
+                  reply_to_session_ids, tos, partition_keys, unique_keys, unique_scopes,
                   -- end
                   labels)
            with ordinality as given (
                   -- generated: {all: $alias},
                   body, binary_body, message_id, correlation_id, subject, content_type, reply_to, properties, priority,
                   time_to_live, scheduled_enqueue_time, session_id, reply_to_session_id, "to", partition_key,
+                  unique_key, unique_scope,
                   -- end
                   label, nth)
      cross join lateral (
@@ -57,22 +60,27 @@ begin
             (body is null) <> (binary_body is null)),
            ('priority', 'a whole number from -100 to 100', coalesce(priority::text, 'null'),
             priorities is null or coalesce(priority between -100 and 100, false)),
-           ('priority', 'left out in a queue that requires sessions', priority::text,
-            not target.requires_session or priority is null or priority = 0),
+           ('priority', 'left out in a queue that requires sessions or is fair', priority::text,
+            not (target.requires_session or target.fair) or priority is null or priority = 0),
            ('session_id', 'a text of 1 to 128 characters, because the queue requires sessions',
             coalesce('one of ' || length(session_id), 'null'),
             not target.requires_session or coalesce(length(session_id) between 1 and 128, false)),
+           ('group_id (session_id)', 'a text of 1 to 128 characters, because the queue is fair',
+            coalesce('one of ' || length(session_id), 'null'),
+            not target.fair or coalesce(length(session_id) between 1 and 128, false)),
            -- generated rows:
            --     {from session_id if most: ('$key', 'at most $most characters', length($name)::text, length($name) <= $most)},
            ('session_id', 'at most 128 characters', length(session_id)::text, length(session_id) <= 128),
            ('reply_to_session_id', 'at most 128 characters', length(reply_to_session_id)::text, length(reply_to_session_id) <= 128),
            ('to', 'at most 260 characters', length("to")::text, length("to") <= 260),
            ('partition_key', 'at most 128 characters', length(partition_key)::text, length(partition_key) <= 128),
+           ('unique_key', 'at most 128 characters', length(unique_key)::text, length(unique_key) <= 128),
            -- end
            ('time_to_live', 'positive and at most a hundred years', time_to_live::text,
             time_to_live > interval '0' and time_to_live <= interval '100 years'),
            ('scheduled_enqueue_time', 'a time within the next hundred years', scheduled_enqueue_time::text,
-            isfinite(scheduled_enqueue_time) and scheduled_enqueue_time <= pgqueue.clock() + interval '100 years'),
+            isfinite(scheduled_enqueue_time) and (scheduled_enqueue_time <= pgqueue.clock() + interval '100 years'
+                                                   or scheduled_enqueue_time = pgqueue.batch_end())),
            -- generated rows:
            --     {message_id to reply_to if most: ('$key', 'at most $most characters', length($name)::text, length($name) <= $most)},
            ('message_id', 'at most 128 characters', length(message_id)::text, length(message_id) <= 128),
@@ -81,6 +89,8 @@ begin
            ('content_type', 'at most 260 characters', length(content_type)::text, length(content_type) <= 260),
            ('reply_to', 'at most 260 characters', length(reply_to)::text, length(reply_to) <= 260),
            -- end
+           ('unique_key', 'a text of 1 to 128 characters', '''''', unique_key <> ''),
+           ('unique_scope', '''waiting'' or ''unsettled''', unique_scope, unique_scope in ('waiting', 'unsettled')),
            ('partition_key', 'its session_id, where it has one', partition_key, partition_key = session_id),
            ('application_properties', 'a JSON object', jsonb_typeof(properties), jsonb_typeof(properties) = 'object'),
            ('application_properties', 'at most 65536 bytes as jsonb', pg_column_size(properties)::text,

@@ -2,6 +2,8 @@
 -- no session that finds one empty removes it before this transaction is over; for the others a row is added. A row that
 -- another session is about to remove is skipped. So a sender does not wait, and two senders may each add a row for a session.
 --
+-- In a queue whose groups take turns, one that was set aside waits again at once: its messages are locked, but not the new one.
+--
 -- At REPEATABLE READ a row that was removed since the snapshot would fail the transaction: there a row is always added.
 --
 -- Rows are looked up in the order of their sessions, which only waiting_session_by_id has, so that the planner takes no other index.
@@ -20,18 +22,24 @@ as $$
 #variable_conflict use_column
 declare
     waiting text[];
+    is_fair boolean := (select fair from pgqueue.queue where id = _announce_sessions.queue_id);
 begin
     if current_setting('transaction_isolation') = 'read committed' then
         waiting := array(
             select held.session_id
               from (select distinct session_id from unnest(session_ids) as session_id) as given
              cross join lateral (
-                   select session_id
+                   select session_id, available_at
                      from pgqueue.waiting_session
                     where queue_id = _announce_sessions.queue_id and session_id between given.session_id and given.session_id
                     order by session_id desc, changed_by desc
                     limit 1
-                      for key share skip locked) as held);
+                      for key share skip locked) as held
+             where not is_fair or held.available_at <= pgqueue.clock());
+        if is_fair then
+            waiting := waiting || pgqueue._hasten_sessions(
+                _announce_sessions.queue_id, array(select unnest(session_ids) except select unnest(waiting)));
+        end if;
     end if;
     insert into pgqueue.waiting_session (queue_id, session_id, available_at)
     select _announce_sessions.queue_id, session_id, pgqueue.clock()

@@ -12,7 +12,7 @@ as $$
         delete from pgqueue.message where ctid = any (places) and lane <> 2000 returning *)
     insert into pgqueue.scheduled_message (
         -- generated: sequence_number, position, enqueued_time, queue_id, delivery_count, lane,
-        --     {body to application_properties}, expires_at, time_to_live, first_locked_at, {from session_id}, hops,
+        --     {body to application_properties}, expires_at, time_to_live, first_locked_at, {from session_id if is_kept}, hops,
         sequence_number, position, enqueued_time, queue_id, delivery_count, lane, body, binary_body, message_id,
         correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
         first_locked_at, session_id, reply_to_session_id, "to", partition_key, hops,
@@ -20,7 +20,7 @@ as $$
         scheduled_enqueue_time)
     select
            -- generated: sequence_number, position, enqueued_time, queue_id, delivery_count, lane & ~1,
-           --     {body to application_properties}, expires_at, time_to_live, first_locked_at, {from session_id},
+           --     {body to application_properties}, expires_at, time_to_live, first_locked_at, {from session_id if is_kept},
            sequence_number, position, enqueued_time, queue_id, delivery_count, lane & ~1, body, binary_body, message_id,
            correlation_id, subject, content_type, reply_to, application_properties, expires_at, time_to_live,
            first_locked_at, session_id, reply_to_session_id, "to", partition_key,

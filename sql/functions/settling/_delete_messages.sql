@@ -1,5 +1,5 @@
--- Deletes locked rows for good, with what went wrong with them, and records them in the history if their queue retains
--- it.
+-- Deletes locked rows for good, with what went wrong with them, and records what became of them, if their queue
+-- does: that is read again, because the first member of a batch may be younger than what the caller knows of the queue.
 -- Returns  how many were deleted.
 create or replace function pgqueue._delete_messages(queue pgqueue.queue, places tid[], outcome text)
 returns integer
@@ -10,6 +10,10 @@ as $$
 declare
     removed integer;
 begin
+    if (select known.records_settlements from pgqueue.queue as known where known.id = queue.id) then
+        perform pgqueue._record_settlement(
+            queue, array(select message.sequence_number from pgqueue.message where ctid = any (places)), outcome);
+    end if;
     perform pgqueue._forget_failures(queue.id, array(
         select message.sequence_number from pgqueue.message where ctid = any (places) and lane & 1::smallint = 0::smallint));
     if queue.retain_history is null then

@@ -11,7 +11,7 @@ set enable_sort = off
 as $$
 #variable_conflict use_column
 begin
-    if not queue.requires_session then
+    if not (queue.requires_session or queue.fair) then
         return query
             select message.*
               from pgqueue.message

@@ -20,7 +20,7 @@ begin
     perform pgqueue._check_locks(sequence_numbers, lock_tokens);
     places := '{}';
     proven := '{}';
-    if not queue.requires_session then
+    if not (queue.requires_session or queue.fair) then
         select coalesce(array_agg(place), '{}'), coalesce(array_agg(nth), '{}') into places, proven
           from (select message.ctid as place, nth
                   from pgqueue.message

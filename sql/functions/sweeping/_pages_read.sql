@@ -4,6 +4,6 @@ returns bigint
 language sql volatile
 as $$
     select sum(pg_stat_get_xact_blocks_fetched(kept))
-      from unnest('{pgqueue.message,pgqueue.scheduled_message,pgqueue.sent_message_id,pgqueue.recorded_effect,
-                    pgqueue.published_batch,pgqueue.session}'::regclass[]) as kept
+      from unnest('{pgqueue.message,pgqueue.scheduled_message,pgqueue.sent_message_id,pgqueue.unique_key,pgqueue.recorded_effect,
+                    pgqueue.published_batch,pgqueue.session,pgqueue.outcome,pgqueue.waiting_for_outcome}'::regclass[]) as kept
 $$;

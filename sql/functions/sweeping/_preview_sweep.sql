@@ -67,6 +67,20 @@ begin
               from pgqueue.published_batch
              where queue_id = queue.id and forget_at >= since and forget_at <= moment
              order by forget_at) as records;
+    select forgotten + count(*) into forgotten
+      from (select
+              from pgqueue.outcome
+             where queue_id = queue.id and settled_at >= since - coalesce(queue.result_retention, interval '0')
+               and settled_at <= moment - coalesce(queue.result_retention, interval '0')
+             order by settled_at) as records;
+    select forgotten + count(*) into forgotten
+      from (select
+              from pgqueue.waiting_for_outcome
+             where queue_id = queue.id and waits_until >= since and waits_until <= moment
+             order by waits_until) as records;
+    if since = '-infinity' then
+        select forgotten + count(*) into forgotten from pgqueue._free_unique_keys(queue, null, lock_rows => false);
+    end if;
     handled := 0;
 end
 $$;

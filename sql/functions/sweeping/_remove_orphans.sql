@@ -14,8 +14,9 @@ declare
     orphans  integer := 0;
 begin
     foreach kind in array array[
-        'message', 'scheduled_message', 'dead_letter', 'failed_message', 'slot', 'watch', 'sent_message_id', 'recorded_effect',
-        'published_batch', 'consumer', 'session', 'waiting_session', 'waiting_consumer']
+        'message', 'scheduled_message', 'dead_letter', 'failed_message', 'slot', 'watch', 'sent_message_id', 'unique_key',
+        'recorded_effect', 'published_batch', 'consumer', 'session', 'waiting_session', 'waiting_consumer',
+        'outcome', 'waiting_for_outcome', 'message_group', 'group_limit', 'batch_member']
     loop
         orphaned := format($sql$
             select place
@@ -32,7 +33,11 @@ begin
         if dry_run then
             execute format('select count(*) from (%s) as orphan', orphaned) into found using max_records;
         else
-            execute format('delete from pgqueue.%I where ctid = any (array(%s))', kind, orphaned) using max_records;
+            execute format(case kind
+                when 'batch_member' then
+                    'select pgqueue._leave_batches(queue_id, array_agg(sequence_number), ''DELETED'')
+                       from pgqueue.%I where ctid = any (array(%s)) group by queue_id'
+                else 'delete from pgqueue.%I where ctid = any (array(%s))' end, kind, orphaned) using max_records;
             get diagnostics found = row_count;
         end if;
         orphans := orphans + found;

@@ -1,10 +1,11 @@
--- Returns which messages, by their places in the arrays, match the filters of which subscriptions of a topic.
+-- Returns which messages, by their places in the arrays, match a rule of which subscriptions of a topic, and the properties to set: of
+-- rules that set the same, the last by name.
 --
 -- Correlation filters that name the same fields are found together: the message's values of these fields are looked up
 -- in an index. So a message costs one look-up for each set of fields that some filter names, however many subscriptions
 -- have such a filter. JSON paths are evaluated one by one.
 --
--- It is stable, so it sees the subscriptions as the calling statement sees their queues.
+-- It is stable, so it sees the rules as the calling statement sees their queues.
 create or replace function pgqueue._matching_subscriptions(
     topic_id               integer,
     -- generated rows: bodies | jsonb[], {message_id to reply_to: $arrays | $type[]}, application_properties | jsonb[],
@@ -21,7 +22,7 @@ create or replace function pgqueue._matching_subscriptions(
     tos                    text[]
     -- end
 )
-returns table (nth bigint, queue_id integer)
+returns table (nth bigint, queue_id integer, set_properties jsonb)
 language plpgsql stable
 set enable_hashjoin = off
 as $$
@@ -52,13 +53,13 @@ begin
                           nth)
         ), shape (fields) as (
             (select fields
-               from pgqueue.subscription
+               from pgqueue.rule
               where topic_id = _matching_subscriptions.topic_id and equals is not null
               order by fields
               limit 1)
              union all
             select (select fields
-                      from pgqueue.subscription as further
+                      from pgqueue.rule as further
                      where topic_id = _matching_subscriptions.topic_id and equals is not null and further.fields > shape.fields
                      order by fields
                      limit 1)
@@ -69,25 +70,27 @@ begin
                         || case when properties is null then '{}' else jsonb_build_object('application_properties', properties) end
                         || case when body is null then '{}' else jsonb_build_object('body', body) end as document
               from message
-             where exists (select from pgqueue.subscription where topic_id = _matching_subscriptions.topic_id and path is not null)
+             where exists (select from pgqueue.rule where topic_id = _matching_subscriptions.topic_id and path is not null)
         )
-        select nth, queue_id
-          from message
-         cross join shape
-         cross join lateral (
-               select coalesce(jsonb_object_agg(field, coalesce(
-                          message.fields -> field, properties -> substr(field, length('application_properties.') + 1))), '{}') as has
-                 from unnest(shape.fields) as field) as looked_up
-         cross join lateral (
-               select queue_id
-                 from pgqueue.subscription
-                where topic_id = _matching_subscriptions.topic_id and subscription.fields = shape.fields
-                  and jsonb_hash_extended(equals, 0) = jsonb_hash_extended(has, 0) and equals = has
-               offset 0) as found                -- one look-up with all that is known, not a join
-         union all
-        select nth, queue_id
-          from document
-          join pgqueue.subscription on topic_id = _matching_subscriptions.topic_id and path is not null
-         where pgqueue._satisfies(document, path);
+        select nth, queue_id, pgqueue._merge(array_agg(set_properties order by name collate "C") filter (where set_properties is not null))
+          from (select nth, queue_id, name, set_properties
+                  from message
+                 cross join shape
+                 cross join lateral (
+                       select coalesce(jsonb_object_agg(field, coalesce(message.fields -> field,
+                                  properties -> substr(field, length('application_properties.') + 1))), '{}') as has
+                         from unnest(shape.fields) as field) as looked_up
+                 cross join lateral (
+                       select queue_id, name, set_properties
+                         from pgqueue.rule
+                        where topic_id = _matching_subscriptions.topic_id and rule.fields = shape.fields
+                          and jsonb_hash_extended(equals, 0) = jsonb_hash_extended(has, 0) and equals = has
+                       offset 0) as found                -- one look-up with all that is known, not a join
+                 union all
+                select nth, queue_id, name, set_properties
+                  from document
+                  join pgqueue.rule on topic_id = _matching_subscriptions.topic_id and path is not null
+                 where pgqueue._satisfies(document, path)) as matching
+         group by nth, queue_id;
 end
 $$;

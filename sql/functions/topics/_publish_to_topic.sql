@@ -1,4 +1,4 @@
--- Stores messages in the subscriptions of a topic whose filters match: in those that take any message at once, in the
+-- Stores messages in the subscriptions of a topic that have a rule which matches: in those that take any message at once, in the
 -- others as pgqueue.send does. The first statement sees one state of subscriptions and queues, and decides.
 -- Returns  to how many subscriptions each message goes, in the order given.
 -- Raises   PQ040 unknown topic, PQ042 no subscription, and what pgqueue.send_batch raises.
@@ -21,7 +21,9 @@ create or replace function pgqueue._publish_to_topic(
     session_ids             text[],
     reply_to_session_ids    text[],
     tos                     text[],
-    partition_keys          text[]
+    partition_keys          text[],
+    unique_keys             text[],
+    unique_scopes           text[]
     -- end
 )
 returns integer[]
@@ -42,7 +44,7 @@ declare
         cardinality(subjects), cardinality(content_types), cardinality(reply_tos),
         cardinality(_publish_to_topic.application_properties), cardinality(priorities), cardinality(times_to_live),
         cardinality(scheduled_enqueue_times), cardinality(session_ids), cardinality(reply_to_session_ids),
-        cardinality(tos), cardinality(partition_keys)
+        cardinality(tos), cardinality(partition_keys), cardinality(unique_keys), cardinality(unique_scopes)
         -- end
     );
     counts   integer[];
@@ -65,29 +67,30 @@ begin
         -- generated: null, size, {all: $given}
         null, size, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
         _publish_to_topic.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
-        reply_to_session_ids, tos, partition_keys
+        reply_to_session_ids, tos, partition_keys, unique_keys, unique_scopes
         -- end
     );
+    bodies := coalesce(bodies, array_fill(null::jsonb, array[size]));     -- messages of bytes alone are matched, too
     with message as materialized (
         select *
           from unnest(
                       -- generated: {all: $given}
                       bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
                       _publish_to_topic.application_properties, priorities, times_to_live, scheduled_enqueue_times,
-                      session_ids, reply_to_session_ids, tos, partition_keys
+                      session_ids, reply_to_session_ids, tos, partition_keys, unique_keys, unique_scopes
                       -- end
                ) with ordinality as given (
                       -- generated: {all}, nth
                       body, binary_body, message_id, correlation_id, subject, content_type, reply_to,
                       application_properties, priority, time_to_live, scheduled_enqueue_time, session_id,
-                      reply_to_session_id, "to", partition_key, nth
+                      reply_to_session_id, "to", partition_key, unique_key, unique_scope, nth
                       -- end
                )
     ), matched as materialized (
         select nth, queue_id, properties, default_message_time_to_live, awaited_until > moment as is_awaited,
                bool_and(                             -- all messages of a queue in one way, which keeps their order
                    pgqueue._takes_plain_messages(target) and coalesce(priority, 0) = 0
-                   and num_nonnulls(time_to_live, scheduled_enqueue_time) = 0
+                   and num_nonnulls(time_to_live, scheduled_enqueue_time, unique_key) = 0
                    and coalesce(pg_column_size(properties), 0) <= 65536
                ) over (partition by queue_id) as is_plain
           from pgqueue._matching_subscriptions(
@@ -98,14 +101,13 @@ begin
                    -- end
                )
           join message using (nth)
-          join pgqueue.subscription using (queue_id)
           join pgqueue.queue as target on target.id = queue_id
          cross join lateral (
                select coalesce(application_properties || set_properties, set_properties, application_properties)) as merged (properties)
     ), stored as (
         insert into pgqueue.message (
             -- generated: sequence_number, position, enqueued_time, queue_id, lane, {body to application_properties},
-            --     expires_at, time_to_live, {from session_id}
+            --     expires_at, time_to_live, {from session_id if is_kept}
             sequence_number, position, enqueued_time, queue_id, lane, body, binary_body, message_id, correlation_id,
             subject, content_type, reply_to, application_properties, expires_at, time_to_live, session_id,
             reply_to_session_id, "to", partition_key
@@ -113,7 +115,7 @@ begin
         )
         select
                -- generated: number, number, moment, queue_id, 1, {body to application_properties: $alias}, moment +
-               --     default_message_time_to_live, default_message_time_to_live, {from session_id}
+               --     default_message_time_to_live, default_message_time_to_live, {from session_id if is_kept}
                number, number, moment, queue_id, 1, body, binary_body, message_id, correlation_id, subject,
                content_type, reply_to, properties, moment + default_message_time_to_live, default_message_time_to_live,
                session_id, reply_to_session_id, "to", partition_key
@@ -153,7 +155,8 @@ begin
             array_agg(times_to_live[place]), array_agg(scheduled_enqueue_times[place]), negate_duplicates => true,
             session_ids => array_agg(session_ids[place]),
             reply_to_session_ids => array_agg(reply_to_session_ids[place]), tos => array_agg(tos[place]),
-            partition_keys => array_agg(partition_keys[place]),
+            partition_keys => array_agg(partition_keys[place]), unique_keys => array_agg(unique_keys[place]),
+            unique_scopes => array_agg(unique_scopes[place]),
             -- end
             labels => array_agg(case when size = 1 then 'the message' else format('message %s', place) end))
            from (select place, properties

@@ -1,15 +1,17 @@
--- Checks what a subscription is to match and set. Neither filter means a correlation filter without any field.
+-- Checks what a rule is to match and set. Neither filter means a correlation filter without any field. An `sql_filter` is kept
+-- beside the JSON path that a client has translated it to.
 --
 -- A JSON path must be a condition: true, false or unknown, even of a message that has nothing of what it asks for.
 -- Returns  a row with the columns of the filter, and no others.
 -- Raises   PQ007 invalid argument.
-create or replace function pgqueue._read_filter(correlation_filter jsonb, json_path_filter text, set_properties jsonb)
-returns pgqueue.subscription
+create or replace function pgqueue._read_filter(
+    correlation_filter jsonb, json_path_filter text, sql_filter text, set_properties jsonb)
+returns pgqueue.rule
 language plpgsql
 as $$
 #variable_conflict use_variable
 declare
-    filter pgqueue.subscription;
+    filter pgqueue.rule;
     flaw   record;
 begin
     select * into flaw
@@ -23,8 +25,13 @@ begin
         perform pgqueue._refuse_argument('set_properties', 'at most 65536 bytes as jsonb', pg_column_size(set_properties)::text);
     elsif num_nonnulls(correlation_filter, json_path_filter) = 2 then
         perform pgqueue._refuse_argument('a filter', 'either a correlation_filter or a json_path_filter', 'both');
+    elsif sql_filter is not null and json_path_filter is null then
+        perform pgqueue._refuse(
+            'PQ007', 'an sql_filter needs the json_path_filter that it was translated to',
+            'Clients translate it: use SqlFilter in Python, or write a json_path_filter.');
     end if;
     filter.set_properties := set_properties;
+    filter.sql_filter     := sql_filter;
     if json_path_filter is null then
         filter.correlation_filter := coalesce(correlation_filter, '{}');
         filter.equals             := pgqueue._filtered_fields(filter.correlation_filter);

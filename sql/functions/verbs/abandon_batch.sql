@@ -49,6 +49,7 @@ begin
     if properties is not null then
         held.places := pgqueue._merge_properties(held.places, properties);
     end if;
+    perform pgqueue._release_groups(source, held.places);
     spent := pgqueue._exhausted(source, held.places);
     if spent <> '{}' then
         perform pgqueue._move_exhausted(source, spent, ended => 'was abandoned');

@@ -1,16 +1,22 @@
 -- Locks a session for `lock_duration` (the queue's own when null), so that only the caller receives its messages: the
 -- session with this id, or when it is null the one that has waited longest for a receiver. A session that is released
--- waits behind the others. Commit at once: the lock, not the transaction, keeps the session from others.
+-- waits behind the others. Commit at once: the lock, not the transaction, keeps the session from others. Without an id,
+-- up to `max_sessions` are locked, each with a token of its own.
 --
 -- A lock that has expired is lost when another receiver accepts the session. While a transaction is open that has settled a
 -- message of the session, or written its state, it cannot be accepted.
--- Returns  the session with its lock token and its state; no row when none has messages that can be received now, and
---          while the queue is paused.
+-- Returns  a row for each session, with its lock token and its state; fewer, or none, when no other has messages that can be
+--          received now, and none while the queue is paused.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ007 invalid argument; PQ021 session cannot be locked, when a
 --          session is named that another receiver holds.
 -- Locks    the session, and those that are found empty; skips whatever others hold.
 create or replace function pgqueue.accept_session(
-    queue text, session_id text default null, lock_duration interval default null, locked_by text default null)
+    queue         text,
+    session_id    text     default null,
+    lock_duration interval default null,
+    locked_by     text     default null,
+    max_sessions  integer  default 1
+)
 returns setof pgqueue.accepted_session
 language plpgsql
 security definer set search_path = pg_catalog, pg_temp
@@ -25,6 +31,7 @@ declare
     holder     text          := coalesce(accept_session.locked_by, pgqueue._backend_name());
     lasts      interval      := coalesce(accept_session.lock_duration, source.lock_duration);
     has_turned boolean       := false;
+    accepted   integer       := 0;
     fetched    bigint        := pg_stat_get_xact_blocks_fetched('pgqueue.waiting_session'::regclass);
     read       bigint;
     moment     timestamptz;
@@ -33,6 +40,9 @@ declare
     next       timestamptz;
 begin
     perform pgqueue._check_receive(source, 1, accept_session.lock_duration);
+    if max_sessions is null or max_sessions < 1 then
+        perform pgqueue._refuse_argument('max_sessions', 'a positive whole number', max_sessions::text);
+    end if;
     perform pgqueue._use(source);
     if accept_session.session_id is not null then
         if length(accept_session.session_id) not between 1 and 128 then
@@ -63,7 +73,7 @@ begin
             fetched := pg_stat_get_xact_blocks_fetched('pgqueue.waiting_session'::regclass);
         end if;
         if waiting.id is null then
-            exit when has_turned or not pgqueue._take_turn(source);
+            exit when has_turned or accepted > 0 or not pgqueue._take_turn(source);
             has_turned := true;
             continue;
         end if;
@@ -79,12 +89,13 @@ begin
             if read > 32 then
                 perform pgqueue._move_session_cursor(free, reads_much => true);
             end if;
-            return;
+            accepted := accepted + 1;
+            exit when accepted = max_sessions;
+            fetched := pg_stat_get_xact_blocks_fetched('pgqueue.waiting_session'::regclass);
+            continue;
         elsif free.queue_id is null then
-            -- held; one that is being accepted just now, or that a transaction of its holder keeps, is looked at in a second
-            next := greatest(
-                (select locked_until from pgqueue.session where queue_id = source.id and session_id = waiting.id),
-                moment + interval '1 second');
+            -- held, or kept by a transaction: perhaps that of its release, so the end of its lock does not count
+            next := moment + interval '1 second';
         elsif next is null then
             perform pgqueue._forget_session(free);
             next := moment + interval '1 second';            -- a row that is still there is held by a sender

@@ -1,8 +1,9 @@
 -- Changes the settings of a queue; a setting that is null stays as it is. Optional settings are removed with 0:
 -- `max_message_size`, `max_queue_length`, `default_message_time_to_live`, `retain_history`, `retain_errors`,
--- `auto_delete_on_idle`, `max_receive_rate`, `max_concurrent` and `priority_ageing`; `forward_to` and
+-- `auto_delete_on_idle`, `max_receive_rate`, `max_concurrent`, `priority_ageing` and `result_retention`; `forward_to` and
 -- `forward_dead_lettered_messages_to` with ''; `user_metadata` with JSON null. Locks that are held and messages that were sent
--- keep their times, and a message keeps its log of errors until it fails again. `requires_session` cannot be changed.
+-- keep their times, and a message keeps its log of errors until it fails again. `requires_session` and `fair` cannot be
+-- changed.
 -- Raises  PQ002 unknown queue, PQ007 invalid argument.
 -- Locks   the queue's row, until the transaction ends: other changes to it wait, senders and receivers do not. Where
 --         queues forward to is changed by one transaction after the other.
@@ -27,7 +28,11 @@ create or replace function pgqueue.alter_queue(
     forward_dead_lettered_messages_to       text             default null,
     max_receive_rate                        double precision default null,
     max_concurrent                          integer          default null,
-    priority_ageing                         interval         default null
+    priority_ageing                         interval         default null,
+    result_retention                        interval         default null,
+    max_concurrent_per_group                integer          default null,
+    max_receive_rate_per_group              double precision default null,
+    fair                                    boolean          default null
     -- end
 )
 returns void
@@ -44,7 +49,9 @@ begin
         alter_queue.duplicate_detection_history_time_window, nullif(alter_queue.max_queue_length, 0),
         nullif(alter_queue.retain_history, interval '0'), nullif(alter_queue.retain_errors, 0),
         nullif(alter_queue.auto_delete_on_idle, interval '0'), nullif(alter_queue.max_receive_rate, 0),
-        nullif(alter_queue.max_concurrent, 0), nullif(alter_queue.priority_ageing, interval '0')
+        nullif(alter_queue.max_concurrent, 0), nullif(alter_queue.priority_ageing, interval '0'),
+        nullif(alter_queue.result_retention, interval '0'), nullif(alter_queue.max_concurrent_per_group, 0),
+        nullif(alter_queue.max_receive_rate_per_group, 0)
         -- end
     );
     perform pgqueue._set_forwarding(queue, alter_queue.forward_to, alter_queue.forward_dead_lettered_messages_to);
@@ -67,16 +74,25 @@ begin
            max_receive_rate = nullif(coalesce(alter_queue.max_receive_rate, max_receive_rate), 0),
            max_concurrent = nullif(coalesce(alter_queue.max_concurrent, max_concurrent), 0),
            priority_ageing = nullif(coalesce(alter_queue.priority_ageing, priority_ageing), interval '0'),
+           result_retention = nullif(coalesce(alter_queue.result_retention, result_retention), interval '0'),
+           max_concurrent_per_group = nullif(coalesce(alter_queue.max_concurrent_per_group, max_concurrent_per_group), 0),
+           max_receive_rate_per_group = nullif(coalesce(alter_queue.max_receive_rate_per_group, max_receive_rate_per_group), 0),
            -- end
+           records_settlements = has_batches or nullif(coalesce(alter_queue.retain_history, retain_history), interval '0') is not null
+                                 or nullif(coalesce(alter_queue.result_retention, result_retention), interval '0') is not null,
            updated_at = pgqueue.clock()
      where name = alter_queue.queue;
     if not found then
         perform pgqueue._refuse_unknown_queue(queue);
     end if;
-    if exists (select from pgqueue.queue where name = alter_queue.queue and requires_session <> alter_queue.requires_session) then
-        perform pgqueue._refuse_argument(
-            'requires_session', 'that of the creation of the queue', alter_queue.requires_session::text);
-    end if;
+    perform pgqueue._refuse(
+                'PQ007', format('%s must be that of the creation of the queue, not %s', setting, given),
+                'Create another queue, and move the messages there with pgqueue.move_messages, or forward to it.')
+       from pgqueue.queue
+      cross join lateral (
+            values ('requires_session', requires_session, alter_queue.requires_session), ('fair', fair, alter_queue.fair)
+            ) as fixed (setting, was, given)
+      where name = alter_queue.queue and was <> given;
     perform pgqueue._check_session_settings(queue);
     insert into pgqueue.queue_use (queue_id, used_at)        -- one that is there may be held by a sender
     select id, pgqueue.clock()
@@ -85,6 +101,10 @@ begin
        and not exists (select from pgqueue.queue_use where queue_id = id);
     perform pgqueue._use(altered) from pgqueue.queue as altered where name = alter_queue.queue;
     perform pgqueue._create_limits(altered) from pgqueue.queue as altered where name = alter_queue.queue;
+    perform pgqueue._announce_sessions(id, array(select session_id from pgqueue.waiting_session where queue_id = id))
+       from pgqueue.queue
+      where name = alter_queue.queue and fair
+        and num_nonnulls(alter_queue.max_concurrent_per_group, alter_queue.max_receive_rate_per_group) > 0;
     perform pgqueue._notify(altered)
        from pgqueue.queue as altered
       where name = alter_queue.queue and awaited_until > pgqueue.clock();

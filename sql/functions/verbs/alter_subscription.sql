@@ -1,13 +1,14 @@
--- Changes a subscription: its filter, what it sets, and the settings of its queue, as pgqueue.alter_queue does. A null
--- changes nothing. A filter replaces the former one, of whichever kind; the correlation filter '{}' matches every message, and
+-- Changes a subscription: the filter of its rule $Default, what that sets, and the settings of its queue, as pgqueue.alter_queue does.
+-- A null changes nothing. A filter replaces the former one, of whichever kind; the correlation filter '{}' matches every message, and
 -- '{}' removes `set_properties`. Messages that are in the subscription stay there.
--- Raises  PQ002 unknown queue, PQ007 invalid argument, PQ040 unknown topic.
+-- Raises  PQ002 unknown queue, PQ007 invalid argument, PQ040 unknown topic, PQ043 unknown rule: it has been dropped.
 -- Locks   the subscription and its queue's row, until the transaction ends: other changes wait, senders and receivers do not.
 create or replace function pgqueue.alter_subscription(
     topic                                   text,
     subscription                            text,
     correlation_filter                      jsonb    default null,
     json_path_filter                        text     default null,
+    sql_filter                              text     default null,
     set_properties                          jsonb    default null,
     -- generated rows: {all settings: $name | $type | default null}
     lock_duration                           interval         default null,
@@ -28,7 +29,11 @@ create or replace function pgqueue.alter_subscription(
     forward_dead_lettered_messages_to       text             default null,
     max_receive_rate                        double precision default null,
     max_concurrent                          integer          default null,
-    priority_ageing                         interval         default null
+    priority_ageing                         interval         default null,
+    result_retention                        interval         default null,
+    max_concurrent_per_group                integer          default null,
+    max_receive_rate_per_group              double precision default null,
+    fair                                    boolean          default null
     -- end
 )
 returns void
@@ -37,13 +42,15 @@ security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    altered text;
-    filter  pgqueue.subscription;
+    altered   text;
+    filter    pgqueue.rule;
+    is_filter boolean := num_nonnulls(alter_subscription.correlation_filter, alter_subscription.json_path_filter) > 0;
 begin
     perform pgqueue._check_admin(topic, 'topic');
     altered := pgqueue._find_subscription(topic, subscription);
     filter  := pgqueue._read_filter(
-        alter_subscription.correlation_filter, alter_subscription.json_path_filter, alter_subscription.set_properties);
+        alter_subscription.correlation_filter, alter_subscription.json_path_filter, alter_subscription.sql_filter,
+        alter_subscription.set_properties);
     perform pgqueue.alter_queue(
         altered,
         -- generated rows: {all settings: $name | => alter_subscription.$name}
@@ -65,16 +72,25 @@ begin
         forward_dead_lettered_messages_to       => alter_subscription.forward_dead_lettered_messages_to,
         max_receive_rate                        => alter_subscription.max_receive_rate,
         max_concurrent                          => alter_subscription.max_concurrent,
-        priority_ageing                         => alter_subscription.priority_ageing
+        priority_ageing                         => alter_subscription.priority_ageing,
+        result_retention                        => alter_subscription.result_retention,
+        max_concurrent_per_group                => alter_subscription.max_concurrent_per_group,
+        max_receive_rate_per_group              => alter_subscription.max_receive_rate_per_group,
+        fair                                    => alter_subscription.fair
         -- end
     );
-    update pgqueue.subscription
-       set (correlation_filter, json_path_filter, fields, equals, path) =
-               (select filter.correlation_filter, filter.json_path_filter, filter.fields, filter.equals, filter.path)
-     where queue_id = (select id from pgqueue.queue where name = altered)
-       and num_nonnulls(alter_subscription.correlation_filter, alter_subscription.json_path_filter) > 0;
-    update pgqueue.subscription
-       set set_properties = nullif(filter.set_properties, '{}')
-     where queue_id = (select id from pgqueue.queue where name = altered) and filter.set_properties is not null;
+    if not is_filter and filter.set_properties is null then
+        return;
+    end if;
+    update pgqueue.rule as former
+       set (correlation_filter, json_path_filter, sql_filter, fields, equals, path) =
+               (select (changed).correlation_filter, (changed).json_path_filter, (changed).sql_filter, (changed).fields,
+                       (changed).equals, (changed).path
+                  from (select case when is_filter then filter else former end as changed) as chosen),
+           set_properties = case when filter.set_properties is null then former.set_properties else nullif(filter.set_properties, '{}') end
+     where queue_id = (select id from pgqueue.queue where name = altered) and name = '$Default';
+    if not found then
+        perform pgqueue._refuse_unknown_rule(altered, '$Default');
+    end if;
 end
 $$;

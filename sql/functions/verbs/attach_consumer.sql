@@ -22,6 +22,8 @@ begin
     end if;
     if source.requires_session then
         perform pgqueue._refuse_without_session(source);
+    elsif source.fair then
+        perform pgqueue._refuse_argument('the queue', 'one without groups', quote_ident(source.name));
     end if;
     select * into known from pgqueue.consumer where name = attach_consumer.consumer;
     if pgqueue._is_attached(known) then

@@ -15,6 +15,8 @@ begin
          union all
         select * from pgqueue._find_broken_sessions()
          union all
+        select * from pgqueue._find_broken_batches()
+         union all
         select case
                    when due is null
                    then format('message %s of queue %s is behind the cursor %s, and not under watch', sequence_number, queue.id, cursor)

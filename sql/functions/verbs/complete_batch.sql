@@ -24,7 +24,8 @@ begin
         with gone as (
             delete from pgqueue.message
              where queue_id = (select id from pgqueue.queue
-                                where name = complete_batch.queue and retain_history is null and pgqueue._may_receive(receivers))
+                                where name = complete_batch.queue and not records_settlements
+                                  and pgqueue._may_receive(receivers))
                and lane = 1 and position = any (sequence_numbers)
                and lock_token = lock_tokens[array_position(sequence_numbers, position)]
             returning array_position(sequence_numbers, position) as nth)
@@ -43,6 +44,7 @@ begin
     end if;
     source := pgqueue._find_queue(queue, 'RECEIVE');
     select * into held from pgqueue._lock_proven(source, sequence_numbers, lock_tokens);
+    perform pgqueue._free_slots_in_groups(source, held.places);
     perform pgqueue._delete_messages(source, held.places, 'COMPLETED');
     return query select * from pgqueue._settlement_results(queue, sequence_numbers, proven || held.proven, atomic);
 end

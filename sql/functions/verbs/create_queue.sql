@@ -1,6 +1,6 @@
 -- Creates a queue. A setting that is null gets its default: locks of 60 seconds, 10 deliveries, no limit of message
 -- size, status ACTIVE, no time to live, no duplicate detection, no limit of queue length, no history, no log of errors,
--- never deleted on idle, no sessions, no forwarding, no limits of what is handed out, no ageing.
+-- never deleted on idle, no sessions, no forwarding, no limits of what is handed out, no ageing, no results.
 -- Returns  the queue's id.
 -- Raises   PQ002 unknown queue, of one to forward to; PQ003 queue already exists, PQ007 invalid argument, PQ041 topic already
 --          exists.
@@ -26,7 +26,11 @@ create or replace function pgqueue.create_queue(
     forward_dead_lettered_messages_to       text             default null,
     max_receive_rate                        double precision default null,
     max_concurrent                          integer          default null,
-    priority_ageing                         interval         default null
+    priority_ageing                         interval         default null,
+    result_retention                        interval         default null,
+    max_concurrent_per_group                integer          default null,
+    max_receive_rate_per_group              double precision default null,
+    fair                                    boolean          default null
     -- end
 )
 returns integer
@@ -53,16 +57,18 @@ begin
         -- generated: {all settings if holds}
         lock_duration, max_delivery_count, max_message_size, status, default_message_time_to_live,
         duplicate_detection_history_time_window, max_queue_length, retain_history, retain_errors, auto_delete_on_idle,
-        max_receive_rate, max_concurrent, priority_ageing
+        max_receive_rate, max_concurrent, priority_ageing, result_retention, max_concurrent_per_group,
+        max_receive_rate_per_group
         -- end
     );
     perform pgqueue._repair_ids('pgqueue.queue');
     insert into pgqueue.queue (
-        -- generated: name, {all settings if is_plain}, awaited_until
+        -- generated: name, {all settings if is_plain}, records_settlements, awaited_until
         name, lock_duration, max_delivery_count, max_message_size, status, user_metadata, default_message_time_to_live,
         dead_lettering_on_message_expiration, requires_duplicate_detection, duplicate_detection_history_time_window,
         max_queue_length, retain_history, retain_errors, auto_delete_on_idle, requires_session, max_receive_rate,
-        max_concurrent, priority_ageing, awaited_until
+        max_concurrent, priority_ageing, result_retention, max_concurrent_per_group, max_receive_rate_per_group, fair,
+        records_settlements, awaited_until
         -- end
     ) values (
         -- generated: queue, {all settings if is_plain: $or_default},
@@ -71,8 +77,10 @@ begin
         coalesce(dead_lettering_on_message_expiration, false), coalesce(requires_duplicate_detection, false),
         coalesce(duplicate_detection_history_time_window, interval '10 minutes'), max_queue_length, retain_history,
         retain_errors, auto_delete_on_idle, coalesce(requires_session, false), max_receive_rate, max_concurrent,
-        priority_ageing,
+        priority_ageing, result_retention, max_concurrent_per_group, max_receive_rate_per_group,
+        coalesce(fair, num_nonnulls(max_concurrent_per_group, max_receive_rate_per_group) > 0),
         -- end
+        num_nonnulls(retain_history, result_retention) > 0,
         (select max(dropped.awaited_until) from pgqueue.dropped_queue as dropped where dropped.name = queue)
     )
         on conflict on constraint queue_name_is_taken do nothing
@@ -86,7 +94,7 @@ begin
     select id, awaited_until from pgqueue.queue where id = new_id and awaited_until > pgqueue.clock();
     perform pgqueue._create_lanes(new_id, 0);
     insert into pgqueue.scheduled_progress (queue_id, kind)
-    select new_id, kind from unnest('{MESSAGE,WATCH,SESSION}'::text[]) as kind where kind <> 'SESSION' or requires_session;
+    select new_id, kind from unnest('{MESSAGE,WATCH,SESSION}'::text[]) as kind where kind <> 'SESSION' or requires_session or fair;
     insert into pgqueue.front (queue_id, kind) values (new_id, 'DEFERRED'), (new_id, 'DEAD_LETTERED');
     perform pgqueue._set_forwarding(queue, forward_to, forward_dead_lettered_messages_to);
     perform pgqueue._check_session_settings(queue);

@@ -41,7 +41,9 @@ create or replace function pgqueue.create_schedule(
     session_id          text default null,
     reply_to_session_id text default null,
     "to"                text default null,
-    partition_key       text default null
+    partition_key       text default null,
+    unique_key          text default null,
+    unique_scope        text default null
     -- end
 )
 returns integer
@@ -88,7 +90,8 @@ begin
         -- generated: target, 1, {body to time_to_live: array[$name]}, null, {from session_id: array[$name]}
         target, 1, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
         array[content_type], array[reply_to], array[application_properties], array[priority], array[time_to_live], null,
-        array[session_id], array[reply_to_session_id], array["to"], array[partition_key]
+        array[session_id], array[reply_to_session_id], array["to"], array[partition_key], array[unique_key],
+        array[unique_scope]
         -- end
     );
     perform pgqueue._repair_ids('pgqueue.schedule');
@@ -97,7 +100,7 @@ begin
         --     {body to time_to_live}, passed_until, plan_at, created_at, {from session_id}
         name, queue_id, cron, every, timezone, starts_at, ends_at, jitter, catch_up, body, binary_body, message_id,
         correlation_id, subject, content_type, reply_to, application_properties, priority, time_to_live, passed_until,
-        plan_at, created_at, session_id, reply_to_session_id, "to", partition_key
+        plan_at, created_at, session_id, reply_to_session_id, "to", partition_key, unique_key, unique_scope
         -- end
     ) values (
         schedule, target.id, cron, make_interval(secs => extract(epoch from every)::double precision), timezone,
@@ -108,7 +111,7 @@ begin
         -- end
         greatest(moment, starts_at - interval '1 microsecond'), case when cron is not null then moment end, moment,
         -- generated: {from session_id}
-        session_id, reply_to_session_id, "to", partition_key
+        session_id, reply_to_session_id, "to", partition_key, unique_key, unique_scope
         -- end
     )
         on conflict on constraint schedule_name_is_taken do nothing

@@ -37,6 +37,7 @@ begin
     if properties is not null then
         held.places := pgqueue._merge_properties(held.places, properties);
     end if;
+    perform pgqueue._free_slots_in_groups(source, held.places);
     perform pgqueue._move_to_dead_letters(
         source, held.places, reason, coalesce(description, pgqueue._error_line(error)));
     return query select * from pgqueue._settlement_results(queue, sequence_numbers, held.proven, atomic);

@@ -16,6 +16,7 @@ declare
 begin
     perform pgqueue._check_properties(properties);
     select * into held from pgqueue._lock_proven(source, sequence_numbers, lock_tokens);
+    perform pgqueue._free_slots_in_groups(source, held.places);
     update pgqueue.message
        set lane                   = 2 * pgqueue._priority(lane) + 1000,
            position               = nextval('pgqueue.sequence_number'),       -- with an id since it was locked; see pgqueue._pass_front

@@ -39,11 +39,17 @@ begin
     delete from pgqueue.failed_message where queue_id = dropped;
     delete from pgqueue.session where queue_id = dropped;
     delete from pgqueue.waiting_session where queue_id = dropped;
+    delete from pgqueue.message_group where queue_id = dropped;
+    delete from pgqueue.group_limit where queue_id = dropped;
     delete from pgqueue.slot where queue_id = dropped;
     delete from pgqueue.watch where queue_id = dropped;
     delete from pgqueue.sent_message_id where queue_id = dropped;
+    delete from pgqueue.unique_key where queue_id = dropped;
+    delete from pgqueue.outcome where queue_id = dropped;
+    delete from pgqueue.waiting_for_outcome where queue_id = dropped;
     delete from pgqueue.recorded_effect where queue_id = dropped;
     delete from pgqueue.published_batch where queue_id = dropped;
+    perform pgqueue._leave_batches(dropped, array(select sequence_number from pgqueue.batch_member where queue_id = dropped), 'DELETED');
     perform pgqueue._drop_staged(array(select name from pgqueue.staged_batch where queue_id = dropped));
 end
 $$;

@@ -31,7 +31,8 @@ begin
             when known.is_held
             then format('is locked by %s, the holder of its session %L.', known.locked_by, known.session_id)
             when known.lane = 2000 and known.lock_token is null and known.locked_until > moment
-            then format('rests after a delivery until %s, and holds up the later messages of its session %L.',
+            then format(case when source.fair then 'rests after a delivery until %s.'
+                             else 'rests after a delivery until %s, and holds up the later messages of its session %L.' end,
                         date_trunc('second', known.locked_until), known.session_id)
             when known.locked_until > moment and not source.requires_session
             then format('is locked by %s until %s, for another %s. pgqueue.unlock takes the lock away.',
@@ -47,6 +48,8 @@ begin
             then 'is not delivered here: the queue forwards it at its next turn or sweep.'
             when source.status in ('DISABLED', 'RECEIVE_DISABLED') or source.paused_at is not null
             then 'is not delivered.'
+            when source.fair
+            then format('can be delivered now: when its group %L has a turn, as far as its limits allow.', known.session_id)
             when known.lane = 2000
             then format('can be delivered now: to the holder of its session %L, after the earlier messages of the session.',
                         known.session_id)
@@ -89,6 +92,12 @@ begin
      where queue_id = source.id and sequence_number = explain_message.sequence_number and settled_at > moment - source.retain_history
      order by settled_at desc, transaction_id desc
      limit 1;
+    if not found then
+        select ended.state as outcome, ended.settled_at, null::text as locked_by into known
+          from pgqueue.outcome as ended
+         where queue_id = source.id and ended.sequence_number = explain_message.sequence_number
+           and ended.settled_at > moment - source.result_retention;
+    end if;
     if found then
         return format('%s is not there any more: %s at %s%s.', subject, known.outcome, date_trunc('second', known.settled_at),
                       ', last locked by ' || known.locked_by);

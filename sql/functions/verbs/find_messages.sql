@@ -1,19 +1,23 @@
--- Finds messages by their state, and by what their properties are equal to: by sequence number, from the one that follows
--- `after`. The state is READY, SCHEDULED, DEFERRED, EXPIRED, EXHAUSTED, LOCKED or DEAD_LETTERED; null is for all but dead
--- letters. At most `max_read` messages are read: where that ends the search, the last row has no state, and the number up
--- to which was read. Nothing is locked or changed. Bodies are shown up to 200 characters.
+-- Finds messages by their state, by what their properties are equal to, and those sent longer ago than `older_than`: by
+-- sequence number, from the one that follows `after`. The state is READY, SCHEDULED, DEFERRED, EXPIRED, EXHAUSTED, LOCKED
+-- or DEAD_LETTERED; null is for all but dead letters. At most `max_read` messages are read: where that ends the search,
+-- the last row has no state, and the number up to which was read. Nothing is locked or changed. Bodies are shown up to
+-- 200 characters.
 -- Returns  at most `max_messages` rows, and that one.
 -- Raises   PQ002 unknown queue, PQ007 invalid argument.
 create or replace function pgqueue.find_messages(
-    queue          text,
-    state          text    default null,
-    after          bigint  default 0,
-    max_messages   integer default 50,
-    message_id     text    default null,
-    correlation_id text    default null,
-    subject        text    default null,
-    reason         text    default null,
-    max_read       integer default 5000
+    queue                  text,
+    state                  text     default null,
+    after                  bigint   default 0,
+    max_messages           integer  default 50,
+    message_id             text     default null,
+    correlation_id         text     default null,
+    subject                text     default null,
+    reason                 text     default null,
+    max_read               integer  default 5000,
+    older_than             interval default null,
+    application_properties jsonb    default null,
+    session_id             text     default null
 )
 returns setof pgqueue.found_message
 language plpgsql stable
@@ -28,9 +32,11 @@ declare
     moment timestamptz   := pgqueue.clock();
     source pgqueue.queue := pgqueue._find_queue(queue, 'RECEIVE');
     wanted text          := coalesce(find_messages.state, 'ANY');
+    until  timestamptz   := moment - older_than;
 begin
     perform pgqueue._check_bound(coalesce(max_messages, 0));
     perform pgqueue._check_bound(coalesce(max_read, 0));
+    perform pgqueue._check_properties(find_messages.application_properties, 'application_properties');
     if wanted not in ('ANY', 'READY', 'SCHEDULED', 'DEFERRED', 'EXPIRED', 'EXHAUSTED', 'LOCKED', 'DEAD_LETTERED') then
         perform pgqueue._refuse_argument(
             'state', 'READY, SCHEDULED, DEFERRED, EXPIRED, EXHAUSTED, LOCKED or DEAD_LETTERED', wanted);
@@ -42,24 +48,24 @@ begin
               cross join lateral (
                     select null::tid as place, position, sequence_number as number, lane, lock_token, delivery_count, enqueued_time,
                            null::timestamptz as due, locked_until, locked_by, expires_at, message_id, correlation_id, subject,
-                           session_id, null::text as reason, null::timestamptz as died_at
+                           session_id, application_properties as properties, null::text as reason, null::timestamptz as died_at
                       from pgqueue._lane_messages(progress, find_messages.after + 1)
                      limit max_read) as fresh
               where progress.lane % 2 <> 0 and wanted not in ('SCHEDULED', 'DEFERRED', 'DEAD_LETTERED'))
              union all
             (select 1, null, position, sequence_number, lane, lock_token, delivery_count, enqueued_time, null, locked_until, locked_by,
-                    expires_at, message_id, correlation_id, subject, session_id, null, null
+                    expires_at, message_id, correlation_id, subject, session_id, application_properties, null, null
                from pgqueue._returned_by_number(source, find_messages.after + 1, max_read)
               where wanted not in ('SCHEDULED', 'DEAD_LETTERED'))
              union all
             (select 2, place, null, sequence_number, lane, null, delivery_count, enqueued_time, scheduled_enqueue_time, null, null,
-                    expires_at, message_id, correlation_id, subject, session_id, null, null
+                    expires_at, message_id, correlation_id, subject, session_id, application_properties, null, null
                from pgqueue._scheduled_by_number(source.id, find_messages.after + 1, max_read) as known
               cross join lateral (select (known.scheduled).*) as scheduled
               where wanted in ('ANY', 'SCHEDULED'))
              union all
             (select 3, null, position, sequence_number, lane, null, delivery_count, enqueued_time, null, locked_until, locked_by,
-                    null, message_id, correlation_id, subject, session_id, dead_letter_reason, dead_lettered_at
+                    null, message_id, correlation_id, subject, session_id, application_properties, dead_letter_reason, dead_lettered_at
                from pgqueue._dead_letters_from(source.id, find_messages.after + 1)
               where wanted = 'DEAD_LETTERED'
               limit max_read)
@@ -70,22 +76,24 @@ begin
               from (select known.*,
                            case when kept = 2 then 'SCHEDULED'
                                 when kept = 3 then 'DEAD_LETTERED'
-                                when source.requires_session and exists (
-                                     select
-                                       from pgqueue.session as held
-                                      where held.queue_id = source.id and held.session_id = known.session_id
-                                        and held.lock_token = known.lock_token and held.locked_until > moment) then 'LOCKED'
-                                when locked_until > moment and (not source.requires_session or lock_token is null) then 'LOCKED'
-                                when expires_at <= moment then 'EXPIRED'
-                                when delivery_count >= source.max_delivery_count then 'EXHAUSTED'
-                                when pgqueue._is_deferred(lane) then 'DEFERRED'
-                                else 'READY' end as state
+                                else pgqueue._state_of(
+                                    source,
+                                    source.requires_session and exists (
+                                        select
+                                          from pgqueue.session as held
+                                         where held.queue_id = source.id and held.session_id = known.session_id
+                                           and held.lock_token = known.lock_token and held.locked_until > moment),
+                                    lock_token, locked_until, expires_at, delivery_count, lane, moment) end as state
                       from known) as known
              where wanted in ('ANY', state)
                and (find_messages.message_id is null or message_id = find_messages.message_id)
                and (find_messages.correlation_id is null or correlation_id = find_messages.correlation_id)
                and (find_messages.subject is null or subject = find_messages.subject)
                and (find_messages.reason is null or reason = find_messages.reason)
+               and (find_messages.session_id is null or session_id = find_messages.session_id)
+               and (until is null or enqueued_time <= until)
+               and (find_messages.application_properties is null
+                    or pgqueue._has_properties(properties, find_messages.application_properties))
              order by number
              limit max_messages
         )

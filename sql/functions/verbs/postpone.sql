@@ -44,6 +44,7 @@ begin
             perform pgqueue._refuse_size(source, 'the message', size);
         end if;
     end if;
+    perform pgqueue._release_groups(source, places);
     if delay > interval '0' then
         perform pgqueue._delay(places, pgqueue.clock() + delay);
     else

@@ -22,7 +22,9 @@ create or replace function pgqueue.publish_batch_to_topic(
     session_ids             text[]        default null,
     reply_to_session_ids    text[]        default null,
     tos                     text[]        default null,
-    partition_keys          text[]        default null
+    partition_keys          text[]        default null,
+    unique_keys             text[]        default null,
+    unique_scopes           text[]        default null
     -- end
 )
 returns setof integer
@@ -36,7 +38,7 @@ begin
             --     {from session_id: $arrays}
             topic, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
             application_properties, priorities, times_to_live, scheduled_enqueue_times, require_subscription,
-            session_ids, reply_to_session_ids, tos, partition_keys
+            session_ids, reply_to_session_ids, tos, partition_keys, unique_keys, unique_scopes
             -- end
         ));
 end

@@ -25,7 +25,9 @@ create or replace function pgqueue.publish_to_topic(
     session_id             text        default null,
     reply_to_session_id    text        default null,
     "to"                   text        default null,
-    partition_key          text        default null
+    partition_key          text        default null,
+    unique_key             text        default null,
+    unique_scope           text        default null
     -- end
 )
 returns integer
@@ -39,7 +41,7 @@ begin
         topic, array[body], array[binary_body], array[message_id], array[correlation_id], array[subject],
         array[content_type], array[reply_to], array[application_properties], array[priority], array[time_to_live],
         array[scheduled_enqueue_time], require_subscription, array[session_id], array[reply_to_session_id], array["to"],
-        array[partition_key]
+        array[partition_key], array[unique_key], array[unique_scope]
         -- end
     ))[1];
 end

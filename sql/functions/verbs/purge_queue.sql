@@ -50,33 +50,15 @@ begin
              limit max_messages);
     end if;
     purged := pgqueue._delete_messages(source, places, 'PURGED');
-    with gone as (
-        delete from pgqueue.scheduled_message
-         where ctid = any (array(
-                   select ctid
-                     from pgqueue.scheduled_message
-                    where queue_id = source.id
-                    order by scheduled_enqueue_time
-                    limit max_messages - purged
-                      for update skip locked))
-        returning *
-    ), remembered as (
-        insert into pgqueue.settled_message
-        select settled.*
-          from gone
-         cross join lateral pgqueue._history_row(
-               pgqueue._scheduled_as_message(gone::pgqueue.scheduled_message), 'PURGED') as settled
-         where source.retain_history is not null)
-    select coalesce(array_agg(sequence_number), '{}') into scheduled from gone;
-    perform pgqueue._forget_failures(source.id, scheduled);
-    if source.requires_session then      -- one that was to wait for a message which is gone is looked at now
-        update pgqueue.waiting_session
-           set available_at = pgqueue.clock(), changed_by = pg_current_xact_id()
-         where ctid = any (array(
-                   select ctid
-                     from pgqueue.waiting_session
-                    where queue_id = source.id and available_at > pgqueue.clock()
-                      for no key update skip locked));
+    scheduled := pgqueue._delete_scheduled(source, array(
+        select ctid
+          from pgqueue.scheduled_message
+         where queue_id = source.id
+         order by scheduled_enqueue_time
+         limit max_messages - purged
+           for update skip locked), 'PURGED');
+    if source.requires_session or source.fair then
+        perform pgqueue._hasten_sessions(source.id);
     end if;
     return purged + cardinality(scheduled);
 end

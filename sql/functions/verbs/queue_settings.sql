@@ -8,7 +8,8 @@ returns table (
     requires_duplicate_detection boolean, duplicate_detection_history_time_window interval, max_queue_length bigint,
     retain_history interval, retain_errors integer, auto_delete_on_idle interval, forward_to text,
     forward_dead_lettered_messages_to text, max_receive_rate double precision, max_concurrent integer,
-    priority_ageing interval,
+    priority_ageing interval, result_retention interval, max_concurrent_per_group integer,
+    max_receive_rate_per_group double precision, fair boolean,
     -- end
     paused_at timestamptz, created_at timestamptz, updated_at timestamptz, requires_session boolean)
 language plpgsql stable
@@ -30,7 +31,8 @@ begin
                (select target.name from pgqueue.queue as target where target.id = known.forward_to),
                (select target.name from pgqueue.queue as target where target.id = known.forward_dead_lettered_messages_to),
                -- generated: {after forward_dead_lettered_messages_to},
-               max_receive_rate, max_concurrent, priority_ageing,
+               max_receive_rate, max_concurrent, priority_ageing, result_retention, max_concurrent_per_group,
+               max_receive_rate_per_group, fair,
                -- end
                paused_at, created_at, updated_at, requires_session
           from pgqueue.queue as known

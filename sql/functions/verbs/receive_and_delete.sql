@@ -18,6 +18,7 @@ as $$
 declare
     received pgqueue.received_message[] := array(
         select message from pgqueue.receive(queue, max_messages, take_turn => false) as message);
+    source   pgqueue.queue;
 begin
     if pgqueue._is_dead_letter_queue(queue) then
         delete from pgqueue.dead_letter
@@ -31,6 +32,11 @@ begin
                              and dead_letter.sequence_number = gone.sequence_number and dead_letter.position = gone.position
                            limit 1) as known));
     else
+        select * into source from pgqueue.queue where name = receive_and_delete.queue;
+        if source.records_settlements then
+            perform pgqueue._record_settlement(
+                source, array(select taken.sequence_number from unnest(received) as taken), 'RECEIVED_AND_DELETED');
+        end if;
         with gone as (
             delete from pgqueue.message
              where ctid = any (array(
@@ -46,9 +52,11 @@ begin
         insert into pgqueue.settled_message
         select settled.*
           from gone
-          join pgqueue.queue on queue.id = (gone.message).queue_id
          cross join lateral pgqueue._history_row(gone.message, 'RECEIVED_AND_DELETED') as settled
-         where queue.retain_history is not null;
+         where source.retain_history is not null;
+        if source.fair and pgqueue._limits_groups(source) then
+            perform pgqueue._release_successors(source, array(select session_id from unnest(received)));
+        end if;
     end if;
     perform pgqueue._forget_failures(queue_id, array_agg(sequence_number))
        from unnest(received)

@@ -1,8 +1,8 @@
--- Records in pgqueue.audit_log what the caller does to a queue or to `messages` of its messages, in the transaction that does
--- it: both are committed, or neither. Recording takes the same right as the action: send, cancel and reschedule that
--- to send, resubmit that to receive, all others that of an administrator. Besides, the role that has logged in must be one
--- that may monitor, as that of the dashboard: a sender with a connection of its own writes nothing here. Sweeps delete
--- entries that are a year old.
+-- Records in pgqueue.audit_log what the caller does to a queue or to `messages` of its messages, in the transaction
+-- that does it: both are committed, or neither. Recording takes the same right as the action: send, cancel and
+-- reschedule that to send, resubmit, delete, stop and move that to receive, all others that of an administrator.
+-- Besides, the role that has logged in must be one that may monitor, as that of the dashboard: a sender with a
+-- connection of its own writes nothing here. Sweeps delete entries that are a year old.
 -- Raises  PQ002 unknown queue, PQ007 invalid argument, 42501 access denied.
 create or replace function pgqueue.record_action(action text, queue text, messages bigint default null, details jsonb default null)
 returns void
@@ -11,7 +11,9 @@ security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    needed text := case when action in ('send', 'cancel', 'reschedule') then 'SEND' when action = 'resubmit' then 'RECEIVE' else 'ADMIN' end;
+    needed text := case when action in ('send', 'cancel', 'reschedule') then 'SEND'
+                        when action in ('resubmit', 'delete', 'stop', 'move') then 'RECEIVE'
+                        else 'ADMIN' end;
 begin
     if needed = 'ADMIN' then
         perform pgqueue._check_admin(queue);

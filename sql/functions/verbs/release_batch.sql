@@ -20,6 +20,7 @@ begin
     end if;
     source := pgqueue._find_queue(queue, 'RECEIVE');
     select * into held from pgqueue._lock_proven(source, sequence_numbers, lock_tokens);
+    perform pgqueue._release_groups(source, held.places);
     perform pgqueue._redeliver(pgqueue._uncount_delivery(held.places), settled => true);
     if source.awaited_until > pgqueue.clock() then
         perform pgqueue._notify(source);

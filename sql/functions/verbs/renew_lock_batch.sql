@@ -25,6 +25,7 @@ declare
     moment  timestamptz := pgqueue.clock();
     renewed timestamptz;
     many    integer;
+    places  tid[];
     proven  bigint[];
     codes   text[];
 begin
@@ -78,7 +79,12 @@ begin
             select * from pgqueue._renew_by_messages(source, sequence_numbers, lock_tokens, renew_lock_batch.lock_duration, atomic);
         return;
     end if;
-    perform pgqueue._extend_locks(pgqueue._lock_unheld(source, sequence_numbers, lock_tokens), renewed);
+    places := pgqueue._lock_unheld(source, sequence_numbers, lock_tokens);
+    if source.fair then
+        perform pgqueue._release_groups(source, array(           -- those whose locks end sooner
+            select ctid from pgqueue.message where ctid = any (places) and locked_until > renewed));
+    end if;
+    perform pgqueue._extend_locks(places, renewed);
     perform pgqueue._notify_early(source, renew_lock_batch.lock_duration);
     proven := array(
         select nth

@@ -20,7 +20,9 @@ create or replace function pgqueue.schedule(
     session_id             text     default null,
     reply_to_session_id    text     default null,
     "to"                   text     default null,
-    partition_key          text     default null
+    partition_key          text     default null,
+    unique_key             text     default null,
+    unique_scope           text     default null
     -- end
 )
 returns bigint
@@ -35,7 +37,7 @@ begin
         -- generated: queue, body, null, {message_id to time_to_live}, at, {from session_id: $name => $name}
         queue, body, null, message_id, correlation_id, subject, content_type, reply_to, application_properties,
         priority, time_to_live, at, session_id => session_id, reply_to_session_id => reply_to_session_id, "to" => "to",
-        partition_key => partition_key
+        partition_key => partition_key, unique_key => unique_key, unique_scope => unique_scope
         -- end
     );
 end

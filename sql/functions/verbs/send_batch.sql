@@ -1,12 +1,12 @@
 -- Stores many messages in one statement: all or none. The arrays are parallel; a null array stands for nulls.
 -- Returns  their sequence numbers, in the order given; for duplicates, what pgqueue.send returns.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument, PQ008 queue
---          full.
+--          full, PQ012 duplicate message.
 -- Locks    as pgqueue.send.
 create or replace function pgqueue.send_batch(
     queue                   text,
     -- generated rows: {body to scheduled_enqueue_time: $arrays | $type[] | default null}, negate_duplicates | boolean |
-    --     default false, {from session_id: $arrays | $type[] | default null}
+    --     default false, {from session_id: $arrays | $type[] | default null}, on_conflict | text | default 'ignore'
     bodies                  jsonb[]       default null,
     binary_bodies           bytea[]       default null,
     message_ids             text[]        default null,
@@ -22,7 +22,10 @@ create or replace function pgqueue.send_batch(
     session_ids             text[]        default null,
     reply_to_session_ids    text[]        default null,
     tos                     text[]        default null,
-    partition_keys          text[]        default null
+    partition_keys          text[]        default null,
+    unique_keys             text[]        default null,
+    unique_scopes           text[]        default null,
+    on_conflict             text          default 'ignore'
     -- end
 )
 returns setof bigint
@@ -42,13 +45,13 @@ begin
     if not pgqueue._may_send(target.senders) then
         perform pgqueue._refuse_access('SEND', queue);
     end if;
-    if target.status = 'ACTIVE' and not target.requires_session
+    if target.status = 'ACTIVE' and not target.requires_session and not target.fair
        and num_nonnulls(target.max_message_size, target.max_queue_length, target.auto_delete_on_idle, target.forward_to) = 0
        and num_nonnulls(
            -- generated: {from binary_body: $given}
            binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
            send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times, session_ids,
-           reply_to_session_ids, tos, partition_keys
+           reply_to_session_ids, tos, partition_keys, unique_keys, unique_scopes
            -- end
            ) = 0
        and array_position(bodies, null) is null then
@@ -66,10 +69,11 @@ begin
         return query
             select unnest(pgqueue._send_any(
                 -- generated: target, {body to scheduled_enqueue_time: $given}, negate_duplicates,
-                --     {from session_id: $given}
+                --     {from session_id: $given}, on_conflict => on_conflict
                 target, bodies, binary_bodies, message_ids, correlation_ids, subjects, content_types, reply_tos,
                 send_batch.application_properties, priorities, times_to_live, scheduled_enqueue_times,
-                negate_duplicates, session_ids, reply_to_session_ids, tos, partition_keys
+                negate_duplicates, session_ids, reply_to_session_ids, tos, partition_keys, unique_keys, unique_scopes,
+                on_conflict => on_conflict
                 -- end
             ));
     end if;

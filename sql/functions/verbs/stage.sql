@@ -18,8 +18,8 @@ begin
     if target.status in ('DISABLED', 'SEND_DISABLED') then
         perform pgqueue._refuse_disabled(target);
     end if;
-    if target.requires_session then
-        perform pgqueue._refuse_argument('the queue', 'one that does not require sessions', quote_ident(queue));
+    if target.requires_session or target.fair then
+        perform pgqueue._refuse_argument('the queue', 'one without sessions and groups', quote_ident(queue));
     end if;
     if job is null or part is null or octet_length(name) > 63 then
         perform pgqueue._refuse_argument('job and part', 'at most 55 bytes together', octet_length(job || part)::text);

@@ -1,8 +1,8 @@
--- Takes the lock of a message away from any holder: settlements and renewals of the holder fail, as they do when a lock
--- is lost, and the message is delivered again at once, before the fresh ones. The delivery has counted: a message that was
--- delivered as often as its queue allows is dead-lettered. A deferred message is deferred again. A lock that has expired
--- counts, too, as long as its holder could still settle the message. Under the name '<queue>/$deadletterqueue' the lock
--- is that of a dead letter.
+-- Takes the lock of a message away from any holder: it is notified at once where it listens, its settlements and
+-- renewals fail, as they do when a lock is lost, and the message is delivered again at once, before the fresh ones. The
+-- delivery has counted: a message that was delivered as often as its queue allows is dead-lettered. A deferred message
+-- is deferred again. A lock that has expired counts, too, as long as its holder could still settle the message. Under
+-- the name '<queue>/$deadletterqueue' the lock is that of a dead letter.
 -- Raises  PQ002 unknown queue; PQ006 message not found, when no message with this number is locked; 55P03 when an open
 --         transaction holds the message.
 -- Locks   the message, until the transaction ends; does not wait.
@@ -50,6 +50,8 @@ begin
         update pgqueue.dead_letter set locked_until = null, lock_token = null, locked_by = null where ctid = place;
         return;
     end if;
+    perform pgqueue._announce_loss(source, unlock.sequence_number);
+    perform pgqueue._release_groups(source, array[place]);
     places := pgqueue._exhausted(source, array[place]);
     if places <> '{}' then
         perform pgqueue._move_exhausted(source, places, ended => 'was unlocked');

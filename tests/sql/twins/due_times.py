@@ -64,9 +64,9 @@ TWINS = [
         test_due_times.test_a_message_that_is_rescheduled_to_an_earlier_time_is_found,
     ),
     Twin(
-        "reschedule",
-        "       for update;",
-        ";",
+        "_lock_scheduled",
+        "for update) as held",
+        ") as held",
         test_due_times.test_a_time_is_read_by_a_transaction_that_has_an_id_when_a_message_is_rescheduled,
     ),
     Twin(

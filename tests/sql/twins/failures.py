@@ -78,8 +78,12 @@ TWINS = [
                 ),
                 test_failures.dead_and_completed,
             ),
-            ("cancel_scheduled", "perform pgqueue._forget_failures(source.id, cancelled);", test_failures.cancelled),
-            ("purge_queue", "perform pgqueue._forget_failures(source.id, scheduled);", test_failures.rested_and_purged),
+            ("_delete_scheduled", "perform pgqueue._forget_failures(queue.id, removed);", test_failures.cancelled),
+            (
+                "_delete_scheduled",
+                "perform pgqueue._forget_failures(queue.id, removed);",
+                test_failures.rested_and_purged,
+            ),
             ("drop_queue", "delete from pgqueue.failed_message where queue_id = dropped;", test_failures.dropped),
             (
                 "receive_and_delete",

@@ -32,7 +32,7 @@ TWINS = [
         test_forwarding.test_hops_count_until_the_message_is_settled,
     ),
     Twin(
-        "_activate_scheduled",
+        "_unschedule",
         "hops\n          from",
         "null\n          from",
         test_forwarding.test_hops_count_until_the_message_is_settled,

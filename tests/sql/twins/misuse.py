@@ -69,14 +69,11 @@ TWINS = [
         "",
         test_misuse.test_entries_of_the_audit_log_are_short_and_kept_a_year,
     ),
-    *(
-        Twin(
-            verb,
-            "(pgqueue._is_sent_for_later(lane) or pgqueue._may_receive(source.receivers))",
-            "true",
-            test_misuse.test_a_sender_cannot_reschedule_or_cancel_a_delivered_message,
-        )
-        for verb in ("reschedule", "cancel_scheduled")
+    Twin(
+        "_lock_scheduled",
+        "pgqueue._may_receive(queue.receivers)",
+        "true",
+        test_misuse.test_a_sender_cannot_reschedule_or_cancel_a_delivered_message,
     ),
     Twin(
         "_is_sent_for_later",

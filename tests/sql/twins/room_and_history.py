@@ -29,13 +29,13 @@ TWINS = [
     ),
     Twin(
         "complete",
-        " and retain_history is null",
+        " and not records_settlements",
         "",
         test_history.test_a_fresh_message_is_written_down_when_it_is_completed,
     ),
     Twin(
         "complete_batch",
-        " and retain_history is null",
+        " and not records_settlements",
         "",
         partial(test_history.test_a_batch_is_written_down_message_by_message, came_back=False),
     ),

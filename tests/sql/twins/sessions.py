@@ -10,6 +10,21 @@ LOST_TOKEN = test_waiting_sessions.test_a_lost_token_holds_nothing_that_the_next
 
 TWINS = [
     Twin(
+        "accept_session",
+        "so the end of its lock does not count\n            next := moment + interval '1 second';",
+        """
+            next := greatest(
+                (select locked_until from pgqueue.session where queue_id = source.id and session_id = waiting.id),
+                moment + interval '1 second');""",
+        test_waiting_sessions.test_a_session_that_is_found_held_while_it_is_released_is_available_in_a_second,
+    ),
+    Twin(
+        "accept_session",
+        "exit when accepted = max_sessions;",
+        "exit when accepted > max_sessions;",
+        test_sessions.test_several_sessions_are_accepted_at_once_those_that_have_waited_longest_first,
+    ),
+    Twin(
         "_announce_sessions",
         "                      for key share skip locked) as held",
         "                      ) as held",
@@ -126,7 +141,7 @@ TWINS = [
     ),
     Twin(
         "_activate_scheduled",
-        "    if sessions is not null then",
+        "    if activated.sessions is not null then",
         "    if false then",
         test_session_messages.test_a_scheduled_message_alone_makes_its_session_available,
     ),
@@ -203,9 +218,9 @@ WAITS = [
     )
 ] + [
     Twin(
-        "purge_queue",
-        "available_at > pgqueue.clock()\n                      for no key update skip locked",
-        "available_at > pgqueue.clock()\n                      for no key update",
+        "_hasten_sessions",
+        "available_at > pgqueue.clock()\n               for no key update skip locked",
+        "available_at > pgqueue.clock()\n               for no key update",
         test_waiting_sessions.test_a_purge_does_not_wait_for_who_accepts_a_session,
     )
 ]

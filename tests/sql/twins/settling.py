@@ -102,7 +102,7 @@ TWINS = [
             f"id = (select min(id) from pgqueue.queue where name <> {verb}.queue) and {rest}",
             partial(test_fence.test_no_verb_finds_a_message_under_the_name_of_another_queue, verb=verb, options={}),
         )
-        for verb, rest in (("pin", "pgqueue"), ("complete", "retain_history"), ("abandon", "pgqueue"))
+        for verb, rest in (("pin", "pgqueue"), ("complete", "not records_settlements"), ("abandon", "pgqueue"))
     ),
     Twin(
         "renew_lock",

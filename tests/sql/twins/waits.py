@@ -20,6 +20,7 @@ from tests.sql import (
     test_idle,
     test_locks,
     test_races,
+    test_results,
     test_schedules,
     test_staging,
     test_sweep,
@@ -148,8 +149,8 @@ TWINS = [
     ),
     Twin(
         "purge_queue",
-        "limit max_messages - purged\n                      for update skip locked",
-        "limit max_messages - purged\n                      for update",
+        "limit max_messages - purged\n           for update skip locked",
+        "limit max_messages - purged\n           for update",
         test_races.test_a_purge_skips_messages_being_activated,
     ),
     Twin(
@@ -210,6 +211,18 @@ TWINS = [
         "limit max_records - ids - effects\n                  for update skip locked",
         "limit max_records - ids - effects\n                  for update",
         test_staging.test_a_sweep_skips_a_part_that_is_locked,
+    ),
+    Twin(
+        "_delete_old_records",
+        "limit max_records - ids - effects - batches\n                  for update skip locked",
+        "limit max_records - ids - effects - batches\n                  for update",
+        test_results.test_a_sweep_skips_an_outcome_that_is_written_again,
+    ),
+    Twin(
+        "_delete_old_records",
+        "limit max_records - ids - effects - batches - ended\n                  for update skip locked",
+        "limit max_records - ids - effects - batches - ended",
+        test_results.test_a_sweep_skips_a_subscription_of_a_queue_that_is_dropped,
     ),
     Twin("_expire_due", " skip locked", "", test_expiring.test_a_sweep_skips_what_a_receiver_is_removing),
     Twin(

@@ -1,0 +1,1 @@
+"""Groups that take turns, beside a plain queue, and how receiving depends on their number and depth."""

@@ -1,0 +1,62 @@
+"""The asynchronous face of a batch: messages that belong together."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from pgqueue import transports
+from pgqueue.flows import Source, fan_in
+from pgqueue.model.batch import BatchCounts
+from pgqueue.statements import batches
+from pgqueue.transports import adrive
+from pgqueue.transports.deadlines import seconds_of, time_left
+
+if TYPE_CHECKING:
+    from pgqueue.transports.typed import AsyncTransaction as Transaction
+
+
+class Batch:
+    """Messages that belong together: when the last one is settled, that transaction sends another message, once.
+
+    Made by :meth:`pgqueue.aio.QueueClient.create_batch` and :meth:`pgqueue.aio.QueueClient.batch`. Pass it to
+    :meth:`pgqueue.aio.Queue.send`, then close it. See ``docs/batches.md``.
+    """
+
+    def __init__(self, batch_id: UUID, source: Source) -> None:
+        self.id = batch_id
+        self._source = source
+
+    def __repr__(self) -> str:
+        return f"Batch({str(self.id)!r})"
+
+    async def close(self, *, transaction: Transaction | None = None) -> None:
+        """Closes the batch: no more members are added. A batch without pending members is finished with that.
+
+        Waits for open transactions that have added members. A batch that is closed already stays so.
+
+        Raises:
+            BatchNotFoundError: the batch does not exist, or was finished more than a day ago.
+        """
+        where = (
+            self._source
+            if transaction is None
+            else transports.shared(transaction, self._source.timeout, asynchronous=True)
+        )
+        await adrive(where.execute(batches.close_batch(self.id)))
+
+    async def counts(self) -> BatchCounts:
+        """Returns how many members there are, and what became of them. Raises what :meth:`close` raises."""
+        return await adrive(self._source.execute(batches.batch_counts(self.id)))
+
+    async def wait(self, timeout: timedelta | None = None) -> BatchCounts:  # noqa: ASYNC109 - as of a client
+        """Waits until the batch is finished, and returns its counts.
+
+        No transaction and no connection is held while it waits. Without ``timeout`` it waits for as long as it takes.
+
+        Raises:
+            OperationTimeoutError: the batch was not finished in time.
+            BatchNotFoundError: the batch does not exist, or was finished more than a day ago.
+        """
+        return await adrive(fan_in.wait(self.id, time_left(seconds_of(timeout)), self._source))

@@ -1,0 +1,63 @@
+# Written by `make generate` from pgqueue/aio/batch.py: change it there.
+"""The synchronous face of a batch: messages that belong together."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from pgqueue import transports
+from pgqueue.flows import Source, fan_in
+from pgqueue.model.batch import BatchCounts
+from pgqueue.statements import batches
+from pgqueue.transports import drive
+from pgqueue.transports.deadlines import seconds_of, time_left
+
+if TYPE_CHECKING:
+    from pgqueue.transports.typed import Transaction
+
+
+class Batch:
+    """Messages that belong together: when the last one is settled, that transaction sends another message, once.
+
+    Made by :meth:`pgqueue.QueueClient.create_batch` and :meth:`pgqueue.QueueClient.batch`. Pass it to
+    :meth:`pgqueue.Queue.send`, then close it. See ``docs/batches.md``.
+    """
+
+    def __init__(self, batch_id: UUID, source: Source) -> None:
+        self.id = batch_id
+        self._source = source
+
+    def __repr__(self) -> str:
+        return f"Batch({str(self.id)!r})"
+
+    def close(self, *, transaction: Transaction | None = None) -> None:
+        """Closes the batch: no more members are added. A batch without pending members is finished with that.
+
+        Waits for open transactions that have added members. A batch that is closed already stays so.
+
+        Raises:
+            BatchNotFoundError: the batch does not exist, or was finished more than a day ago.
+        """
+        where = (
+            self._source
+            if transaction is None
+            else transports.shared(transaction, self._source.timeout, asynchronous=False)
+        )
+        drive(where.execute(batches.close_batch(self.id)))
+
+    def counts(self) -> BatchCounts:
+        """Returns how many members there are, and what became of them. Raises what :meth:`close` raises."""
+        return drive(self._source.execute(batches.batch_counts(self.id)))
+
+    def wait(self, timeout: timedelta | None = None) -> BatchCounts:
+        """Waits until the batch is finished, and returns its counts.
+
+        No transaction and no connection is held while it waits. Without ``timeout`` it waits for as long as it takes.
+
+        Raises:
+            OperationTimeoutError: the batch was not finished in time.
+            BatchNotFoundError: the batch does not exist, or was finished more than a day ago.
+        """
+        return drive(fan_in.wait(self.id, time_left(seconds_of(timeout)), self._source))

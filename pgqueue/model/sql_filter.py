@@ -1,0 +1,215 @@
+"""SQL filters, in the grammar of Service Bus, as conditions of SQL/JSON paths.
+
+SQL has three truth values, and a comparison with what is missing is unknown. A path has them, too, but compares what is
+missing as false. So a condition is translated twice, to when it is true and to when it is false; NOT exchanges the two.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from functools import reduce
+from typing import Any, Final, NamedTuple, cast
+
+from lark import Lark, Transformer, UnexpectedInput, UnexpectedToken, v_args
+from lark.exceptions import VisitError
+
+from pgqueue.errors import InvalidArgumentError
+from pgqueue.model.arguments import text
+from pgqueue.model.columns import FILTERABLE
+
+#: As in Service Bus.
+MOST_CHARACTERS: Final = 1024
+
+GRAMMAR: Final = r"""
+?condition: conjunction | condition _OR conjunction -> disjunction
+?conjunction: negation | conjunction _AND negation -> conjunction
+?negation: predicate | _NOT negation            -> negation
+?predicate: "(" condition ")"
+    | sum COMPARISON sum                        -> comparison
+    | sum _IN among                             -> is_in
+    | sum _NOT _IN among                        -> is_not_in
+    | sum _LIKE STRING [_ESCAPE STRING]         -> is_like
+    | sum _NOT _LIKE STRING [_ESCAPE STRING]    -> is_not_like
+    | property _IS _NULL                        -> is_null
+    | property _IS _NOT _NULL                   -> exists
+    | _EXISTS "(" property ")"                  -> exists
+among: "(" sum ("," sum)* ")"
+?sum: product | sum (PLUS | MINUS) product      -> arithmetic
+?product: factor | product (TIMES | DIVIDED | MODULO) factor -> arithmetic
+?factor: value | (PLUS | MINUS) factor          -> signed
+?value: "(" sum ")" | property
+    | STRING                                    -> text
+    | NUMBER                                    -> number
+    | (TRUE | FALSE)                            -> truth
+?property: [SCOPE "."] (NAME | QUOTED)          -> property
+    | _PROPERTY "(" STRING ")"                  -> named
+
+COMPARISON: "=" | "<>" | "!=" | "<=" | ">=" | "<" | ">"
+PLUS: "+"
+MINUS: "-"
+TIMES: "*"
+DIVIDED: "/"
+MODULO: "%"
+STRING: /'([^']|'')*'/
+NUMBER: /(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?/i
+QUOTED: /\[([^\]]|\]\])+\]/ | /"([^"]|"")+"/
+NAME: /[a-z_]\w*/i
+SCOPE.1: /(sys|user)(?=\s*\.)/i
+_OR.2: /or\b/i
+_AND.2: /and\b/i
+_NOT.2: /not\b/i
+_IN.2: /in\b/i
+_LIKE.2: /like\b/i
+_ESCAPE.2: /escape\b/i
+_IS.2: /is\b/i
+_NULL.2: /null\b/i
+_EXISTS.2: /exists\b/i
+_PROPERTY.2: /property(?=\s*\()/i
+TRUE.2: /true\b/i
+FALSE.2: /false\b/i
+%ignore /\s+/
+"""
+
+OPERATORS: Final = {"=": "==", "<>": "!="}
+OPPOSITE: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+#: The system properties, by the names that Service Bus has for them and by ours, without underscores and in lower case.
+SYSTEM: Final = {"label": "subject", **{column.name.replace("_", ""): column.name for column in FILTERABLE}}
+
+
+class Condition(NamedTuple):
+    """A path for when a condition is true, and one for when it is false; where neither holds, it is unknown."""
+
+    true: str
+    false: str
+
+    def __invert__(self) -> Condition:
+        return Condition(self.false, self.true)
+
+
+class Value(NamedTuple):
+    """A path to a value, and that all that it is made of is there: neither missing nor null."""
+
+    path: str
+    known: tuple[str, ...] = ()
+
+
+def to_json_path(sql: str) -> str:
+    """Returns the condition of SQL/JSON paths that is true of the messages of which the SQL filter is true.
+
+    Raises:
+        InvalidArgumentError: it is no SQL filter, is too long, or names a system property that filters do not compare.
+    """
+    if text("the SQL of a filter", sql) is None or len(sql) > MOST_CHARACTERS:
+        raise InvalidArgumentError(f"an SQL filter is a text of at most {MOST_CHARACTERS} characters")
+    try:
+        return cast("Condition", PARSER.parse(sql)).true
+    except VisitError as error:
+        raise error.orig_exc from None
+    except UnexpectedInput as error:
+        is_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+        place = "at its end" if is_end else f"at {sql[error.pos_in_stream :]!r:.40}"
+        raise InvalidArgumentError(f"the SQL filter {sql!r} cannot be read {place}") from None
+
+
+@v_args(inline=True)
+class Translation(Transformer[Any, Any]):
+    """Each rule of the grammar, as a path."""
+
+    def conjunction(self, one: Condition, other: Condition) -> Condition:
+        return Condition(f"({one.true} && {other.true})", f"({one.false} || {other.false})")
+
+    def disjunction(self, one: Condition, other: Condition) -> Condition:
+        return ~self.conjunction(~one, ~other)
+
+    def negation(self, condition: Condition) -> Condition:
+        return ~condition
+
+    def comparison(self, one: Value, operator: str, other: Value) -> Condition:
+        sign = OPERATORS.get(operator, operator)
+        known = (*one.known, *other.known)
+        return Condition(
+            _all(known, f"{one.path} {sign} {other.path}"), _all(known, f"{one.path} {OPPOSITE[sign]} {other.path}")
+        )
+
+    def is_in(self, value: Value, among: list[Value]) -> Condition:
+        return reduce(self.disjunction, (self.comparison(value, "=", other) for other in among))
+
+    def is_not_in(self, value: Value, among: list[Value]) -> Condition:
+        return ~self.is_in(value, among)
+
+    def among(self, *values: Value) -> list[Value]:
+        return list(values)
+
+    def is_like(self, value: Value, pattern: str, escape: str | None = None) -> Condition:
+        likes = f'{value.path} like_regex {json.dumps(_regular_expression(pattern, escape))} flag "s"'
+        return Condition(_all(value.known, likes), _all(value.known, f"!({likes})"))
+
+    def is_not_like(self, value: Value, pattern: str, escape: str | None = None) -> Condition:
+        return ~self.is_like(value, pattern, escape)
+
+    def exists(self, value: Value) -> Condition:
+        (known,) = value.known
+        return Condition(known, f"!({known})")
+
+    def is_null(self, value: Value) -> Condition:
+        return ~self.exists(value)
+
+    def arithmetic(self, one: Value, operator: str, other: Value) -> Value:
+        return Value(f"({one.path} {operator} {other.path})", (*one.known, *other.known))
+
+    def signed(self, operator: str, value: Value) -> Value:
+        return Value(f"({operator} {value.path})", value.known)
+
+    def text(self, literal: str) -> Value:
+        return Value(json.dumps(_unquoted(literal)))
+
+    def number(self, literal: str) -> Value:
+        # JSON has digits on both sides of a point.
+        return Value(re.sub(r"^(?=\.)", "0", re.sub(r"\.(?=\D|$)", ".0", literal)))
+
+    def truth(self, literal: str) -> Value:
+        return Value(literal.lower())
+
+    def property(self, scope: str | None, name: str) -> Value:
+        name = _unquoted(name) if name[0] in "'\"[" else str(name)
+        if scope is None or scope.lower() == "user":
+            path = f"$.application_properties.{json.dumps(name)}"
+        elif column := SYSTEM.get(name.replace("_", "").lower()):
+            path = f'$."{column}"'
+        else:
+            names = ", ".join(sorted(set(SYSTEM.values())))
+            raise InvalidArgumentError(f"an SQL filter compares these system properties: {names}; not sys.{name}")
+        return Value(path, (f"{path} != null",))
+
+    def named(self, name: str) -> Value:
+        return self.property(None, name)
+
+
+PARSER: Final = Lark(GRAMMAR, start="condition", parser="lalr", transformer=Translation(), maybe_placeholders=True)
+
+
+def _all(known: Iterable[str], condition: str) -> str:
+    return f"({' && '.join([*dict.fromkeys(known), condition])})"
+
+
+def _unquoted(literal: str) -> str:
+    end = literal[-1]
+    return literal[1:-1].replace(end * 2, end)
+
+
+def _regular_expression(pattern: str, escape: str | None) -> str:
+    escaping = None if escape is None else _unquoted(escape)
+    if escaping is not None and len(escaping) != 1:
+        raise InvalidArgumentError(f"ESCAPE in an SQL filter takes one character, not {escape}")
+    found, characters = "", iter(_unquoted(pattern))
+    for character in characters:
+        if character != escaping:
+            found += {"%": ".*", "_": "."}.get(character, re.escape(character))
+        elif escaped := next(characters, ""):
+            found += re.escape(escaped)
+        else:
+            raise InvalidArgumentError(f"the pattern {pattern} of an SQL filter ends with its escape character")
+    return f"^{found}$"

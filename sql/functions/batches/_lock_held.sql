@@ -1,0 +1,21 @@
+-- Locks a message that waits for the end of a batch, until the transaction ends; waits for an open transaction that cancels or
+-- reschedules it.
+-- Returns  its place; nothing when it does not wait, or no longer.
+create or replace function pgqueue._lock_held(queue_id integer, number bigint)
+returns tid[]
+language plpgsql
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+#variable_conflict use_column
+begin
+    return array(
+        select ctid
+          from pgqueue.scheduled_message
+         where queue_id = _lock_held.queue_id and sequence_number between number and number
+           and scheduled_enqueue_time = pgqueue.batch_end()
+         order by sequence_number                             -- by the index in that order, whatever the statistics
+           for update);
+end
+$$;

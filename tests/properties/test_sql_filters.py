@@ -1,0 +1,150 @@
+"""SQL filters match as in SQL: random conditions, judged by the database and by three truth values in Python."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from operator import add, eq, ge, gt, le, lt, mod, mul, ne, sub, truediv
+from typing import Any, TypeAlias
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgqueue.model.sql_filter import to_json_path
+from pgqueue.testing import Database
+
+#: True, false, or None for unknown.
+Truth: TypeAlias = bool | None
+Properties: TypeAlias = dict[str, Any]
+
+COMPARISONS = {"=": eq, "<>": ne, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+IS_NULL = "{} is null"
+ARITHMETIC = {"+": add, "-": sub, "*": mul, "/": truediv, "%": mod}
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """A piece of SQL, and what it is of a message with these properties."""
+
+    sql: str
+    of: Any
+
+    def __repr__(self) -> str:
+        return self.sql
+
+
+def literal(value: Any) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else json.dumps(value).upper()
+
+
+def kind(value: Any) -> type:
+    return float if type(value) is int else type(value)
+
+
+def compared(operator: str, one: Any, other: Any) -> Truth:
+    if one is None or other is None or kind(one) is not kind(other) or (kind(one) is bool and operator not in "<>!="):
+        return None
+    return bool(COMPARISONS[operator](one, other))
+
+
+def computed(operator: str, one: Any, other: Any) -> Any:
+    if kind(one) is not float or kind(other) is not float or (operator in "/%" and other == 0):
+        return None
+    return ARITHMETIC[operator](one, other)
+
+
+def negated(truth: Truth) -> Truth:
+    return None if truth is None else not truth
+
+
+def both(one: Truth, other: Truth) -> Truth:
+    return False if False in (one, other) else None if None in (one, other) else True
+
+
+def like(value: Any, pattern: str) -> Truth:
+    if not isinstance(value, str):
+        return None
+    expression = "".join({"%": "(.|\n)*", "_": "(.|\n)"}.get(each, re.escape(each)) for each in pattern)
+    return re.fullmatch(expression, value) is not None
+
+
+names = st.sampled_from(["a", "b", "in stock", "Notes", "it's"])
+values = st.sampled_from([True, False, 0, 1, 2, -3, 0.5, "", "x", "xy", "it's", "1", "%", "a\nb", "."])
+patterns = st.text(st.sampled_from("xy%_.'1\n"), max_size=4)
+columns = names.map(lambda name: Meaning(name if name.isalnum() else f"[{name}]", lambda has: has.get(name)))
+constants = values.map(lambda value: Meaning(literal(value), lambda has: value))
+
+
+def arithmetic(operands: st.SearchStrategy[Meaning]) -> st.SearchStrategy[Meaning]:
+    return st.builds(
+        lambda one, operator, other: Meaning(
+            f"({one} {operator} {other})", lambda has: computed(operator, one.of(has), other.of(has))
+        ),
+        operands, st.sampled_from("+-*"), operands,
+    )  # fmt: skip
+
+
+sums = st.recursive(columns | constants, arithmetic, max_leaves=3)
+comparisons = st.builds(
+    lambda one, operator, other: Meaning(
+        f"{one} {operator} {other}", lambda has: compared(operator, one.of(has), other.of(has))
+    ),
+    sums, st.sampled_from(sorted(COMPARISONS)), sums,
+)  # fmt: skip
+likes = st.builds(
+    lambda one, pattern: Meaning(f"{one} like {literal(pattern)}", lambda has: like(one.of(has), pattern)),
+    columns, patterns,
+)  # fmt: skip
+presences = st.builds(
+    lambda one, form: Meaning(form.format(one), lambda has: (one.of(has) is None) is (form == IS_NULL)),
+    columns, st.sampled_from([IS_NULL, "{} IS NOT NULL", "exists({})"]),
+)  # fmt: skip
+
+
+def among(one: Meaning, others: list[Meaning]) -> Meaning:
+    def of(has: Properties) -> Truth:
+        found: Truth = True
+        for other in others:
+            found = both(found, negated(compared("=", one.of(has), other.of(has))))
+        return negated(found)
+
+    return Meaning(f"{one} in ({', '.join(map(repr, others))})", of)
+
+
+predicates = comparisons | likes | presences | st.builds(among, sums, st.lists(constants, min_size=1, max_size=3))
+
+
+def combined(conditions: st.SearchStrategy[Meaning]) -> st.SearchStrategy[Meaning]:
+    return st.one_of(
+        conditions.map(lambda one: Meaning(f"not ({one})", lambda has: negated(one.of(has)))),
+        st.builds(
+            lambda one, other: Meaning(f"({one}) and ({other})", lambda has: both(one.of(has), other.of(has))),
+            conditions, conditions,
+        ),
+        st.builds(
+            lambda one, other: Meaning(
+                f"({one}) OR ({other})", lambda has: negated(both(negated(one.of(has)), negated(other.of(has))))
+            ),
+            conditions, conditions,
+        ),
+    )  # fmt: skip
+
+
+conditions = st.recursive(predicates, combined, max_leaves=6)
+properties = st.dictionaries(names, values | st.none(), max_size=4)
+
+
+def test_a_condition_has_its_truth_value_in_sql(database: Database) -> None:
+    with database.connect() as connection:
+
+        @given(conditions, st.lists(properties, min_size=1, max_size=8))
+        def judged(condition: Meaning, messages: list[Properties]) -> None:
+            documents = [json.dumps({"application_properties": has}) for has in messages]
+            found = connection.execute(
+                "select pgqueue._satisfies(document::jsonb, %s::jsonpath) from unnest(%s::text[]) as document",
+                [to_json_path(condition.sql), documents],
+            )
+            assert [truth for (truth,) in found] == [condition.of(has) is True for has in messages]
+
+        judged()

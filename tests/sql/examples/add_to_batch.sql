@@ -1,0 +1,2 @@
+-- SEND
+select pgqueue.add_to_batch(:'batch', :'queue', array[:'number'::bigint]);

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.cancel(:'queue', :'number', 'sent by mistake');

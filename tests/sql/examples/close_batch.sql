@@ -1,0 +1,2 @@
+-- SEND
+select pgqueue.close_batch(:'batch');

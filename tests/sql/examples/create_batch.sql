@@ -1,0 +1,2 @@
+-- SEND
+select pgqueue.create_batch(:'queue', :'held');

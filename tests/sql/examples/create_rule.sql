@@ -1,0 +1,2 @@
+-- ADMIN
+select * from pgqueue.create_rule(:'topic', 's', 'other');

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.delete_matching(:'queue', subject => 'mail');

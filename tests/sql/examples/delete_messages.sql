@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.delete_messages(:'queue', array[:'scheduled'::bigint]);

@@ -1,0 +1,2 @@
+-- ADMIN
+select * from pgqueue.drop_rule(:'topic', 's', '$Default');

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.move_messages(:'queue', array[:'scheduled'::bigint], :'open');

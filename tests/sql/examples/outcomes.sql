@@ -1,0 +1,2 @@
+-- OUTCOME: that to send or to receive
+select * from pgqueue.outcomes(:'queue', array[:'number'::bigint]);

@@ -1,0 +1,2 @@
+-- RECEIVE
+select * from pgqueue.peek_session(:'queue', 'a');

@@ -1,0 +1,2 @@
+-- ADMIN
+select pgqueue.set_group_limits(:'queue', 'a', max_concurrent => 10);
