@@ -30,9 +30,16 @@ select application_name, state_change, backend_xid::text::bigint
  limit 1
 """
 
+#: Once the transaction has ended.
 NOTE_KILL = """
-insert into pgqueue_demo.kill (worker, transaction_id)
-select %s, pgqueue_demo.transaction_id(%s, pg_snapshot_xmax(pg_current_snapshot()))
+with killed as (
+    select transaction_id, pg_xact_status(transaction_id) as status
+      from pgqueue_demo.transaction_id(%s, pg_snapshot_xmax(pg_current_snapshot())) as transaction_id
+), noted as (
+    insert into pgqueue_demo.kill (worker, transaction_id)
+    select %s, transaction_id from killed where status = 'aborted'
+)
+select status from killed
 """
 
 
@@ -75,7 +82,10 @@ def kill_in_transaction(connection: Connection, processes: Processes, chance: Ra
 
 
 def _killed(connection: Connection, pid: int) -> bool:
-    """Stop a process and look at its transaction; kill it if the transaction has written, else let it continue."""
+    """Stop a process and look at its transaction; kill it if the transaction has written, else let it continue.
+
+    Returns whether the transaction was killed.
+    """
     with _stopped(pid):
         before = connection.execute(OPEN_TRANSACTION, [str(pid)]).fetchone()
         if before is None:
@@ -85,8 +95,14 @@ def _killed(connection: Connection, pid: int) -> bool:
             return False
         os.kill(pid, signal.SIGKILL)
     worker, _, transaction_id = before
-    connection.execute(NOTE_KILL, [worker, transaction_id])
-    return True
+    return note_kill(connection, worker, transaction_id)
+
+
+def note_kill(connection: Connection, worker: str, transaction_id: int) -> bool:
+    """Note that a transaction was killed, if it was: a busy server may read the COMMIT of a dead process later."""
+    while (ended := connection.execute(NOTE_KILL, [transaction_id, worker]).fetchone()) == ("in progress",):
+        time.sleep(STILLNESS)
+    return ended == ("aborted",)
 
 
 @contextmanager

@@ -59,9 +59,9 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop the server at the end of the test run."""
-    if hasattr(config, "workerinput"):
+    directory = config.stash.get(DIRECTORY, None)
+    if hasattr(config, "workerinput") or directory is None:  # another plugin has refused the configuration
         return
-    directory = config.stash[DIRECTORY]
     try:
         server = _known(directory)
         if server is not None:

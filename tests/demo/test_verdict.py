@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -16,11 +17,14 @@ from pgqueue.demo.handling import ABORTED, worker_on
 from pgqueue.demo.plan import LOCK_DURATION, QUEUE, Plan, prepare
 from pgqueue.demo.sender import send_departures
 from pgqueue.demo.verdict import Verdict, judge
-from pgqueue.demo.workers import NOTE_KILL
+from pgqueue.demo.workers import note_kill
 from pgqueue.testing import Database
 from pgqueue.testing.database import created
 from pgqueue.testing.plugin import SharedServer
 from tests.patience import eventually
+
+#: Whether another session has looked at how a killed transaction ended.
+ASKED = "select exists (select from pg_stat_activity where pid <> pg_backend_pid() and query like '%pg_xact_status%')"
 
 FLIGHTS = 300
 KILLS = 1
@@ -28,6 +32,7 @@ KILLS = 1
 
 @dataclass(frozen=True)
 class Run:
+    dsn: str
     client: QueueClient
     connection: psycopg.Connection[Any]
 
@@ -60,15 +65,20 @@ def run(database_server: SharedServer, finished: str) -> Iterator[Run]:
         QueueClient(database.dsn) as client,
         database.connect(autocommit=True) as connection,
     ):
-        yield Run(client, connection)
+        yield Run(database.dsn, client, connection)
 
 
 def _killed_transaction(connection: psycopg.Connection[Any]) -> None:
     """Leave behind what a kill does: a transaction that was rolled back, and its id as pg_stat_activity shows it."""
     with connection.transaction(force_rollback=True):
-        row = connection.execute("select pg_current_xact_id()::text::bigint % 4294967296").fetchone()
-        assert row is not None
-    connection.execute(NOTE_KILL, ["somebody", row[0]])
+        transaction_id = _transaction_id(connection)
+    assert note_kill(connection, "somebody", transaction_id)
+
+
+def _transaction_id(connection: psycopg.Connection[Any]) -> int:
+    row = connection.execute("select pg_current_xact_id()::text::bigint % 4294967296").fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def _work(database: Database, client: QueueClient) -> None:
@@ -112,7 +122,10 @@ def test_each_transaction_that_the_seed_aborts_is_retried_once(run: Run) -> None
         ("delete from pgqueue_demo.flight where id = 7", "entered in the books"),
         ("update pgqueue_demo.posting set delivery_count = 1", "delivered again"),
         ("truncate pgqueue_demo.retry", "retried"),
-        ("update pgqueue_demo.kill set transaction_id = pg_current_xact_id()", "nothing is left"),
+        (
+            "update pgqueue_demo.kill set transaction_id = (select xmin::text::xid8 from pgqueue_demo.posting limit 1)",
+            "nothing is left",
+        ),
         ("truncate pgqueue_demo.kill", "killed in mid-transaction"),
         ("update pgqueue.dead_letter set delivery_count = 2", "MaxDeliveryCountExceeded"),
         ("update pgqueue.dead_letter set dead_letter_reason = 'UnknownAirport'", "MaxDeliveryCountExceeded"),
@@ -138,6 +151,22 @@ def test_damage_is_found(run: Run, spoil: str, found: str) -> None:
 def test_transaction_id_is_the_one_nearest_to_the_present(run: Run, shown: int, present: int, whole: int) -> None:
     query = "select pgqueue_demo.transaction_id(%s, %s::text::xid8)::text::bigint"
     assert run.connection.execute(query, [shown, present]).fetchone() == (whole,)
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_kill_is_noted_once_the_server_has_ended_the_transaction(run: Run, is_killed: bool) -> None:
+    with (
+        psycopg.connect(run.dsn) as victim,
+        psycopg.connect(run.dsn, autocommit=True) as observer,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        noting = thread.submit(note_kill, run.connection, "somebody else", _transaction_id(victim))
+        eventually(lambda: observer.execute(ASKED).fetchone() == (True,))
+        assert not noting.done()
+        victim.rollback() if is_killed else victim.commit()
+        assert noting.result() == is_killed
+    noted = run.connection.execute("select count(*) from pgqueue_demo.kill where worker = 'somebody else'").fetchone()
+    assert noted == (int(is_killed),)
 
 
 def test_a_message_that_was_left_is_found(run: Run) -> None:
