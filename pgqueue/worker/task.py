@@ -27,13 +27,14 @@ from pgqueue.transports import drive
 from pgqueue.worker.handlers import Handlers
 
 if TYPE_CHECKING:
+    from pgqueue.batch import Batch
     from pgqueue.transports.typed import Transaction
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 #: The options of :meth:`Task.send`, beside the arguments of the function.
-OPTIONS = ("transaction", "delay", "on_conflict", *FIELDS)
+OPTIONS = ("transaction", "delay", "on_conflict", "batch", *FIELDS)
 
 UniqueKey = str | Callable[..., str]
 
@@ -67,16 +68,18 @@ class Task(Generic[P, R]):
         transaction: Transaction | None = None,
         delay: timedelta | None = None,
         on_conflict: OnConflict = "ignore",
+        batch: Batch | None = None,
         **given: Any,
     ) -> SequenceNumber:
         """Sends a call with these arguments; a worker makes it later. Returns the sequence number of its message.
 
         The message is stored in your ``transaction`` if you give one. It waits for ``delay``, by the clock of the
-        database. ``on_conflict`` is that of :meth:`Queue.send`. The fields of :class:`~pgqueue.Message`, such as
-        ``priority`` and ``session_id``, are given by name beside the arguments.
+        database. ``on_conflict`` and ``batch`` are those of :meth:`Queue.send`. The fields of
+        :class:`~pgqueue.Message`, such as ``priority`` and ``session_id``, are given by name beside the arguments.
 
         Raises:
             InvalidArgumentError: the function takes other arguments, or a field is invalid.
+            BatchClosedError: the batch was closed.
             MessageNotSerializableError: an argument is not of its type, or cannot be stored.
         """
         fields = {name: given.pop(name) for name in FIELDS if name in given}
@@ -86,7 +89,7 @@ class Task(Generic[P, R]):
             now = drive(source_of(self._queue).execute(receiving.clock()))
             fields["scheduled_enqueue_time"] = now + delay
         message = replace(self._message(*args, **given), **fields)
-        return self._queue.send(message, on_conflict=on_conflict, transaction=transaction)
+        return self._queue.send(message, on_conflict=on_conflict, batch=batch, transaction=transaction)
 
     def _message(self, /, *args: Any, **given: Any) -> Message[Any]:
         """The message of a call."""

@@ -126,6 +126,22 @@ def test_fields_of_the_message_are_given_beside_the_arguments(database: Database
         remind.send(7, delay=HOUR, scheduled_enqueue_time=row[0])
 
 
+def test_calls_are_members_of_a_batch(tasks: Tasks) -> None:
+    calls = []
+
+    @tasks.task(queue="mails")
+    def remind(order: int) -> None:
+        calls.append(order)
+
+    batch = tasks.client.create_batch(then=Message({"order": 0}, subject="remind"), to="mails")
+    for order in (1, 2):
+        remind.send(order, batch=batch)
+    batch.close()
+    worked_off(tasks)
+    assert calls == [1, 2, 0]
+    assert batch.counts().completed == 2
+
+
 @pytest.mark.parametrize("key", ["order-{order}", lambda order, city: f"order-{order}"])
 def test_a_call_with_a_unique_key_waits_once(tasks: Tasks, key: Any) -> None:
     @tasks.task(queue="mails", unique_key=key)
