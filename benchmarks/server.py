@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import psycopg
 
@@ -48,3 +49,8 @@ def running(
 def version(server: ThrowawayServer) -> str:
     with psycopg.connect(server.dsn()) as connection:
         return str(connection.info.parameter_status("server_version"))
+
+
+def busy_for(pid: int) -> int:
+    """How many nanoseconds a process has computed."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])

@@ -6,18 +6,22 @@ import argparse
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
 from benchmarks.report import load, machine
-from benchmarks.server import SETTINGS, running, version
+from benchmarks.server import SETTINGS, busy_for, running, version
 from pgqueue import QueueClient, schema
 
 TEN, HUNDRED = 10, 100
-BESIDE: dict[str, dict[str, Any]] = {"a plain queue": {}, "1,000 groups": {"fair": True}}
+BESIDE: dict[str, dict[str, Any]] = {
+    "a plain queue": {},
+    "1,000 groups": {"fair": True},
+    "1,000 groups with limits": {"max_concurrent_per_group": 5, "max_receive_rate_per_group": 1000.0},
+}
 CASES = [(10, 100), (10, 100_000), (1_000, 100), (1_000, 100_000), (10_000, 100_000)]
 HOLDERS = {
     "no other transaction": "",
@@ -72,19 +76,29 @@ def filled(client: QueueClient, dsn: str, name: str, groups: int, count: int, **
 
 def beside(client: QueueClient, dsn: str, rounds: int) -> str:
     taken: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in BESIDE}
-    count = rounds * (TEN + HUNDRED)
-    with (
-        filled(client, dsn, "beside-0", 1_000, count) as plain,
-        filled(client, dsn, "beside-1", 1_000, count, fair=True) as fair,
-    ):
+    with ExitStack() as stack:
+        connections = {
+            name: stack.enter_context(filled(client, dsn, f"beside-{nth}", 1_000, rounds * (TEN + HUNDRED), **settings))
+            for nth, (name, settings) in enumerate(BESIDE.items())
+        }
         for nth in range(rounds):
-            for queue, (name, connection) in enumerate(zip(BESIDE, (plain, fair), strict=True)):
+            for queue, (name, connection) in enumerate(connections.items()):
                 worked_off(connection, f"beside-{queue}", nth, taken[name])
-    medians = {name: [statistics.median(each) / 1000 for each in by_verb.values()] for name, by_verb in taken.items()}
-    lines = [f"| | {' | '.join(taken['a plain queue'])} |", "| --- |" + " ---: |" * 4]
-    lines += [f"| {name} | {' | '.join(f'{each:.0f}' for each in of_verbs)} |" for name, of_verbs in medians.items()]
-    shares = [of_groups / of_plain for of_plain, of_groups in zip(*medians.values(), strict=True)]
-    return "\n".join([*lines, f"| times | {' | '.join(f'{share:.1f}' for share in shares)} |"])
+    plain, *others = {
+        name: [statistics.median(each) / 1000 for each in by_verb.values()] for name, by_verb in taken.items()
+    }.items()
+    return "\n".join(
+        [
+            f"| | {' | '.join(taken[plain[0]])} |",
+            "| --- |" + " ---: |" * 4,
+            f"| {plain[0]} | {' | '.join(f'{each:.0f}' for each in plain[1])} |",
+            *(f"| {name} | {' | '.join(map(_beside, medians, plain[1]))} |" for name, medians in others),
+        ]
+    )
+
+
+def _beside(of_groups: float, of_plain: float) -> str:
+    return f"{of_groups:.0f} ({of_groups / of_plain:.1f} times)"
 
 
 def worked_off(connection: Any, queue: str, nth: int, taken: dict[str, list[float]]) -> None:
@@ -101,11 +115,6 @@ def worked_off(connection: Any, queue: str, nth: int, taken: dict[str, list[floa
         run("complete", "select pgqueue.complete(%s, %s, %s)", queue, number, token)
     hundred = run("receive of a hundred", RECEIVE, queue, HUNDRED)
     settle(connection, queue, hundred)
-
-
-def busy_for(pid: int) -> int:
-    """How many nanoseconds a process has computed."""
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
 
 
 def settle(connection: Any, queue: str, rows: list[Any]) -> None:
