@@ -160,12 +160,12 @@ def test_a_kill_is_noted_once_the_server_has_ended_the_transaction(run: Run, is_
         psycopg.connect(run.dsn, autocommit=True) as observer,
         ThreadPoolExecutor(1) as thread,
     ):
-        noting = thread.submit(note_kill, run.connection, "somebody else", _transaction_id(victim))
+        noting = thread.submit(note_kill, run.connection, "another", _transaction_id(victim))
         eventually(lambda: observer.execute(ASKED).fetchone() == (True,))
         assert not noting.done()
         victim.rollback() if is_killed else victim.commit()
         assert noting.result() == is_killed
-    noted = run.connection.execute("select count(*) from pgqueue_demo.kill where worker = 'somebody else'").fetchone()
+    noted = run.connection.execute("select count(*) from pgqueue_demo.kill where worker = 'another'").fetchone()
     assert noted == (int(is_killed),)
 
 
