@@ -1,5 +1,5 @@
 # Written by `make generate` from pgqueue/aio/batch.py: change it there.
-"""The synchronous face of a batch: messages that belong together."""
+"""The synchronous face of a batch, which sends a message when its members are settled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Batch:
-    """Messages that belong together: when the last one is settled, that transaction sends another message, once.
+    """Messages after which another is sent, once: by the transaction that settles the last of them.
 
     Made by :meth:`pgqueue.QueueClient.create_batch` and :meth:`pgqueue.QueueClient.batch`. Pass it to
     :meth:`pgqueue.Queue.send`, then close it. See ``docs/batches.md``.
@@ -33,9 +33,9 @@ class Batch:
         return f"Batch({str(self.id)!r})"
 
     def close(self, *, transaction: Transaction | None = None) -> None:
-        """Closes the batch: no more members are added. A batch without pending members is finished with that.
+        """Closes the batch: no more members can be added. If none is pending, this finishes the batch.
 
-        Waits for open transactions that have added members. A batch that is closed already stays so.
+        Waits for open transactions that have added members. To close a batch again changes nothing.
 
         Raises:
             BatchNotFoundError: the batch does not exist, or was finished more than a day ago.

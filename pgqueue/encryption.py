@@ -30,10 +30,10 @@ JSON, BYTES = b"j", b"b"
 
 
 class EncryptedBodies:
-    """An interceptor that encrypts the bodies of a client's messages, and decrypts them where they are read.
+    """Encrypts the bodies of a client's messages, and decrypts them where they are read. One of ``interceptors``.
 
-    Only bodies: subjects, ids, application properties and the size stay readable. Wherever it stands in the list, a
-    body is encrypted last and decrypted first, so other interceptors and handlers see what was sent.
+    Subjects, ids, application properties, results and the size stay readable. A body is encrypted
+    last and decrypted first, whatever the order of the list, so other interceptors and handlers see plain bodies.
 
     The first of ``keys`` encrypts, all of them decrypt. A body that is not encrypted is read as it is, unless
     ``require`` is given: then it cannot be read. See ``docs/encryption.md``.
@@ -75,7 +75,7 @@ class EncryptedBodies:
         return header + nonce + self._newest.cipher(nonce).encrypt(nonce[12:], plain, header)
 
     def decrypt(self, raw: str | bytes) -> str | bytes:
-        """The body that is encrypted. Raises ValueError, with a reason that quotes nothing of it."""
+        """The plain body. Raises ValueError, with a reason that quotes nothing of it."""
         if not isinstance(raw, bytes) or not is_encrypted(raw):
             if self._require:
                 raise ValueError("it is not encrypted, and the client requires that")
@@ -95,7 +95,7 @@ class EncryptedBodies:
 
 
 class _Key:
-    """A key; its id, derived from it, stands before each body that it encrypts."""
+    """A key. Its id is derived from it, and precedes each body that it encrypts."""
 
     __slots__ = ("_secret", "id")
 
@@ -104,7 +104,7 @@ class _Key:
         self.id = hmac.digest(secret, b"pgqueue.encryption key id", "sha256")[:ID_LENGTH]
 
     def cipher(self, nonce: bytes) -> AESGCM:
-        """XAES-256-GCM: each nonce has a key of its own, so that random nonces may serve any number of messages."""
+        """XAES-256-GCM: each nonce has a key of its own, so random nonces are safe for any number of messages."""
         derive = KBKDFCMAC(
             AES, Mode.CounterMode, KEY_LENGTH, 2, None, CounterLocation.BeforeFixed, None, None, b"X\0" + nonce[:12]
         )
@@ -112,7 +112,7 @@ class _Key:
 
 
 def _secret(key: object) -> bytes | None:
-    """The bytes of a key; None if it is none."""
+    """The bytes of a key; None if the text is no key."""
     try:
         secret = base64.b64decode(str(key), altchars=b"-_", validate=True)
     except ValueError:

@@ -102,7 +102,7 @@ class QueueFullError(PGQueueError):
 
 
 class DuplicateMessageError(PGQueueError):
-    """Another message of the queue has the same ``unique_key``, and the call was to raise; nothing of it was stored."""
+    """Another message has the same ``unique_key``, and ``on_conflict`` is ``"raise"``; nothing was stored."""
 
     default_sqlstate = "PQ012"
 

@@ -18,18 +18,18 @@ Call = Callable[[Any], Any]
 
 
 class Interceptor:
-    """Code around the sends of a client, and around the handling of its messages. The methods here only pass on.
+    """Code around the sends of a client, and around the handling of its messages. Override any of its methods.
 
     ``QueueClient(source, interceptors=[first, second])`` calls the first around the second. A method
-    passes on what it is given, or sends another message in its place, by ``call``, exactly once; or it raises. The
-    outcome is that of ``call``: what the method returns is not used, and it cannot hide an error, only raise another.
+    calls ``call`` exactly once, with the message that it is given or, in a send, with another; or it raises. The
+    outcome is that of ``call``: the method's return value is ignored, and it can replace an error, but not suppress it.
     See ``docs/interceptors.md``.
     """
 
     def send(self, message: Message[Any], call: Callable[[Message[Any]], Any]) -> Any:
-        """Around a message that is sent. ``call`` returns its sequence number, or to how many subscriptions it went.
+        """Around a message that is sent. ``call`` returns its sequence number, or how many subscriptions got it.
 
-        It returns None where that is not known yet: in a batch, for a sender, and for the message of a schedule.
+        It returns None where that is not known yet: in a ``send_batch``, for a sender, and for a schedule.
         """
         return call(message)
 
@@ -43,8 +43,8 @@ class Interceptor:
     def handle(self, received: Any, call: Callable[[Any], Any]) -> Any:
         """Around each run of a handler, of the work of ``process``, or of the recipients of a notification.
 
-        ``call`` takes this message and no other.
-        An error of it is a failure of the handler. Where the handler takes a transaction, that is open.
+        ``call`` takes this message and no other. An error of this method counts as a failure of the handler. If the
+        handler takes a transaction, that is open.
         """
         return call(received)
 
@@ -75,7 +75,7 @@ class Interceptors:
         return _within(self._interceptors, name, given, last)
 
     def changed(self, message: Message[Any]) -> Message[Any]:
-        """The message as ``send`` of all interceptors passes it on, where it is not stored yet."""
+        """The message that ``send`` of all interceptors passes on, without storing it."""
         return _changed(self._interceptors, message)
 
 
@@ -122,7 +122,7 @@ class _Passing:
         call, self._call = self._call, None
         if call is None:
             self._is_once = False
-            raise InterceptorError(f"{self._title} has called twice, or too late: it passes on once")
+            raise InterceptorError(f"{self._title} has called twice, or too late: it must pass on exactly once")
         try:
             self._check(given)
             self._results.append(call(given))
@@ -144,7 +144,7 @@ class _Passing:
         if self._error is not None:
             raise self._error
         if not self._is_once or not self._results:
-            raise InterceptorError(f"{self._title} must pass on exactly once, and see it through: it may raise instead")
+            raise InterceptorError(f"{self._title} must pass on exactly once, and wait for that call; or raise")
         return self._results[0]
 
     def end(self) -> None:

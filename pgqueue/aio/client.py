@@ -64,7 +64,7 @@ class QueueClient:
 
     Raises:
         UnsupportedSourceError: ``source`` is nothing of these.
-        InvalidArgumentError: no database was named, ``timeout`` is not positive, or an interceptor is none.
+        InvalidArgumentError: no database was named, ``timeout`` is not positive, or an interceptor has another type.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class QueueClient:
     async def set_group_limits(self, queue: str, group_id: str, **limits: Unpack[GroupLimits]) -> None:
         """Sets the :class:`~pgqueue.GroupLimits` of one group of a fair queue, in place of those of the queue.
 
-        A limit that is left out is that of the queue, None is no limit. They last until they are set again.
+        A limit that is left out is that of the queue; None is no limit. The limits hold until they are set again.
 
         Raises:
             QueueNotFoundError: no queue has this name.
@@ -349,7 +349,7 @@ class QueueClient:
         Raises:
             TopicNotFoundError: no topic has this name.
             QueueNotFoundError: the topic has no such subscription.
-            RuleNotFoundError: its rule ``$Default``, whose filter and properties these are, has been deleted.
+            RuleNotFoundError: the rule ``$Default``, which has the filter and the properties, was deleted.
             InvalidArgumentError: the filter or a setting is invalid.
         """
         statement = topics.alter_subscription(topic, name, self._checked(filter), set_properties, settings)
@@ -387,7 +387,7 @@ class QueueClient:
         set_properties: Mapping[str, Any] | None = None,
         exist_ok: bool = False,
     ) -> None:
-        """Creates a rule of a subscription: messages that its ``filter`` matches are stored there, too.
+        """Creates a rule of a subscription, which then also stores the messages that the rule's ``filter`` matches.
 
         A subscription is created with the rule ``$Default``, whose filter and ``set_properties`` are its own. A message
         that several rules match is stored once, with the ``set_properties`` of all of them; where two set the same
@@ -403,7 +403,7 @@ class QueueClient:
         await adrive(publishing.create_rule(statement, self._source, exist_ok=exist_ok))
 
     async def delete_rule(self, topic: str, subscription: str, name: str) -> None:
-        """Deletes a rule of a subscription; without any, the subscription gets no messages. Those in it stay there.
+        """Deletes a rule of a subscription. Its messages stay. A subscription without rules gets no messages.
 
         Raises:
             TopicNotFoundError: no topic has this name.
@@ -529,9 +529,9 @@ class QueueClient:
     ) -> Batch:
         """Creates a batch: when it is closed and its last member is settled, ``then`` is sent to the queue ``to``.
 
-        The message is sent once, by the transaction that settles the last member. It is stored now, as a scheduled
-        message, and its time to live begins at the end. With a message as ``on_failure``, that one is sent instead if a
-        member was dead-lettered; else dead letters count as done. See ``docs/batches.md``.
+        The transaction that settles the last member sends the message, once. It is stored now, as a scheduled message;
+        its time to live begins when it is sent. If ``on_failure`` is a message, that is sent instead when a member was
+        dead-lettered; otherwise dead letters count as done. See ``docs/batches.md``.
 
         Raises:
             QueueNotFoundError: the queue ``to`` does not exist.

@@ -107,12 +107,12 @@ class Queue(Generic[BodyT]):
         When the call returns, the message is stored, or part of your transaction. A duplicate is not stored again: the
         call returns the number of the message that was sent first, with ``is_duplicate`` set.
 
-        ``on_conflict`` decides if another message has the ``unique_key`` of this one. ``"ignore"`` stores nothing, and
-        returns the number of the other with ``is_duplicate`` set; ``"replace"`` stores this message in its place, under
-        its number, due when this one is; ``"raise"`` raises. The other message is not received before your transaction
-        has ended.
+        ``on_conflict`` applies if another message has the ``unique_key`` of this one. ``"ignore"`` stores nothing, and
+        returns the number of the other with ``is_duplicate`` set; ``"replace"`` stores this message in place of the
+        other, under its number, with the due time of this one; ``"raise"`` raises. The other message is not received
+        before your transaction has ended.
 
-        With ``batch`` the message becomes a member of it, unless it is a duplicate.
+        With ``batch`` the message becomes a member of that batch, unless it is a duplicate.
 
         Raises:
             InvalidArgumentError: it is no message, or a field has the wrong type or is out of its bounds.
@@ -353,10 +353,10 @@ class Queue(Generic[BodyT]):
         after: int = 0,
         max_messages: int = 50,
     ) -> list[FoundMessage]:
-        """Finds up to ``max_messages`` that match every filter given, by sequence number, beyond ``after``.
+        """Returns up to ``max_messages`` that match all filters, by sequence number, beginning beyond ``after``.
 
         ``state`` is READY, SCHEDULED, DEFERRED, EXPIRED, EXHAUSTED, LOCKED or DEAD_LETTERED; without it, all but dead
-        letters are searched. ``older_than`` is the time since a message was sent, ``reason`` that of a dead letter.
+        letters are searched. ``older_than`` is the time since a message was sent, ``reason`` that of dead-lettering.
         ``subject``, ``session_id``, ``message_id``, ``correlation_id`` and each of ``application_properties`` must be
         equal; a message may have other properties. Locks and changes nothing.
         """
@@ -396,8 +396,8 @@ class Queue(Generic[BodyT]):
 
         Without a filter, all match. ``state`` is READY, SCHEDULED, DEFERRED, EXPIRED or EXHAUSTED. ``subject``,
         ``older_than``, ``application_properties`` and ``session_id`` are as in :meth:`find_messages`. Messages that a
-        receiver has locked stay, as do those that an open transaction holds. They are deleted in transactions of ten
-        thousand each: if one fails, the earlier ones stay deleted.
+        receiver has locked stay, as do those that an open transaction holds. Each transaction deletes up to ten
+        thousand: if one fails, the messages of earlier ones stay deleted.
         """
         selection = Selection(state, subject, older_than, application_properties, session_id)
         return await adrive(selecting.delete_matching(self.name, selection, self._source, max_messages=max_messages))
@@ -406,9 +406,9 @@ class Queue(Generic[BodyT]):
         """Cancels a message, also one that is being worked on; returns whether it was cancelled.
 
         It is not delivered again. With a ``reason`` it becomes a dead letter, for Cancelled, described by the reason;
-        without one it is deleted. If it is locked, its holder loses the lock: it notices by ``lock_lost``, and cannot
-        settle the message. False means that there is no such message, or that an open transaction holds it, as that of
-        a handler which takes one: the transaction decides about it. :meth:`explain_message` explains which.
+        without one it is deleted. If it is locked, its holder loses the lock: its ``lock_lost`` is set, and it cannot
+        settle the message. Returns False if there is no such message, or if an open transaction holds it, such as that
+        of a handler with ``tx``: that decides about it. :meth:`explain_message` shows which.
         """
         return await adrive(self._source.execute(selecting_verbs.cancel(self.name, sequence_number, reason=reason)))
 
@@ -433,9 +433,9 @@ class Queue(Generic[BodyT]):
         )
 
     async def reschedule(self, sequence_number: int, *, at: datetime) -> None:
-        """Gives a scheduled message another time, also one that was abandoned with a delay.
+        """Gives another time to a message that is scheduled, or was abandoned with a delay.
 
-        One that was abandoned takes the right to receive, too.
+        For an abandoned one the right to receive is needed, too.
 
         Raises:
             MessageNotFoundError: the message is not scheduled, or no longer scheduled.
@@ -559,16 +559,16 @@ class Queue(Generic[BodyT]):
         return await adrive(self._source.execute(statement))
 
     async def result(self, sequence_number: int) -> Outcome | None:
-        """Returns the outcome of a message; None while it is not settled, and when that is not known any more.
+        """Returns the outcome of a message; None while it is not settled, and after ``result_retention``.
 
-        The queue must have ``result_retention`` set. The right to send to the queue or to receive from it suffices.
+        The queue must have this setting. The right to send to the queue or to receive from it suffices.
         """
         return await adrive(results.result(self.name, sequence_number, self._source))
 
     async def wait_for(self, sequence_number: int, *, timeout: timedelta | None = None) -> Outcome:  # noqa: ASYNC109 - as of a client
         """Waits until a message is settled, and returns its outcome.
 
-        Commit the transaction that sends the message before. No transaction and no connection is held while it waits.
+        First commit the transaction that sends the message. No transaction and no connection is held while it waits.
         Without ``timeout`` it waits for as long as it takes.
 
         Raises:

@@ -70,7 +70,7 @@ class Task(Generic[P, R]):
         batch: Batch | None = None,
         **given: Any,
     ) -> SequenceNumber:
-        """Sends a call with these arguments; a worker makes it later. Returns the sequence number of its message.
+        """Sends a call with these arguments, which a worker makes later. Returns the sequence number of its message.
 
         The message is stored in your ``transaction`` if you give one. It waits for ``delay``, by the clock of the
         database. ``on_conflict`` and ``batch`` are those of :meth:`Queue.send`. The fields of
@@ -99,7 +99,7 @@ class Task(Generic[P, R]):
     async def result(self, sequence_number: int) -> Outcome | None:
         """Returns the outcome of a call; None if it is not settled yet. See :meth:`Queue.result`.
 
-        Its ``result`` is what the function returned, as the type that it is annotated with.
+        Its ``result`` is the function's return value, as the type that the function is annotated with.
         """
         outcome = await self._queue.result(sequence_number)
         return outcome and typed(outcome, self._arguments.returns)
@@ -114,7 +114,7 @@ class Task(Generic[P, R]):
         return typed(await self._queue.wait_for(sequence_number, timeout=timeout), self._arguments.returns)
 
     def handler(self) -> Callable[..., Any]:
-        """Returns the task as a handler, which completes its message with what the function returns."""
+        """Returns the task as a handler, which completes its message with the function's return value."""
 
         async def handle(message: ReceivedMessage[Any], transaction: Any = None) -> None:
             result = await self._made(message, transaction)
@@ -124,7 +124,7 @@ class Task(Generic[P, R]):
                 try:
                     await message.complete(result=self._arguments.result(result), transaction=transaction)
                 except InvalidArgumentError:
-                    self._keeps_results.pop(source, None)  # the queue may have been changed: the next call asks again
+                    self._keeps_results.pop(source, None)  # the queue may have changed: the next call asks again
                     raise
 
         return self._arguments.sign(handle, ReceivedMessage)
@@ -152,14 +152,14 @@ class Task(Generic[P, R]):
 
 
 class Tasks(Handlers):
-    """Functions whose calls are messages: they are sent in your transaction, and run by workers.
+    """Functions whose calls are messages: you send them in your transaction, and workers make them.
 
     >>> tasks = Tasks(client)
     >>> @tasks.task(queue="mails")
     ... def remind(order: int, *, express: bool = False) -> None: ...
     >>> remind.send(7, express=True)
 
-    ``Worker(tasks)`` runs them, or ``pgqueue worker shop.tasks:tasks``.
+    ``Worker(tasks)`` makes the calls, as does ``pgqueue worker shop.tasks:tasks``.
     """
 
     def __init__(self, client: QueueClient) -> None:
@@ -178,7 +178,7 @@ class Tasks(Handlers):
         """A decorator: calls of the function can be sent to this queue.
 
         Its arguments are checked against their annotations, as :class:`~pgqueue.Message` bodies of a type are: when the
-        call is sent, and when it is run. A parameter ``tx``, or one that is annotated with a connection or a session,
+        call is sent, and when it is made. A parameter ``tx``, or one that is annotated with a connection or a session,
         gets the worker's transaction; ``message``, or one annotated with a ReceivedMessage, gets the message.
 
         ``name`` is the subject of the messages, by default the name of the function. ``unique_key`` is the unique key
@@ -209,8 +209,8 @@ class Tasks(Handlers):
     ) -> Callable[[Task[P, R]], Task[P, R]]:
         """A decorator: the task is called without arguments, at the times of a schedule.
 
-        The schedule is called ``name``, by default as the task; :meth:`declare_schedules` creates it, or changes it to
-        what is declared here. ``cron``, ``every``, ``timezone``, ``catch_up`` and ``jitter`` are those of
+        The name of the schedule is ``name``, by default that of the task. :meth:`declare_schedules` creates it, or
+        replaces one that differs. ``cron``, ``every``, ``timezone``, ``catch_up`` and ``jitter`` are those of
         :meth:`QueueClient.create_schedule`.
 
         Raises:
@@ -256,15 +256,15 @@ class Tasks(Handlers):
         return chosen
 
     async def declare_schedules(self, *, client: QueueClient | None = None) -> None:
-        """Creates the schedules of periodic tasks, and changes those that are declared otherwise now.
+        """Creates the schedules of periodic tasks, and replaces those whose declarations have changed.
 
         ``client`` is by default that of the tasks.
 
-        A worker does so when it begins to run. Those that are as declared are left alone, so a worker needs the rights
-        of an administrator only where something has changed: then run this before, when you deploy.
+        A worker calls this when it begins to run. It writes only schedules that differ, so the worker needs the rights
+        of an administrator only after a change. To run workers without these rights, call this when you deploy.
 
         Raises:
-            AccessDeniedError: a schedule is to be created or changed, which is for administrators.
+            AccessDeniedError: a schedule differs, and only administrators may create or replace it.
             QueueNotFoundError: a queue does not exist.
             InvalidArgumentError: a schedule is invalid.
         """

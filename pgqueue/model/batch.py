@@ -1,4 +1,4 @@
-"""Batches: messages that belong together, and what became of them."""
+"""Batches: their ids, and how many of their members are settled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pgqueue.errors import InvalidArgumentError
 
-#: The time of messages that wait for the end of a batch, as ``pgqueue.batch_end()``.
+#: The time for which final messages of batches are scheduled, as ``pgqueue.batch_end()``.
 BATCH_END: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 
@@ -23,7 +23,7 @@ class Identified(Protocol):
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """How many members a batch has, and what became of them.
+    """How many members a batch has, and how many are pending, completed, dead-lettered and deleted.
 
     ``deleted`` members expired, were cancelled, deleted or purged, or their queue was dropped.
     """
@@ -37,7 +37,7 @@ class BatchCounts:
 
 
 def batch_uuid(batch: object) -> UUID:
-    """The id of a batch, which is one or its text.
+    """The id of a batch, given as a UUID or as text.
 
     Raises:
         InvalidArgumentError: it is none.

@@ -1,4 +1,4 @@
-"""Bodies that are encrypted: how they are recognized, and what encrypts them."""
+"""Encrypted bodies: how they are recognized, and the protocol that encrypts and decrypts them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Cipher(Protocol):
         """The encrypted form of a body: JSON as text, or bytes."""
 
     def decrypt(self, raw: str | bytes) -> str | bytes:
-        """The body that is encrypted. Raises ValueError, with a reason that quotes nothing of it."""
+        """The plain body. Raises ValueError, with a reason that quotes nothing of it."""
 
 
-#: Why a body cannot be read that is encrypted.
+#: Why a client without keys cannot read an encrypted body.
 NO_KEYS = "it is encrypted, and the client has no keys: give it EncryptedBodies(keys) of pgqueue.encryption"
 
 

@@ -1,4 +1,4 @@
-"""The final outcome of a message, for those who wait for it."""
+"""How a message was settled, for callers that wait for it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Outcome(JsonHolder):
     """The outcome of a message, in a queue with ``result_retention``.
 
     ``state`` is COMPLETED, DEAD_LETTERED or DELETED; a message that expired, was cancelled or purged is DELETED.
-    ``result`` is what its consumer completed it with, None without one. ``error`` states why it was dead-lettered or
-    deleted, and ``last_error`` is the error that a delivery of it failed with most recently.
+    ``result`` is that of ``complete``, or None. ``error`` states why it was dead-lettered or
+    deleted, and ``last_error`` is the error of the last delivery that failed.
     """
 
     state: str
@@ -45,8 +45,8 @@ class Outcome(JsonHolder):
 
 
 def typed(outcome: Outcome, kind: BodyType | None) -> Outcome:
-    """The same, whose result is made into a type when it is read."""
-    outcome = copy(outcome)  # others who wait for the message have it, too
+    """The same outcome; its ``result`` is made into a type when it is read."""
+    outcome = copy(outcome)  # other callers that wait for the message have the same
     vars(outcome)["_type"] = kind
     return outcome
 

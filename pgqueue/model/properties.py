@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pgqueue.model.json_text import decode_jsonb
 
-#: Values of these types are JSON already, or nothing that can be written.
+#: Values of these types are JSON already, or cannot be written.
 PLAIN: Final = frozenset({str, int, float, bool, type(None), list, tuple, dict})
 
 READ: Final[Mapping[str, Callable[[str], Any]]] = {
@@ -54,7 +54,7 @@ def _written(value: Any) -> Any:
 
 
 def _read(value: Any) -> Any:
-    """The value that an object with a type as its only key stands for; what SQL has written wrongly stays an object."""
+    """The value of an object whose only key is a type; an object that cannot be read, perhaps from SQL, as it is."""
     if isinstance(value, dict) and len(value) == 1:
         ((kind, text),) = value.items()
         if kind in READ and isinstance(text, str):

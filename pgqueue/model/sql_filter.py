@@ -1,7 +1,8 @@
 """SQL filters, in the grammar of Service Bus, as conditions of SQL/JSON paths.
 
-SQL has three truth values, and a comparison with what is missing is unknown. A path has them, too, but compares what is
-missing as false. So a condition is translated twice, to when it is true and to when it is false; NOT exchanges the two.
+In SQL a comparison with a missing property is unknown, and so is its negation. In a path it is false, and its negation
+is true. So each condition is translated to two paths: one for when it is true, one for when it is false. NOT exchanges
+them.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ SYSTEM: Final = {"label": "subject", **{column.name.replace("_", ""): column.nam
 
 
 class Condition(NamedTuple):
-    """A path for when a condition is true, and one for when it is false; where neither holds, it is unknown."""
+    """A path that is true where a condition is true, and one that is true where it is false."""
 
     true: str
     false: str
@@ -90,17 +91,18 @@ class Condition(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A path to a value, and that all that it is made of is there: neither missing nor null."""
+    """A path to a value, and conditions that each property in it is there: neither missing nor null."""
 
     path: str
     known: tuple[str, ...] = ()
 
 
 def to_json_path(sql: str) -> str:
-    """Returns the condition of SQL/JSON paths that is true of the messages of which the SQL filter is true.
+    """Returns an SQL/JSON path that is true for the same messages as the SQL filter.
 
     Raises:
-        InvalidArgumentError: it is no SQL filter, is too long, or names a system property that filters do not compare.
+        InvalidArgumentError: the text is no SQL filter, is too long, or names a system property that filters do not
+            compare.
     """
     if text("the SQL of a filter", sql) is None or len(sql) > MOST_CHARACTERS:
         raise InvalidArgumentError(f"an SQL filter is a text of at most {MOST_CHARACTERS} characters")
@@ -116,7 +118,7 @@ def to_json_path(sql: str) -> str:
 
 @v_args(inline=True)
 class Translation(Transformer[Any, Any]):
-    """Each rule of the grammar, as a path."""
+    """Translates each rule of the grammar to a path."""
 
     def conjunction(self, one: Condition, other: Condition) -> Condition:
         return Condition(f"({one.true} && {other.true})", f"({one.false} || {other.false})")

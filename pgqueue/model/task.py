@@ -1,4 +1,4 @@
-"""Functions whose calls are messages: what such a function takes from a body, and what from the worker."""
+"""Functions whose calls are messages: which parameters come from the body, and which from the worker."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Periodic:
     jitter: timedelta | None
 
     def is_as(self, schedule: Schedule, body_type: BodyType | None) -> bool:
-        """Whether there is nothing to change."""
+        """Whether a schedule is as declared."""
         same = ("queue", "cron", "every", "timezone", "catch_up", "jitter")
         return sends(schedule, self.message, body_type) and all(
             getattr(self, name) == getattr(schedule, name) for name in same
@@ -119,14 +119,14 @@ class Arguments:
         return {name: getattr(body, name) for name in self._signature.parameters}
 
     def call(self, message: Any, transaction: object = None) -> Any:
-        """Call the function as its message demands."""
+        """Call the function with the arguments of its message."""
         injected = {self.message: message, self.transaction: transaction}
         return self._function(
             **self.values(message.body), **{name: value for name, value in injected.items() if name is not None}
         )
 
     def sign(self, handler: Callable[..., Any], message_type: Any) -> Callable[..., Any]:
-        """Let a handler of messages of this class look as its function demands."""
+        """Give a handler the signature that corresponds to the function, for messages of this class."""
         message = Parameter(MESSAGE, Parameter.POSITIONAL_ONLY, annotation=message_type[self.kind])
         kind = self.annotations[self.transaction] if self.transaction else None
         transaction = Parameter(TRANSACTION, Parameter.POSITIONAL_ONLY, annotation=kind or Parameter.empty)
@@ -141,7 +141,7 @@ def _result_type(function: Callable[..., Any]) -> BodyType | None:
     try:
         kind = evaluated(kind, function)
         return None if kind in (type(None), Parameter.empty) else BodyType(kind)
-    except Exception:  # noqa: BLE001 - what it returns may be of no use to others
+    except Exception:  # noqa: BLE001 - the results of such a function are plain JSON
         return None
 
 

@@ -61,12 +61,11 @@ class JsonPathFilter:
 
 @dataclass(frozen=True)
 class SqlFilter:
-    """Matches messages for which a condition in SQL is true, in the grammar of Service Bus. Needs ``lark``.
+    """Matches messages for which a condition in the SQL of Service Bus is true. Needs the extra ``sql-filter``.
 
     It compares application properties, by their names, and the fields of a :class:`CorrelationFilter`, as in
-    ``sys.subject``.
-    A comparison with a property that the message does not have is neither true nor false. A client translates it to a
-    path of :class:`JsonPathFilter` when it is configured; see ``docs/topics.md``.
+    ``sys.subject``. A comparison with a property that the message does not have is neither true nor false. A client
+    translates the filter to the path of a :class:`JsonPathFilter` and stores both; see ``docs/topics.md``.
 
     >>> SqlFilter("amount > 1000 and country in ('CH', 'DE') and sys.subject like 'pay%'")
     SqlFilter(sql="amount > 1000 and country in ('CH', 'DE') and sys.subject like 'pay%'")

@@ -1,5 +1,5 @@
--- Batches, for those who may use or monitor the queue in which a message waits for their end: `sequence_number`, or `on_failure` if a member
--- was dead-lettered. Finished batches are deleted after a day.
+-- Batches, for roles that may use or monitor the queue of the final message: `sequence_number`, or `on_failure` if a member was
+-- dead-lettered. Finished batches are deleted after a day.
 create or replace view pgqueue.batches with (security_barrier) as
 select batch.id, queue.name as queue, sequence_number, failure_number as on_failure,
        total, pending, completed, dead_lettered, deleted, batch.created_at, closed_at, finished_at

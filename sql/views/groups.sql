@@ -1,5 +1,5 @@
--- Groups of fair queues that wait, or have limits of their own: how many messages of each wait and are locked, of its first hundred; its
--- limits, and from when on it is looked at again: later than now while its messages are locked, or its limits are reached.
+-- Groups of fair queues that have messages, or limits of their own: how many of the first hundred messages of each wait and are locked; its
+-- limits; and from when on receives look at it again, which is later than now while its messages are locked, or its limits are reached.
 create or replace view pgqueue.groups with (security_barrier) as
 select queue.name as queue,
        known.group_id,

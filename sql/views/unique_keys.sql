@@ -1,5 +1,5 @@
--- Unique keys, each with the message that was sent last with it: by queue and key. A message that is settled, or is locked where the key is
--- for messages that wait, has its key no longer; the next send with that key takes it, or the sweeper deletes the row.
+-- Unique keys, by queue and key, each with the message that was sent last with it. A message that is settled, or that is locked where the key
+-- is for messages that wait, no longer has its key; the next send with that key takes it, or the sweeper deletes the row.
 create or replace view pgqueue.unique_keys with (security_barrier) as
 select queue.name as queue,
        unique_key,

@@ -1,6 +1,6 @@
--- Adds the changes that this transaction has made to batches to their stripes: the trigger of pgqueue.batch_change, which runs when the
--- transaction commits. The first change takes all of them, and finds none the next time. Stripes are locked in their order, and only
--- while the commit lasts; after them the batches. A stripe is at its end when the batch is closed and no member of it is pending.
+-- The trigger of pgqueue.batch_change, which runs when a transaction commits: adds all changes that the transaction has made to batches to
+-- their stripes. The first run of a transaction takes all changes; later ones find none. Locks the stripes in their order, then the batches,
+-- only while the commit lasts. A stripe is at its end when the batch is closed and none of the stripe's members is pending.
 create or replace function pgqueue._count_batch_changes()
 returns trigger
 language plpgsql

@@ -1,5 +1,5 @@
--- Returns one sentence for each batch that is not finished though it should be, or that counts wrongly, and for each member without a
--- message; see pgqueue.broken_invariants.
+-- Returns one sentence for each batch that should be finished and is not, or that counts wrongly, and for each member without a message;
+-- see pgqueue.broken_invariants.
 create or replace function pgqueue._find_broken_batches()
 returns setof text
 language sql stable

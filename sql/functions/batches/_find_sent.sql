@@ -1,5 +1,5 @@
--- Returns those of these messages that this transaction has stored, and that no receiver has: in the queue that they were sent to, or
--- where it forwards to.
+-- Returns those of these messages that this transaction has stored and no receiver has: in the queue that they were sent to, or in the one
+-- to which that queue forwards.
 create or replace function pgqueue._find_sent(queue pgqueue.queue, numbers bigint[])
 returns table (queue_id integer, number bigint)
 language plpgsql

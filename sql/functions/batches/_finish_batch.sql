@@ -1,5 +1,5 @@
--- Finishes a batch, whose row is locked: sends the message that waits for its end, with the time to live from now on, and deletes the
--- other one. Those that were cancelled or rescheduled are no longer the batch's.
+-- Finishes a batch, whose row is locked: sends its final message, whose time to live begins now, and deletes the other one. A final message
+-- that was cancelled or rescheduled no longer belongs to the batch.
 -- Locks    both messages, until the transaction ends; waits for an open transaction that cancels or reschedules one.
 create or replace function pgqueue._finish_batch(batch pgqueue.batch)
 returns void

@@ -1,5 +1,5 @@
--- Returns whether a row that this transaction sees, and that has no id of its own in `xmin`, was written in a savepoint of it: the
--- writers of all other rows that it sees are no longer in progress.
+-- Returns whether a savepoint of this transaction wrote a row, which the transaction sees and whose `xmin` is not its own id. If so, the writer
+-- is still in progress; the writers of all other rows that it sees are not.
 create or replace function pgqueue._is_of_savepoint(xmin xid)
 returns boolean
 language plpgsql

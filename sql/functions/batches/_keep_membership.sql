@@ -1,4 +1,4 @@
--- Keeps messages, which are moved to another queue, in their batches.
+-- Keeps messages that move to another queue in their batches.
 create or replace function pgqueue._keep_membership(source_id integer, target_id integer, numbers bigint[])
 returns void
 language plpgsql

@@ -1,5 +1,5 @@
--- Ends the membership of messages that leave a queue for good, whose rows are locked: they count as completed, dead-lettered or deleted in
--- their batches when this transaction commits.
+-- Ends the membership of messages that leave a queue for good, whose rows are locked. When this transaction commits, they count in their
+-- batches as completed, dead-lettered or deleted.
 create or replace function pgqueue._leave_batches(queue_id integer, numbers bigint[], outcome text)
 returns void
 language plpgsql

@@ -1,5 +1,4 @@
--- Locks a message that waits for the end of a batch, until the transaction ends; waits for an open transaction that cancels or
--- reschedules it.
+-- Locks the final message of a batch, until the transaction ends; waits for an open transaction that cancels or reschedules it.
 -- Returns  its place; nothing when it does not wait, or no longer.
 create or replace function pgqueue._lock_held(queue_id integer, number bigint)
 returns tid[]

@@ -1,4 +1,4 @@
--- Records that queues have members of batches: their settlements look for these from now on.
+-- Records that queues have members of batches, so that settlements look for members from now on.
 -- Locks    the rows of queues that had none, until the transaction ends.
 create or replace function pgqueue._set_has_batches(queue_ids integer[])
 returns void

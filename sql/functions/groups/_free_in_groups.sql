@@ -1,7 +1,7 @@
--- Locks the first messages of these groups behind their cursors that are free, at most `share` of each, or as many as their `rooms` have
--- places, and `max_messages` together.
--- Returns  the places of the messages, for each which group has it, how often one was delivered at most, when the first expires, and
---          whether much was read that was settled, or is locked.
+-- Locks the first free messages of these groups behind their cursors: at most `share` of each, or as many as its entry in `rooms` has
+-- places, and at most `max_messages` together.
+-- Returns  the places of the messages, and for each the number of its group; the highest delivery count; when the first expires; and
+--          whether much was read that was settled or is locked.
 -- Locks    the messages; skips those that others hold.
 create or replace function pgqueue._free_in_groups(
     queue_id integer, ids text[], cursors bigint[], share integer, rooms pgqueue.group_room[], max_messages integer, moment timestamptz,

@@ -1,5 +1,5 @@
--- Lets the groups of these messages be received from at once, because each leaves a slot of its group; where groups have no limits
--- it does nothing.
+-- Makes the groups of these messages available to receives at once, because each message frees a slot of its group; does nothing in a queue
+-- whose groups have no limits.
 create or replace function pgqueue._free_slots_in_groups(queue pgqueue.queue, places tid[])
 returns void
 language plpgsql

@@ -1,5 +1,5 @@
--- Returns up to which position a group need not be looked through: to its cursor, or to where it was when the first
--- transaction was awaited that is over now. If the sequence went back, everything is looked through.
+-- Returns the position up to which a receive need not search a group: its cursor, or, if an awaited transaction is over now, the cursor from
+-- before it was awaited. If the sequence went back, the receive searches the whole group.
 create or replace function pgqueue._group_cursor(waiting pgqueue.waiting_session)
 returns bigint
 language sql stable

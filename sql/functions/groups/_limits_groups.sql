@@ -1,4 +1,4 @@
--- Returns whether groups of a queue have limits: those of the queue, or their own.
+-- Returns whether the groups of a queue have limits: those of the queue, or limits of their own.
 create or replace function pgqueue._limits_groups(queue pgqueue.queue)
 returns boolean
 language plpgsql stable

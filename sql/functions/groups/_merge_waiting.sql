@@ -1,6 +1,5 @@
--- Removes the rows of these groups among those that wait, but for those at these places: at most a thousand of each. Each of several
--- senders may have added one. A row that a sender holds stays, and so does one that this transaction has written
--- (pgqueue._forget_waiting).
+-- Removes the rows of these groups from those that wait, except the rows at these places: at most a thousand of each group. Several senders
+-- may each have added one. Rows that a sender holds stay, and so do those that this transaction has written (pgqueue._forget_waiting).
 -- Locks    the rows, until the transaction ends; skips those that others hold.
 create or replace function pgqueue._merge_waiting(queue_id integer, places tid[], ids text[])
 returns void

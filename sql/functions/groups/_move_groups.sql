@@ -1,6 +1,6 @@
--- Moves groups among those that wait, whose rows are locked, to the times when they are to be looked at next. Where much was read, their
--- cursors pass what is gone, up to the horizon, once every transaction that could have drawn a smaller number is over. One that
--- is open for a tenth of a second longer is awaited, as in pgqueue._advance_cursors.
+-- Moves waiting groups, whose rows are locked, to the times when receives are to look at them next. If much was read, their cursors pass what
+-- is gone, up to the horizon, once every transaction is over that could have drawn a smaller number. A transaction that is open a tenth of a
+-- second longer is awaited, as in pgqueue._advance_cursors.
 create or replace function pgqueue._move_groups(places tid[], nexts timestamptz[], drawn bigint, reads_much boolean)
 returns void
 language plpgsql

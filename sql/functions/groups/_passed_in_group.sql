@@ -1,4 +1,4 @@
--- Returns how far the cursor of a group can pass what is gone: to just before its first message, but not beyond the horizon.
+-- Returns the position to which the cursor of a group can move: just before the group's first message, but not beyond the horizon.
 create or replace function pgqueue._passed_in_group(waiting pgqueue.waiting_session)
 returns bigint
 language plpgsql stable

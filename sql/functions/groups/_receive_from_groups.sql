@@ -1,7 +1,7 @@
--- Receives up to `max_messages` from a queue whose groups take turns; see pgqueue.receive. Each group that waits gives its first
--- messages that are free, an equal part of those that are wanted, at least one; the group that has waited longest comes
--- first. Then it waits behind the others, if it may have more; otherwise see pgqueue._set_aside. While others hold all groups
--- that wait, their messages are received, and the groups stay where they are.
+-- Receives up to `max_messages` from a queue whose groups take turns; see pgqueue.receive. Each waiting group gives its first free messages:
+-- an equal part of those that are wanted, at least one. The group that has waited longest comes first. After that it waits behind the others,
+-- if it may have more; otherwise see pgqueue._set_aside. While others hold all waiting groups, this receives the messages of those groups,
+-- and leaves the groups where they are.
 -- Returns  one row per message, by group, and within a group in its order.
 -- Locks    the rows returned, and the groups; skips whatever others hold.
 create or replace function pgqueue._receive_from_groups(

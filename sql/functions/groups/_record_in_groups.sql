@@ -1,4 +1,4 @@
--- Records that groups with limits hand out messages, whose rows are locked: they take slots and tokens of their groups.
+-- Records that groups with limits hand out messages, whose rows are locked: takes the slots and the tokens of the groups.
 create or replace function pgqueue._record_in_groups(
     source pgqueue.queue, rooms pgqueue.group_room[], places tid[], nths bigint[], lock_token uuid, moment timestamptz)
 returns void

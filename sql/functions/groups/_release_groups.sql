@@ -1,5 +1,5 @@
--- Lets the groups of these messages be received from at once, because their locks end in this transaction; in a queue without groups
--- it does nothing.
+-- Makes the groups of these messages available to receives at once, because their locks end in this transaction; does nothing in a queue
+-- without groups.
 create or replace function pgqueue._release_groups(queue pgqueue.queue, places tid[])
 returns void
 language plpgsql

@@ -1,6 +1,6 @@
--- Returns how many messages each of these groups may hand out now, in their order; at most `share`, which is no limit that is
--- looked at closely. A group that another receive holds may hand out none. Slots are counted as in pgqueue._slots_taken, tokens as in
--- pgqueue._allowance.
+-- Returns, in the order of these groups, how many messages each may hand out now, at most `share`. A group that another receive holds may hand
+-- out none. Slots are counted as in pgqueue._slots_taken, tokens as in pgqueue._allowance; if fewer than `share` slots are recorded as free,
+-- the recorded locks are checked.
 -- Locks    the groups against other receives, until the transaction ends; skips those that others hold.
 create or replace function pgqueue._rooms_in_groups(source pgqueue.queue, ids text[], share integer, moment timestamptz)
 returns pgqueue.group_room[]

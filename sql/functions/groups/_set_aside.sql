@@ -1,10 +1,11 @@
--- Sets groups aside of which a receive has found nothing that is free, at these places among those that wait: until the first
--- of their messages is free again, because its lock expires or it was abandoned with a delay; for an hour when they have none, for the
--- sake of their cursor, and then for good; and one whose limits are reached, until they allow a message again, for a minute at most, unless a slot has become free meanwhile.
--- A row is moved only when it was locked FOR UPDATE, so no sender holds it, and the messages were looked at once more
--- with a new snapshot, as in pgqueue._forget_waiting; a sender that comes later adds another one. The others stay
--- available: something may come, or a transaction holds what is free.
--- Returns  the places and the groups that stay available; unless they `may_stay`, they are looked at again after a second.
+-- Sets groups aside in which a receive has found no free message; `places` are their rows among those that wait. A group waits until the first
+-- of its messages is free again, because its lock expires or the delay of an abandon ends. A group without messages is kept for an hour, for
+-- the sake of its cursor, and then removed. A group at its limits waits until they allow a message again, for a minute at most, unless a slot
+-- has become free meanwhile.
+--
+-- Moves a row only when it was locked FOR UPDATE, so no sender holds it, and a new snapshot was searched again, as in pgqueue._forget_waiting;
+-- a sender that comes later adds another row. The others stay available: a message may come, or a transaction holds the free ones.
+-- Returns  the places and the groups that stay available; unless they `may_stay`, receives look at them again after a second.
 -- Locks    the rows, until the transaction ends; skips those that others hold.
 create or replace function pgqueue._set_aside(
     source pgqueue.queue, inout places tid[], rooms pgqueue.group_room[], drawn bigint, may_stay boolean, out ids text[])

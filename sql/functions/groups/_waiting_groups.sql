@@ -1,5 +1,5 @@
--- Locks the groups of a queue that have waited longest, at most `max_groups`, without those that were `passed`. The rows of a
--- group beside the first are removed, as far as no sender holds them.
+-- Locks the groups of a queue that have waited longest, at most `max_groups`, except those that were `passed`. If a group has several rows,
+-- removes all but the first, except those that a sender holds.
 -- Returns  the places of their rows, the groups, and their cursors.
 -- Locks    the rows against other receivers; senders may hold them meanwhile.
 create or replace function pgqueue._waiting_groups(

@@ -1,6 +1,6 @@
--- Asks for a NOTIFY on pgqueue_settled when messages of these queues are settled within the given time, an hour at most, rounded
--- up to five seconds; null ends the subscription. Queues without `result_retention`, and those whose outcomes the caller may not
--- read, are skipped. See pgqueue._subscribe.
+-- Asks for a NOTIFY on pgqueue_settled when messages of these queues are settled, for the given time: an hour at most, rounded up to five
+-- seconds; null ends the subscription. Skips queues without `result_retention`, and those whose outcomes the caller may not read. See
+-- pgqueue._subscribe.
 -- Returns  the channel to listen on, and the names of the queues.
 create or replace function pgqueue._await_outcomes(queues text[], lasts interval)
 returns table (channel text, queue text)

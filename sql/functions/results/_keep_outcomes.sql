@@ -1,6 +1,6 @@
--- Records the outcomes of messages whose rows are locked, in a queue with `result_retention`, as part of the settlement. A message
--- that was received and deleted counts as COMPLETED; one that is neither completed nor dead-lettered is DELETED, with the outcome of
--- the history as the reason. The error that a delivery failed with last is kept with the reason.
+-- Records the outcomes of messages whose rows are locked, in a queue with `result_retention`, as part of the settlement. A message that was
+-- received and deleted counts as COMPLETED. One that is neither completed nor dead-lettered is DELETED, with the history's outcome as the
+-- reason. The error of the last delivery that failed is kept with the reason.
 -- Raises  PQ005 result too large.
 create or replace function pgqueue._keep_outcomes(
     queue            pgqueue.queue,

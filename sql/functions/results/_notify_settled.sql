@@ -1,5 +1,5 @@
--- Wakes the callers that wait for outcomes of a queue, when this transaction commits: with the number of each message, or with 0 where
--- they are many. Does nothing while none does, and where pgqueue._notify does nothing.
+-- Wakes the callers that wait for outcomes of a queue, when this transaction commits: with the number of each message, or with 0 where there
+-- are many. Does nothing while no caller waits, and where pgqueue._notify does nothing.
 create or replace function pgqueue._notify_settled(queue pgqueue.queue, sequence_numbers bigint[])
 returns void
 language plpgsql

@@ -1,5 +1,5 @@
--- Returns which messages, by their places in the arrays, match a rule of which subscriptions of a topic, and the properties to set: of
--- rules that set the same, the last by name.
+-- Returns which messages, by their places in the arrays, match a rule of which subscriptions of a topic, and the properties to set: if
+-- several rules set the same property, that of the last rule by name.
 --
 -- Correlation filters that name the same fields are found together: the message's values of these fields are looked up
 -- in an index. So a message costs one look-up for each set of fields that some filter names, however many subscriptions

@@ -1,4 +1,4 @@
--- Returns the properties of all of these objects; of those that several have, the last. Null, for none, stays null.
+-- Returns the properties of all of these objects; of a property in several, the last value. Returns null for none.
 create or replace function pgqueue._merge(objects jsonb[])
 returns jsonb
 language sql immutable strict

@@ -1,6 +1,6 @@
--- Stores messages in the subscriptions of a topic that have a rule which matches: in those that take any message at once, in the
--- others as pgqueue.send does. The first statement sees one state of subscriptions and queues, and decides.
--- Returns  to how many subscriptions each message goes, in the order given.
+-- Stores messages in the subscriptions of a topic that have a matching rule: at once in those that take any message, in the others as
+-- pgqueue.send does. The first statement sees one state of subscriptions and queues, and decides.
+-- Returns  how many subscriptions get each message, in the order given.
 -- Raises   PQ040 unknown topic, PQ042 no subscription, and what pgqueue.send_batch raises.
 create or replace function pgqueue._publish_to_topic(
     topic                   text,

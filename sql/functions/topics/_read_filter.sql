@@ -1,7 +1,7 @@
--- Checks what a rule is to match and set. Neither filter means a correlation filter without any field. An `sql_filter` is kept
--- beside the JSON path that a client has translated it to.
+-- Checks the filter and the properties of a rule. Neither filter means a correlation filter without any field. An `sql_filter` is kept beside
+-- the JSON path that a client has translated it to.
 --
--- A JSON path must be a condition: true, false or unknown, even of a message that has nothing of what it asks for.
+-- A JSON path must be a condition: true, false or unknown, also for a message that has no field of it.
 -- Returns  a row with the columns of the filter, and no others.
 -- Raises   PQ007 invalid argument.
 create or replace function pgqueue._read_filter(

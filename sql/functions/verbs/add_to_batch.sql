@@ -1,5 +1,5 @@
 -- Makes messages members of a batch, by their numbers. Only messages that this transaction has sent become members, so each is a member
--- as soon as others see it: the number of a duplicate is skipped. Those that a queue has forwarded meanwhile are found where they are.
+-- as soon as others see it. The numbers of duplicates are skipped. Messages that a queue has forwarded are found in the other queue.
 -- Returns  how many have become members.
 -- Raises   PQ002 unknown queue, PQ050 batch not found, PQ051 batch closed; PQ007 invalid argument, when a message is a member of
 --          another batch.

@@ -1,6 +1,6 @@
 -- Counts the members of a batch: those that are pending, and those that were completed, dead-lettered, or deleted in another way.
--- Returns  one row. `sequence_number` and `on_failure` are the numbers of the messages that wait in `queue` for its end; the queue is
---          null when it was dropped.
+-- Returns  one row. `sequence_number` and `on_failure` are the numbers of the final messages in `queue`; the queue is null when it was
+--          dropped.
 -- Raises   PQ050 batch not found.
 create or replace function pgqueue.batch_counts(batch uuid)
 returns table (

@@ -1,4 +1,4 @@
--- Returns the time of messages that wait for the end of a batch: schedule a message for it, then call pgqueue.create_batch.
+-- Returns the time for which final messages of batches are scheduled: schedule a message for it, then call pgqueue.create_batch.
 create or replace function pgqueue.batch_end()
 returns timestamptz
 language sql immutable

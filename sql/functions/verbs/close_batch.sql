@@ -1,5 +1,5 @@
--- Closes a batch: no more members are added. It is finished by the transaction that settles its last member, or by this one if none is
--- pending. A batch that is closed already stays so.
+-- Closes a batch: no more members can be added. The transaction that settles its last member finishes it, or this one if none is pending. To
+-- close a batch again changes nothing.
 -- Returns  whether it was open.
 -- Raises   PQ050 batch not found, 42501 access denied.
 -- Locks    the batch, until the transaction ends; waits for open transactions that have added members.

@@ -1,6 +1,6 @@
--- Creates a batch. When it is closed and the last of its members is settled, that transaction sends a message: the one with this number, or
--- that of `on_failure`, if there is one and a member was dead-lettered; the other one is deleted. Both were scheduled in the queue for
--- pgqueue.batch_end(). One that is cancelled or rescheduled before is no longer the batch's.
+-- Creates a batch. When it is closed and its last member is settled, that transaction sends the final message, once: the one with this number,
+-- or that of `on_failure`, if there is one and a member was dead-lettered. The other one is deleted. Both were scheduled in the queue for
+-- pgqueue.batch_end(). A final message that is cancelled or rescheduled before that no longer belongs to the batch.
 -- Returns  the id of the batch, which suffices to add members and to read the counts.
 -- Raises   PQ002 unknown queue; PQ006 message not found, when a message does not wait for the end of a batch.
 -- Locks    both messages, until the transaction ends; waits for an open transaction that cancels or reschedules one.

@@ -1,6 +1,6 @@
--- Creates a rule of a subscription: messages that its filter matches are stored there, too. A message that several rules match is
--- stored once, with the `set_properties` of all of them; of those that set the same, the last by name. Filters are those of
--- pgqueue.create_subscription, whose own is that of the rule $Default; without one every message matches.
+-- Creates a rule of a subscription, which then also stores the messages that the rule's filter matches. A message that several rules match is
+-- stored once, with the `set_properties` of all of them; if several set the same property, that of the last rule by name. Filters are those
+-- of pgqueue.create_subscription, whose own is that of the rule $Default; without a filter every message matches.
 -- Raises  PQ002 unknown queue, PQ007 invalid argument, PQ040 unknown topic, PQ044 rule already exists.
 -- Locks   the subscription against being dropped; senders and receivers do not wait.
 create or replace function pgqueue.create_rule(

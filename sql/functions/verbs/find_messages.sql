@@ -1,8 +1,7 @@
--- Finds messages by their state, by what their properties are equal to, and those sent longer ago than `older_than`: by
--- sequence number, from the one that follows `after`. The state is READY, SCHEDULED, DEFERRED, EXPIRED, EXHAUSTED, LOCKED
--- or DEAD_LETTERED; null is for all but dead letters. At most `max_read` messages are read: where that ends the search,
--- the last row has no state, and the number up to which was read. Nothing is locked or changed. Bodies are shown up to
--- 200 characters.
+-- Finds messages by state, by the values of properties, and by age, if they were sent longer ago than `older_than`: by sequence number,
+-- beginning after `after`. The state is READY, SCHEDULED, DEFERRED, EXPIRED, EXHAUSTED, LOCKED or DEAD_LETTERED; null is all but dead letters.
+-- At most `max_read` messages are read. If that ends the search, the last row has no state, and the last number that was read. Nothing is
+-- locked or changed. Bodies are shown up to 200 characters.
 -- Returns  at most `max_messages` rows, and that one.
 -- Raises   PQ002 unknown queue, PQ007 invalid argument.
 create or replace function pgqueue.find_messages(

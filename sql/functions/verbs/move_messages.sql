@@ -5,7 +5,7 @@
 -- queue that forwards passes on those that wait.
 --
 -- Messages that a receiver has locked stay, as do those that an open transaction holds, those that are duplicates
--- there, and those that wait for the end of a batch.
+-- there, and final messages of batches.
 -- Returns  how many were moved.
 -- Raises   PQ002 unknown queue, PQ004 queue disabled, PQ005 message too large, PQ007 invalid argument, PQ008 queue
 --          full; nothing is moved then.

@@ -1,8 +1,8 @@
--- Returns the outcomes of messages: in a queue with `result_retention`, for as long as it lasts. The right to send to the queue or to
+-- Returns the outcomes of messages in a queue with `result_retention`, for as long as that lasts. The right to send to the queue or to
 -- receive from it suffices. A dead letter that was resubmitted, or a message that came back in another way, is not settled.
 -- Returns  one row for each number of a message that is settled, and one with a null state where the queue has neither the
 --          message nor its outcome; none for a message that is not settled. `error` has the reason, the description and the
---          last error of what was dead-lettered or deleted.
+--          last error of a message that was dead-lettered or deleted.
 -- Raises   PQ002 unknown queue; PQ007 invalid argument, when the queue keeps no results.
 create or replace function pgqueue.outcomes(queue text, sequence_numbers bigint[])
 returns table (sequence_number bigint, state text, result jsonb, error jsonb, settled_at timestamptz)

@@ -1,5 +1,5 @@
--- Gives a scheduled message another time. A message that was abandoned with a delay counts as scheduled, too, for those who
--- may also receive from the queue: it was delivered, and is no longer its sender's. Its time to live begins with its time.
+-- Gives a scheduled message another time. A message that was abandoned with a delay counts as scheduled, too, for roles that may also receive
+-- from the queue: it was delivered, so the right to send does not suffice. Its time to live begins at the new time.
 -- Raises   PQ002 unknown queue; PQ006 message not found, when the message is not scheduled, or no longer; PQ007 invalid argument.
 -- Locks    the message, until the transaction ends; waits for an open transaction that cancels, activates or replaces it.
 create or replace function pgqueue.reschedule(queue text, sequence_number bigint, at timestamptz)

@@ -1,5 +1,5 @@
 -- Sets the limits of one group of a fair queue, in place of those that the queue has for each group: how many of its messages are
--- handed out at a time, and a second. Null is the queue's limit, 0 is none. They last until they are set again.
+-- handed out at a time, and a second. Null is the queue's limit, 0 is no limit. The limits hold until they are set again.
 -- Raises  PQ002 unknown queue, PQ007 invalid argument.
 create or replace function pgqueue.set_group_limits(
     queue text, group_id text, max_concurrent integer default null, max_receive_rate double precision default null)
