@@ -23,7 +23,8 @@ from pgqueue.transports import adrive, leave_blocks
 # this face only: how to wait for an outcome
 async def _is_set(event: asyncio.Event, seconds: float | None) -> bool:
     try:
-        return await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            return await event.wait()
     except TimeoutError:
         return False
 

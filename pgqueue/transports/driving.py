@@ -92,4 +92,14 @@ async def _await(step: Step) -> Any:
             asyncio.sleep(seconds) if step.wake_signal is None else step.wake_signal.arrives(seconds, step.since)
         )
     result = step()
-    return await result if hasattr(result, "__await__") else result
+    if not hasattr(result, "__await__"):
+        return result
+    task = asyncio.current_task()
+    assert task is not None
+    requests = task.cancelling()
+    given = await result
+    if task.cancelling() > requests:
+        # asyncio.wait_for of Python 3.11, by which psycopg's pool waits, may return its result instead
+        task.uncancel()
+        task.cancel()
+    return given

@@ -57,8 +57,9 @@ class Waiters(WakeSignal):
 
     def set(self) -> None:
         """Have all asked for: a NOTIFY may have been missed."""
-        self._all_due_at = 0.0
-        self._pauses = iter(RARE_POLLS if self.is_live else POLLS)
+        with self._lock:
+            self._all_due_at = 0.0
+            self._pauses = iter(RARE_POLLS if self.is_live else POLLS)
         super().set()
 
     def notified(self, sequence_number: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from typing import Any
 
 import pytest
+from psycopg_pool import AsyncConnectionPool
 
 from pgqueue import Message, ReceiveState
 from pgqueue.aio import Queue, QueueClient, ReceivedMessage, process
@@ -67,6 +68,22 @@ async def test_a_task_that_is_cancelled_is_not_guessed_about(queue: Queue, call:
         outcomes.add(task.cancelled())
         await assert_that_it_is_known(queue, received)
     assert True in outcomes
+
+
+async def test_a_task_that_gets_a_connection_as_it_is_cancelled_is_cancelled(database: Database) -> None:
+    async with AsyncConnectionPool(database.dsn, min_size=1, max_size=1) as pool, QueueClient(pool) as client:
+        for turn in range(20):
+            async with pool.connection():
+                task = asyncio.ensure_future(client.list_queues())
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                assert pool.get_stats()["requests_waiting"] == 1
+            for _ in range(turn):
+                await asyncio.sleep(0)
+            is_cancelled = task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled() == is_cancelled, turn
+        assert await client.list_queues() == []
 
 
 @every_call

@@ -461,7 +461,8 @@ def test_a_coroutine_function_is_a_task(database: Database, client: QueueClient)
 
             await ship.send(7)
             worker = pgqueue.aio.Worker(tasks, transaction="psycopg")
-            await asyncio.wait_for(worker.run(), PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                await worker.run()
 
     with database.connect(autocommit=True) as connection:
         connection.execute("create table shipped (number int)")
@@ -479,7 +480,7 @@ def test_a_coroutine_function_has_results_and_schedules(database: Database, clie
             return await call(replace(message, body={**message.body, "stamp": 1}) if is_of_schedule else message)
 
     async def run() -> None:
-        async with pgqueue.aio.QueueClient(database.dsn, interceptors=[Stamp()]) as own:
+        async with asyncio.timeout(PATIENCE), pgqueue.aio.QueueClient(database.dsn, interceptors=[Stamp()]) as own:
             tasks = pgqueue.aio.Tasks(own)
 
             @tasks.periodic(every=HOUR)
@@ -501,4 +502,4 @@ def test_a_coroutine_function_has_results_and_schedules(database: Database, clie
             last = await own.get_schedule("double")
             assert (last.created_at, last.message.unique_key) == (first.created_at, "double-2")
 
-    asyncio.run(asyncio.wait_for(run(), PATIENCE))
+    asyncio.run(run())
