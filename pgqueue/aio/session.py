@@ -68,7 +68,7 @@ class Session(sessions.AcceptedSession, Generic[BodyT]):
         return await adrive(validating.receive_at_once(statement, self._source, self._make))
 
     async def peek(self, *, max_messages: int = 1, from_sequence_number: int = 0) -> list[PeekedMessage[BodyT]]:
-        """Returns messages of this session in their order, including locked and deferred ones, not scheduled ones.
+        """Returns messages of this session by their numbers, including locked and deferred ones, not scheduled ones.
 
         Returns up to ``max_messages``, starting at ``from_sequence_number``. Locks nothing, and does not count as a
         delivery.

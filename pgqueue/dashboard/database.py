@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, LiteralString
 
@@ -12,6 +13,7 @@ from psycopg.types.string import TextLoader
 from psycopg_pool import ConnectionPool
 
 from pgqueue.errors import AccessDeniedError
+from pgqueue.model.json_text import DIGITS_OF_A_FLOAT
 from pgqueue.transports import dsn as dsns
 from pgqueue.transports.readable import ENCODING, READABLE
 from pgqueue.transports.translation import translate
@@ -96,3 +98,12 @@ def _keep_json_as_text(connection: psycopg.Connection[DictRow]) -> None:
 def document(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row as a JSON document: durations in seconds."""
     return {name: value.total_seconds() if hasattr(value, "total_seconds") else value for name, value in row.items()}
+
+
+def read_json(text: str) -> Any:
+    """JSON for a page or the API, in which a number that is too long for Python stays text."""
+    return json.loads(text, parse_int=_unless_long(int), parse_float=_unless_long(float))
+
+
+def _unless_long(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: read(text) if len(text) <= DIGITS_OF_A_FLOAT else text

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
+from pgqueue.dashboard.database import read_json
 from pgqueue.model.cipher import MARK
 
 NONE = "–"  # noqa: RUF001 (a dash, as typesetters use it)
@@ -73,8 +74,11 @@ def query(**parameters: Any) -> str:
 
 
 def details(text: str | None) -> Mapping[str, Any]:
-    """The details of an entry of the audit log."""
-    found: Mapping[str, Any] = json.loads(text or "{}")
+    """The details of an entry of the audit log, or the properties of a message."""
+    try:
+        found: Mapping[str, Any] = read_json(text or "{}")
+    except RecursionError:
+        return {"JSON that is nested too deeply": cut(text)}
     return found
 
 

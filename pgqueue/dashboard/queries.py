@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Final, Literal, get_args
 
-from pgqueue.dashboard.database import Rows, document
+from pgqueue.dashboard.database import Rows, document, read_json
 from pgqueue.dashboard.figures import SUMMED, Figures, sums
 from pgqueue.errors import MessageNotFoundError, TopicNotFoundError
 
@@ -197,7 +196,7 @@ def message(rows: Rows, queue: str, number: int, *, is_dead: bool = False) -> di
         if not past and outcome is None:
             raise MessageNotFoundError(explanation)
         found = {}
-    failures = json.loads(found.get("failures") or "{}")
+    failures = read_json(found.get("failures") or "{}")
     shown = {name: value for name, value in found.items() if name not in NOT_SHOWN}
     if found.get("binary_body") is not None:
         shown["body"] = None
@@ -216,13 +215,13 @@ def message(rows: Rows, queue: str, number: int, *, is_dead: bool = False) -> di
         "resubmitted_from": failures.get("resubmitted_from"),
         "forwarded_from": failures.get("forwarded_from"),
         "history": past,
-        "outcome": outcome and {**outcome, "error": json.loads(outcome["error"] or "{}")},
+        "outcome": outcome and {**outcome, "error": read_json(outcome["error"] or "{}")},
     }
 
 
 def workers(rows: Rows) -> list[dict[str, Any]]:
     """The workers that the role may see, at most 500."""
-    return [{**row, "failing": json.loads(row["failing"] or "{}")} for row in rows.all(WORKERS)]
+    return [{**row, "failing": read_json(row["failing"] or "{}")} for row in rows.all(WORKERS)]
 
 
 def groups(rows: Rows, queue: str) -> list[dict[str, Any]]:
@@ -259,7 +258,7 @@ def subscriptions(rows: Rows, topic: str, figures: Figures | None, after: str) -
     page = _page(rows.all(SUBSCRIPTIONS, topic=topic, after=after, page=PAGE + 1))
     queues = {queue["name"]: queue for queue in figures.queues} if figures else {}
     for subscription in page["found"]:
-        subscription["rules"] = json.loads(subscription["rules"] or "[]")
+        subscription["rules"] = read_json(subscription["rules"] or "[]")
         queue = queues.get(subscription["queue"], {})
         subscription |= {name: queue.get(name) for name in SUBSCRIBED}
     return {"topic": topic, "subscriptions": page["found"], "next": page["next"]}

@@ -23,8 +23,8 @@ def create_topic(name: str, source: Executor, *, exist_ok: bool) -> Flow[None]:
 
 def drop_topic(name: str, source: Executor) -> Flow[None]:
     """Empty the subscriptions in bounded transactions, then drop all."""
-    for subscription in (yield from source.execute(topics.list_subscriptions(name))):
-        yield from queues.purge(subscription.queue.name, source)
+    for queue in (yield from source.execute(topics.subscription_queues(name))):
+        yield from queues.purge(queue, source)
     yield from source.execute(topics.drop_topic(name))
 
 
@@ -49,7 +49,7 @@ def drop_subscription(topic: str, name: str, source: Executor) -> Flow[None]:
 
 
 def get_subscription(topic: str, name: str, source: Executor) -> Flow[SubscriptionProperties]:
-    for subscription in (yield from source.execute(topics.list_subscriptions(topic))):
+    for subscription in (yield from source.execute(topics.list_subscriptions(topic, name))):
         if subscription.name == name:
             return subscription
     raise QueueNotFoundError(f"topic {topic!r} has no subscription {name!r}")

@@ -14,19 +14,30 @@ from pgqueue.model.json_text import decode_jsonb
 #: Values of these types are JSON already, or cannot be written.
 PLAIN: Final = frozenset({str, int, float, bool, type(None), list, tuple, dict})
 
+
+def _decimal(text: str) -> Decimal:
+    """A finite number, as it is written: one that is none is not even equal to itself."""
+    number = Decimal(text)
+    if not number.is_finite():
+        raise ValueError(text)
+    return number
+
+
 READ: Final[Mapping[str, Callable[[str], Any]]] = {
     "$bytes": lambda text: base64.b64decode(text, validate=True),
     "$datetime": datetime.fromisoformat,
-    "$decimal": Decimal,
+    "$decimal": _decimal,
     "$uuid": UUID,
 }
 
 
 def as_json(properties: Any) -> Any:
-    """The properties with an object in place of each datetime, UUID, Decimal, and of bytes."""
-    if isinstance(properties, Mapping) and not PLAIN.issuperset(map(type, properties.values())):
-        return {name: _written(value) for name, value in properties.items()}
-    return properties
+    """The properties, if they are a mapping, with an object in place of each datetime, UUID, Decimal, and of bytes."""
+    if not isinstance(properties, Mapping):
+        return properties
+    if PLAIN.issuperset(map(type, properties.values())):
+        return properties if isinstance(properties, dict) else dict(properties)
+    return {name: _written(value) for name, value in properties.items()}
 
 
 def decode_properties(text: str | None) -> Any:
@@ -43,7 +54,7 @@ def from_json(properties: Any) -> Any:
 def _written(value: Any) -> Any:
     match value:
         case bytes() | bytearray() | memoryview():
-            return {"$bytes": base64.b64encode(value).decode()}
+            return {"$bytes": base64.b64encode(bytes(value)).decode()}
         case datetime():
             return {"$datetime": value.isoformat()}
         case Decimal() if value.is_finite():

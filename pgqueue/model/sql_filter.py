@@ -169,8 +169,8 @@ class Translation(Transformer[Any, Any]):
         return Value(json.dumps(_unquoted(literal)))
 
     def number(self, literal: str) -> Value:
-        # JSON has digits on both sides of a point.
-        return Value(re.sub(r"^(?=\.)", "0", re.sub(r"\.(?=\D|$)", ".0", literal)))
+        # JSON has digits on both sides of a point, and no zeros before other digits.
+        return Value(re.sub(r"^(?=\.)", "0", re.sub(r"^0+(?=\d)", "", re.sub(r"\.(?=\D|$)", ".0", literal))))
 
     def truth(self, literal: str) -> Value:
         return Value(literal.lower())
@@ -208,6 +208,8 @@ def _regular_expression(pattern: str, escape: str | None) -> str:
         raise InvalidArgumentError(f"ESCAPE in an SQL filter takes one character, not {escape}")
     found, characters = "", iter(_unquoted(pattern))
     for character in characters:
+        if character == "%" != escaping and found.endswith(".*"):
+            continue  # a regular expression with many of them in a row takes minutes to compile
         if character != escaping:
             found += {"%": ".*", "_": "."}.get(character, re.escape(character))
         elif escaped := next(characters, ""):

@@ -94,7 +94,7 @@ class SubscriptionProperties:
     """A subscription of a topic: which messages it gets, what is set in them, and the settings of its queue.
 
     A subscription is created with the rule ``$Default``, whose ``filter`` and ``set_properties`` these are: without a
-    filter it gets every message. ``rules`` is how many rules it has.
+    filter it gets every message. ``rules`` is how many rules it has. Both are None, too, if that rule was deleted.
     """
 
     topic: str

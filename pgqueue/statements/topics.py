@@ -38,10 +38,13 @@ SUBSCRIPTIONS: Final = f"""
 select topic.name, rules, subscription.name, correlation_filter, json_path_filter, sql_filter, set_properties,
        subscription.created_at, {SETTINGS_OF_QUEUE}
   from pgqueue.topics as topic
-  left join pgqueue.subscriptions as subscription on subscription.topic = topic.name
+  left join pgqueue.subscriptions as subscription
+    on subscription.topic = topic.name and subscription.name = coalesce(%(subscription)s::text, subscription.name)
   left join pgqueue.queue_settings() as settings on settings.name = subscription.queue
  where topic.name = %(topic)s::text
  order by subscription.name"""
+
+SUBSCRIPTION_QUEUES: Final = "select queue from pgqueue.subscriptions where topic = %(topic)s::text order by name"
 
 #: How many columns come before those of the queue.
 OWN_COLUMNS: Final = 8
@@ -94,13 +97,20 @@ def drop_subscription(topic: str, name: str) -> Statement[None]:
     return call("select pgqueue.drop_subscription(…)", nothing, topic=topic, subscription=name).within(NO_LIMIT)
 
 
-def list_subscriptions(topic: str) -> Statement[list[SubscriptionProperties]]:
+def subscription_queues(topic: str) -> Statement[list[str]]:
+    return Statement(SUBSCRIPTION_QUEUES, {"topic": name_of("topic", topic)}, column)
+
+
+def list_subscriptions(topic: str, subscription: str | None = None) -> Statement[list[SubscriptionProperties]]:
+    """All, or at most the one with this name."""
+
     def read(rows: Sequence[Row]) -> list[SubscriptionProperties]:
         if not rows:
             raise TopicNotFoundError(f"topic {topic} does not exist: create it with client.create_topic({topic!r})")
         return [_read(row) for row in rows if row[2] is not None]
 
-    return Statement(SUBSCRIPTIONS, {"topic": name_of("topic", topic)}, read)
+    wanted = None if subscription is None else name_of("subscription", subscription)
+    return Statement(SUBSCRIPTIONS, {"topic": name_of("topic", topic), "subscription": wanted}, read)
 
 
 def create_rule(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -81,7 +82,7 @@ def test_an_abandoned_message_may_carry_a_note_for_the_next_delivery(world: Worl
     again = world.receive()
     assert again.application_properties == {"tries": 1, "why": {"ä": None}}
     with world.transaction() as transaction:
-        again.abandon(delay=SECOND, properties={"tries": 2}, transaction=transaction.handle)
+        again.abandon(delay=SECOND, properties=MappingProxyType({"tries": 2}), transaction=transaction.handle)
         transaction.commit()
     world.move_clock(5 * SECOND)
     assert world.receive().application_properties == {"tries": 2, "why": {"ä": None}}

@@ -13,6 +13,7 @@ import pytest
 from pgqueue import CorrelationFilter, JsonPathFilter, Message, SqlFilter
 from pgqueue.errors import (
     InvalidArgumentError,
+    MessageNotReadableError,
     MessageNotSerializableError,
     NoSubscriptionError,
     QueueAlreadyExistsError,
@@ -165,6 +166,15 @@ def test_invalid_calls_are_refused(either: World, topic: Any) -> None:
 def test_an_invalid_filter_is_refused(either: World, topic: Any, given: Any, text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=text):
         either.client.create_subscription(topic.name, "s", **given)
+
+
+def test_a_subscription_that_cannot_be_read_affects_no_other(either: World, topic: Any) -> None:
+    either.client.create_subscription(topic.name, "odd")
+    either.look("select pgqueue.alter_subscription(%s, 'odd', set_properties => '{\"a\": 1e5000}')", topic.name)
+    assert either.client.create_subscription(topic.name, "next").name == "next"
+    with pytest.raises(MessageNotReadableError, match="of odd cannot be read"):
+        either.client.list_subscriptions(topic.name)
+    either.client.delete_topic(topic.name)
 
 
 def test_a_queue_that_is_taken_for_a_topic_is_called_a_queue(either: World) -> None:

@@ -282,6 +282,33 @@ def test_bytes_and_long_bodies_are_shown(client: QueueClient, site: TestClient) 
 
 
 @pytest.mark.parametrize(
+    "value", ["1" * 5_000, "1" * 400 + ".5", "[" * 3_000 + "]" * 3_000], ids=["int", "float", "depth"]
+)
+def test_properties_that_python_cannot_read_are_shown(
+    client: QueueClient, site: TestClient, database: Database, value: str
+) -> None:
+    client.create_queue("orders")
+    with database.connect() as connection:
+        send = "select pgqueue.send('orders', '1', application_properties => %s::jsonb)"
+        number = connection.execute(send, [f'{{"odd": {value}}}']).fetchone()[0]  # type: ignore[index]  # it returns one
+        connection.commit()
+    assert value in site.get(f"/message?queue=orders&number={number}").text
+    assert value in site.get(f"/api/message?queue=orders&number={number}").text
+
+
+def test_a_rule_with_a_number_that_python_cannot_read_is_shown(
+    client: QueueClient, site: TestClient, database: Database
+) -> None:
+    client.create_topic("events")
+    client.create_subscription("events", "odd")
+    with database.connect() as connection:
+        connection.execute("select pgqueue.create_rule('events', 'odd', 'long', set_properties => '{\"odd\": 1e5000}')")
+        connection.commit()
+    for path in ("/topic?name=events", "/api/subscriptions?topic=events"):
+        assert "1" + "0" * 5_000 in site.get(path).text
+
+
+@pytest.mark.parametrize(
     ("path", "status"),
     [
         ("/queue?name=nope", 404),

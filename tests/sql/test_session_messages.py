@@ -17,6 +17,10 @@ pytestmark = pytest.mark.core
 MINUTE = timedelta(minutes=1)
 DELAY = timedelta(minutes=10)
 
+SEND_MANY = """
+select pgqueue.send_batch('q', array_fill('6'::jsonb, array[{0}]), session_ids => array_fill('a'::text, array[{0}]))
+"""
+
 
 def test_a_message_that_was_abandoned_with_a_delay_holds_its_successors_up(database: Database) -> None:
     with stage_of(database) as stage:
@@ -193,6 +197,25 @@ def test_unlocked_by_an_administrator_a_message_comes_again(database: Database) 
         received(ann, held, 2)
         ann.call("unlock", queue="q", sequence_number=1)
         assert bodies(ann, held) == [1]
+
+
+@pytest.mark.parametrize("more", [0, 5_000])
+def test_a_session_is_peeked_page_by_page_by_the_numbers(database: Database, more: int) -> None:
+    """Also where messages came back: these have the numbers that they had, and later places in the session."""
+    with stage_of(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.send(1, 2, 3, 4, session_id="a")
+        ann.send(5, session_id="b")
+        ann.values(SEND_MANY.format(more))
+        held = accepted(ann)
+        for message in received(ann, held, 2):
+            ann.settle("dead_letter", message, reason="Odd")
+        assert release(ann, held)
+        ann.values("select pgqueue.resubmit('q')")
+        page = "select sequence_number from pgqueue.peek_session('q', 'a', null, 3, {})"
+        assert [bob.values(page.format(first)) for first in (0, 2, 4)] == [
+            [1, 2, 3], [2, 3, 4], [4, 6, 7][: None if more else 1],
+        ]  # fmt: skip
 
 
 def test_a_sweep_forgets_sessions_without_a_holder(database: Database) -> None:

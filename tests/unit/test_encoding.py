@@ -170,6 +170,8 @@ def test_application_properties_come_back_in_their_types(properties: dict[str, A
         {"$uuid": "no uuid"},
         {"$datetime": "yesterday"},
         {"$decimal": "many"},
+        {"$decimal": "sNaN"},
+        {"$decimal": "Infinity"},
         {"$bytes": "*"},
         {"$uuid": 7},
         {"$other": "x"},
@@ -178,6 +180,11 @@ def test_application_properties_come_back_in_their_types(properties: dict[str, A
 )
 def test_an_object_that_stands_for_no_value_stays_an_object(written: dict[str, Any]) -> None:
     assert decode_properties(json.dumps({"a": written})) == {"a": written}
+
+
+def test_any_view_of_bytes_is_a_property() -> None:
+    written = encode(Message(None, application_properties={"a": memoryview(b"abcd")[::2]})).application_properties
+    assert decode_properties(written) == {"a": b"ac"}
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity"])
