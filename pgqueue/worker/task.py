@@ -25,6 +25,7 @@ from pgqueue.model.task import FIELDS, Arguments, Periodic
 from pgqueue.queue import Queue
 from pgqueue.received import ReceivedMessage
 from pgqueue.statements import queues, receiving
+from pgqueue.statements.schedules import create_schedule as checked_schedule
 from pgqueue.transports import drive
 from pgqueue.worker.handlers import Handlers
 
@@ -222,7 +223,8 @@ class Tasks(Handlers):
         :meth:`QueueClient.create_schedule`.
 
         Raises:
-            InvalidArgumentError: it decorates no task, or one that needs arguments; or the name is taken.
+            InvalidArgumentError: it decorates no task, or one that needs arguments; or the name is taken, or an
+                argument is invalid.
         """
 
         def register(task: Task[P, R]) -> Task[P, R]:
@@ -242,6 +244,7 @@ class Tasks(Handlers):
                 catch_up=catch_up,
                 jitter=jitter or None,
             )
+            checked_schedule(**vars(declared), start=None, end=None)
             if self._periodic.setdefault(declared.name, declared) is not declared:
                 raise InvalidArgumentError(f"there is a schedule {declared.name} already: give another name=")
             return task

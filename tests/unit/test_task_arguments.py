@@ -177,6 +177,14 @@ def test_other_misuse_is_refused_by_name() -> None:
             tasks.periodic(cron="0 0 * * *")(ship)
         with pytest.raises(InvalidArgumentError, match=r"periodic decorates a task: put @tasks\.task"):
             tasks.periodic(cron="0 0 * * *")(lambda: None)  # type: ignore[arg-type]
+        for wrong, why in (
+            ({"cron": "0 0 * *"}, "cron must be five fields"),
+            ({"cron": "0 0 * * *", "timezone": "Europe/Basel"}, "timezone must be the name of a time zone"),
+            ({"every": 30}, "every must be a timedelta, not 30"),
+        ):
+            options: dict[str, Any] = wrong
+            with pytest.raises(InvalidArgumentError, match=why):
+                tasks.periodic(**options)(tasks.task(queue="q", name=why)(lambda: None))
         with pytest.raises(InvalidArgumentError, match=r"max_attempts must be 1 or more"):
             tasks.task(queue="q", max_attempts=0)(lambda: None)
         with pytest.raises(InvalidArgumentError, match=r"delay must be a timedelta, not 30"):
