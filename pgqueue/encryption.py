@@ -7,13 +7,18 @@ import hmac
 import os
 from collections.abc import Sequence
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.ciphers.algorithms import AES
-from cryptography.hazmat.primitives.kdf.kbkdf import KBKDFCMAC, CounterLocation, Mode
-
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.model.cipher import MARK, is_encrypted
+
+try:
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    from cryptography.hazmat.primitives.ciphers.algorithms import AES
+    from cryptography.hazmat.primitives.kdf.kbkdf import KBKDFCMAC, CounterLocation, Mode
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "encryption needs the extra: pip install 'pgqueue-tx[encryption]'", name=error.name
+    ) from error
 
 __all__ = ["EncryptedBodies"]
 

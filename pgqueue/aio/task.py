@@ -15,13 +15,16 @@ from pgqueue.aio.received import ReceivedMessage
 from pgqueue.errors import InvalidArgumentError
 from pgqueue.flows import schedules
 from pgqueue.flows.flow import Source, bodies_of, source_of
+from pgqueue.model.arguments import duration
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.context import ReceiveState
+from pgqueue.model.handler import TakesArguments
 from pgqueue.model.message import Message, OnConflict, SequenceNumber
 from pgqueue.model.outcome import Outcome, typed
 from pgqueue.model.schedule import CatchUp
 from pgqueue.model.task import FIELDS, Arguments, Periodic
 from pgqueue.statements import queues, receiving
+from pgqueue.statements.schedules import create_schedule as checked_schedule
 from pgqueue.transports import adrive
 from pgqueue.worker.handlers import Handlers
 
@@ -38,7 +41,7 @@ OPTIONS = ("transaction", "delay", "on_conflict", "batch", *FIELDS)
 UniqueKey = str | Callable[..., str]
 
 
-class Task(Generic[P, R]):
+class Task(TakesArguments, Generic[P, R]):
     """A function whose calls can be sent as messages. Made by :meth:`Tasks.task`.
 
     Calling it calls the function. ``name`` is the subject of its messages, and ``queue`` the name of their queue.
@@ -55,6 +58,9 @@ class Task(Generic[P, R]):
         self._queue: Queue[Any] = client.queue(queue, body_type=self._arguments.kind)
         self._arguments.is_secret = bodies_of(source_of(self._queue)) is not None
         self._keeps_results: WeakKeyDictionary[Source, bool] = WeakKeyDictionary()
+
+    def __repr__(self) -> str:
+        return f"Task({self.name!r}, queue={self.queue!r})"
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function."""
@@ -85,6 +91,7 @@ class Task(Generic[P, R]):
         if delay is not None:
             if "scheduled_enqueue_time" in fields:
                 raise InvalidArgumentError("give either delay or scheduled_enqueue_time")
+            duration("delay", delay)
             now = await adrive(source_of(self._queue).execute(receiving.clock()))
             fields["scheduled_enqueue_time"] = now + delay
         message = replace(self._message(*args, **given), **fields)
@@ -164,6 +171,8 @@ class Tasks(Handlers):
 
     def __init__(self, client: QueueClient) -> None:
         super().__init__()
+        if not isinstance(client, QueueClient):
+            raise InvalidArgumentError(f"Tasks takes a client of pgqueue.aio, not {client!r}")
         self.client = client
         self._periodic: dict[str, Periodic] = {}
 
@@ -214,7 +223,8 @@ class Tasks(Handlers):
         :meth:`QueueClient.create_schedule`.
 
         Raises:
-            InvalidArgumentError: it decorates no task, or one that needs arguments; or the name is taken.
+            InvalidArgumentError: it decorates no task, or one that needs arguments; or the name is taken, or an
+                argument is invalid.
         """
 
         def register(task: Task[P, R]) -> Task[P, R]:
@@ -234,6 +244,7 @@ class Tasks(Handlers):
                 catch_up=catch_up,
                 jitter=jitter or None,
             )
+            checked_schedule(**vars(declared), start=None, end=None)
             if self._periodic.setdefault(declared.name, declared) is not declared:
                 raise InvalidArgumentError(f"there is a schedule {declared.name} already: give another name=")
             return task

@@ -33,6 +33,7 @@ from pgqueue.cli.options import Options, duration
 from pgqueue.cli.quantities import format_duration
 from pgqueue.cli.reloading import run_reloading
 from pgqueue.errors import logger
+from pgqueue.model.handler import TakesArguments
 from pgqueue.worker import Handlers, RetryPolicy, Worker
 from pgqueue.worker.child import Reporter
 from pgqueue.worker.exposition import Exposition
@@ -211,6 +212,8 @@ class Work:
             return found.only(*self.queues) if self.queues else found
         if not callable(found):
             raise WrongUse(f"{self.handler} is not a function, nor Handlers")
+        if isinstance(found, TakesArguments):
+            raise WrongUse(f"{self.handler} is a task: name the Tasks that have it, such as MODULE:tasks")
         if not self.queues:
             raise WrongUse(f"{self.handler} is a function: name the queue that it works off")
         handlers = Handlers()

@@ -17,6 +17,10 @@ from pgqueue.model.message import PeekedMessage, body_type_of
 KINDS = ("psycopg", "sqlalchemy")
 
 
+class TakesArguments:
+    """A task: it is called with the arguments that a message has, where a handler is called with the message."""
+
+
 @dataclass(frozen=True)
 class Handler:
     """A function that works on a message, and whether it takes the transaction beside it."""
@@ -51,6 +55,11 @@ class Handler:
         """
         if not callable(function):
             raise InvalidArgumentError(f"{name} must be callable, not {function!r}")
+        if isinstance(function, TakesArguments):
+            raise InvalidArgumentError(
+                f"{name} is called with a message, and {function!r} with arguments: give a Worker its Tasks, others its"
+                " handler()"
+            )
         must_finish(function, name, asynchronous=asynchronous, remedy=remedy)
         takes_transaction = _takes_transaction(function, name)
         kind = _transaction_kind(function) if takes_transaction else None

@@ -67,7 +67,7 @@ class Arguments:
         for each in own:
             _check(each, function, reserved)
         self._signature = signature.replace(parameters=own)
-        self.kind = _kind(function.__name__, {each.name: (annotations[each.name], each.default) for each in own})
+        self.kind = _kind(function, {each.name: (annotations[each.name], each.default) for each in own})
         #: The type of results; None if they are plain JSON.
         self.returns = _result_type(function)
         self.is_coroutine = is_coroutine_function(function)
@@ -198,13 +198,14 @@ def _check(parameter: Parameter, function: Callable[..., Any], reserved: Sequenc
         )
 
 
-def _kind(name: str, arguments: Mapping[str, tuple[Any, Any]]) -> Any:
+def _kind(function: Callable[..., Any], arguments: Mapping[str, tuple[Any, Any]]) -> Any:
     made = dataclasses.make_dataclass(
-        name,
+        function.__name__,
         [
             (each, kind) if default is Parameter.empty else (each, kind, _default(default))
             for each, (kind, default) in arguments.items()
         ],
+        namespace={"__module__": function.__module__},
         kw_only=True,
     )
     if any(mentions(kind, is_of_pydantic) for kind, _ in arguments.values()):

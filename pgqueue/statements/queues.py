@@ -63,8 +63,13 @@ def resume_queue(name: str) -> Statement[None]:
 
 
 def set_group_limits(queue: str, group_id: str, limits: GroupLimits) -> Statement[None]:
-    given = {limit: 0 if value is None else value for limit, value in limits.items()}
-    return call("select pgqueue.set_group_limits(…)", nothing, given, queue=queue, group_id=group_id)
+    if unknown := limits.keys() - GroupLimits.__annotations__.keys():
+        raise TypeError(f"no limit of a group is called {', '.join(sorted(unknown))}")
+    for limit, value in limits.items():
+        if value == 0:
+            raise InvalidArgumentError(f"{limit} must be positive, or None for none at all")
+    given: dict[str, Any] = {limit: 0 if value is None else value for limit, value in limits.items()}
+    return call("select pgqueue.set_group_limits(…)", nothing, queue=queue, group_id=group_id, **given)
 
 
 def drop_queue(name: str) -> Statement[None]:

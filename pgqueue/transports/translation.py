@@ -31,7 +31,7 @@ POOLER_REMEDY = (
 
 #: SQL functions in hints that have a method of a client as their equivalent.
 ADVISED = re.compile(
-    r"\bpgqueue\.(alter|create|drop|grant)_(queue|topic|subscription|schedule|send|receive|monitor|admin)\b"
+    r"\bpgqueue\.(alter|create|drop|grant)_(queue|topic|subscription|rule|batch|schedule|send|receive|monitor|admin)\b"
 )
 METHODS = {"alter": "update", "drop": "delete"}
 
@@ -116,7 +116,7 @@ def _tracking_id(error: Refusal) -> str | None:
 
 def _text_of(kind: type[PGQueueError], error: Refusal) -> str:
     if kind is SchemaVersionError:
-        return f"the pgqueue schema is missing or too old here ({error.text}): {REMEDY}"
+        return f"the pgqueue schema is missing or too old here ({error.primary or error.text}): {REMEDY}"
     if kind is ReadOnlyError:
         return f"{_text(error)}: {READ_ONLY_REMEDY}"
     if error.sqlstate == FAILED_TRANSACTION:

@@ -82,7 +82,7 @@ class Handlers:
         self._by_queue: dict[str, dict[str | None, Handler]] = {}
 
     def __repr__(self) -> str:
-        return f"Handlers({', '.join(map(repr, self._by_queue))})"
+        return f"{type(self).__name__}({', '.join(map(repr, self._by_queue))})"
 
     @property
     def queues(self) -> Sequence[str]:

@@ -287,6 +287,8 @@ def test_a_handler_that_outlives_the_grace_period_does_not_keep_the_process(
         (["nowhere:note", "orders"], "no module nowhere"),
         (["shop:pathlib", "orders"], "is not a function, nor Handlers"),
         (["shop:note"], "shop:note is a function: name the queue"),
+        (["jobs:note"], "jobs:note is a task: name the Tasks that have it"),
+        (["jobs:note", "orders"], "jobs:note is a task: name the Tasks that have it"),
         (["shop:app", "nowhere"], "no handler for nowhere: the queues with handlers are orders, returns"),
         (["shop:app"], "returns"),  # which does not exist
         (["shop:mixed", "orders", "returns"], "must be coroutine functions, or none: shop.write is not one"),
@@ -305,9 +307,10 @@ def test_a_handler_that_outlives_the_grace_period_does_not_keep_the_process(
     ids=lambda part: part if isinstance(part, str) else " ".join(part),
 )
 def test_a_worker_that_cannot_start_is_reported_in_one_line(
-    pgqueue: CommandLine, client: QueueClient, arguments: list[str], complaint: str
+    pgqueue: CommandLine, client: QueueClient, tmp_path: Path, arguments: list[str], complaint: str
 ) -> None:
     assert client.list_queues()
+    (tmp_path / "jobs.py").write_text(TASKS)
     assert complaint in pgqueue("worker", *arguments).only_error
 
 

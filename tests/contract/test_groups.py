@@ -69,6 +69,13 @@ def test_limits_are_refused_where_no_group_has_them(either: World) -> None:
     made_fair(either)
     with pytest.raises(InvalidArgumentError, match="max_concurrent must be from 0 to 1000"):
         either.client.set_group_limits(either.name, "a", max_concurrent=1001)
+    for limit in ("max_concurrent", "max_receive_rate"):
+        with pytest.raises(InvalidArgumentError, match=f"{limit} must be positive, or None for none at all"):
+            either.client.set_group_limits(either.name, "a", **{limit: 0})
+        with pytest.raises(InvalidArgumentError, match=f"{limit} must be a (whole )?number, not '3'"):
+            either.client.set_group_limits(either.name, "a", **{limit: "3"})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="no limit of a group is called max_concurrent_per_group"):
+        either.client.set_group_limits(either.name, "a", max_concurrent_per_group=1)  # type: ignore[call-arg]
 
 
 def test_whether_a_queue_is_fair_is_decided_when_it_is_created(either: World) -> None:

@@ -50,6 +50,12 @@ def test_sqlalchemy_is_loaded_only_when_it_is_used(module: str) -> None:
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "[]"
 
 
+def test_encryption_without_its_extra_names_it() -> None:
+    program = "import sys; sys.modules['cryptography'] = None; import pgqueue.encryption"
+    said = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, check=False).stderr
+    assert said.endswith("ModuleNotFoundError: encryption needs the extra: pip install 'pgqueue-tx[encryption]'\n")
+
+
 @pytest.mark.core
 def test_names_of_the_library_are_loaded_only_when_one_is_accessed() -> None:
     program = "import sys, pgqueue.spark.source; print('pgqueue.public' in sys.modules)"

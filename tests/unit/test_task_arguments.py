@@ -14,10 +14,12 @@ import pytest
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
-from pgqueue import Message, QueueClient, ReceivedMessage, Tasks
+import pgqueue.aio
+from pgqueue import Handlers, Message, QueueClient, ReceivedMessage, Tasks, Worker
 from pgqueue.errors import InvalidArgumentError, MessageNotSerializableError
 from pgqueue.model.body_type import BodyType
 from pgqueue.model.task import Arguments
+from pgqueue.testing import drain
 
 if TYPE_CHECKING:
     from somewhere import Unknown  # type: ignore[import-not-found]
@@ -175,8 +177,44 @@ def test_other_misuse_is_refused_by_name() -> None:
             tasks.periodic(cron="0 0 * * *")(ship)
         with pytest.raises(InvalidArgumentError, match=r"periodic decorates a task: put @tasks\.task"):
             tasks.periodic(cron="0 0 * * *")(lambda: None)  # type: ignore[arg-type]
+        for wrong, why in (
+            ({"cron": "0 0 * *"}, "cron must be five fields"),
+            ({"cron": "0 0 * * *", "timezone": "Europe/Basel"}, "timezone must be the name of a time zone"),
+            ({"every": 30}, "every must be a timedelta, not 30"),
+        ):
+            options: dict[str, Any] = wrong
+            with pytest.raises(InvalidArgumentError, match=why):
+                tasks.periodic(**options)(tasks.task(queue="q", name=why)(lambda: None))
         with pytest.raises(InvalidArgumentError, match=r"max_attempts must be 1 or more"):
             tasks.task(queue="q", max_attempts=0)(lambda: None)
+        with pytest.raises(InvalidArgumentError, match=r"delay must be a timedelta, not 30"):
+            ship.send(7, delay=30)  # type: ignore[arg-type]
+        for other in ("postgresql://localhost/shop", pgqueue.aio.QueueClient("")):
+            with pytest.raises(InvalidArgumentError, match=r"Tasks takes a client of pgqueue, not"):
+                Tasks(other)  # type: ignore[arg-type]
+
+
+def test_a_task_is_no_handler() -> None:
+    with QueueClient("") as client:
+        tasks = Tasks(client)
+
+        @tasks.task(queue="q")
+        def ship(order: int) -> None: ...
+
+        @tasks.task(queue="q")
+        def move(order: int, place: str) -> None: ...
+
+        queue: Any = client.queue("q")
+        for task in (ship, move):
+            for use in (
+                lambda task: Worker(queue, task),
+                lambda task: drain(queue, task),
+                Handlers().handler("q"),
+            ):
+                with pytest.raises(InvalidArgumentError, match=rf"Task\('{task.name}', queue='q'\) with arguments"):
+                    use(task)
+            assert Worker(queue, task.handler()).tally.received == 0
+        assert repr(tasks) == "Tasks('q')"
 
 
 @pytest.mark.parametrize("kind", [int, Customer], ids=["dataclass", "pydantic"])
