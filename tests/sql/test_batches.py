@@ -800,6 +800,32 @@ def test_unknown_batches_and_messages_are_refused(database: Database) -> None:
                 ann.call("create_batch", queue="q", sequence_number=number)
 
 
+def test_a_message_waits_for_the_end_of_one_batch_only(database: Database) -> None:
+    with staged(database) as stage:
+        ann = stage.session("ann")
+        batch = create(ann)
+        add_new(ann, batch)
+        then = ann.value("select sequence_number from pgqueue.batch_counts(%(batch)s)", batch=batch)
+        with refused(MESSAGE_NOT_FOUND, "that of another batch"):
+            ann.call("create_batch", queue="end", sequence_number=then)
+        twice = "select pgqueue.create_batch('end', n, n) from pgqueue.schedule('end', '1', pgqueue.batch_end()) as n"
+        with refused(MESSAGE_NOT_FOUND, "the same one for a failure"):
+            ann.rows(twice)
+        close(ann, batch)
+        assert sent(ann) == []
+        ann.complete(*ann.receive())
+        assert sent(ann) == ["then"]
+
+
+def test_a_message_that_waits_for_a_batch_of_an_earlier_version_is_sent(database: Database) -> None:
+    with staged(database) as stage:
+        ann = stage.session("ann")
+        batch = create(ann)
+        ann.rows("update pgqueue.scheduled_message set scheduled_enqueue_time = pgqueue.batch_end()")
+        close(ann, batch)
+        assert sent(ann) == ["then"]
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_history_may_be_kept_beside_batches(database: Database, when: str) -> None:
     with staged(database) as stage:
