@@ -710,6 +710,17 @@ def test_a_batch_whose_queue_was_dropped_is_finished(database: Database) -> None
         assert is_finished(ann, batch)
 
 
+def test_the_end_of_a_batch_is_a_use_of_its_queue(database: Database) -> None:
+    with staged(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_queue", queue="end", auto_delete_on_idle=timedelta(hours=1))
+        filled(ann)
+        stage.passes(timedelta(hours=2))
+        ann.complete(*ann.receive())
+        assert ann.rows("select from pgqueue.sweep() where deleted_queues > 0") == []
+        assert sent(ann) == ["then"]
+
+
 def test_members_that_are_sent_while_their_queue_is_dropped_are_done_with_the_next_sweep(database: Database) -> None:
     with staged(database) as stage:
         ann, bob = stage.sessions("ann", "bob")

@@ -125,6 +125,9 @@ TWINS = [
         "",
         partial(every_way_out, settle=test_batches.complete, on_failure=True),
     ),
+    Twin(
+        "_finish_batch", "perform pgqueue._use(target);", "", test_batches.test_the_end_of_a_batch_is_a_use_of_its_queue
+    ),
     Twin("_finish_batch", "batch.failure_number is not null and exists", "false and exists", dead_lettered),
     Twin(
         "_lock_held",
