@@ -172,6 +172,19 @@ def test_a_message_that_cannot_be_sent_is_refused_at_the_beginning(either: World
     assert len(either.found()) == 1
 
 
+def test_a_message_that_was_sent_before_waits_for_no_other_batch(either: World) -> None:
+    client, queue = either.client, either.name
+    client.update_queue(queue, requires_duplicate_detection=True)
+    batch = client.create_batch(then=Message(1, message_id="x"), to=queue)
+    with pytest.raises(MessageNotFoundError, match="not created yet"):
+        client.create_batch(then=Message(2, message_id="x"), to=queue)
+    with pytest.raises(MessageNotFoundError, match="not created yet"):
+        client.create_batch(then=Message(3, message_id="y"), to=queue, on_failure=Message(4, message_id="y"))
+    assert either.bodies() == [1]
+    batch.close()
+    assert [message.body for message in either.queue.receive(max_messages=5)] == [1]
+
+
 def test_the_message_for_the_end_can_be_cancelled(either: World) -> None:
     batch = created(either)
     (then,) = either.client.queue(f"{either.name}-end").peek()

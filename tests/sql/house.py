@@ -30,8 +30,8 @@ class House:
         self.ask("select pgqueue.create_queue(%s)", queue)
         numbers = [self.ask("select pgqueue.send(%s, '{}')", queue)[0] for _ in range(4)]
         scheduled, *_ = self.ask("select pgqueue.schedule(%s, '1', '2099-01-01')", queue)
-        held, *_ = self.ask("select pgqueue.schedule(%s, '1', pgqueue.batch_end())", queue)
-        batch, *_ = self.ask("select pgqueue.create_batch(%s, %s)", queue, held)
+        held, waits = (self.ask("select pgqueue.schedule(%s, '1', pgqueue.batch_end())", queue)[0] for _ in range(2))
+        batch, *_ = self.ask("select pgqueue.create_batch(%s, %s)", queue, waits)
         staged, *_ = self.ask("select pgqueue.stage(%s, 'night', %s, '{body}')", queue, queue)
         _, epoch = self.ask("select * from pgqueue.attach_consumer(%s, %s)", consumer, queue)
         claim, *_ = self.ask("select pgqueue.claim_batch(%s, 0, 1, epoch => %s)", consumer, epoch)

@@ -710,6 +710,17 @@ def test_a_batch_whose_queue_was_dropped_is_finished(database: Database) -> None
         assert is_finished(ann, batch)
 
 
+def test_the_end_of_a_batch_is_a_use_of_its_queue(database: Database) -> None:
+    with staged(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_queue", queue="end", auto_delete_on_idle=timedelta(hours=1))
+        filled(ann)
+        stage.passes(timedelta(hours=2))
+        ann.complete(*ann.receive())
+        assert ann.rows("select from pgqueue.sweep() where deleted_queues > 0") == []
+        assert sent(ann) == ["then"]
+
+
 def test_members_that_are_sent_while_their_queue_is_dropped_are_done_with_the_next_sweep(database: Database) -> None:
     with staged(database) as stage:
         ann, bob = stage.sessions("ann", "bob")
@@ -798,6 +809,32 @@ def test_unknown_batches_and_messages_are_refused(database: Database) -> None:
         for number in (*ann.send("a"), *ann.send("a", scheduled_enqueue_time="2030-01-02"), None):
             with refused(MESSAGE_NOT_FOUND):
                 ann.call("create_batch", queue="q", sequence_number=number)
+
+
+def test_a_message_waits_for_the_end_of_one_batch_only(database: Database) -> None:
+    with staged(database) as stage:
+        ann = stage.session("ann")
+        batch = create(ann)
+        add_new(ann, batch)
+        then = ann.value("select sequence_number from pgqueue.batch_counts(%(batch)s)", batch=batch)
+        with refused(MESSAGE_NOT_FOUND, "that of another batch"):
+            ann.call("create_batch", queue="end", sequence_number=then)
+        twice = "select pgqueue.create_batch('end', n, n) from pgqueue.schedule('end', '1', pgqueue.batch_end()) as n"
+        with refused(MESSAGE_NOT_FOUND, "the same one for a failure"):
+            ann.rows(twice)
+        close(ann, batch)
+        assert sent(ann) == []
+        ann.complete(*ann.receive())
+        assert sent(ann) == ["then"]
+
+
+def test_a_message_that_waits_for_a_batch_of_an_earlier_version_is_sent(database: Database) -> None:
+    with staged(database) as stage:
+        ann = stage.session("ann")
+        batch = create(ann)
+        ann.rows("update pgqueue.scheduled_message set scheduled_enqueue_time = pgqueue.batch_end()")
+        close(ann, batch)
+        assert sent(ann) == ["then"]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

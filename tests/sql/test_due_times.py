@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
 
 from pgqueue.testing import Database
 from tests.sql.sessions import accepted, release, stage_of
 from tests.sql.stage import LOCK_DURATION, SECOND, Session, Stage, passed, until_awaited_are_over
+
+HOUR = timedelta(hours=1)
 
 STOPPED_CLOCK = """
 create function pgqueue.stopped_clock()
@@ -349,6 +354,29 @@ def test_sessions_are_found_when_the_clock_went_back(database: Database) -> None
         stage.passes(-30 * SECOND)
         ann.send("a", session_id="a")
         assert accepted(bob).session_id == "a"
+
+
+@pytest.mark.parametrize("settings", [{"requires_session": True}, {"fair": True}], ids=["sessions", "groups"])
+@pytest.mark.parametrize("remembered", [True, False], ids=["by the session", "by the horizon"])
+def test_sessions_that_waited_before_the_clock_went_back_are_found(
+    database: Database, settings: dict[str, Any], remembered: bool
+) -> None:
+    with Stage(database, **settings) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+
+        def found() -> list[Any]:
+            if "fair" in settings:
+                return bob.values("select session_id from pgqueue.receive('q', 10)")
+            return bob.values("select session_id from pgqueue.accept_session('q', max_sessions => 10)")
+
+        if remembered:
+            assert found() == []
+        else:
+            passed_until(stage, ann, "SESSION")
+        ann.send("a", session_id="a")
+        ann.send("b", session_id="b")
+        stage.passes(-HOUR)
+        assert sorted(found()) == ["a", "b"]
 
 
 def test_a_session_that_is_released_is_found_before_the_end_of_its_lock(database: Database) -> None:

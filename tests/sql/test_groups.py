@@ -639,6 +639,17 @@ def test_limits_of_one_group_replace_those_of_the_queue(database: Database) -> N
         assert bodies(bob) == [1]
 
 
+def test_of_two_that_set_the_limits_of_a_group_the_last_one_counts(database: Database) -> None:
+    with fair(database) as stage:
+        ann, bob = stage.sessions("ann", "bob")
+        ann.begin()
+        ann.call("set_group_limits", queue="q", group_id="a", max_concurrent=1)
+        setting = bob.starts(lambda: bob.call("set_group_limits", queue="q", group_id="a", max_concurrent=2))
+        ann.commit()
+        setting.result()
+        assert ann.values("select max_concurrent from pgqueue.groups") == [2]
+
+
 def test_limits_of_a_group_are_checked(database: Database) -> None:
     with fair(database) as stage:
         ann = stage.session("ann")

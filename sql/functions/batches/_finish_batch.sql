@@ -18,6 +18,7 @@ begin
     if not found then
         return;
     end if;
+    perform pgqueue._use(target);
     perform pgqueue._delete_scheduled(
         target, pgqueue._lock_held(target.id, case when failed then batch.sequence_number else batch.failure_number end), 'CANCELLED');
     places := pgqueue._lock_held(target.id, case when failed then batch.failure_number else batch.sequence_number end);

@@ -1,6 +1,7 @@
 -- Moves the time from which on the scheduled messages of a queue are looked for, or those on the watch list, or the
 -- sessions that wait, at most once a second: to the first that is there, and at most to the horizon. Otherwise each
--- turn would read what was due before and is gone. If the clock went back, everything is looked through again.
+-- turn would read what was due before and is gone. If the clock went back, everything is looked through again, and
+-- sessions that would wait for the time of before need not.
 --
 -- It is proved as cursors are, by the clock: a transaction that writes when one of them is due takes an id before it
 -- reads the clock, and writes no time before that, or only a later time than the row has, which is visible meanwhile.
@@ -43,6 +44,9 @@ begin
     if was.horizon > pgqueue.clock() then
         was.due_from := '-infinity';
         was.horizon  := '-infinity';
+        if was.kind = 'SESSION' then
+            perform pgqueue._hasten_sessions(was.queue_id);
+        end if;
     end if;
     reached := least(was.horizon, case was.kind
         when 'MESSAGE' then

@@ -1,5 +1,5 @@
--- Lets receivers look at sessions now that were to wait for a message which is gone: those with these ids, or all of
--- the queue when null. Does not wait for who accepts one.
+-- Lets receivers look at sessions now that were to wait for a message which is gone, or for a clock that went back: those with
+-- these ids, or all of the queue when null. Does not wait for who accepts one.
 -- Returns  the sessions that had to wait, and need not now.
 create or replace function pgqueue._hasten_sessions(queue_id integer, session_ids text[] default null)
 returns text[]

@@ -125,12 +125,22 @@ TWINS = [
         "",
         partial(every_way_out, settle=test_batches.complete, on_failure=True),
     ),
+    Twin(
+        "_finish_batch", "perform pgqueue._use(target);", "", test_batches.test_the_end_of_a_batch_is_a_use_of_its_queue
+    ),
     Twin("_finish_batch", "batch.failure_number is not null and exists", "false and exists", dead_lettered),
     Twin(
         "_lock_held",
-        "and scheduled_enqueue_time = pgqueue.batch_end()",
+        "and scheduled_enqueue_time between pgqueue.batch_end()"
+        " and pgqueue.batch_end() + interval '1 microsecond' * is_taken::integer",
         "",
         test_batches.test_a_continuation_that_is_rescheduled_is_sent_at_that_time,
+    ),
+    Twin(
+        "_lock_held",
+        " * is_taken::integer",
+        "",
+        test_batches.test_a_message_waits_for_the_end_of_one_batch_only,
     ),
     Twin(
         "_lock_held",

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tests.sql import test_due_times
 from tests.sql.twins.twin import Twin
 
 KEPT = """coalesce(array_agg(xid) filter (where xid = any (open)), '{}'),
            coalesce(array_agg(since) filter (where xid = any (open)), '{}')"""
 
+wait_for_the_time_of_before = partial(
+    test_due_times.test_sessions_that_waited_before_the_clock_went_back_are_found, settings={"fair": True}
+)
+
 TWINS = [
+    Twin(
+        "_pass_due_times",
+        "if was.kind = 'SESSION' then",
+        "if false then",
+        partial(wait_for_the_time_of_before, remembered=False),
+    ),
+    Twin(
+        "_take_turn_when_due",
+        "if moment < last then",
+        "if false then",
+        partial(wait_for_the_time_of_before, remembered=True),
+    ),
     Twin(
         "_pass_due_times",
         "where xid < was.horizon_xid",
