@@ -75,12 +75,13 @@ with QueueClient(sys.argv[1]) as client:
 
 USES_MULTIPROCESSING = """
 import multiprocessing, sys
+from datetime import timedelta
 from pgqueue import Message, QueueClient
 
 def work(number):
     queue = client.queue("q")
     queue.send(Message(number))
-    (received,) = queue.receive()
+    (received,) = queue.receive(wait=timedelta(minutes=5))  # another process may be taking the only one seen
     received.complete()
     return received.body
 
