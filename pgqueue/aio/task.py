@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import update_wrapper
@@ -16,7 +17,6 @@ from pgqueue.errors import InvalidArgumentError
 from pgqueue.flows import schedules
 from pgqueue.flows.flow import Source, bodies_of, source_of
 from pgqueue.model.arguments import duration
-from pgqueue.model.body_type import BodyType
 from pgqueue.model.context import ReceiveState
 from pgqueue.model.handler import TakesArguments
 from pgqueue.model.message import Message, OnConflict, SequenceNumber
@@ -55,9 +55,12 @@ class Task(TakesArguments, Generic[P, R]):
         self._function = function
         self._arguments = Arguments(function, OPTIONS, asynchronous=True)
         self._unique_key = unique_key
-        self._queue: Queue[Any] = client.queue(queue, body_type=self._arguments.kind)
-        self._arguments.is_secret = bodies_of(source_of(self._queue)) is not None
         self._keeps_results: WeakKeyDictionary[Source, bool] = WeakKeyDictionary()
+        self._use(client)
+
+    def _use(self, client: QueueClient) -> None:
+        self._queue: Queue[Any] = client.queue(self.queue, body_type=self._arguments.kind)
+        self._arguments.is_secret = bodies_of(source_of(self._queue)) is not None
 
     def __repr__(self) -> str:
         return f"Task({self.name!r}, queue={self.queue!r})"
@@ -87,21 +90,30 @@ class Task(TakesArguments, Generic[P, R]):
             BatchClosedError: the batch was closed.
             MessageNotSerializableError: an argument is not of its type, or cannot be stored.
         """
-        fields = {name: given.pop(name) for name in FIELDS if name in given}
         if delay is not None:
-            if "scheduled_enqueue_time" in fields:
+            if "scheduled_enqueue_time" in given:
                 raise InvalidArgumentError("give either delay or scheduled_enqueue_time")
             duration("delay", delay)
             now = await adrive(source_of(self._queue).execute(receiving.clock()))
-            fields["scheduled_enqueue_time"] = now + delay
-        message = replace(self._message(*args, **given), **fields)
+            given["scheduled_enqueue_time"] = now + delay
+        message = self._message(*args, **given)
         return await self._queue.send(message, on_conflict=on_conflict, batch=batch, transaction=transaction)
 
+    def message(self, /, *args: Any, **given: Any) -> Message[Any]:
+        """Returns the message of a call, for example for the end of a batch; takes the fields that :meth:`send` takes.
+
+        Raises:
+            InvalidArgumentError: the function takes other arguments, or a field is invalid.
+            MessageNotSerializableError: an argument is not of its type.
+        """
+        message = self._message(*args, **given)
+        return replace(message, body=self._arguments.as_json(message.body))
+
     def _message(self, /, *args: Any, **given: Any) -> Message[Any]:
-        """The message of a call."""
+        fields = {name: given.pop(name) for name in FIELDS if name in given}
         body = self._arguments.body(*args, **given)
         key = None if self._unique_key is None else self._key(self._arguments.values(body))
-        return Message(body, subject=self.name, unique_key=key)
+        return Message(body, subject=self.name, **{"unique_key": key, **fields})
 
     async def result(self, sequence_number: int) -> Outcome | None:
         """Returns the outcome of a call; None if it is not settled yet. See :meth:`Queue.result`.
@@ -171,10 +183,9 @@ class Tasks(Handlers):
 
     def __init__(self, client: QueueClient) -> None:
         super().__init__()
-        if not isinstance(client, QueueClient):
-            raise InvalidArgumentError(f"Tasks takes a client of pgqueue.aio, not {client!r}")
-        self.client = client
+        self._declared: list[Task[..., Any]] = []
         self._periodic: dict[str, Periodic] = {}
+        self._use(client)
 
     def task(
         self,
@@ -202,6 +213,7 @@ class Tasks(Handlers):
         def register(function: Callable[P, R]) -> Task[P, R]:
             task = Task(self.client, queue, name or function.__name__, function, unique_key)
             self.handler(queue, subject=task.name, max_attempts=max_attempts)(task.handler())
+            self._declared.append(task)
             return task
 
         return register
@@ -230,14 +242,12 @@ class Tasks(Handlers):
         def register(task: Task[P, R]) -> Task[P, R]:
             if not isinstance(task, Task):
                 raise InvalidArgumentError("periodic decorates a task: put @tasks.task(queue=…) below it")
-            arguments = task._arguments  # noqa: SLF001
-            if not arguments.are_optional:
+            if not task._arguments.are_optional:  # noqa: SLF001
                 raise InvalidArgumentError(f"{task.name} needs arguments, which a schedule does not give: set defaults")
-            message = task._message()  # noqa: SLF001
             declared = Periodic(
                 name=name or task.name,
                 queue=task.queue,
-                message=replace(message, body=BodyType(arguments.kind).write(message.body)),
+                message=task.message(),
                 cron=cron,
                 every=every,
                 timezone=timezone,
@@ -251,6 +261,27 @@ class Tasks(Handlers):
 
         return register
 
+    @contextmanager
+    def using(self, client: QueueClient) -> Iterator[None]:
+        """Sends, waits and declares by another client in the block, as tests do, in all threads.
+
+        Raises:
+            InvalidArgumentError: it is no client of :mod:`pgqueue.aio`.
+        """
+        before = self.client
+        self._use(client)
+        try:
+            yield
+        finally:
+            self._use(before)
+
+    def _use(self, client: QueueClient) -> None:
+        if not isinstance(client, QueueClient):
+            raise InvalidArgumentError(f"Tasks takes a client of pgqueue.aio, not {client!r}")
+        self.client = client
+        for task in self._declared:
+            task._use(client)  # noqa: SLF001
+
     # this face only: where tasks are run
     @property
     def run_as_tasks(self) -> bool:
@@ -262,6 +293,7 @@ class Tasks(Handlers):
     def only(self, *queues: str) -> Handlers:
         """The tasks of some queues, with their schedules."""
         chosen = Tasks(self.client)
+        chosen._declared = self._declared
         chosen._by_queue = self._of(queues)
         chosen._periodic = {name: each for name, each in self._periodic.items() if each.queue in queues}
         return chosen

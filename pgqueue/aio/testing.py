@@ -9,14 +9,14 @@ import tenacity
 
 from pgqueue.aio.queue import Queue
 from pgqueue.aio.received import ReceivedMessage, process
-from pgqueue.errors import InvalidArgumentError
-from pgqueue.model.handler import Handler
+from pgqueue.errors import InvalidArgumentError, NoHandlerError
 from pgqueue.model.message import BodyT
+from pgqueue.worker.handlers import Handlers, routes_in
 
 
 async def drain(
     queue: Queue[BodyT],
-    handler: Callable[[ReceivedMessage[BodyT]], object] | Callable[[ReceivedMessage[BodyT], Any], object],
+    handler: Callable[[ReceivedMessage[BodyT]], object] | Callable[[ReceivedMessage[BodyT], Any], object] | Handlers,
     *,
     source: Any = None,
 ) -> list[Any]:
@@ -24,19 +24,25 @@ async def drain(
 
     ``handler(message, tx)`` runs in the transaction that completes its message, ``handler(message)`` without one, as in
     :func:`pgqueue.aio.process` and in a worker, but is called only once: its first error abandons the message and is
-    raised. ``source`` is where the transactions begin, as for :func:`pgqueue.aio.process`: a session maker, for
-    example.
+    raised. Of :class:`pgqueue.Handlers`, and so of tasks, those for the queue are called. ``source`` is where the
+    transactions begin, as for :func:`pgqueue.aio.process`: a session maker, for example.
 
     Raises:
+        NoHandlerError: none of the handlers takes a message.
         InvalidArgumentError: the handler takes other arguments or is a generator function, or the queue belongs to
             :mod:`pgqueue`; nothing was received.
     """
     if not isinstance(queue, Queue):
         raise InvalidArgumentError(f"drain() takes a queue of pgqueue.aio, not {queue!r}: for others, pgqueue.testing")
-    Handler.of(handler, asynchronous=True).check_takes(ReceivedMessage)
+    routes = routes_in(queue.name, handler, ReceivedMessage, asynchronous=True)
     once = tenacity.Retrying(stop=tenacity.stop_after_attempt(1))
-    work: Any = handler
     answers = []
     while received := await queue.receive():
-        answers += [await process(message, work, source, retry=once) for message in received]
+        for message in received:
+            try:
+                work: Any = routes.find(message).function
+            except NoHandlerError:
+                await message.abandon()
+                raise
+            answers.append(await process(message, work, source, retry=once))
     return answers

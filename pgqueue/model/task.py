@@ -103,6 +103,20 @@ class Arguments:
                 raise MessageNotSerializableError(f"{self._function.__name__}: {error}") from error
         raise MessageNotSerializableError(f"an argument of {self._function.__name__} is not of its type{WITHHELD}")
 
+    def as_json(self, body: Any) -> Any:
+        """The body of a message for who does not know its type.
+
+        Raises:
+            MessageNotSerializableError: an argument is not of its type.
+        """
+        try:
+            text, _ = encode_body(body, BodyType(self.kind))
+            return decode(str(text))
+        except MessageNotSerializableError:
+            if not self.is_secret:
+                raise
+        raise MessageNotSerializableError(f"an argument of {self._function.__name__} is not of its type{WITHHELD}")
+
     def result(self, value: Any) -> Any:
         """Return a result of the function as JSON that can be made into its type.
 

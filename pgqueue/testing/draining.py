@@ -8,16 +8,16 @@ from typing import Any
 
 import tenacity
 
-from pgqueue.errors import InvalidArgumentError
-from pgqueue.model.handler import Handler
+from pgqueue.errors import InvalidArgumentError, NoHandlerError
 from pgqueue.model.message import BodyT
 from pgqueue.queue import Queue
 from pgqueue.received import ReceivedMessage, process
+from pgqueue.worker.handlers import Handlers, routes_in
 
 
 def drain(
     queue: Queue[BodyT],
-    handler: Callable[[ReceivedMessage[BodyT]], object] | Callable[[ReceivedMessage[BodyT], Any], object],
+    handler: Callable[[ReceivedMessage[BodyT]], object] | Callable[[ReceivedMessage[BodyT], Any], object] | Handlers,
     *,
     source: Any = None,
 ) -> list[Any]:
@@ -25,19 +25,25 @@ def drain(
 
     ``handler(message, tx)`` runs in the transaction that completes its message, ``handler(message)`` without one, as in
     :func:`pgqueue.process` and in a worker, but is called only once: its first error abandons the message and is
-    raised. ``source`` is where the transactions begin, as for :func:`pgqueue.process`: a session maker, for
-    example.
+    raised. Of :class:`pgqueue.Handlers`, and so of tasks, those for the queue are called. ``source`` is where the
+    transactions begin, as for :func:`pgqueue.process`: a session maker, for example.
 
     Raises:
+        NoHandlerError: none of the handlers takes a message.
         InvalidArgumentError: the handler takes other arguments, is a coroutine function or a generator function, or the
             queue belongs to :mod:`pgqueue.aio`; nothing was received.
     """
     if not isinstance(queue, Queue):
         raise InvalidArgumentError(f"drain() takes a queue of pgqueue, not {queue!r}: for others, pgqueue.aio.testing")
-    Handler.of(handler, asynchronous=False).check_takes(ReceivedMessage)
+    routes = routes_in(queue.name, handler, ReceivedMessage, asynchronous=False)
     once = tenacity.Retrying(stop=tenacity.stop_after_attempt(1))
-    work: Any = handler
     answers = []
     while received := queue.receive():
-        answers += [process(message, work, source, retry=once) for message in received]
+        for message in received:
+            try:
+                work: Any = routes.find(message).function
+            except NoHandlerError:
+                message.abandon()
+                raise
+            answers.append(process(message, work, source, retry=once))
     return answers

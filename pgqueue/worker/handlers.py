@@ -195,6 +195,23 @@ def routes_of(queue: str | None, handler: Function | Handlers | None, message_ty
     return routes
 
 
+def routes_in(queue: str, handler: Function | Handlers, message_type: type, *, asynchronous: bool) -> Routes:
+    """The handlers of one queue: a function, or those of :class:`Handlers` that are registered for it.
+
+    Raises:
+        InvalidArgumentError: a function takes other arguments, or cannot be called here; or none is registered.
+    """
+    functions: Mapping[str | None, Function]
+    if isinstance(handler, Handlers):
+        functions = {subject: each.function for subject, each in handler._of([queue])[queue].items()}  # noqa: SLF001
+    else:
+        functions = {None: handler}
+    routes = Routes(queue, {key: Handler.of(each, asynchronous=asynchronous) for key, each in functions.items()})
+    for each in routes.handlers:
+        each.check_takes(message_type)
+    return routes
+
+
 def _routes_of(queue: str | None, handler: Function | Handlers | None) -> dict[str, Routes]:
     if handler is None:
         raise InvalidArgumentError("give Worker(queue, handler), Worker(client, handlers) or Worker(tasks)")

@@ -10,9 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_asyn
 from sqlalchemy.orm import Session, sessionmaker
 
 import pgqueue.aio
-from pgqueue import Message, QueueClient, ReceivedMessage
+from pgqueue import Message, QueueClient, ReceivedMessage, Tasks
 from pgqueue.aio.testing import drain as adrain
-from pgqueue.errors import InvalidArgumentError
+from pgqueue.errors import InvalidArgumentError, NoHandlerError
 from pgqueue.testing import drain
 from pgqueue.testing.database import Database
 
@@ -42,6 +42,40 @@ def test_drain_raises_the_first_error_and_gives_its_message_back(client: QueueCl
     with pytest.raises(ZeroDivisionError):
         drain(orders, handler)
     assert [message.body for message in orders.peek(max_messages=3)] == [0, 2]
+
+
+def test_drain_calls_the_handler_that_is_registered_for_a_message(client: QueueClient) -> None:
+    orders, app = client.queue("orders"), Tasks(client)
+
+    @app.handler("orders", subject="paid")
+    def ship(message: ReceivedMessage, tx: object) -> str:
+        return f"ship {message.body}"
+
+    @app.task(queue="orders")
+    def remind(order: int) -> None:
+        orders.send(Message(order, subject="paid"))
+
+    remind.send(7)
+    assert drain(orders, app) == [None, "ship 7"]
+    orders.send(Message(8, subject="lost"))
+    with pytest.raises(NoHandlerError, match="lost"):
+        drain(orders, app)
+    assert [message.body for message in orders.receive()] == [8]
+    with pytest.raises(InvalidArgumentError, match="no handler for others"):
+        drain(client.queue("others"), app)
+
+
+async def test_drain_awaits_the_handlers_that_are_registered(database: Database, client: QueueClient) -> None:
+    async with pgqueue.aio.QueueClient(database.dsn) as theirs:
+        tasks = pgqueue.aio.Tasks(theirs)
+
+        @tasks.task(queue="orders")
+        async def remind(order: int) -> None:
+            assert order == 7
+
+        await remind.send(7)
+        assert await adrain(theirs.queue("orders"), tasks) == [None]
+    assert client.queue("orders").peek() == []
 
 
 def test_a_handler_may_do_without_the_transaction(client: QueueClient) -> None:

@@ -21,6 +21,7 @@ from pgqueue import DeadLetter, Interceptor, Message, QueueClient, RetryPolicy, 
 from pgqueue.encryption import EncryptedBodies
 from pgqueue.errors import (
     AccessDeniedError,
+    ConnectionLostError,
     InvalidArgumentError,
     MessageNotReadableError,
     MessageNotSerializableError,
@@ -135,13 +136,48 @@ def test_calls_are_members_of_a_batch(tasks: Tasks) -> None:
     def remind(order: int) -> None:
         calls.append(order)
 
-    batch = tasks.client.create_batch(then=Message({"order": 0}, subject="remind"), to="mails")
+    batch = tasks.client.create_batch(then=remind.message(0), to="mails")
     for order in (1, 2):
         remind.send(order, batch=batch)
     batch.close()
     worked_off(tasks)
     assert calls == [1, 2, 0]
     assert batch.counts().completed == 2
+
+
+def test_the_message_of_a_call_is_sent_by_others(tasks: Tasks) -> None:
+    calls = []
+
+    @tasks.task(queue="mails", unique_key="order-{order}")
+    def remind(order: int, on: datetime | None = None) -> None:
+        calls.append((order, on))
+
+    message = remind.message(7, on=datetime(2030, 1, 1, tzinfo=UTC), priority=-3)
+    assert message.body == {"order": 7, "on": "2030-01-01T00:00:00+00:00"}
+    assert (message.subject, message.unique_key, message.priority) == ("remind", "order-7", -3)
+    tasks.client.queue("mails").send(message)
+    worked_off(tasks)
+    assert calls == [(7, datetime(2030, 1, 1, tzinfo=UTC))]
+    with pytest.raises(MessageNotSerializableError, match="order"):
+        remind.message("seven")
+
+
+def test_tasks_use_another_client_in_a_block(client: QueueClient) -> None:
+    with QueueClient("host=/nowhere dbname=shop") as own:
+        tasks = Tasks(own)
+
+        @tasks.task(queue="mails")
+        def remind(order: int) -> None: ...
+
+        with tasks.using(client):
+            remind.send(7)
+            worked_off(tasks)
+            assert waiting(client) == []
+        assert tasks.client is own
+        with pytest.raises(ConnectionLostError):
+            remind.send(8)
+        with pytest.raises(InvalidArgumentError, match="takes a client"), tasks.using("shop"):  # type: ignore[arg-type]
+            pass
 
 
 @pytest.mark.parametrize("key", ["order-{order}", lambda order, city: f"order-{order}"])
