@@ -747,3 +747,13 @@ def test_a_subscription_may_forward(database: Database) -> None:
         ann.call("create_subscription", topic="events", subscription="all", forward_to="q")
         assert ann.call("publish_to_topic", topic="events", body=Jsonb(1)) == 1
         assert [message.body for message in ann.receive()] == [1]
+
+
+def test_who_names_an_unknown_subscription_is_told_how_to_create_it(database: Database) -> None:
+    with Stage(database) as stage:
+        ann = stage.session("ann")
+        ann.call("create_topic", topic="events")
+        with pytest.raises(psycopg.Error) as refusal:
+            ann.call("create_rule", topic="events", subscription="none", rule="r")
+        assert refusal.value.sqlstate == UNKNOWN_QUEUE
+        assert "pgqueue.create_subscription" in str(refusal.value.diag.message_hint)

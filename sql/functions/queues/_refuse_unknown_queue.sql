@@ -14,6 +14,8 @@ begin
         'PQ002', format('queue %s does not exist', coalesce(quote_ident(queue), 'null')),
         case when exists (select from pgqueue.topic where name = queue)
              then 'It is a topic: send to it with pgqueue.publish_to_topic, and receive from its subscriptions.'
+             when queue like '%/Subscriptions/%'
+             then 'Create it with pgqueue.create_subscription, or list what exists in pgqueue.subscriptions.'
              else 'Create it with pgqueue.create_queue, or list what exists in pgqueue.queues.' end);
 end
 $$;
