@@ -54,6 +54,8 @@ class Interceptors:
     """The interceptors of a client, in order."""
 
     def __init__(self, interceptors: Sequence[Interceptor | Cipher]) -> None:
+        if not isinstance(interceptors, Sequence):
+            raise InvalidArgumentError(f"interceptors must be a list of them, not {interceptors!r}")
         ciphers = [each for each in interceptors if isinstance(each, Cipher)]
         if len(ciphers) > 1:
             raise InvalidArgumentError("bodies are encrypted once: give one EncryptedBodies, with all keys")
@@ -61,9 +63,7 @@ class Interceptors:
         self._interceptors = tuple(each for each in interceptors if not isinstance(each, Cipher))
         for each in self._interceptors:
             if not isinstance(each, Interceptor):
-                raise InvalidArgumentError(
-                    f"an interceptor must be a {_title(Interceptor)}, not a {_title(type(each))}"
-                )
+                raise InvalidArgumentError(f"an interceptor must be a {_title(Interceptor)}, not {each!r}")
             for name in ("send", "send_batch", "handle"):
                 must_finish(getattr(each, name), "the interceptor's", asynchronous=True)
 

@@ -289,6 +289,8 @@ def test_an_object_that_is_no_interceptor_of_the_face_is_refused(face: str) -> N
     for wrong in (object(), interceptor("async" if face == "sync" else "sync"), Generating):
         with pytest.raises(InvalidArgumentError, match="an interceptor must be a pgqueue"):
             client("host=nowhere", interceptors=[wrong])
+    with pytest.raises(InvalidArgumentError, match="must be a list of them, not <"):
+        client("host=nowhere", interceptors=Generating())
     with pytest.raises(InvalidArgumentError, match="generator function"):
         client("host=nowhere", interceptors=[Generating()])
 
