@@ -749,7 +749,7 @@ def test_a_subscription_may_forward(database: Database) -> None:
         assert [message.body for message in ann.receive()] == [1]
 
 
-def test_who_names_an_unknown_subscription_is_told_how_to_create_it(database: Database) -> None:
+def test_the_hint_for_an_unknown_subscription_names_create_subscription(database: Database) -> None:
     with Stage(database) as stage:
         ann = stage.session("ann")
         ann.call("create_topic", topic="events")
